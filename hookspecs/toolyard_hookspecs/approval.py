@@ -1,0 +1,90 @@
+"""Asking a person: the request, and the answers there can be."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from toolyard_hookspecs.calls import ToolCall
+    from toolyard_hookspecs.context import ToolContext
+    from toolyard_hookspecs.tools import Tool
+
+
+class Answer(StrEnum):
+    """What an approver says."""
+
+    APPROVED = "approved"
+    DENIED = "denied"
+    EDITED = "edited"
+    PENDING = "pending"
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequest:
+    """What an approver is shown.
+
+    Args:
+        call: The call as it came.
+        tool: The tool.
+        params: Its params; a copy of the approver's own.
+        arguments: The params as canonical JSON, as the approval binds them.
+        reasons: Why it is asked, one per policy that does, or the tool's own rule.
+        digest: SHA-256 of tool and arguments (and diff): what the approval is bound to.
+        context: The call's context, read-only.
+        diff: What the call would change, where it has run already and waits to commit.
+    """
+
+    call: ToolCall
+    tool: Tool[Any, Any]
+    params: Any
+    arguments: str
+    reasons: tuple[str, ...]
+    digest: str
+    context: ToolContext
+    diff: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalAnswer:
+    """An approver's answer.
+
+    Args:
+        answer: What it is.
+        reason: For the model, when denied.
+        arguments: The arguments to run instead, when edited; parsed and checked again.
+        token: Resumes the call later, when pending.
+    """
+
+    answer: Answer
+    reason: str | None = None
+    arguments: Mapping[str, Any] | str | None = None
+    token: str | None = None
+
+    @classmethod
+    def approve(cls) -> ApprovalAnswer:
+        """Return the answer that lets the call run as it was shown."""
+        return cls(Answer.APPROVED)
+
+    @classmethod
+    def deny(cls, reason: str | None = None) -> ApprovalAnswer:
+        """Return the answer that refuses it."""
+        return cls(Answer.DENIED, reason)
+
+    @classmethod
+    def edit(cls, arguments: Mapping[str, Any] | str) -> ApprovalAnswer:
+        """Return the answer that runs it with exactly these arguments."""
+        return cls(Answer.EDITED, None, arguments)
+
+    @classmethod
+    def pending(cls, token: str, reason: str | None = None) -> ApprovalAnswer:
+        """Return the answer that nobody has decided yet."""
+        return cls(Answer.PENDING, reason, None, token)
+
+
+Approver = Callable[
+    [ApprovalRequest], "ApprovalAnswer | bool | None | Awaitable[ApprovalAnswer | bool | None]"
+]
+"""Answers a request; `True` approves, `False` and `None` deny. May be async."""

@@ -1,0 +1,206 @@
+"""What a handler is given besides its params."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+from uuid import uuid4
+
+from toolyard_hookspecs.clock import Clock, SystemClock
+from toolyard_hookspecs.errors import StateError
+from toolyard_hookspecs.filesystem import Filesystem
+from toolyard_hookspecs.limits import BudgetTracker, Cancellation, Deadline, Heartbeat
+
+if TYPE_CHECKING:
+    from toolyard_hookspecs.calls import Outcome, ToolCall
+    from toolyard_hookspecs.prompts import Prompt, RenderedPrompt
+    from toolyard_hookspecs.resources import CallResources
+    from toolyard_hookspecs.sessions import SessionProtocol
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """Ids that correlate a run with the systems around it.
+
+    Args:
+        run_id: This run of the agent.
+        request_id: The request that started it.
+        attempt: Which try of the request it is, from 1.
+        worker_id: The machine or process that runs it.
+        tags: Anything else to find it by.
+    """
+
+    run_id: str = field(default_factory=lambda: uuid4().hex)
+    request_id: str | None = None
+    attempt: int = 1
+    worker_id: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class InflightCall:
+    """A call that was admitted and has not ended."""
+
+    call_id: str
+    tool_name: str
+
+
+class CallControl(Protocol):
+    """What the host does for a running call; behind the methods of `ToolContext`."""
+
+    def call(self, call: ToolCall) -> Outcome:
+        """Dispatch a nested call and wait for it."""
+        ...
+
+    def acall(self, call: ToolCall) -> Awaitable[Outcome]:
+        """Dispatch a nested call."""
+        ...
+
+    def progress(self, done: float, total: float | None, message: str | None) -> None:
+        """Pass a progress report on."""
+        ...
+
+    def note(self, name: str, value: object) -> None:
+        """Keep a fact for the call's event."""
+        ...
+
+
+class Secret:
+    """Keeps a value out of every text; `reveal()` gives it.
+
+    Example:
+        >>> Secret("hunter2")
+        Secret(***)
+    """
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: object) -> None:
+        self._value = value
+
+    def reveal(self) -> Any:  # noqa: ANN401
+        """Return the value itself."""
+        return self._value
+
+    def __repr__(self) -> str:
+        """Return a mask."""
+        return "Secret(***)"
+
+
+@dataclass(frozen=True)
+class ToolContext:
+    """The state a call runs with; frozen, and the call's own.
+
+    Args:
+        session: The call's branch of the session.
+        resources: Resources by type; transactional ones are the call's own branch.
+        prompt: The prompt whose tools are called.
+        rendered_prompt: Its rendering, where there is one.
+        adapter: Whatever talks to the provider.
+        deadline: When the evaluation must have ended.
+        heartbeat: Extends a lease during long work.
+        run_context: Ids for correlation.
+        user_id: For whom the call runs.
+        auth: The user's credentials, masked wherever they could be written.
+        client: The application's own client for its services.
+        abort_signal: Set when the call is cancelled from outside.
+        clock: Where time comes from; never use `time` itself.
+        inflight: Calls of this session that were admitted and have not ended.
+        tool_call: The call itself.
+        parent: The context of the call that made this one, or None.
+        control: What the host does behind the methods; None in a context made by hand.
+
+    Example:
+        >>> context = ToolContext(session=None)
+        >>> context.cancelled
+        False
+    """
+
+    session: SessionProtocol
+    resources: CallResources | Any = field(default_factory=lambda: _NoResources())
+    prompt: Prompt | None = None
+    rendered_prompt: RenderedPrompt | None = None
+    adapter: Any = None
+    deadline: Deadline | None = None
+    heartbeat: Heartbeat | None = None
+    run_context: RunContext | None = None
+    user_id: str | None = None
+    auth: Secret | None = field(default=None, repr=False)
+    client: Any = field(default=None, repr=False)
+    abort_signal: Cancellation = field(default_factory=Cancellation, repr=False)
+    clock: Clock = field(default_factory=SystemClock, repr=False)
+    inflight: Sequence[InflightCall] = ()
+    tool_call: ToolCall | None = None
+    parent: ToolContext | None = field(default=None, repr=False)
+    control: CallControl | None = field(default=None, repr=False)
+
+    @property
+    def filesystem(self) -> Filesystem | None:
+        """The workspace, or None without one."""
+        return self.resources.get(Filesystem, None)
+
+    @property
+    def budget_tracker(self) -> BudgetTracker | None:
+        """The budget, or None without one."""
+        return self.resources.get(BudgetTracker, None)
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the call was cancelled; check it before anything slow."""
+        return self.abort_signal.aborted
+
+    def beat(self) -> None:
+        """Tell whoever waits that the work goes on."""
+        if self.heartbeat is not None:
+            self.heartbeat.beat()
+
+    def progress(
+        self, done: float, total: float | None = None, message: str | None = None
+    ) -> None:
+        """Report how far the work is; also counts as a heartbeat."""
+        self.beat()
+        if self.control is not None:
+            self.control.progress(done, total, message)
+
+    def note(self, name: str, value: object) -> None:
+        """Keep a fact for the call's event, under `plugin.name`."""
+        if self.control is not None:
+            self.control.note(name, value)
+
+    def call(self, name: str, arguments: str | Mapping[str, Any] = "{}") -> Outcome:
+        """Call another tool from a sync handler; its changes become part of this call's."""
+        return self._control().call(self._nested(name, arguments))
+
+    def acall(self, name: str, arguments: str | Mapping[str, Any] = "{}") -> Awaitable[Outcome]:
+        """Call another tool from an async handler."""
+        return self._control().acall(self._nested(name, arguments))
+
+    def _nested(self, name: str, arguments: str | Mapping[str, Any]) -> ToolCall:
+        from toolyard_hookspecs.calls import ToolCall  # noqa: PLC0415 - calls know contexts
+
+        return ToolCall(name, arguments, meta=self.tool_call.meta if self.tool_call else {})
+
+    def _control(self) -> CallControl:
+        if self.control is None:
+            msg = "This context belongs to no running call, so it cannot call other tools."
+            raise StateError(msg)
+        return self.control
+
+
+class _NoResources:
+    """Resources of a context made by hand without any."""
+
+    def get(self, kind: type[Any], default: Callable[[], Any] | Any = ...) -> Any:  # noqa: ANN401
+        if default is ...:
+            from toolyard_hookspecs.errors import UnboundResourceError  # noqa: PLC0415
+
+            msg = f"No resource is bound for {kind.__qualname__}: this context has none."
+            raise UnboundResourceError(msg)
+        return default
+
+    def __contains__(self, kind: object) -> bool:
+        return False
+
+    async def aget(self, kind: type[Any]) -> Any:  # noqa: ANN401
+        return self.get(kind)

@@ -1,0 +1,124 @@
+"""Everything the contract raises, drawn as one tree.
+
+    ToolyardError
+    ├── DefinitionError              a tool, section, policy or binding is written wrong
+    ├── ConfigurationError           a file, key or value of the configuration is wrong
+    ├── PluginError                  a plugin cannot be loaded or registered
+    ├── PromptValidationError        a prompt's sections, names or examples do not fit
+    ├── ToolValidationError          arguments a handler or a parser refuses
+    ├── ConditionError               a `require` or `ensure` does not hold
+    ├── PromptEvaluationError        ends the evaluation, not just the call
+    ├── DeadlineExceededError        the time of the evaluation is up
+    ├── VisibilityExpansionRequired  a summarised section has to be opened first
+    ├── Interrupt                    a handler pauses the run for a person
+    ├── CallClosed                   an abandoned or finished call used its session or resources
+    ├── StateError                   a session was used wrongly
+    │   ├── ConflictError            another call changed what this one has read
+    │   └── SnapshotError            a snapshot cannot be read or does not fit
+    └── ResourceError                a resource cannot be given
+        ├── UnboundResourceError     nothing is bound for the type
+        ├── CircularDependencyError  the bindings depend on one another in a circle
+        └── ResourceBusyError        an exclusive resource is held by another call
+
+Messages for people name the thing, the cause and the remedy. Messages for a model
+say what went wrong, why, and what to do next: recoverable ones say "retry", terminal
+ones "cannot" or "requires human intervention".
+"""
+
+from __future__ import annotations
+
+
+class ToolyardError(Exception):
+    """The base of every error that Toolyard raises on purpose."""
+
+
+class DefinitionError(ToolyardError, ValueError):
+    """A tool, section, policy or binding is written wrong; raised where it is written."""
+
+
+class ConfigurationError(ToolyardError, ValueError):
+    """The configuration is wrong; names the file, the key and what was expected."""
+
+
+class PluginError(ToolyardError):
+    """A plugin cannot be loaded or registered; names it, the cause and the remedy."""
+
+
+class PromptValidationError(ToolyardError, ValueError):
+    """A prompt's sections do not fit together (a tool or key twice, a missing value)."""
+
+
+class ToolValidationError(ToolyardError, ValueError):
+    """Arguments are refused. The model reads the text as it is, so name every fault at once."""
+
+
+class ConditionError(ToolyardError):
+    """A condition declared with `require` or `ensure` does not hold.
+
+    Its text is the author's description of the condition and nothing else.
+    """
+
+
+class PromptEvaluationError(ToolyardError):
+    """The evaluation cannot go on. Leaves `dispatch` after the call is rolled back."""
+
+
+class DeadlineExceededError(ToolyardError):
+    """The deadline has passed. The host turns it into a `PromptEvaluationError`."""
+
+
+class VisibilityExpansionRequired(ToolyardError):
+    """The model asked for sections that are shown as summaries.
+
+    Leaves `dispatch` after the call is rolled back; whoever drives the conversation
+    opens the sections and renders the prompt again.
+
+    Args:
+        section_keys: The keys of the sections to open.
+        reason: Why the model wants them, in its words.
+    """
+
+    def __init__(self, section_keys: tuple[str, ...], reason: str = "") -> None:
+        super().__init__(f"Sections to open: {', '.join(section_keys)}. {reason}".rstrip())
+        self.section_keys = section_keys
+        self.reason = reason
+
+
+class Interrupt(ToolyardError):
+    """A handler pauses the run, for a person or a graph framework.
+
+    Leaves `dispatch` after the call is rolled back. Exceptions of other frameworks
+    are treated alike once registered with `Host(interrupts=...)`.
+    """
+
+
+class CallClosed(ToolyardError):
+    """The call is over (finished, timed out or cancelled), so it can change nothing more."""
+
+
+class StateError(ToolyardError):
+    """A session, slice or reducer was used wrongly."""
+
+
+class ConflictError(StateError):
+    """Another call committed a change to what this call has read or replaced."""
+
+
+class SnapshotError(StateError):
+    """A snapshot cannot be read, or is of a format or version that this session cannot take."""
+
+
+class ResourceError(ToolyardError):
+    """A resource cannot be given to a handler."""
+
+
+class UnboundResourceError(ResourceError, LookupError):
+    """Nothing is bound for the type; the message names what is."""
+
+
+class CircularDependencyError(ResourceError):
+    """Bindings depend on one another in a circle; the message names it."""
+
+
+class ResourceBusyError(ResourceError):
+    """An exclusive resource is held by a call that this one cannot wait for."""

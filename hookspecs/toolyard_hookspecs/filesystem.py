@@ -1,0 +1,119 @@
+"""The workspace as handlers see it, whatever it lies on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import BinaryIO, Literal, Protocol, runtime_checkable
+
+
+@dataclass(frozen=True, slots=True)
+class FileStat:
+    """What is known of a path.
+
+    Args:
+        path: Relative to the root, with `/`.
+        kind: `file`, `directory`, or `other` for what is neither and is never opened.
+        size: In bytes; 0 for a directory.
+        modified: When it last changed, aware, UTC; None where that is not known.
+        readonly: Whether it can be changed here.
+        digest: SHA-256 of the content in hex, where it is known without reading.
+    """
+
+    path: str
+    kind: Literal["file", "directory", "other"]
+    size: int = 0
+    modified: datetime | None = None
+    readonly: bool = False
+    digest: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileMatch:
+    """One line that a search found.
+
+    Args:
+        path: The file.
+        line: Its number, from 1.
+        text: The line without its newline.
+    """
+
+    path: str
+    line: int
+    text: str
+
+
+@runtime_checkable
+class Filesystem(Protocol):
+    """A tree of files. Paths are relative, with `/`; `/workspace/` is an alias of the root.
+
+    Failures are the built-in ones: `FileNotFoundError`, `FileExistsError`,
+    `IsADirectoryError`, `NotADirectoryError`, `PermissionError` for what is read-only or
+    outside, `ValueError` for a path that cannot be one.
+    """
+
+    def read(self, path: str) -> str:
+        """Return a text file's content, newlines as they are; raises for binary ones."""
+        ...
+
+    def read_bytes(self, path: str) -> bytes:
+        """Return a file's content."""
+        ...
+
+    def write(self, path: str, content: str) -> None:
+        """Write a text file, creating it and its directories; an existing one keeps its mode."""
+        ...
+
+    def write_bytes(self, path: str, content: bytes) -> None:
+        """Write a file, creating it and its directories."""
+        ...
+
+    def open(self, path: str, mode: Literal["rb", "wb", "ab"] = "rb") -> BinaryIO:
+        """Open a file as a stream; what is written counts when the stream is closed."""
+        ...
+
+    def exists(self, path: str) -> bool:
+        """Tell whether there is a file or directory."""
+        ...
+
+    def stat(self, path: str) -> FileStat:
+        """Return what is known of a path."""
+        ...
+
+    def is_readonly(self, path: str) -> bool:
+        """Tell whether the path cannot be changed here."""
+        ...
+
+    def list(self, path: str = "") -> Sequence[FileStat]:
+        """Return what a directory holds, by name."""
+        ...
+
+    def mkdir(self, path: str) -> None:
+        """Make a directory and those above it; one that is there already is fine."""
+        ...
+
+    def delete(self, path: str, *, recursive: bool = False) -> None:
+        """Delete a file, an empty directory, or with `recursive` a whole one."""
+        ...
+
+    def copy(self, source: str, target: str) -> None:
+        """Copy a file or a directory."""
+        ...
+
+    def move(self, source: str, target: str) -> None:
+        """Move a file or a directory."""
+        ...
+
+    def glob(self, pattern: str, path: str = "") -> Iterator[FileStat]:
+        """Yield what matches: `*` stays within a segment, `**` crosses segments."""
+        ...
+
+    def search(self, pattern: str, path: str = "", *, limit: int | None = None) -> Iterator[FileMatch]:
+        """Yield the lines that a regular expression matches."""
+        ...
+
+    def exclusive_path(self) -> AbstractContextManager[str]:
+        """Give the real directory, alone, for starting programs; not rolled back."""
+        ...

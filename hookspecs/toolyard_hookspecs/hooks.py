@@ -1,0 +1,446 @@
+"""Every hook, in the order of life: first the host is set up, then a call passes.
+
+A plugin is a module (or object) with functions of these names, marked `hookimpl`. Each
+takes the arguments it wants of those listed, by name. Hooks are only ever extended, by
+new arguments or by fields on the objects they pass.
+
+Rules that hold for all stages of a call:
+
+- *First result*: implementations are asked until one answers something other than None.
+  `False`, `0` and `""` are answers. *All*: every implementation is asked.
+- Order is pluggy's: `tryfirst` before, `trylast` after the others, later registered first.
+- An implementation may return an awaitable when it must wait. One that awaits and
+  answers None passes on. Do not block: under the async driver a sync hook that takes
+  over 50 ms is logged with its plugin's name.
+- `wrapper=True` works on parse, execute and render. Other wrappers, and
+  `hookwrapper=True`, are refused at registration.
+- No params that a plugin receives can be changed by another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from toolyard_hookspecs.markers import hookspec
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from toolyard_hookspecs.approval import ApprovalAnswer, ApprovalRequest
+    from toolyard_hookspecs.calls import ToolCall, ToolInvoked
+    from toolyard_hookspecs.context import ToolContext
+    from toolyard_hookspecs.host import Catalog, Command, Dialect, HostHandle
+    from toolyard_hookspecs.participants import Participant
+    from toolyard_hookspecs.policies import PolicyDecision, ToolPolicy
+    from toolyard_hookspecs.prompts import Section
+    from toolyard_hookspecs.resources import Binding
+    from toolyard_hookspecs.results import ToolResult
+    from toolyard_hookspecs.tools import Tool
+
+# ruff: noqa: ARG001, D401, ANN401
+
+# --- Set-up: once in the host's life --------------------------------------------------
+
+
+@hookspec(firstresult=True)
+def toolyard_settings() -> type[BaseModel] | None:
+    """Declare the pydantic model that the plugin's table in the configuration must fit.
+
+    Called once, when the plugin is registered. Every plugin answers for itself; nothing
+    stops it.
+
+    Returns:
+        The model, or None. Without a model a table for the plugin is an error. Unknown
+        keys are refused whatever the model says. An exception means the plugin is
+        reported and not registered.
+
+    Example:
+        >>> from pydantic import BaseModel
+        >>> class Settings(BaseModel):
+        ...     url: str = "http://localhost"
+        >>> @hookimpl
+        ... def toolyard_settings():
+        ...     return Settings
+    """
+
+
+@hookspec
+def toolyard_sections(settings: Any) -> Iterable[Section] | None:
+    """Offer tools, in sections that tell the model how to use them.
+
+    Called when the plugin is registered, and again after `catalog.invalidate(plugin)`.
+    Every plugin is asked.
+
+    Args:
+        settings: The plugin's own validated settings, or None.
+
+    Returns:
+        Sections, or None. A tool name that another plugin has already, or an exception,
+        means this plugin is reported and not registered.
+
+    Example:
+        >>> @hookimpl
+        ... def toolyard_sections():
+        ...     return [MarkdownSection(key="math", title="Math", tools=[add])]
+    """
+
+
+@hookspec
+def toolyard_policies(settings: Any) -> Mapping[str, type[Any]] | None:
+    """Offer kinds of policies that configuration and sections can make.
+
+    Called when the plugin is registered, before policies are made. Every plugin is asked.
+
+    Args:
+        settings: The plugin's own validated settings, or None.
+
+    Returns:
+        From the kind's name to a dataclass or pydantic model that is a `ToolPolicy`; its
+        fields are the keys of a `[[policies]]` table. A kind that another plugin has
+        already, or an exception, means this plugin is reported and not registered.
+
+    Example:
+        >>> @hookimpl
+        ... def toolyard_policies():
+        ...     return {"office_hours": OfficeHours}
+    """
+
+
+@hookspec
+def toolyard_resources(settings: Any) -> Iterable[Binding[Any]] | None:
+    """Offer resources that handlers get by type.
+
+    Called when the plugin is registered. Every plugin is asked; the bindings of
+    applications and sections win over those of plugins.
+
+    Args:
+        settings: The plugin's own validated settings, or None.
+
+    Returns:
+        Bindings, or None. A type that another plugin has bound already, or an
+        exception, means this plugin is reported and not registered.
+
+    Example:
+        >>> @hookimpl
+        ... def toolyard_resources(settings):
+        ...     return [Binding(Tracker, lambda resources: Tracker(settings.url))]
+    """
+
+
+@hookspec
+def toolyard_commands() -> Iterable[Command] | None:
+    """Add commands to the command line, or options to those there are.
+
+    Called when the command line starts. Every plugin is asked. An exception is
+    reported, and the plugin's commands are not there.
+
+    Returns:
+        Commands, or None.
+
+    Example:
+        >>> @hookimpl
+        ... def toolyard_commands():
+        ...     return [Command("tickets", "List open tickets.", run=list_tickets)]
+    """
+
+
+@hookspec
+def toolyard_dialects() -> Iterable[Dialect] | None:
+    """Offer the message shapes of a provider.
+
+    Called when the first dialect is asked for. Every plugin is asked. A name that
+    another plugin has already, or an exception, is reported, and the dialect is not there.
+
+    Returns:
+        Dialects, or None.
+
+    Example:
+        >>> @hookimpl
+        ... def toolyard_dialects():
+        ...     return [MyProvider()]
+    """
+
+
+@hookspec
+def toolyard_lifespan(
+    host: HostHandle, settings: Any
+) -> AbstractContextManager[None] | AbstractAsyncContextManager[None] | None:
+    """Keep something running while the host is open: a connection, a server.
+
+    Called when the host opens. Every plugin is asked; left in reverse order when the
+    host closes, also after errors. Async ones live on the host's background loop.
+
+    Args:
+        host: The host, to dispatch calls with later, say.
+        settings: The plugin's own validated settings, or None.
+
+    Returns:
+        A sync or async context manager, or None. An exception on entering ends opening:
+        those entered are left again. One on leaving is logged.
+
+    Example:
+        >>> @hookimpl
+        ... @contextmanager
+        ... def toolyard_lifespan(host, settings):
+        ...     with connect(settings.url):
+        ...         yield
+    """
+
+
+# --- A call, stage by stage ------------------------------------------------------------
+
+
+@hookspec
+def toolyard_trace(call: ToolCall) -> AbstractContextManager[None] | None:
+    """Wrap a call as a whole: where a span opens.
+
+    Called first of all, for every call; the context manager is left last of all, after
+    telemetry. Every plugin is asked; left in reverse order.
+
+    Args:
+        call: The call as it came.
+
+    Returns:
+        A sync context manager, or None. What it swallows or raises on leaving changes
+        nothing; an exception is logged.
+
+    Example:
+        >>> @hookimpl
+        ... def toolyard_trace(call):
+        ...     return tracer.start_as_current_span(f"execute_tool {call.name}")
+    """
+
+
+@hookspec(firstresult=True)
+def toolyard_lookup(
+    call: ToolCall, catalog: Catalog
+) -> Tool[Any, Any] | None | Awaitable[Tool[Any, Any] | None]:
+    """Say which tool a call means.
+
+    Called for every call, after trace. The first answer wins; with none the host looks
+    up the name, then the wire name, among the tools of the prompt.
+
+    Args:
+        call: The call as it came.
+        catalog: The tools there are.
+
+    Returns:
+        A tool, or None for "not mine". An exception fails the call.
+
+    Example:
+        >>> @hookimpl
+        ... def toolyard_lookup(call, catalog):
+        ...     return catalog.get(ALIASES.get(call.name, call.name))
+    """
+
+
+@hookspec(firstresult=True)
+def toolyard_parse(tool: Tool[Any, Any], call: ToolCall) -> Any:
+    """Turn the arguments into the tool's typed params.
+
+    Called once a tool is found, and again after an approver edited the arguments. The
+    first answer wins; with none the host parses strict JSON against the tool's types.
+    Wrappers work here.
+
+    Args:
+        tool: The tool.
+        call: The call, with its arguments as they came.
+
+    Returns:
+        The params, or None for "not mine". `ToolValidationError` refuses the arguments
+        with its text, which names every fault at once; any other exception fails the call.
+
+    Example:
+        >>> @hookimpl(wrapper=True)
+        ... def toolyard_parse(tool, call):
+        ...     params = yield
+        ...     return params
+    """
+
+
+@hookspec
+def toolyard_check(
+    tool: Tool[Any, Any], params: Any, context: ToolContext
+) -> PolicyDecision | None | Awaitable[PolicyDecision | None]:
+    """Say whether a call may go on.
+
+    Called with the policies, before anything is reserved or changed, and again after an
+    approval. All are asked, and the host combines: deny over ask over allow.
+
+    Args:
+        tool: The tool.
+        params: The typed params; the plugin's own copy where they could be changed.
+        context: The context; its session can only be read.
+
+    Returns:
+        A decision, or None for no opinion. An exception denies the call.
+
+    Example:
+        >>> @hookimpl
+        ... def toolyard_check(tool, params, context):
+        ...     if tool.category == "delete":
+        ...         return PolicyDecision.ask("Deletions are for good.")
+    """
+
+
+@hookspec(firstresult=True)
+def toolyard_approve(
+    request: ApprovalRequest,
+) -> ApprovalAnswer | bool | None | Awaitable[ApprovalAnswer | bool | None]:
+    """Answer when a policy or the tool asks for a person.
+
+    Called only for the one plugin that the configuration names as approver. The deadline
+    goes on while it waits, the tool's timeout does not.
+
+    Args:
+        request: What to show.
+
+    Returns:
+        An answer; `True` approves, `False` and None deny. An exception and a timeout
+        deny, too.
+
+    Example:
+        >>> @hookimpl
+        ... def toolyard_approve(request):
+        ...     return ask_on_chat(request.tool.name, request.arguments, request.reasons)
+    """
+
+
+@hookspec
+def toolyard_snapshot(
+    context: ToolContext, tool: Tool[Any, Any]
+) -> Participant | None | Awaitable[Participant | None]:
+    """Take part in the call's transaction.
+
+    Called when the call is admitted and its branch forked, before the handler runs.
+    Every plugin is asked.
+
+    Args:
+        context: The context, on the call's branch.
+        tool: The tool.
+
+    Returns:
+        A participant, or None. After an exception those begun are rolled back, the
+        handler does not run, and the call fails.
+
+    Example:
+        >>> @hookimpl
+        ... def toolyard_snapshot(context):
+        ...     return Savepoint(database)
+    """
+
+
+@hookspec(firstresult=True)
+def toolyard_execute(tool: Tool[Any, Any], params: Any, context: ToolContext) -> Any:
+    """Answer in the handler's place.
+
+    Called before the handler would run. The first answer wins; with none the handler
+    runs. Wrappers work here, around the handler.
+
+    Args:
+        tool: The tool.
+        params: The typed params.
+        context: The context, on the call's branch.
+
+    Returns:
+        A `ToolResult` (a ledger's hit), an awaitable of one, or a callable
+        `(params, *, context)` that the host runs as it would the handler, with its
+        timeout; None for "not mine". An exception fails the call.
+
+    Example:
+        >>> @hookimpl
+        ... def toolyard_execute(tool, params, context):
+        ...     if "remote" in tool.tags:
+        ...         return partial(run_on_worker, tool.name)
+    """
+
+
+@hookspec(firstresult=True)
+def toolyard_render(tool: Tool[Any, Any], result: ToolResult[Any]) -> str | None:
+    """Turn a result into the text that the model reads.
+
+    Called once, when there is a result. The first answer wins; with none it is the
+    message, then the rendered value. Wrappers work here. It is sync.
+
+    Args:
+        tool: The tool.
+        result: The result.
+
+    Returns:
+        The text, or None for "not mine". After an exception the host's own rendering is
+        used, and the exception logged.
+
+    Example:
+        >>> @hookimpl(wrapper=True)
+        ... def toolyard_render(tool, result):
+        ...     return shorten(yield)
+    """
+
+
+@hookspec
+def toolyard_on_result(
+    tool: Tool[Any, Any], params: Any, result: ToolResult[Any], context: ToolContext
+) -> None | Awaitable[None]:
+    """See a success before it is committed.
+
+    Called after a success, in the session's commit turn, with the policies' `on_result`.
+    Every plugin is asked.
+
+    Args:
+        tool: The tool.
+        params: The typed params.
+        result: The result.
+        context: The context, on the call's branch; what it changes is committed with it.
+
+    Returns:
+        Nothing. An exception vetoes: the call is rolled back and fails.
+
+    Example:
+        >>> @hookimpl
+        ... def toolyard_on_result(tool, params, result, context):
+        ...     context.session.dispatch(ToolUsed(tool.name))
+    """
+
+
+@hookspec
+def toolyard_rollback(
+    tool: Tool[Any, Any], params: Any, context: ToolContext, reason: str
+) -> None:
+    """Hear that a call's changes are gone.
+
+    Called after the rollback of a call that was admitted. Every plugin is asked, each by
+    itself: an exception is logged and changes nothing.
+
+    Args:
+        tool: The tool.
+        params: The typed params.
+        context: The context; its session is closed.
+        reason: What went wrong, as the model is told.
+
+    Example:
+        >>> @hookimpl
+        ... def toolyard_rollback(tool, reason):
+        ...     log.info("%s rolled back: %s", tool.name, reason)
+    """
+
+
+@hookspec
+def toolyard_telemetry(event: ToolInvoked) -> None:
+    """Observe a call, whatever became of it.
+
+    Called once per call, after commit or rollback. Every plugin is asked, each by
+    itself: an exception is logged and changes nothing.
+
+    Args:
+        event: Everything there is to know.
+
+    Example:
+        >>> @hookimpl
+        ... def toolyard_telemetry(event):
+        ...     counter.add(1, {"tool": event.tool_name, "status": event.status})
+    """
+
+
+HookFunction = Callable[..., Any]

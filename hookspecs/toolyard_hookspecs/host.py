@@ -1,0 +1,158 @@
+"""What plugins are given of the host: they drive calls through it and never import it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from toolyard_hookspecs.approval import Approver
+from toolyard_hookspecs.calls import Outcome, ToolCall
+from toolyard_hookspecs.clock import Clock
+from toolyard_hookspecs.limits import Deadline
+from toolyard_hookspecs.prompts import Prompt
+from toolyard_hookspecs.sessions import SessionProtocol
+from toolyard_hookspecs.tools import Tool
+
+E = TypeVar("E", bound="ExecutorHandle")
+
+
+class Catalog(Protocol):
+    """The tools of all plugins, by name."""
+
+    def get(self, name: str) -> Tool[Any, Any] | None:
+        """Return the tool of that name or wire name, or None."""
+        ...
+
+    def names(self) -> Sequence[str]:
+        """Return all names, in order."""
+        ...
+
+    def plugin_of(self, name: str) -> str | None:
+        """Return the plugin that has the tool, or None."""
+        ...
+
+    def invalidate(self, plugin: str) -> None:
+        """Ask a plugin for its sections again; its tools may have changed."""
+        ...
+
+    def __iter__(self) -> Iterator[Tool[Any, Any]]:
+        """Yield the tools in order."""
+        ...
+
+
+class ExecutorHandle(Protocol):
+    """Dispatches calls in one session."""
+
+    @property
+    def session(self) -> SessionProtocol:
+        """The session the calls run in."""
+        ...
+
+    @property
+    def prompt(self) -> Prompt:
+        """The prompt whose tools can be called."""
+        ...
+
+    def dispatch(self, call: ToolCall) -> Outcome:
+        """Dispatch a call and wait for it."""
+        ...
+
+    def adispatch(self, call: ToolCall) -> Awaitable[Outcome]:
+        """Dispatch a call."""
+        ...
+
+    def dispatch_all(self, calls: Iterable[ToolCall]) -> list[Outcome | BaseException]:
+        """Dispatch calls in parallel, isolated from one another; results in call order."""
+        ...
+
+    def adispatch_all(
+        self, calls: Iterable[ToolCall]
+    ) -> Awaitable[list[Outcome | BaseException]]:
+        """Dispatch calls in parallel, isolated from one another; results in call order."""
+        ...
+
+
+class HostHandle(Protocol):
+    """The host as its plugins see it."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """The tools of all plugins."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """Where time comes from."""
+        ...
+
+    @property
+    def prompt(self) -> Prompt:
+        """The prompt made of the sections of all plugins."""
+        ...
+
+    def settings(self, plugin: str) -> Any:  # noqa: ANN401 - the plugin's own model
+        """Return a plugin's validated settings, or None where it declares none."""
+        ...
+
+    def dialect(self, name: str) -> Dialect:
+        """Return a provider's dialect; an unknown name is an error that lists the known."""
+        ...
+
+    def executor(
+        self,
+        *,
+        session: SessionProtocol | None = None,
+        prompt: Prompt | None = None,
+        approver: Approver | None = None,
+        deadline: Deadline | None = None,
+        user_id: str | None = None,
+    ) -> AbstractContextManager[ExecutorHandle]:
+        """Return what dispatches calls, in a new session unless one is given."""
+        ...
+
+
+class Dialect(Protocol):
+    """The message shapes of one provider, both ways."""
+
+    @property
+    def name(self) -> str:
+        """What it is asked for by."""
+        ...
+
+    def schemas(self, tools: Prompt | Iterable[Tool[Any, Any]]) -> list[dict[str, Any]]:
+        """Return the tools as the provider takes them."""
+        ...
+
+    def calls(self, reply: Any) -> list[ToolCall]:  # noqa: ANN401 - a client's object or a dict
+        """Return the calls in a model's reply."""
+        ...
+
+    def results(self, outcomes: Sequence[Outcome | BaseException]) -> list[dict[str, Any]]:
+        """Return outcomes as the messages that answer the model."""
+        ...
+
+    def recorded(self, document: Any) -> list[ToolCall] | None:  # noqa: ANN401 - any JSON
+        """Return the calls of a recorded conversation, or None if it is not of this kind."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command of the command line, or more options for one that exists.
+
+    Args:
+        name: What is typed.
+        help: One line for `toolyard --help`.
+        run: Does it; returns the exit status. None with `extends`.
+        configure: Adds arguments to its parser.
+        extends: Whether `name` is a command that exists and gets the options.
+    """
+
+    name: str
+    help: str = ""
+    run: Callable[[HostHandle, argparse.Namespace], int] | None = None
+    configure: Callable[[argparse.ArgumentParser], None] = field(default=lambda parser: None)  # noqa: ARG005
+    extends: bool = False

@@ -1,0 +1,159 @@
+"""What bounds a call from outside: a deadline, a heartbeat, a token budget, a cancellation."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol, runtime_checkable
+
+from toolyard_hookspecs.clock import Clock, SystemClock
+from toolyard_hookspecs.errors import DeadlineExceededError, DefinitionError
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """The moment by which an evaluation must have ended.
+
+    Kept on the monotonic clock, so that a wall clock set back or forth does no harm.
+
+    Args:
+        at: The moment, as a reading of `clock.monotonic()`, in seconds.
+        clock: The clock the moment belongs to.
+
+    Example:
+        >>> Deadline.after(30).elapsed()
+        False
+    """
+
+    at: float
+    clock: Clock = SystemClock()
+
+    @classmethod
+    def after(cls, seconds: float | timedelta, *, clock: Clock | None = None) -> Deadline:
+        """Return the deadline that many seconds from now."""
+        clock = clock or SystemClock()
+        length = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
+        return cls(clock.monotonic() + length, clock)
+
+    @classmethod
+    def until(cls, moment: datetime, *, clock: Clock | None = None) -> Deadline:
+        """Return the deadline at an aware wall-clock moment.
+
+        Raises:
+            DefinitionError: If the moment has no time zone.
+        """
+        if moment.tzinfo is None:
+            msg = f"Deadline {moment.isoformat()} has no time zone; give an aware datetime."
+            raise DefinitionError(msg)
+        clock = clock or SystemClock()
+        return cls.after(moment - clock.now(), clock=clock)
+
+    def remaining(self) -> float:
+        """Return the seconds left, negative once it has passed."""
+        return self.at - self.clock.monotonic()
+
+    def elapsed(self) -> bool:
+        """Tell whether the moment has passed."""
+        return self.remaining() <= 0
+
+    def check(self) -> None:
+        """Raise `DeadlineExceededError` once the moment has passed."""
+        if self.elapsed():
+            msg = "The deadline of this evaluation has passed."
+            raise DeadlineExceededError(msg)
+
+
+class Heartbeat:
+    """Tells whoever waits that a long operation is alive.
+
+    Args:
+        on_beat: Called at each beat, on the beating thread; extends a lease, say.
+        clock: Where the time of a beat comes from.
+    """
+
+    def __init__(
+        self, on_beat: Callable[[], None] | None = None, *, clock: Clock | None = None
+    ) -> None:
+        self._on_beat = on_beat
+        self._clock = clock or SystemClock()
+        self._last = self._clock.monotonic()
+
+    def beat(self) -> None:
+        """Record that the work is alive."""
+        self._last = self._clock.monotonic()
+        if self._on_beat is not None:
+            self._on_beat()
+
+    def elapsed(self) -> float:
+        """Return the seconds since the last beat."""
+        return self._clock.monotonic() - self._last
+
+
+@runtime_checkable
+class BudgetTracker(Protocol):
+    """Counts what an evaluation may spend; bind one as a resource to share it with handlers."""
+
+    def spend(self, amount: float, unit: str = "tokens") -> None:
+        """Record spending; raises when the budget does not allow it."""
+        ...
+
+    def remaining(self, unit: str = "tokens") -> float | None:
+        """Return what is left of the unit, or None where nothing limits it."""
+        ...
+
+
+class Cancellation:
+    """Cancels a call from outside, and tells the handler inside that it is.
+
+    Give one to `ToolCall(cancellation=...)`, keep it, and call `cancel()` from any
+    thread. A handler reads it as `context.abort_signal`, or just `context.cancelled`.
+
+    Example:
+        >>> stop = Cancellation()
+        >>> stop.cancel()
+        >>> stop.aborted
+        True
+    """
+
+    __slots__ = ("_callbacks", "_lock", "aborted")
+
+    def __init__(self) -> None:
+        self.aborted = False
+        self._callbacks: list[Callable[[], None]] = []
+        self._lock = threading.Lock()
+
+    def cancel(self) -> None:
+        """Cancel; a second time does nothing."""
+        with self._lock:
+            if self.aborted:
+                return
+            self.aborted = True
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+    def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` once cancelled, at once if it already is.
+
+        The callback runs on the cancelling thread and must not raise or wait.
+
+        Returns:
+            A function that takes the callback back.
+        """
+        with self._lock:
+            if not self.aborted:
+                self._callbacks.append(callback)
+                return lambda: self._forget(callback)
+        callback()
+        return _nothing
+
+    def _forget(self, callback: Callable[[], None]) -> None:
+        with self._lock:
+            if callback in self._callbacks:
+                self._callbacks.remove(callback)
+
+
+def _nothing() -> None:
+    return None

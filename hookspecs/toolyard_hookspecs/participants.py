@@ -1,0 +1,41 @@
+"""What takes part in a call's transaction besides the session."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol, runtime_checkable
+
+
+class Participant(Protocol):
+    """Something to be kept or put back together with the call.
+
+    Every participant's `prepare` runs before any `commit`. All that can fail belongs in
+    `prepare`; a `commit` that raises all the same gives the outcome `commit_failed`. Each
+    method may return an awaitable. Two attributes are optional: `decides = True` for the
+    one whose `prepare` is the decision (prepared last), and `recover`, see `Recovering`.
+    """
+
+    def prepare(self) -> Awaitable[None] | None:
+        """Do everything of the commit that can fail; an exception rolls the call back."""
+        ...
+
+    def commit(self) -> Awaitable[None] | None:
+        """Make the change final; must not fail."""
+        ...
+
+    def rollback(self) -> Awaitable[None] | None:
+        """Put everything back; called once, whether prepared or not."""
+        ...
+
+
+@runtime_checkable
+class Recovering(Protocol):
+    """A participant that can finish after a crash what was decided before it."""
+
+    def recover(self, decided: Callable[[str], bool | None]) -> None:
+        """Roll forward what was decided, drop what was not.
+
+        Args:
+            decided: Tells of a top-level key whether it was; None while nobody can say.
+        """
+        ...

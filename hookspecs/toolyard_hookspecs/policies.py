@@ -1,0 +1,169 @@
+"""Policies: what may be called when, and what they remember."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from toolyard_hookspecs.context import ToolContext
+    from toolyard_hookspecs.results import ToolResult
+    from toolyard_hookspecs.tools import Tool
+
+
+class Verdict(StrEnum):
+    """What a decision comes to; a stronger one wins: deny over ask over allow."""
+
+    ALLOW = "allow"
+    ASK = "ask"
+    DENY = "deny"
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyDecision:
+    """What a policy says of a call.
+
+    Args:
+        allowed: Whether the call may go on, possibly after asking.
+        reason: Why not, or why to ask; the model reads it, so say what to do.
+        asks: Whether a person has to decide.
+        policy: Who said it; the host fills it in.
+
+    Example:
+        >>> PolicyDecision.deny("Call run_tests first, then retry deploy.").verdict
+        <Verdict.DENY: 'deny'>
+    """
+
+    allowed: bool
+    reason: str | None = None
+    asks: bool = False
+    policy: str | None = None
+
+    @classmethod
+    def allow(cls) -> PolicyDecision:
+        """Return the decision that lets the call go on."""
+        return _ALLOW
+
+    @classmethod
+    def deny(cls, reason: str) -> PolicyDecision:
+        """Return the decision that refuses the call."""
+        return cls(allowed=False, reason=reason)
+
+    @classmethod
+    def ask(cls, reason: str) -> PolicyDecision:
+        """Return the decision that lets a person decide."""
+        return cls(allowed=True, reason=reason, asks=True)
+
+    @property
+    def verdict(self) -> Verdict:
+        """The decision in one word."""
+        if not self.allowed:
+            return Verdict.DENY
+        return Verdict.ASK if self.asks else Verdict.ALLOW
+
+
+_ALLOW = PolicyDecision(allowed=True)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyState:
+    """What one policy instance remembers in a session; a slice with one record per instance.
+
+    Args:
+        policy_name: The instance, by its unique name.
+        invoked_tools: Tools that succeeded.
+        invoked_keys: Pairs of tool and key, such as `("read_file", "a.txt")`.
+        data: Anything else, as JSON values.
+    """
+
+    policy_name: str
+    invoked_tools: frozenset[str] = frozenset()
+    invoked_keys: frozenset[tuple[str, str]] = frozenset()
+    data: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @classmethod
+    def of(cls, context: ToolContext, name: str) -> PolicyState:
+        """Return the newest record of the named instance, or an empty one."""
+        found = context.session[PolicyState].where(lambda each: each.policy_name == name)
+        return found[-1] if found else cls(name)
+
+    def save(self, context: ToolContext) -> None:
+        """Keep this record as the newest of its instance; in `on_result` and `reserve`."""
+        context.session[PolicyState].append(self)
+
+    def with_tool(self, tool: str) -> PolicyState:
+        """Return the record with one more tool that succeeded."""
+        return replace(self, invoked_tools=self.invoked_tools | {tool})
+
+    def with_key(self, tool: str, key: str) -> PolicyState:
+        """Return the record with one more pair of tool and key."""
+        return replace(self, invoked_keys=self.invoked_keys | {(tool, key)})
+
+
+class ToolPolicy(Protocol):
+    """A rule over calls. `check` and `on_result` may be async.
+
+    Two more methods are optional: see `Reserving` and `RollbackAware`.
+    """
+
+    @property
+    def name(self) -> str:
+        """The unique name of this instance; two of one host must differ."""
+        ...
+
+    def check(
+        self,
+        tool: Tool[Any, Any],
+        params: Any,  # noqa: ANN401
+        *,
+        context: ToolContext,
+    ) -> PolicyDecision | Awaitable[PolicyDecision]:
+        """Decide. Changes nothing and holds no lock; an exception denies."""
+        ...
+
+    def on_result(
+        self,
+        tool: Tool[Any, Any],
+        params: Any,  # noqa: ANN401
+        result: ToolResult[Any],
+        *,
+        context: ToolContext,
+    ) -> Awaitable[None] | None:
+        """Remember a success, before the commit; an exception vetoes it."""
+        ...
+
+
+@runtime_checkable
+class Reserving(Protocol):
+    """A policy that counts calls as they are admitted."""
+
+    def reserve(
+        self,
+        tool: Tool[Any, Any],
+        params: Any,  # noqa: ANN401
+        *,
+        context: ToolContext,
+    ) -> PolicyDecision:
+        """Take a place for the call or deny it, once per call, under the admission lock.
+
+        `context.inflight` are the calls admitted and not yet ended. It must be quick and
+        must not wait. What it saves is not rolled back with the call.
+        """
+        ...
+
+
+@runtime_checkable
+class RollbackAware(Protocol):
+    """A policy that hears of a rollback."""
+
+    def on_rollback(
+        self,
+        tool: Tool[Any, Any],
+        params: Any,  # noqa: ANN401
+        *,
+        context: ToolContext,
+    ) -> None:
+        """Hear that an admitted call's changes are gone; exceptions are logged."""
+        ...

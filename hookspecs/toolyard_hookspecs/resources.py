@@ -1,0 +1,189 @@
+"""Resources: what handlers are given by type, how long it lives, how it takes part."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload, runtime_checkable
+
+from toolyard_hookspecs.errors import DefinitionError
+
+if TYPE_CHECKING:
+    from toolyard_hookspecs.context import ToolContext
+
+T = TypeVar("T")
+D = TypeVar("D")
+
+
+class Scope(Enum):
+    """How long an instance lives."""
+
+    SINGLETON = "singleton"
+    """One for the session."""
+    TOOL_CALL = "tool_call"
+    """One for each call."""
+    PROTOTYPE = "prototype"
+    """One for each access."""
+
+
+class ResourceResolver(Protocol):
+    """Gives resources by type, building them and what they depend on when first asked."""
+
+    @overload
+    def get(self, kind: type[T]) -> T: ...
+    @overload
+    def get(self, kind: type[T], default: D) -> T | D: ...
+    def get(self, kind: type[Any], default: Any = ...) -> Any:
+        """Return the resource of a type.
+
+        Raises:
+            UnboundResourceError: When nothing is bound and no default is given.
+            CircularDependencyError: When the bindings go in a circle; names it.
+            ResourceBusyError: When an exclusive one is held and cannot be waited for.
+        """
+        ...
+
+    def __contains__(self, kind: type[object]) -> bool:
+        """Tell whether something is bound for the type."""
+        ...
+
+
+class CallResources(ResourceResolver, Protocol):
+    """The resources as a call sees them: transactional ones are its own branch."""
+
+    async def aget(self, kind: type[T]) -> T:
+        """Return the resource, waiting without blocking the loop for an exclusive one."""
+        ...
+
+
+class OpenResources(ResourceResolver, Protocol):
+    """Open resources, whose singletons live until they are closed."""
+
+    def tool_scope(self) -> AbstractContextManager[ResourceResolver]:
+        """Enter the scope of one call; its instances are closed when left."""
+        ...
+
+    def close(self) -> None:
+        """Close everything built, in reverse order, also after errors."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Binding(Generic[T]):
+    """How a resource is made.
+
+    Args:
+        kind: The type it is asked for by; may be a protocol.
+        provider: Makes it from the resolver, with which it gets what it depends on.
+        scope: How long an instance lives.
+        portable: Whether it may be pickled into an isolated process.
+
+    Example:
+        >>> Binding(dict, lambda resources: {"url": "https://example.org"}).scope
+        <Scope.SINGLETON: 'singleton'>
+    """
+
+    kind: type[T]
+    provider: Callable[[ResourceResolver], T]
+    scope: Scope = Scope.SINGLETON
+    portable: bool = False
+
+    def __post_init__(self) -> None:
+        """Check that it can be called."""
+        if not callable(self.provider):
+            msg = (
+                f"Binding for {self.kind!r}: its provider cannot be called; give a function "
+                "of the resolver, lambda resources: ..., or Binding.instance(kind, value)."
+            )
+            raise DefinitionError(msg)
+
+    @classmethod
+    def instance(cls, kind: type[T], value: T, *, portable: bool = False) -> Binding[T]:
+        """Return a binding for something that is there already and is not closed by the host."""
+        return _InstanceBinding(kind, lambda _: value, Scope.SINGLETON, portable)
+
+
+@dataclass(frozen=True, slots=True)
+class _InstanceBinding(Binding[T]):
+    """A binding whose instance belongs to whoever made it."""
+
+
+def is_borrowed(binding: Binding[Any]) -> bool:
+    """Tell whether the instance belongs to its maker, who also closes it."""
+    return isinstance(binding, _InstanceBinding)
+
+
+@runtime_checkable
+class Closeable(Protocol):
+    """A resource to be closed when its scope ends."""
+
+    def close(self) -> None:
+        """Give back what it holds."""
+        ...
+
+
+@runtime_checkable
+class PostConstruct(Protocol):
+    """A resource with something to do once it is made and its dependencies are there."""
+
+    def post_construct(self) -> None:
+        """Finish the construction."""
+        ...
+
+
+class ResourceBranch(Protocol):
+    """A call's own version of a `Branchable` resource; a `Participant` of the call.
+
+    Its `resource` is what the handler is given.
+    """
+
+    @property
+    def resource(self) -> Any:  # noqa: ANN401
+        """What the handler is given."""
+        ...
+
+    def prepare(self) -> Awaitable[None] | None:
+        """Do everything of the commit that can fail; raises `ConflictError` on a conflict."""
+        ...
+
+    def commit(self) -> Awaitable[None] | None:
+        """Make the changes those of the base: the resource, or the parent's branch."""
+        ...
+
+    def rollback(self) -> Awaitable[None] | None:
+        """Drop the changes."""
+        ...
+
+
+@runtime_checkable
+class Branchable(Protocol):
+    """A resource that holds state and gives each call a branch of it."""
+
+    def branch(self, context: ToolContext, parent: Any | None) -> ResourceBranch:  # noqa: ANN401
+        """Return a branch; a nested call's is of its parent's branch.
+
+        Must cost O(1): it is called at a call's first access.
+        """
+        ...
+
+
+@runtime_checkable
+class Exclusive(Protocol):
+    """A resource that holds state and that one call at a time may use.
+
+    The host holds its lock from a call's first access to commit or rollback.
+    """
+
+    def begin(self) -> Any:  # noqa: ANN401
+        """Begin, or for a nested call begin a savepoint; returns what names it."""
+        ...
+
+    def commit(self, savepoint: Any) -> None:  # noqa: ANN401
+        """Keep what was done since `begin` returned the savepoint."""
+        ...
+
+    def rollback(self, savepoint: Any) -> None:  # noqa: ANN401
+        """Undo what was done since `begin` returned the savepoint."""
+        ...

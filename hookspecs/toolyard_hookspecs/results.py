@@ -1,0 +1,111 @@
+"""What a handler returns, and how its value becomes text for the model."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import warnings
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
+
+import pydantic_core
+
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+@runtime_checkable
+class ToolRenderableResult(Protocol):
+    """A value that knows what the model should read of it."""
+
+    def render(self) -> str:
+        """Return the text for the model."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult(Generic[R_co]):
+    """What a call came to.
+
+    Args:
+        message: What the model reads first. On failure: what went wrong, why, what to do.
+        value: The typed payload, or None. The model reads it rendered, after the message.
+        success: False for a failure; everything the call changed is then rolled back.
+        exclude_value_from_context: Keep the value from the model and from every wire.
+            It stays in the process. This saves context; it is no security boundary.
+
+    Example:
+        >>> ToolResult.ok(42, message="Computed.").value
+        42
+        >>> ToolResult.error("No such ticket. Use list_tickets, then retry.").success
+        False
+    """
+
+    message: str
+    value: R_co | None = None
+    success: bool = True
+    exclude_value_from_context: bool = False
+
+    @classmethod
+    def ok(
+        cls, value: R | None = None, message: str = "", *, exclude_value_from_context: bool = False
+    ) -> ToolResult[R]:
+        """Return a success."""
+        return ToolResult[R](message, value, True, exclude_value_from_context)
+
+    @classmethod
+    def error(cls, message: str) -> ToolResult[Any]:
+        """Return a failure that the model can act on."""
+        return ToolResult[Any](message, None, False, False)
+
+    def render(self) -> str:
+        """Return what the model reads: the message, then the rendered value, if any."""
+        if not self.success or self.exclude_value_from_context:
+            return self.message
+        text = render_value(self.value)
+        return f"{self.message}\n{text}" if self.message and text else self.message or text
+
+
+_warned: set[type] = set()
+
+
+def render_value(value: object) -> str:
+    """Return the text of a value, by the first rule that fits.
+
+    None is empty; a string stays as it is; a value with `render()` renders itself; a
+    dataclass without one becomes JSON, with one warning per type; a mapping, a number
+    and a pydantic model become JSON; a sequence or set is rendered line by line.
+    """
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (int, float)):
+        return json.dumps(value)
+    if callable(getattr(type(value), "render", None)):
+        return cast("ToolRenderableResult", value).render()
+    if dataclasses.is_dataclass(value):
+        _warn_once(type(value))
+        return _json(value)
+    if isinstance(value, (bytes, bytearray, Mapping)):
+        return _json(cast("object", value))
+    if isinstance(value, (Sequence, Set)):
+        items = cast("Sequence[object] | Set[object]", value)
+        return "\n".join(render_value(item) for item in items)
+    return _json(value)
+
+
+def _json(value: object) -> str:
+    return pydantic_core.to_json(value).decode()
+
+
+def _warn_once(kind: type) -> None:
+    if kind in _warned:
+        return
+    _warned.add(kind)
+    warnings.warn(
+        f"{kind.__qualname__} has no render(), so the model reads it as JSON; "
+        "define render() to choose what it reads.",
+        stacklevel=4,
+    )

@@ -1,0 +1,96 @@
+"""JSON Schemas as parsing really is: closed objects, with the authors' field descriptions."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import textwrap
+import typing
+from functools import lru_cache
+from typing import Annotated, Any, cast, get_args, get_origin
+
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+
+
+class ClosedJsonSchema(GenerateJsonSchema):
+    """Pydantic's generator, saying also what the codec enforces and the fields mean."""
+
+    def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
+        """Describe the fields of a dataclass and close it."""
+        return _close(super().dataclass_schema(schema), schema["cls"])
+
+    def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JsonSchemaValue:
+        """Describe the fields of a TypedDict and close it."""
+        return _close(super().typed_dict_schema(schema), schema.get("cls"))
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        """Describe the fields of a pydantic model and close it."""
+        return _close(super().model_schema(schema), schema["cls"])
+
+
+def _close(schema: JsonSchemaValue, kind: Any) -> JsonSchemaValue:  # noqa: ANN401
+    properties = cast("dict[str, Any] | None", schema.get("properties"))
+    if properties is None:
+        return schema
+    schema["additionalProperties"] = False
+    if not isinstance(kind, type):
+        return schema
+    for name, text in field_descriptions(kind).items():
+        if name in properties:
+            cast("dict[str, Any]", properties[name]).setdefault("description", text)
+    return schema
+
+
+@lru_cache(maxsize=1024)
+def field_descriptions(kind: type) -> dict[str, str]:
+    """Return what the author says of each field: metadata, `Annotated` text or a docstring."""
+    found = _attribute_docstrings(kind)
+    found.update(_annotated_texts(kind))
+    if dataclasses.is_dataclass(kind):
+        for each in dataclasses.fields(kind):
+            if isinstance(text := each.metadata.get("description"), str):
+                found[each.name] = text
+    return found
+
+
+def _annotated_texts(kind: type) -> dict[str, str]:
+    try:
+        hints = typing.get_type_hints(kind, include_extras=True)
+    except Exception:  # noqa: BLE001 - names that cannot be resolved describe nothing
+        return {}
+    found: dict[str, str] = {}
+    for name, hint in hints.items():
+        if get_origin(hint) is Annotated:
+            for extra in get_args(hint)[1:]:
+                text = extra if isinstance(extra, str) else getattr(extra, "documentation", None)
+                if isinstance(text, str):
+                    found[name] = text
+    return found
+
+
+def _attribute_docstrings(kind: type) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for base in reversed(kind.__mro__[:-1]):
+        try:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(base)))
+        except (OSError, TypeError, SyntaxError):
+            continue
+        if tree.body and isinstance(tree.body[0], ast.ClassDef):
+            found.update(_docstrings_of(tree.body[0].body))
+    return found
+
+
+def _docstrings_of(body: list[ast.stmt]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for field, text in zip(body, body[1:], strict=False):
+        if (
+            isinstance(field, ast.AnnAssign)
+            and isinstance(field.target, ast.Name)
+            and isinstance(text, ast.Expr)
+            and isinstance(text.value, ast.Constant)
+            and isinstance(text.value.value, str)
+        ):
+            found[field.target.id] = inspect.cleandoc(text.value.value)
+    return found

@@ -1,0 +1,153 @@
+"""Session state as handlers and policies see it: typed slices, reducers, a dispatcher."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Any, Protocol, TypeVar
+
+S = TypeVar("S")
+E = TypeVar("E")
+
+Reducer = Callable[[Sequence[Any], Any], Sequence[Any]]
+"""A pure function `(items of the slice, event) -> items`.
+
+It may return new items, `[*items, event]` say, or an `Append` of what to add at the end,
+which costs the same however long the slice is.
+"""
+
+
+class SlicePolicy(Enum):
+    """How a slice takes part in transactions."""
+
+    STATE = "state"
+    """On the call's branch: committed with the call, or gone with it."""
+    LOG = "log"
+    """To the session at once: append-only, never rolled back."""
+
+
+class Append(tuple[Any, ...]):
+    """What a reducer returns to add items at the end, whatever is there already.
+
+    Example:
+        >>> Append(["a", "b"])
+        ('a', 'b')
+    """
+
+    __slots__ = ()
+
+
+def append_all(items: Sequence[Any], event: Any) -> Sequence[Any]:  # noqa: ANN401, ARG001
+    """Reduce by keeping every event, in order."""
+    return Append([event])
+
+
+def replace_latest(items: Sequence[Any], event: Any) -> Sequence[Any]:  # noqa: ANN401, ARG001
+    """Reduce by keeping only the newest event."""
+    return [event]
+
+
+class SliceView(Protocol[S]):
+    """One slice of a session: the items of one type, oldest first."""
+
+    def latest(self) -> S | None:
+        """Return the newest item, or None."""
+        ...
+
+    def all(self) -> Sequence[S]:
+        """Return all items, oldest first."""
+        ...
+
+    def where(self, predicate: Callable[[S], bool]) -> Sequence[S]:
+        """Return the items for which the predicate holds."""
+        ...
+
+    def append(self, item: S) -> None:
+        """Add an item at the end."""
+        ...
+
+    def seed(self, *items: S) -> None:
+        """Replace all items by these."""
+        ...
+
+    def clear(self, predicate: Callable[[S], bool] | None = None) -> None:
+        """Remove all items, or those for which the predicate holds."""
+        ...
+
+    def register(
+        self, event: type[Any], reducer: Reducer, policy: SlicePolicy = SlicePolicy.STATE
+    ) -> None:
+        """Let events of a type change this slice, through a pure reducer."""
+        ...
+
+
+class Dispatcher(Protocol):
+    """Publishes events to whoever subscribed to their type."""
+
+    def subscribe(self, event: type[E], handler: Callable[[E], None]) -> Callable[[], None]:
+        """Call `handler` with each event of the type; returns what takes it back.
+
+        State events are heard after the top-level call has committed. A handler that
+        raises is logged and changes nothing.
+        """
+        ...
+
+    def publish(self, event: object) -> None:
+        """Publish an event; inside a call it is heard after the commit, or not at all."""
+        ...
+
+
+class SessionSnapshot(Protocol):
+    """A moment of a session's state; costs a pointer."""
+
+    @property
+    def session_id(self) -> str:
+        """The session it is of."""
+        ...
+
+    @property
+    def tag(self) -> str | None:
+        """What its maker called it."""
+        ...
+
+    def to_json(self) -> str:
+        """Return it as versioned JSON."""
+        ...
+
+
+class SessionProtocol(Protocol):
+    """A session, or the branch of it that a call works on; both look alike."""
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        ...
+
+    @property
+    def dispatcher(self) -> Dispatcher:
+        """Where events are published."""
+        ...
+
+    def __getitem__(self, kind: type[S]) -> SliceView[S]:
+        """Return the slice of a type."""
+        ...
+
+    def dispatch(self, event: object) -> None:
+        """Let the reducers registered for the event's type change their slices."""
+        ...
+
+    def snapshot(self, *, tag: str | None = None) -> SessionSnapshot:
+        """Return the state as it is now."""
+        ...
+
+    def restore(self, snapshot: Any) -> None:  # noqa: ANN401 - the session's own kind
+        """Put the state back; logs stay as they are."""
+        ...
+
+    def reset(self) -> None:
+        """Empty all state slices; logs and reducers stay."""
+        ...
+
+    def clone(self, *, id: str | None = None) -> SessionProtocol:  # noqa: A002 - it is the id
+        """Return an independent session with the same state and reducers."""
+        ...
