@@ -1,0 +1,106 @@
+"""What environment variables override."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from toolyard.settings.model import folded
+from toolyard_hookspecs import ConfigurationError
+
+BLOCK: Final = "TOOLYARD_BLOCK"
+TABLES: Final = "TOOLYARD_PLUGINS__"
+
+KEYS: Final = {
+    "TOOLYARD_TIMEOUT": "timeout",
+    "TOOLYARD_APPROVAL_TIMEOUT": "approval_timeout",
+    "TOOLYARD_APPROVER": "approver",
+    "TOOLYARD_MAX_ARGUMENTS": "max_arguments",
+}
+_TEXTS: Final = frozenset({"approver"})
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """A value from the environment.
+
+    Args:
+        variable: The variable.
+        path: The keys that lead to the value.
+        value: The value, as TOML would have it.
+    """
+
+    variable: str
+    path: tuple[str, ...]
+    value: Any
+
+
+def blocked(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the plugins that TOOLYARD_BLOCK switches off."""
+    return tuple(name for part in environ.get(BLOCK, "").split(",") if (name := part.strip()))
+
+
+def overrides(environ: Mapping[str, str], plugins: Mapping[str, object]) -> Iterator[Override]:
+    """Yield what the environment overrides, in the order of the variables' names.
+
+    Args:
+        environ: The environment; empty variables count as unset.
+        plugins: The tables there are, whose names are recognised in upper case.
+
+    Raises:
+        ConfigurationError: For a TOOLYARD_PLUGINS__ variable that names no key.
+    """
+    for variable in sorted(environ):
+        text = environ[variable]
+        if not text:
+            continue
+        if variable in KEYS:
+            key = KEYS[variable]
+            yield Override(variable, (key,), text if key in _TEXTS else as_toml(text))
+        elif variable.startswith(TABLES):
+            yield Override(variable, _path(variable, plugins), as_toml(text))
+
+
+def as_toml(text: str) -> Any:
+    """Return the TOML value that a text stands for, or the text when it is none.
+
+    Example:
+        >>> as_toml("5"), as_toml("[1, 2]"), as_toml("https://example.org")
+        (5, [1, 2], 'https://example.org')
+    """
+    try:
+        document = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError):
+        return text
+    return document["value"] if document.keys() == {"value"} else text
+
+
+def apply(overrides_: Iterator[Override], document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a document with the overrides in their places; the one given stays as it is."""
+    result = dict(document)
+    for override in overrides_:
+        _put(result, override)
+    return result
+
+
+def _path(variable: str, plugins: Mapping[str, object]) -> tuple[str, ...]:
+    name, *keys = (part.lower() for part in variable.removeprefix(TABLES).split("__"))
+    if not name or not keys or not all(keys):
+        msg = f"{variable}: write TOOLYARD_PLUGINS__NAME__KEY, a plugin's name and one of its keys."
+        raise ConfigurationError(msg)
+    table = next((each for each in plugins if folded(each) == name), name)
+    return ("plugins", table, *keys)
+
+
+def _put(document: dict[str, Any], override: Override) -> None:
+    at = document
+    for key in override.path[:-1]:
+        below = at.get(key)
+        copy: dict[str, Any] = (
+            dict(cast("dict[str, Any]", below)) if isinstance(below, dict) else {}
+        )
+        at[key] = copy
+        at = copy
+    at[override.path[-1]] = override.value

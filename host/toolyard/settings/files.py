@@ -1,0 +1,86 @@
+"""Finds and reads the configuration file."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, cast
+
+from toolyard_hookspecs import ConfigurationError
+
+OWN_FILE: Final = "toolyard.toml"
+PROJECT_FILE: Final = "pyproject.toml"
+
+
+def find(start: Path) -> tuple[Path, Mapping[str, Any]] | None:
+    """Return the nearest configuration upward from a directory, with its table.
+
+    In one directory `toolyard.toml` comes before `[tool.toolyard]` of `pyproject.toml`.
+
+    Raises:
+        ConfigurationError: When a file that is there cannot be read.
+    """
+    for directory in (start, *start.parents):
+        own = directory / OWN_FILE
+        if own.is_file():
+            return own, _read(own)
+        project = directory / PROJECT_FILE
+        if project.is_file() and (table := _project_table(project)) is not None:
+            return project, table
+    return None
+
+
+def read_given(path: Path) -> Mapping[str, Any]:
+    """Return the table of a file that was named, which therefore must be there.
+
+    Raises:
+        ConfigurationError: When it is not there, cannot be read, or is a `pyproject.toml`
+            without `[tool.toolyard]`.
+    """
+    if not path.is_file():
+        what = "is not a file" if path.exists() else "does not exist"
+        msg = f"{path} {what}; name an existing configuration file with --config."
+        raise ConfigurationError(msg)
+    if path.name != PROJECT_FILE:
+        return _read(path)
+    table = _project_table(path)
+    if table is None:
+        msg = f"{path} has no table [tool.toolyard]; add it, or name another file with --config."
+        raise ConfigurationError(msg)
+    return table
+
+
+def _project_table(path: Path) -> Mapping[str, Any] | None:
+    # Most projects do not configure Toolyard: theirs need not be parsed, nor even be right.
+    if b"toolyard" not in _bytes(path):
+        return None
+    tool = _read(path).get("tool")
+    table = cast("Mapping[str, Any]", tool).get("toolyard") if isinstance(tool, Mapping) else None
+    if table is None:
+        return None
+    if not isinstance(table, Mapping):
+        msg = f"{path}: tool.toolyard: expected a table, [tool.toolyard]."
+        raise ConfigurationError(msg)
+    return cast("Mapping[str, Any]", table)
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        return tomllib.loads(_bytes(path).decode())
+    except UnicodeDecodeError as error:
+        reason = f"byte {error.start} is not UTF-8"
+    except RecursionError:
+        reason = "it is nested too deeply"
+    except ValueError as error:
+        reason = str(error)
+    msg = f"{path} is not valid TOML: {reason}. Correct it there."
+    raise ConfigurationError(msg)
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        msg = f"{path} cannot be read: {error.strerror or error}. Check its permissions."
+        raise ConfigurationError(msg) from error

@@ -1,0 +1,54 @@
+"""The host's own keys in the configuration."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+from pydantic import BaseModel, BeforeValidator, Field
+
+from toolyard.settings.model import DEFAULT_MAX_ARGUMENTS, DEFAULT_TIMEOUT
+
+NEVER = "none"
+
+
+def _seconds(value: object) -> float | None:
+    if value is None or value == NEVER:
+        return None
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf:
+        return float(value)
+    msg = f'a positive number of seconds, or "{NEVER}" for never'
+    raise ValueError(msg)
+
+
+def _policy(value: object) -> dict[str, Any]:
+    table = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    kind, name = table.get("kind"), table.get("name", "-")
+    if isinstance(kind, str) and kind and isinstance(name, str) and name:
+        return table
+    msg = "a table with a `kind`, the text that names a policy kind, and maybe a `name`"
+    raise ValueError(msg)
+
+
+def _plugin(value: object) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value)
+    msg = "a table, [plugins.NAME]"
+    raise ValueError(msg)
+
+
+Seconds = Annotated[float | None, BeforeValidator(_seconds)]
+
+
+class HostTable(BaseModel):
+    """What may stand in `toolyard.toml` or `[tool.toolyard]`; see `Settings`."""
+
+    block: tuple[str, ...] = ()
+    timeout: Seconds = DEFAULT_TIMEOUT
+    approver: str | None = None
+    approval_timeout: Seconds = None
+    max_arguments: Annotated[int, Field(gt=0, strict=True)] = DEFAULT_MAX_ARGUMENTS
+    policies: tuple[Annotated[dict[str, Any], BeforeValidator(_policy)], ...] = ()
+    plugins: dict[str, Annotated[dict[str, Any], BeforeValidator(_plugin)]] = {}
+    plugin_files: tuple[Path, ...] = ()

@@ -1,0 +1,76 @@
+"""Puts the file and the environment together to the settings of a host."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, cast
+
+from toolyard.settings import environment, files
+from toolyard.settings.host_table import HostTable
+from toolyard.settings.model import Settings
+from toolyard.settings.tables import validate_table
+
+
+def load(
+    start: Path | None = None,
+    *,
+    config: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Settings:
+    """Return the settings that hold in a directory.
+
+    Args:
+        start: Where to look for a file, going upward; the working directory by default.
+        config: The file to read instead; it must be there.
+        environ: The environment, whose variables override the file; by default this
+            process's.
+
+    Raises:
+        ConfigurationError: Naming the file or variable, the key, what was expected and
+            what was found.
+    """
+    variables = os.environ if environ is None else environ
+    path, document = _document(start, config)
+    tables = document.get("plugins")
+    known = cast("Mapping[str, object]", tables) if isinstance(tables, Mapping) else {}
+    overrides = list(environment.overrides(variables, known))
+    origins = {".".join(each.path): each.variable for each in overrides}
+    host = validate_table(
+        HostTable,
+        environment.apply(iter(overrides), document),
+        plugin=None,
+        source=Settings(path=path, variables=origins).source_of,
+    )
+    return _settings(path, host, environment.blocked(variables), origins)
+
+
+def _document(start: Path | None, config: Path | None) -> tuple[Path | None, Mapping[str, Any]]:
+    if config is not None:
+        path = config.expanduser().absolute()
+        return path, files.read_given(path)
+    found = files.find((start or Path.cwd()).absolute())
+    return found or (None, {})
+
+
+def _settings(
+    path: Path | None, host: HostTable, blocked: tuple[str, ...], origins: Mapping[str, str]
+) -> Settings:
+    beside = Path.cwd() if path is None else path.parent
+    return Settings(
+        path=path,
+        # Whatever switches a plugin off does so: nothing switches it on again.
+        block=tuple(dict.fromkeys((*host.block, *blocked))),
+        timeout=host.timeout,
+        approver=host.approver,
+        approval_timeout=host.approval_timeout,
+        max_arguments=host.max_arguments,
+        policies=host.policies,
+        plugins=MappingProxyType(
+            {name: MappingProxyType(table) for name, table in host.plugins.items()}
+        ),
+        plugin_files=tuple(beside / each.expanduser() for each in host.plugin_files),
+        variables=MappingProxyType(origins),
+    )

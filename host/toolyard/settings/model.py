@@ -1,0 +1,76 @@
+"""What the host is configured with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+DEFAULT_TIMEOUT: Final = 15.0
+DEFAULT_MAX_ARGUMENTS: Final = 16 * 1024 * 1024
+
+NO_FILE: Final = "the configuration"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The configuration of a host; the defaults are those of a host without any.
+
+    Args:
+        path: The file it was read from, if there is one.
+        block: Plugins that are switched off.
+        timeout: Seconds until a tool's call is given up, None for never.
+        approver: The plugin that answers when a person has to decide.
+        approval_timeout: Seconds until an unanswered approval counts as denied, None for never.
+        max_arguments: The most bytes that the arguments of a call may have.
+        policies: The `[[policies]]` tables: `kind`, maybe `name`, and the kind's fields.
+        plugins: The `[plugins.NAME]` tables as written, by name.
+        plugin_files: Python files to load as plugins.
+        variables: From a dotted key to the environment variable that its value came from.
+
+    Example:
+        >>> Settings().timeout
+        15.0
+    """
+
+    path: Path | None = None
+    block: tuple[str, ...] = ()
+    timeout: float | None = DEFAULT_TIMEOUT
+    approver: str | None = None
+    approval_timeout: float | None = None
+    max_arguments: int = DEFAULT_MAX_ARGUMENTS
+    policies: tuple[dict[str, Any], ...] = ()
+    plugins: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    plugin_files: tuple[Path, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def table_of(self, plugin: str) -> Mapping[str, Any]:
+        """Return a plugin's table, empty where there is none.
+
+        The name may be spelt as an environment variable has to spell it, with `_` for `-`.
+        """
+        name = self.table_name(plugin)
+        return {} if name is None else self.plugins[name]
+
+    def table_name(self, plugin: str) -> str | None:
+        """Return the name that a plugin's table goes by, or None where there is none."""
+        if plugin in self.plugins:
+            return plugin
+        wanted = folded(plugin)
+        return next((name for name in self.plugins if folded(name) == wanted), None)
+
+    def source_of(self, key: str) -> str:
+        """Return what a message calls the place of a dotted key: a variable or the file."""
+        at = key
+        while at:
+            if at in self.variables:
+                return self.variables[at]
+            at = at.rpartition(".")[0]
+        return NO_FILE if self.path is None else str(self.path)
+
+
+def folded(name: str) -> str:
+    """Return a name as environment variables can spell it: lower case, `_` for the rest."""
+    return re.sub(r"[^a-z0-9]", "_", name.lower())

@@ -1,0 +1,165 @@
+"""Validates a table against a pydantic model and tells every fault: where, expected, found."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar, cast
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from toolyard.settings.secrecy import holds_secret, masked, secrets_in
+from toolyard_hookspecs import ConfigurationError
+
+M = TypeVar("M", bound=BaseModel)
+Path = tuple[str | int, ...]
+
+MAX_SHOWN: Final = 80
+
+
+def validate_table(
+    model: type[M],
+    table: Mapping[str, Any],
+    *,
+    plugin: str | None,
+    source: str | Callable[[str], str],
+) -> M:
+    """Return a table as an instance of the model; unknown keys are refused in any case.
+
+    Args:
+        model: What the table must fit.
+        table: The table, as TOML gives it.
+        plugin: The plugin it belongs to, None for the host's own.
+        source: The file's name, or a function that gives the source of a dotted key.
+
+    Raises:
+        ConfigurationError: Naming for every fault the source, the key, what was expected
+            and what was found. Secrets are not shown.
+    """
+    prefix: Path = () if plugin is None else ("plugins", plugin)
+    secrets = secrets_in(table, model)
+    try:
+        return model.model_validate(dict(table), extra="forbid")
+    except ValidationError as error:
+        faults = [_fault(each, model, table, prefix) for each in error.errors(include_url=False)]
+    except Exception as error:  # noqa: BLE001 - a model's own validator can raise anything
+        faults = [
+            (prefix, f"the check of {model.__name__} failed: {type(error).__name__}: {error}")
+        ]
+    text = " ".join(f"{_place(path, source)}: {fault}." for path, fault in faults)
+    raise ConfigurationError(masked(text, secrets)) from None
+
+
+def dotted(path: Path) -> str:
+    """Return a path of keys as it is written in messages.
+
+    Example:
+        >>> dotted(("policies", 0, "kind"))
+        'policies[0].kind'
+    """
+    text = ""
+    for each in path:
+        if isinstance(each, int):
+            text += f"[{each}]"
+        else:
+            text += f".{each}" if text else each
+    return text
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """Return `; did you mean 'x'?`, or nothing when no known name is near."""
+    found = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    return f"; did you mean {found[0]!r}?" if found else ""
+
+
+def show(value: object) -> str:
+    """Return what a value is in words, its beginning where it is long.
+
+    Example:
+        >>> show("abc"), show(5), show({})
+        ("the text 'abc'", 'the number 5', 'a table')
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return "a table"
+    if isinstance(value, (list, tuple)):
+        return "an array"
+    if value is None:
+        return "nothing"
+    text = repr(value) if isinstance(value, str) else str(value)
+    text = text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..."
+    if isinstance(value, str):
+        return f"the text {text}"
+    return f"the number {text}" if isinstance(value, (int, float)) else text
+
+
+def _place(path: Path, source: str | Callable[[str], str]) -> str:
+    key = dotted(path)
+    where = source if isinstance(source, str) else source(key)
+    return f"{where}: {key}" if key else where
+
+
+def _fault(
+    error: ErrorDetails, model: type[BaseModel], table: Mapping[str, Any], prefix: Path
+) -> tuple[Path, str]:
+    path, parent = _follow(error, table)
+    place = (*prefix, *path)
+    if error["type"] == "extra_forbidden":
+        return place, _unknown(path, model, error)
+    if error["type"] == "missing":
+        return place, "is missing" + _suggest_misspelt(path, parent)
+    found = "a value that is not shown" if holds_secret(path, model) else show(error["input"])
+    return place, f"expected {_expected(error)}, found {found}"
+
+
+def _expected(error: ErrorDetails) -> str:
+    text = error["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    for beginning in ("Input should be ", "expected ", "Expected "):
+        text = text.removeprefix(beginning)
+    return text.rstrip(".")
+
+
+def _follow(error: ErrorDetails, table: Mapping[str, Any]) -> tuple[Path, object]:
+    # pydantic puts the names of a union's members into the path; only keys of the table stay.
+    path: list[str | int] = []
+    at: object = table
+    parent: object = table
+    for step in error["loc"]:
+        parent = at
+        if isinstance(at, Mapping) and step in at:
+            path.append(step)
+            at = cast("Mapping[str | int, object]", at)[step]
+        elif isinstance(at, list) and isinstance(step, int):
+            path.append(step)
+            at = cast("list[object]", at)[step]
+    if error["type"] == "missing":
+        path.append(error["loc"][-1])
+        parent = at
+    return tuple(path), parent
+
+
+def _unknown(path: Path, model: type[BaseModel], error: ErrorDetails) -> str:
+    if len(path) > 1 and len(error["loc"]) > 1:
+        return "is not a known key; remove it"
+    known = _keys(model)
+    if not known:
+        return "is not a known key; remove it, there are none"
+    near = nearest(str(path[-1]), known)
+    return f"is not a known key{near or '; remove it'} (known: {', '.join(known)})"
+
+
+def _suggest_misspelt(path: Path, parent: object) -> str:
+    if not isinstance(parent, Mapping):
+        return ""
+    keys = [str(each) for each in cast("Mapping[object, object]", parent)]
+    found = difflib.get_close_matches(str(path[-1]), keys, n=1, cutoff=0.8)
+    return f"; is {found[0]!r} meant to be it?" if found else ""
+
+
+def _keys(model: type[BaseModel]) -> list[str]:
+    return [
+        info.validation_alias if isinstance(info.validation_alias, str) else name
+        for name, info in model.model_fields.items()
+    ]
