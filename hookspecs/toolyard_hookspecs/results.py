@@ -52,12 +52,12 @@ class ToolResult(Generic[R_co]):
         cls, value: R | None = None, message: str = "", *, exclude_value_from_context: bool = False
     ) -> ToolResult[R]:
         """Return a success."""
-        return ToolResult[R](message, value, True, exclude_value_from_context)
+        return ToolResult(message, value, exclude_value_from_context=exclude_value_from_context)
 
     @classmethod
     def error(cls, message: str) -> ToolResult[Any]:
         """Return a failure that the model can act on."""
-        return ToolResult[Any](message, None, False, False)
+        return ToolResult(message, success=False)
 
     def render(self) -> str:
         """Return what the model reads: the message, then the rendered value, if any."""
