@@ -1,0 +1,97 @@
+"""Anthropic: tool definitions, `tool_use` and `tool_result` blocks of the Messages API."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from toolyard_hookspecs import Outcome, Prompt, Tool, ToolCall, ToolValidationError
+from toolyard_plugins.dialects import reading
+from toolyard_plugins.dialects.answers import Answer, answer
+from toolyard_plugins.dialects.schema import object_rooted
+
+TOOL_USE: Final = "tool_use"
+
+
+class Anthropic:
+    """The Messages API.
+
+    `is_error` says that the host refused, rolled back or caught a call. A tool that answers
+    "not found" has worked, and its answer is an ordinary one.
+
+    Example:
+        >>> Anthropic().calls({"role": "assistant", "content": [
+        ...     {"type": "tool_use", "id": "toolu_1", "name": "add", "input": {"a": 1}}
+        ... ]})[0].arguments
+        {'a': 1}
+    """
+
+    name = "anthropic"
+
+    def schemas(self, tools: Prompt | Iterable[Tool[Any, Any]]) -> list[dict[str, Any]]:
+        """Return the tools as `tools=` takes them, with the inputs of their examples."""
+        return [_definition(tool) for tool in reading.tools_of(tools)]
+
+    def calls(self, reply: Any) -> list[ToolCall]:
+        """Return the calls in a message or in a list of content blocks."""
+        return _calls_in(reading.listed(reply, "content"))
+
+    def results(self, outcomes: Sequence[Outcome | BaseException]) -> list[dict[str, Any]]:
+        """Return one user message with a `tool_result` block for each outcome."""
+        blocks = [_block(each) for each in map(answer, outcomes)]
+        return [{"role": "user", "content": blocks}] if blocks else []
+
+    def recorded(self, document: Any) -> list[ToolCall] | None:
+        """Return the calls of recorded messages, None where there are none."""
+        entries = reading.listed(document, "messages") or [document]
+        return [call for entry in entries for call in _assistants(entry)] or None
+
+
+def _definition(tool: Tool[Any, Any]) -> dict[str, Any]:
+    definition: dict[str, Any] = {
+        "name": tool.name,
+        "description": reading.description_of(tool),
+        "input_schema": object_rooted(tool.params_codec.schema()),
+    }
+    if examples := list(_examples(tool)):
+        definition["input_examples"] = examples
+    return definition
+
+
+def _examples(tool: Tool[Any, Any]) -> Iterator[dict[str, Any]]:
+    for example in tool.examples:
+        encoded = tool.params_codec.encode(example.input)
+        try:
+            tool.params_codec.decode(encoded)
+        except ToolValidationError:
+            # The API refuses the whole request for an example that does not fit its schema.
+            continue
+        yield json.loads(encoded)
+
+
+def _assistants(entry: object) -> list[ToolCall]:
+    if reading.field(entry, "role") != "assistant":
+        return []
+    return _calls_in(reading.items(reading.field(entry, "content")))
+
+
+def _calls_in(blocks: list[Any]) -> list[ToolCall]:
+    return [
+        reading.call(
+            reading.field(block, "name"), reading.field(block, "input"), reading.field(block, "id")
+        )
+        for block in blocks
+        if reading.field(block, "type") == TOOL_USE
+    ]
+
+
+def _block(result: Answer) -> dict[str, Any]:
+    block: dict[str, Any] = {
+        "type": "tool_result",
+        "tool_use_id": result.call_id,
+        "is_error": result.is_error,
+    }
+    if result.text:
+        block["content"] = result.text
+    return block

@@ -1,0 +1,94 @@
+"""Gemini: function declarations, `functionCall` and `functionResponse` parts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from toolyard_hookspecs import Outcome, Prompt, Tool, ToolCall
+from toolyard_plugins.dialects import reading
+from toolyard_plugins.dialects.answers import Answer, answer
+from toolyard_plugins.dialects.gemini_schema import parameters
+
+NO_ID: Final = "gemini.no_id"
+"""In a call's `meta`: the model gave no id, so its answer carries none."""
+
+# A function's name begins with a letter or an underscore; a tool's may begin otherwise.
+_ODD_NAME: Final = re.compile(r"_*[0-9-]")
+_ESCAPED_NAME: Final = re.compile(r"_+[0-9-]")
+
+
+class Gemini:
+    """The Gemini API, in the camelCase of its JSON; its Python client takes that as well.
+
+    Example:
+        >>> Gemini().calls({"parts": [{"functionCall": {"name": "add", "args": {"a": 1}}}]})[0].name
+        'add'
+    """
+
+    name = "gemini"
+
+    def schemas(self, tools: Prompt | Iterable[Tool[Any, Any]]) -> list[dict[str, Any]]:
+        """Return the tools as one entry of `tools`, with a declaration for each."""
+        declarations = [_declaration(tool) for tool in reading.tools_of(tools)]
+        return [{"functionDeclarations": declarations}] if declarations else []
+
+    def calls(self, reply: Any) -> list[ToolCall]:
+        """Return the calls in a response (its first candidate), a content, or a list of parts."""
+        if candidates := reading.items(reading.field(reply, "candidates")):
+            reply = reading.field(candidates[0], "content")
+        return _calls_in(reading.listed(reply, "parts"))
+
+    def results(self, outcomes: Sequence[Outcome | BaseException]) -> list[dict[str, Any]]:
+        """Return one user content with a `functionResponse` part for each outcome."""
+        parts = [{"functionResponse": _response(each)} for each in map(answer, outcomes)]
+        return [{"role": "user", "parts": parts}] if parts else []
+
+    def recorded(self, document: Any) -> list[ToolCall] | None:
+        """Return the calls of recorded contents or a response, None where there are none."""
+        entries = reading.listed(document, "contents") or [document]
+        return [call for entry in entries for call in self.calls(entry)] or None
+
+
+def _declaration(tool: Tool[Any, Any]) -> dict[str, Any]:
+    declaration: dict[str, Any] = {
+        "name": _escaped(tool.name),
+        "description": reading.description_of(tool),
+    }
+    schema = parameters(tool.params_codec.schema())
+    if schema is not None:
+        declaration["parameters"] = schema
+    return declaration
+
+
+def _calls_in(parts: list[Any]) -> list[ToolCall]:
+    calls: list[ToolCall] = []
+    for part in parts:
+        wanted = reading.field(part, "functionCall", "function_call")
+        if wanted is None:
+            continue
+        name, call_id = reading.field(wanted, "name"), reading.field(wanted, "id")
+        if isinstance(name, str):
+            name = _unescaped(name)
+        meta = {} if call_id else {NO_ID: True}
+        calls.append(reading.call(name, reading.field(wanted, "args"), call_id, meta))
+    return calls
+
+
+def _response(result: Answer) -> dict[str, Any]:
+    response: dict[str, Any] = {
+        "name": _escaped(result.name),
+        "response": {"output" if result.success else "error": result.text},
+    }
+    if result.call is not None and NO_ID not in result.call.meta:
+        response["id"] = result.call_id
+    return response
+
+
+def _escaped(name: str) -> str:
+    return f"_{name}" if _ODD_NAME.match(name) else name
+
+
+def _unescaped(name: str) -> str:
+    return name[1:] if _ESCAPED_NAME.match(name) else name

@@ -1,0 +1,165 @@
+"""MCP: tool definitions, `tools/call` requests and their results.
+
+Written to the revisions 2025-11-25 and 2026-07-28: an output schema has an object at its
+root and what is structured is an object, which the older asks for and the newer allows.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, cast
+
+from toolyard_hookspecs import Outcome, Prompt, Tool, ToolCall
+from toolyard_plugins.dialects import reading
+from toolyard_plugins.dialects.answers import Answer, answer
+from toolyard_plugins.dialects.schema import (
+    DEFINITIONS,
+    Schema,
+    dereferenced,
+    opened,
+    resolve,
+    with_keys,
+    without_keys,
+)
+
+TOOLS_CALL: Final = "tools/call"
+WRAPPED: Final = "result"
+"""The property that holds a value which is no object."""
+
+
+class Mcp:
+    """The Model Context Protocol.
+
+    `isError` is set for every call that failed, also where the tool itself said so: that is
+    how the protocol has a model see it.
+
+    Example:
+        >>> Mcp().calls({"name": "add", "arguments": {"a": 1}})[0].arguments
+        {'a': 1}
+    """
+
+    name = "mcp"
+
+    def schemas(self, tools: Prompt | Iterable[Tool[Any, Any]]) -> list[dict[str, Any]]:
+        """Return the tools as the `tools` of a `tools/list` result."""
+        return [_definition(tool) for tool in reading.tools_of(tools)]
+
+    def calls(self, reply: Any) -> list[ToolCall]:
+        """Return the calls in a `tools/call` request, its params, or a list of either."""
+        entries = cast("list[object]", reply) if isinstance(reply, list) else [reply]
+        return [call for entry in entries for call in _requested(entry) or _named(entry)]
+
+    def results(self, outcomes: Sequence[Outcome | BaseException]) -> list[dict[str, Any]]:
+        """Return one result of `tools/call` for each outcome."""
+        return [_result(each) for each in map(answer, outcomes)]
+
+    def recorded(self, document: Any) -> list[ToolCall] | None:
+        """Return the `tools/call` requests of recorded JSON-RPC, None where there are none."""
+        entries = reading.listed(document, "messages") or [document]
+        return [call for entry in entries for call in _requested(entry)] or None
+
+
+def _definition(tool: Tool[Any, Any]) -> dict[str, Any]:
+    definition: dict[str, Any] = {
+        "name": tool.name,
+        "title": tool.name.replace("_", " ").replace("-", " ").strip().capitalize() or tool.name,
+        "description": reading.description_of(tool),
+        "inputSchema": {**dereferenced(tool.params_codec.schema()), "type": "object"},
+        "annotations": _annotations(tool),
+    }
+    output = _output(tool)
+    if output is not None:
+        definition["outputSchema"] = copy.deepcopy(output.schema)
+    return definition
+
+
+def _annotations(tool: Tool[Any, Any]) -> dict[str, Any]:
+    """Return the hints that follow from what the tool declares.
+
+    A hint that its category says nothing about is left out, so that clients assume the worse:
+    whether a `read` reaches the open world, and whether a `write` or `side_effect` destroys.
+    """
+    if tool.category == "read":
+        return {"readOnlyHint": True}
+    hints: dict[str, Any] = {"readOnlyHint": False}
+    if tool.category == "delete":
+        hints["destructiveHint"] = True
+    if tool.category == "side_effect":
+        hints["openWorldHint"] = True
+    if tool.idempotency is not None:
+        hints["idempotentHint"] = tool.idempotency.strategy != "none"
+    return hints
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    schema: Schema
+    wraps: bool
+
+
+@lru_cache(maxsize=1024)
+def _output(tool: Tool[Any, Any]) -> _Output | None:
+    """Return what structured results look like, or None where the tool declares no value.
+
+    A success may come without its value (excluded, or none), which then is an empty object;
+    so nothing is required at the root. Objects are open: a value may show more than its type
+    takes (computed fields).
+    """
+    declared = tool.result_codec.schema()
+    meant = resolve(declared, declared.get("$ref")) or declared
+    if not without_keys(meant, frozenset({"title", "description", "$defs"})):
+        return None
+    if meant.get("type") == "null":
+        return None
+    if meant.get("type") == "object":
+        schema = without_keys(opened(dereferenced(declared)), frozenset({"required"}))
+        return _Output(schema, wraps=False)
+    wrapped: Schema = {"type": "object", **with_keys(declared, DEFINITIONS)}
+    wrapped["properties"] = {WRAPPED: without_keys(declared, frozenset(DEFINITIONS))}
+    return _Output(opened(wrapped), wraps=True)
+
+
+def _result(result: Answer) -> dict[str, Any]:
+    shape: dict[str, Any] = {
+        "content": [{"type": "text", "text": result.text}],
+        "isError": not result.success,
+    }
+    if not result.success or result.tool is None:
+        return shape
+    output = _output(result.tool)
+    if output is not None:
+        shape["structuredContent"] = _structured(output, result.data)
+    return shape
+
+
+def _structured(output: _Output, data: bytes | None) -> dict[str, Any]:
+    if data is None:
+        return {}
+    value: object = json.loads(data)
+    if isinstance(value, dict) and not output.wraps:
+        return cast("dict[str, Any]", value)
+    return {WRAPPED: value}
+
+
+def _requested(entry: object) -> list[ToolCall]:
+    if reading.field(entry, "method") != TOOLS_CALL:
+        return []
+    params = reading.field(entry, "params")
+    return [_call(params, reading.field(entry, "id"))]
+
+
+def _named(params: object) -> list[ToolCall]:
+    return [_call(params, None)] if isinstance(reading.field(params, "name"), str) else []
+
+
+def _call(params: object, call_id: object) -> ToolCall:
+    return reading.call(
+        reading.field(params, "name"),
+        reading.field(params, "arguments"),
+        call_id,
+        dict(reading.mapping(reading.field(params, "_meta", "meta"))),
+    )

@@ -1,0 +1,126 @@
+"""OpenAI: Chat Completions and the Responses API.
+
+Tools are sent in strict mode where their schema allows it (see `openai_strict`), else with
+`strict` false and the schema as it is. Parsing is the host's in both cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, cast
+
+from toolyard_hookspecs import Outcome, Prompt, Tool, ToolCall
+from toolyard_plugins.dialects import reading
+from toolyard_plugins.dialects.answers import answer
+from toolyard_plugins.dialects.openai_strict import strict_schema
+from toolyard_plugins.dialects.schema import Schema, object_rooted
+
+FUNCTION_CALL: Final = "function_call"
+
+
+class OpenAI:
+    """Chat Completions.
+
+    `calls` and `recorded` read messages of both APIs; `schemas` and `results` write those of
+    Chat Completions, and `OpenAIResponses` those of the other.
+
+    Args:
+        strict: Whether to ask for strict mode where a schema allows it.
+
+    Example:
+        >>> OpenAI().calls({"tool_calls": [
+        ...     {"id": "call_1", "type": "function", "function": {"name": "add", "arguments": ""}}
+        ... ]})[0].arguments
+        '{}'
+    """
+
+    name = "openai"
+
+    def __init__(self, *, strict: bool = True) -> None:
+        self._strict = strict
+
+    def schemas(self, tools: Prompt | Iterable[Tool[Any, Any]]) -> list[dict[str, Any]]:
+        """Return the tools as `tools=` of Chat Completions takes them."""
+        return [
+            {"type": "function", "function": self._function(tool)}
+            for tool in reading.tools_of(tools)
+        ]
+
+    def calls(self, reply: Any) -> list[ToolCall]:
+        """Return the calls in a completion, a message, a response, or a list of its items.
+
+        Of several choices the first counts.
+        """
+        if choices := reading.items(reading.field(reply, "choices")):
+            return _calls_in([reading.field(choices[0], "message")])
+        return _calls_in(_entries(reply))
+
+    def results(self, outcomes: Sequence[Outcome | BaseException]) -> list[dict[str, Any]]:
+        """Return one message of role `tool` for each outcome."""
+        return [
+            {"role": "tool", "tool_call_id": each.call_id, "content": each.text}
+            for each in map(answer, outcomes)
+        ]
+
+    def recorded(self, document: Any) -> list[ToolCall] | None:
+        """Return the calls of recorded messages or response items, None where there are none."""
+        messages = reading.items(reading.field(document, "messages"))
+        return _calls_in(messages) or self.calls(document) or None
+
+    def _function(self, tool: Tool[Any, Any]) -> dict[str, Any]:
+        schema = tool.params_codec.schema()
+        strict: Schema | None = strict_schema(schema) if self._strict else None
+        return {
+            "name": tool.name,
+            "description": reading.description_of(tool),
+            "parameters": object_rooted(schema) if strict is None else strict,
+            "strict": strict is not None,
+        }
+
+
+class OpenAIResponses(OpenAI):
+    """The Responses API.
+
+    Args:
+        strict: Whether to ask for strict mode where a schema allows it.
+    """
+
+    name = "openai-responses"
+
+    def schemas(self, tools: Prompt | Iterable[Tool[Any, Any]]) -> list[dict[str, Any]]:
+        """Return the tools as `tools=` of the Responses API takes them."""
+        return [{"type": "function", **self._function(tool)} for tool in reading.tools_of(tools)]
+
+    def results(self, outcomes: Sequence[Outcome | BaseException]) -> list[dict[str, Any]]:
+        """Return one `function_call_output` item for each outcome."""
+        return [
+            {"type": "function_call_output", "call_id": each.call_id, "output": each.text}
+            for each in map(answer, outcomes)
+        ]
+
+
+def _entries(reply: object) -> list[Any]:
+    if isinstance(reply, (list, tuple)):
+        return reading.items(cast("object", reply))
+    entries = [
+        *reading.items(reading.field(reply, "input")),
+        *reading.items(reading.field(reply, "output")),
+    ]
+    return entries or [reply]
+
+
+def _calls_in(entries: list[Any]) -> list[ToolCall]:
+    calls: list[ToolCall] = []
+    for entry in entries:
+        if reading.field(entry, "type") == FUNCTION_CALL:
+            calls.append(_call(entry, reading.field(entry, "call_id", "id")))
+        for each in reading.items(reading.field(entry, "tool_calls")):
+            function = reading.field(each, "function")
+            if function is not None and not isinstance(function, (str, int, float, list)):
+                calls.append(_call(function, reading.field(each, "id")))
+    return calls
+
+
+def _call(function: Mapping[str, Any] | object, call_id: object) -> ToolCall:
+    given = reading.field(function, "arguments")
+    return reading.call(reading.field(function, "name"), given, call_id)

@@ -1,0 +1,282 @@
+"""The part of JSON Schema that OpenAI's strict mode takes, and how a schema is brought into it.
+
+Source: OpenAI's guide to structured outputs, "Supported schemas". The root is an object and
+no union; every object is closed and requires all its properties; `anyOf`, `enum`, `const`
+and local `$ref` are known, `allOf`, `not`, `if` and the dependent keywords are not; there
+are limits on depth and size.
+
+What is brought into it allows only what the original allows, but for keywords that merely
+narrow a value (`minLength`, `uniqueItems` and the like): parsing checks them all the same.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, cast
+
+from toolyard_plugins.dialects.schema import (
+    Schema,
+    each_subschema,
+    json_type,
+    object_rooted,
+    resolve,
+    walk,
+    with_keys,
+    without_keys,
+)
+
+MAX_PROPERTIES: Final = 5_000
+MAX_DEPTH: Final = 10
+MAX_ENUM_VALUES: Final = 1_000
+MAX_TEXT: Final = 120_000
+MAX_DEFAULT: Final = 200
+
+FORMATS: Final = frozenset(
+    {"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uuid"}
+)
+NUMERIC: Final = (
+    "multipleOf",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+)
+_PLAIN_TYPES: Final = frozenset({"string", "number", "integer", "boolean", "null"})
+_TYPES: Final = _PLAIN_TYPES | {"object", "array"}
+# These change what a value may look like, so that leaving them out would mislead the model.
+_SHAPING: Final = frozenset(
+    {
+        "additionalItems",
+        "dependentSchemas",
+        "patternProperties",
+        "prefixItems",
+        "propertyNames",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    }
+)
+
+
+class _NotStrictError(Exception):
+    """The schema says something that strict mode cannot."""
+
+
+def strict_schema(schema: Schema) -> Schema | None:
+    """Return the schema in strict form, or None where strict mode cannot express it.
+
+    An optional property becomes a required one when the schema knows its default, which its
+    description then names; without a known default there is no way to leave it out, so the
+    schema is not strict.
+    """
+    root = object_rooted(schema)
+    try:
+        strict = _Strict(root).root()
+        _check_limits(strict)
+    except _NotStrictError:
+        return None
+    return strict
+
+
+class _Strict:
+    def __init__(self, root: Schema) -> None:
+        self._document = root
+
+    def root(self) -> Schema:
+        strict = self._object(without_keys(self._document, frozenset({"$defs"})))
+        definitions = self._document.get("$defs")
+        if definitions:
+            strict["$defs"] = {
+                name: self._schema(each) for name, each in cast("Schema", definitions).items()
+            }
+        return strict
+
+    def _schema(self, given: object) -> Schema:
+        if not isinstance(given, dict):
+            raise _NotStrictError
+        schema = cast("Schema", given)
+        if _SHAPING & schema.keys() or ({"$defs", "definitions"} & schema.keys()):
+            raise _NotStrictError
+        if "$ref" in schema:
+            return self._reference(schema)
+        if "allOf" in schema:
+            return self._schema(_single(schema))
+        if "anyOf" in schema or "oneOf" in schema:
+            return self._union(schema)
+        if "enum" in schema or "const" in schema:
+            return _literal(schema)
+        return self._typed(schema)
+
+    def _reference(self, schema: Schema) -> Schema:
+        reference = schema["$ref"]
+        if resolve(self._document, reference) is None or not _plain_reference(reference):
+            raise _NotStrictError
+        if "description" not in schema:
+            return {"$ref": reference}
+        # A reference stands alone in strict mode; a union of one can be described.
+        return {"anyOf": [{"$ref": reference}], "description": schema["description"]}
+
+    def _union(self, schema: Schema) -> Schema:
+        key = "anyOf" if "anyOf" in schema else "oneOf"
+        if {"properties", "items", "enum", "const"} & schema.keys():
+            raise _NotStrictError
+        variants = [self._schema(each) for each in schema[key]]
+        if not variants or self._ambiguous(variants):
+            raise _NotStrictError
+        return {"anyOf": variants, **_described(schema)}
+
+    def _ambiguous(self, variants: list[Schema]) -> bool:
+        """Tell whether two objects begin with the same key, which the API refuses."""
+        first: list[str] = []
+        for variant in variants:
+            meant = resolve(self._document, variant.get("$ref")) or variant
+            names = list(meant.get("properties", ()))
+            if names and not _is_literal(meant["properties"][names[0]]):
+                first.append(names[0])
+        return len(first) != len(set(first))
+
+    def _typed(self, schema: Schema) -> Schema:
+        kinds = _kinds(schema)
+        strict: Schema = {"type": schema["type"], **_described(schema)}
+        if "object" in kinds:
+            strict.update(without_keys(self._object(schema), frozenset({"type"})))
+        if "array" in kinds:
+            strict["items"] = self._schema(schema.get("items"))
+            strict.update(with_keys(schema, ("minItems", "maxItems")))
+        if kinds & {"number", "integer"}:
+            strict.update(with_keys(schema, NUMERIC))
+        if "string" in kinds:
+            strict.update(_string(schema))
+        return strict
+
+    def _object(self, schema: Schema) -> Schema:
+        properties = schema.get("properties", {})
+        extra = schema.get("additionalProperties")
+        if not isinstance(properties, dict) or _SHAPING & schema.keys():
+            raise _NotStrictError
+        if extra is not False and not (properties and extra is None):
+            raise _NotStrictError
+        named = cast("dict[str, object]", properties)
+        required = schema.get("required", ())
+        return {
+            "type": "object",
+            **_described(schema),
+            "properties": {
+                name: self._schema(each if name in required else self._settled(each))
+                for name, each in named.items()
+            },
+            "required": list(named),
+            "additionalProperties": False,
+        }
+
+    def _settled(self, given: object) -> Schema:
+        """Return an optional property as one that can be required, naming its default."""
+        schema = cast("Schema", given) if isinstance(given, dict) else {}
+        if "default" not in schema or not self._admits(schema, schema["default"]):
+            raise _NotStrictError
+        default = json.dumps(schema["default"], ensure_ascii=False)
+        if len(default) > MAX_DEFAULT:
+            raise _NotStrictError
+        text = f"{schema.get('description', '')} Default: {default}.".lstrip()
+        return {**schema, "description": text}
+
+    def _admits(self, schema: Schema, value: object, depth: int = 0) -> bool:
+        """Tell whether a default is of the schema's type; authors need not have checked it."""
+        if depth > MAX_DEPTH:
+            return False
+        if "$ref" in schema:
+            target = resolve(self._document, schema["$ref"])
+            return target is not None and self._admits(target, value, depth + 1)
+        if "const" in schema:
+            return _same(schema["const"], value)
+        if "enum" in schema:
+            return any(_same(each, value) for each in schema["enum"])
+        for key in ("anyOf", "oneOf"):
+            if key in schema:
+                return any(self._admits(each, value, depth + 1) for each in schema[key])
+        kinds = schema.get("type", ())
+        kind = json_type(value)
+        return kind in ([kinds] if isinstance(kinds, str) else kinds) or (
+            kind == "integer" and kinds == "number"
+        )
+
+
+def _single(schema: Schema) -> Schema:
+    parts = schema["allOf"]
+    if not isinstance(parts, list) or len(cast("list[object]", parts)) != 1:
+        raise _NotStrictError
+    part = cast("list[object]", parts)[0]
+    if not isinstance(part, dict):
+        raise _NotStrictError
+    return {**cast("Schema", part), **without_keys(schema, frozenset({"allOf"}))}
+
+
+def _plain_reference(reference: str) -> bool:
+    return reference == "#" or (reference.startswith("#/$defs/") and reference.count("/") == 2)  # noqa: PLR2004
+
+
+def _literal(schema: Schema) -> Schema:
+    values = [schema["const"]] if "const" in schema else schema["enum"]
+    kinds = sorted({json_type(each) for each in values})
+    if not values or not set(kinds) <= _PLAIN_TYPES:
+        raise _NotStrictError
+    strict: Schema = {"type": kinds[0] if len(kinds) == 1 else kinds, **_described(schema)}
+    return {**strict, **with_keys(schema, ("enum", "const"))}
+
+
+def _is_literal(schema: Schema) -> bool:
+    return "const" in schema or "enum" in schema
+
+
+def _kinds(schema: Schema) -> set[str]:
+    given = schema.get("type")
+    kinds = {given} if isinstance(given, str) else set(cast("list[str]", given or []))
+    if not kinds or not kinds <= _TYPES:
+        raise _NotStrictError
+    return kinds
+
+
+def _string(schema: Schema) -> Schema:
+    kept: Schema = {}
+    if schema.get("format") in FORMATS:
+        kept["format"] = schema["format"]
+    pattern = schema.get("pattern")
+    # Look-around is refused; groups that are not plain are rare enough to leave out with it.
+    if isinstance(pattern, str) and "(?" not in pattern:
+        kept["pattern"] = pattern
+    return kept
+
+
+def _described(schema: Schema) -> Schema:
+    return with_keys(schema, ("description",))
+
+
+def _same(one: object, other: object) -> bool:
+    return one == other and json_type(one) == json_type(other)
+
+
+def _check_limits(schema: Schema) -> None:
+    properties, values, text = 0, 0, 0
+    for each in walk(schema):
+        names: dict[str, Any] = each.get("properties", {})
+        literals: list[Any] = [*each.get("enum", ()), *with_keys(each, ("const",)).values()]
+        properties += len(names)
+        values += len(each.get("enum", ()))
+        text += sum(map(len, [*names, *each.get("$defs", ())]))
+        text += sum(len(value) for value in literals if isinstance(value, str))
+    depths = [_depth(schema), *(_depth(each) for each in schema.get("$defs", {}).values())]
+    if (
+        properties > MAX_PROPERTIES
+        or values > MAX_ENUM_VALUES
+        or text > MAX_TEXT
+        or max(depths) > MAX_DEPTH
+    ):
+        raise _NotStrictError
+
+
+def _depth(schema: Schema) -> int:
+    """Return how deep objects and arrays nest; what is referred to counts for itself."""
+    inner = without_keys(schema, frozenset({"$defs"}))
+    deepest = max((_depth(each) for each in each_subschema(inner)), default=0)
+    kinds = schema.get("type", ())
+    nests = not {"object", "array"}.isdisjoint([kinds] if isinstance(kinds, str) else kinds)
+    return deepest + nests

@@ -1,0 +1,77 @@
+"""What comes from a provider is read here: a client's objects or plain dicts, sound or strange."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from toolyard_hookspecs import Prompt, Tool, ToolCall
+
+
+def field(thing: object, *names: str) -> Any:
+    """Return the first of the keys or attributes that is there and not None, or None."""
+    for name in names:
+        if isinstance(thing, Mapping):
+            value = cast("Mapping[str, object]", thing).get(name)
+        else:
+            value = getattr(thing, name, None)
+        if value is not None:
+            return value
+    return None
+
+
+def items(thing: object) -> list[Any]:
+    """Return the items of a list or tuple; nothing for anything else."""
+    return list(cast("Iterable[Any]", thing)) if isinstance(thing, (list, tuple)) else []
+
+
+def listed(thing: object, name: str) -> list[Any]:
+    """Return the items of a list, or of the list that a key or attribute holds."""
+    return items(thing) or items(field(thing, name))
+
+
+def mapping(thing: object) -> Mapping[str, Any]:
+    """Return a mapping, or a client's object as one; an empty one for anything else."""
+    if isinstance(thing, Mapping):
+        return cast("Mapping[str, Any]", thing)
+    dump = getattr(thing, "model_dump", None)
+    dumped: object = dump(by_alias=True, exclude_none=True) if callable(dump) else None
+    return cast("dict[str, Any]", dumped) if isinstance(dumped, dict) else {}
+
+
+def arguments(value: object) -> str | bytes | Mapping[str, Any]:
+    """Return a call's arguments: text and objects as they are, nothing and `""` as `{}`.
+
+    Anything else becomes its JSON text, so that parsing tells the model what is wrong.
+    """
+    if value is None:
+        return "{}"
+    if isinstance(value, (str, bytes)):
+        return value or "{}"
+    if isinstance(value, Mapping):
+        return cast("Mapping[str, Any]", value)
+    try:
+        return json.dumps(value, default=str)
+    except (ValueError, RecursionError):
+        return "[]"
+
+
+def call(
+    name: object, given: object, call_id: object, meta: Mapping[str, Any] | None = None
+) -> ToolCall:
+    """Return a call; a name that is no text is empty, so that lookup says what is wrong."""
+    wanted = name if isinstance(name, str) else ""
+    if isinstance(call_id, (str, int)) and call_id != "":
+        return ToolCall(wanted, arguments(given), id=str(call_id), meta=meta or {})
+    return ToolCall(wanted, arguments(given), meta=meta or {})
+
+
+def tools_of(tools: Prompt | Iterable[Tool[Any, Any]]) -> list[Tool[Any, Any]]:
+    """Return the tools of a prompt's enabled sections, or those given."""
+    return tools.tools() if isinstance(tools, Prompt) else list(tools)
+
+
+def description_of(tool: Tool[Any, Any]) -> str:
+    """Return what a model is told of a tool."""
+    return tool.long_description or tool.description

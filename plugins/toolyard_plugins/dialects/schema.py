@@ -1,0 +1,247 @@
+"""JSON Schemas taken apart and put together: pure functions on dicts, none changes its argument.
+
+Keywords and where they hold schemas are JSON Schema 2020-12's, with `definitions` and the
+list form of `items` of older drafts. References to other documents are never fetched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, cast
+from urllib.parse import unquote
+
+Schema = dict[str, Any]
+
+_ONE: Final = frozenset(
+    {
+        "additionalItems",
+        "additionalProperties",
+        "contains",
+        "contentSchema",
+        "else",
+        "if",
+        "items",
+        "not",
+        "propertyNames",
+        "then",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    }
+)
+_MANY: Final = frozenset({"allOf", "anyOf", "items", "oneOf", "prefixItems"})
+_NAMED: Final = frozenset(
+    {"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"}
+)
+DEFINITIONS: Final = ("$defs", "definitions")
+_JSON_TYPES: Final = (
+    (bool, "boolean"),
+    (int, "integer"),
+    (float, "number"),
+    (str, "string"),
+    (list, "array"),
+)
+MAX_NODES: Final = 5_000
+"""Schemas that inlining may produce before it gives generic objects for the rest."""
+
+
+def json_type(value: object) -> str:
+    """Return the type that a JSON value has in JSON Schema; whole floats are numbers here."""
+    if value is None:
+        return "null"
+    # A bool is an int in Python, so it comes first.
+    for kind, name in _JSON_TYPES:
+        if isinstance(value, kind):
+            return name
+    return "object"
+
+
+def each_subschema(schema: Schema) -> Iterator[Schema]:
+    """Yield the schemas directly within a schema."""
+    for key, value in schema.items():
+        if key in _NAMED and isinstance(value, dict):
+            found: list[object] = list(cast("dict[str, object]", value).values())
+        elif key in _MANY and isinstance(value, list):
+            found = cast("list[object]", value)
+        elif key in _ONE:
+            found = [value]
+        else:
+            continue
+        for each in found:
+            if isinstance(each, dict):
+                yield cast("Schema", each)
+
+
+def map_subschemas(schema: Schema, change: Callable[[Schema], Any]) -> Schema:
+    """Return the schema with every schema directly within it changed."""
+
+    def changed(value: object) -> Any:
+        return change(cast("Schema", value)) if isinstance(value, dict) else value
+
+    result: Schema = {}
+    for key, value in schema.items():
+        if key in _NAMED and isinstance(value, dict):
+            named = cast("dict[str, object]", value)
+            result[key] = {name: changed(each) for name, each in named.items()}
+        elif key in _MANY and isinstance(value, list):
+            result[key] = [changed(each) for each in cast("list[object]", value)]
+        elif key in _ONE:
+            result[key] = changed(value)
+        else:
+            result[key] = value
+    return result
+
+
+def walk(schema: Schema) -> Iterator[Schema]:
+    """Yield the schema and every schema within it."""
+    yield schema
+    for each in each_subschema(schema):
+        yield from walk(each)
+
+
+def without(schema: Schema, keywords: frozenset[str]) -> Schema:
+    """Return the schema without the keywords, at every depth; properties of that name stay."""
+    kept = {key: value for key, value in schema.items() if key not in keywords}
+    return map_subschemas(kept, lambda each: without(each, keywords))
+
+
+def opened(schema: Schema) -> Schema:
+    """Return the schema with `additionalProperties: false` gone, at every depth."""
+    kept = {
+        key: value
+        for key, value in schema.items()
+        if key != "additionalProperties" or value is not False
+    }
+    return map_subschemas(kept, opened)
+
+
+def resolve(root: Schema, reference: object) -> Schema | None:
+    """Return the schema that a local reference (`#`, `#/...`) means, or None."""
+    if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
+        return None
+    found: object = root
+    for part in reference.split("/")[1:]:
+        name = unquote(part).replace("~1", "/").replace("~0", "~")
+        if isinstance(found, dict):
+            found = cast("dict[str, object]", found).get(name)
+        elif isinstance(found, list) and name.isdecimal():
+            items = cast("list[object]", found)
+            found = items[int(name)] if int(name) < len(items) else None
+        else:
+            return None
+    return cast("Schema", found) if isinstance(found, dict) else None
+
+
+def inline(schema: Schema, generic: Callable[[str], Schema] | None = None) -> Schema:
+    """Return the schema with every reference replaced by what it means, and no definitions.
+
+    Args:
+        schema: The schema; it is its own document.
+        generic: Makes what stands for a schema within itself, for one that cannot be found,
+            and for what is left when the result grows too large; given the name referred to.
+            By default an object of any kind whose description says so.
+    """
+    return _Inliner(schema, generic or _any_object).inlined(schema, ())
+
+
+def _any_object(name: str) -> Schema:
+    return {"type": "object", "description": f"Another {name}, of the same shape."}
+
+
+class _Inliner:
+    def __init__(self, root: Schema, generic: Callable[[str], Schema]) -> None:
+        self._root = root
+        self._generic = generic
+        self._nodes = 0
+
+    def inlined(self, schema: Schema, within: tuple[str, ...]) -> Schema:
+        self._nodes += 1
+        rest = {key: value for key, value in schema.items() if key not in DEFINITIONS}
+        reference = rest.pop("$ref", None)
+        if reference is None:
+            return map_subschemas(rest, lambda each: self.inlined(each, within))
+        name = str(reference).rsplit("/", 1)[-1].lstrip("#") or "object"
+        target = resolve(self._root, reference)
+        if target is None or reference in within or self._nodes > MAX_NODES:
+            meant = self._generic(name)
+        else:
+            meant = self.inlined(target, (*within, cast("str", reference)))
+        return {**meant, **map_subschemas(rest, lambda each: self.inlined(each, within))}
+
+
+def object_rooted(schema: Schema) -> Schema:
+    """Return the schema with a root that says `type: object` and is no reference or union.
+
+    Providers ask for such a root, as arguments are always an object. A union of objects
+    becomes one object with the properties of all, requiring what all require; whatever fits
+    the schema fits the result.
+    """
+    root = dereferenced(schema)
+    if root.get("type") == "object" and not _UNIONS & root.keys():
+        return root
+    variants = [] if "properties" in root else _variants(schema, root)
+    if variants:
+        described = with_keys(root, ("title", "description"))
+        return {**described, **_merged(variants), **with_keys(root, DEFINITIONS)}
+    return {**without_keys(root, _UNIONS), "type": "object"}
+
+
+_UNIONS: Final = frozenset({"allOf", "anyOf", "oneOf"})
+
+
+def without_keys(schema: Schema, keywords: frozenset[str]) -> Schema:
+    """Return the schema without the keywords at its root."""
+    return {key: value for key, value in schema.items() if key not in keywords}
+
+
+def with_keys(schema: Schema, keywords: Iterable[str]) -> Schema:
+    """Return the schema with nothing but the keywords at its root."""
+    return {key: schema[key] for key in keywords if key in schema}
+
+
+def dereferenced(schema: Schema) -> Schema:
+    """Return the schema with its root's own reference replaced by what it means."""
+    root, seen = schema, set[str]()
+    while (reference := root.get("$ref")) is not None and reference not in seen:
+        seen.add(reference)
+        target = resolve(schema, reference)
+        if target is None:
+            return without_keys(root, frozenset({"$ref"}))
+        root = {**target, **without_keys(root, frozenset({"$ref"}))}
+    return root
+
+
+def _variants(document: Schema, root: Schema) -> list[Schema]:
+    for key in ("anyOf", "oneOf"):
+        found = root.get(key)
+        if isinstance(found, list) and all(
+            isinstance(each, dict) for each in cast("list[object]", found)
+        ):
+            each = [_referred(document, variant) for variant in cast("list[Schema]", found)]
+            objects = [variant for variant in each if variant.get("type") == "object"]
+            # One that says no type may be an object as well: then nothing can be said of all.
+            return objects if all("type" in variant for variant in each) else []
+    return []
+
+
+def _referred(document: Schema, schema: Schema) -> Schema:
+    target = resolve(document, schema.get("$ref"))
+    return schema if target is None else target
+
+
+def _merged(variants: list[Schema]) -> Schema:
+    ways: dict[str, list[Any]] = {}
+    for variant in variants:
+        for name, each in variant.get("properties", {}).items():
+            known = ways.setdefault(name, [])
+            if each not in known:
+                known.append(each)
+    properties = {
+        name: each[0] if len(each) == 1 else {"anyOf": each} for name, each in ways.items()
+    }
+    required = [
+        name for name in properties if all(name in each.get("required", ()) for each in variants)
+    ]
+    merged: Schema = {"type": "object", "properties": properties, "required": required}
+    if all(each.get("additionalProperties") is False for each in variants):
+        merged["additionalProperties"] = False
+    return merged
