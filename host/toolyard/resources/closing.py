@@ -1,0 +1,71 @@
+"""Doing several things that may each fail, all of them, and telling of every failure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol, cast
+
+from toolyard_hookspecs.errors import ResourceError
+from toolyard_hookspecs.resources import Closeable
+
+from toolyard.resources.naming import name_of
+
+
+class Failures:
+    """Collects failures, to be raised together at the end.
+
+    Args:
+        doing: What is being done, for the message, such as "closing".
+    """
+
+    __slots__ = ("_doing", "_errors", "_texts")
+
+    def __init__(self, doing: str) -> None:
+        self._doing = doing
+        self._errors: list[BaseException] = []
+        self._texts: list[str] = []
+
+    def add(self, what: object, error: BaseException) -> None:
+        """Keep a failure with what it happened to."""
+        self._errors.append(error)
+        self._texts.append(f"{name_of(type(what))} ({type(error).__name__}: {error})")
+
+    def text(self) -> str:
+        """Return one line about all of them, empty if there are none."""
+        return f"{self._doing} failed for {', '.join(self._texts)}" if self._texts else ""
+
+    def raise_any(self) -> None:
+        """Raise if there are failures.
+
+        Raises:
+            ResourceError: Listing all; its cause is the group of them. An interrupt is
+                raised as it is.
+        """
+        for error in self._errors:
+            if not isinstance(error, Exception):
+                raise error
+        if self._errors:
+            group = BaseExceptionGroup(self.text(), self._errors)
+            raise ResourceError(f"{self.text()}.".capitalize()) from group
+
+
+class _Closing(Protocol):
+    def close(self) -> None: ...
+
+
+def is_closeable(instance: object) -> bool:
+    """Tell whether an instance wants to be closed; a class as such does not."""
+    return not isinstance(instance, type) and isinstance(instance, Closeable)
+
+
+def close_all(instances: Iterable[object]) -> Failures:
+    """Close what can be closed, in the order given, also after errors."""
+    failures = Failures("closing")
+    for instance in instances:
+        if not is_closeable(instance):
+            continue
+        try:
+            cast("_Closing", instance).close()
+        except BaseException as error:  # noqa: BLE001 - kept, and raised when all are closed
+            failures.add(instance, error)
+    return failures

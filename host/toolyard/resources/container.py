@@ -1,0 +1,355 @@
+"""Open resources: built when first asked for, along what they depend on, and closed at the end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, TypeVar, overload
+
+from toolyard_hookspecs.errors import ResourceError
+from toolyard_hookspecs.resources import Binding, PostConstruct, Scope, is_borrowed
+
+from toolyard.resources.building import Build, refuse_circle, refuse_descent
+from toolyard.resources.closing import Failures, close_all, is_closeable
+from toolyard.resources.naming import name_of, unbound
+from toolyard.resources.shelf import Built, Shelf
+
+T = TypeVar("T")
+D = TypeVar("D")
+
+_MISSING: Any = object()
+
+
+class Container:
+    """What `ResourceRegistry.open()` gives: the resources of one session.
+
+    A singleton is made once, also when several threads ask for it at once; while it is made,
+    everything else can be asked for. Leaving the `with` block closes what was made.
+
+    Args:
+        bindings: How each type is made.
+    """
+
+    __slots__ = ("_bindings", "_running", "_shelf", "lock")
+
+    def __init__(self, bindings: Mapping[type[Any], Binding[Any]]) -> None:
+        self._bindings = bindings
+        self._shelf = Shelf()
+        self.lock = threading.Condition()
+        self._running: dict[int, list[Build]] = {}
+
+    @overload
+    def get(self, kind: type[T]) -> T: ...
+    @overload
+    def get(self, kind: type[T], default: D) -> T | D: ...
+    def get(self, kind: type[Any], default: Any = _MISSING) -> Any:
+        """Return the resource of a type.
+
+        Raises:
+            UnboundResourceError: When nothing is bound and no default is given.
+            CircularDependencyError: When the bindings go in a circle; names it.
+            ResourceError: When it lives for a call only, or everything is closed.
+        """
+        if default is not _MISSING and kind not in self._bindings:
+            return default
+        return self.find(kind).value
+
+    def __contains__(self, kind: object) -> bool:
+        """Tell whether something is bound for the type."""
+        return kind in self._bindings
+
+    def keeps(self, kind: type[Any]) -> bool:
+        """Tell whether asking again within a call gives the same instance again."""
+        return self._bindings[kind].scope is not Scope.PROTOTYPE
+
+    def tool_scope(self) -> ToolScope:
+        """Enter the scope of one call; its instances are closed when left."""
+        return ToolScope(self)
+
+    def close(self) -> None:
+        """Close everything built, newest first, also after errors.
+
+        Raises:
+            ResourceError: Listing everything that could not be closed.
+        """
+        self.empty(self._shelf).raise_any()
+
+    def __enter__(self) -> Container:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _leave(self.empty(self._shelf), error)
+
+    def empty(self, shelf: Shelf) -> Failures:
+        """Mark a scope as over and close what it owns."""
+        with self.lock:
+            shelf.closed = True
+            owned = shelf.take()
+            self.lock.notify_all()
+        return close_all(owned)
+
+    def find(
+        self, kind: type[Any], scope: ToolScope | None = None, asker: Build | None = None
+    ) -> Built:
+        """Return what is bound for a type, built if need be.
+
+        Args:
+            kind: The type.
+            scope: The scope of the call that asks, or None outside of one.
+            asker: The construction that asks, or None.
+        """
+        found = self._shelf.built.get(kind)
+        if found is not None and not self._shelf.closed:
+            return found
+        binding = self._bindings.get(kind)
+        if binding is None:
+            raise unbound(kind, self._bindings)
+        if binding.scope is Scope.PROTOTYPE:
+            return self._make_fresh(binding, scope, asker)
+        if binding.scope is Scope.SINGLETON:
+            return self._make_once(binding, self._shelf, None, asker)
+        if scope is None:
+            raise self._outside(kind, asker)
+        return self._make_once(binding, scope.shelf, scope, asker)
+
+    def _make_once(
+        self, binding: Binding[Any], shelf: Shelf, scope: ToolScope | None, asker: Build | None
+    ) -> Built:
+        with self.lock:
+            asker = self._asking(asker)
+            while True:
+                self._refuse_closed(shelf, binding.kind)
+                found = shelf.built.get(binding.kind)
+                if found is not None:
+                    return found
+                other = shelf.building.get(binding.kind)
+                if other is None:
+                    break
+                self._wait_for(other, asker)
+            build = self._begin(binding.kind, asker)
+            shelf.building[binding.kind] = build
+        try:
+            return self._make(binding, shelf, scope, build)
+        finally:
+            with self.lock:
+                del shelf.building[binding.kind]
+                self._end(build)
+
+    def _make_fresh(
+        self, binding: Binding[Any], scope: ToolScope | None, asker: Build | None
+    ) -> Built:
+        shelf = self._shelf if scope is None else scope.shelf
+        with self.lock:
+            self._refuse_closed(shelf, binding.kind)
+            asker = self._asking(asker)
+            refuse_descent(binding.kind, asker)
+            build = self._begin(binding.kind, asker)
+        try:
+            return self._make(binding, shelf, scope, build)
+        finally:
+            with self.lock:
+                self._end(build)
+
+    def _make(
+        self, binding: Binding[Any], shelf: Shelf, scope: ToolScope | None, build: Build
+    ) -> Built:
+        instance = binding.provider(_Resolver(self, scope, build))
+        with self.lock:
+            known = self._shelf.known.get(id(instance)) or shelf.known.get(id(instance))
+        borrowed = is_borrowed(binding)
+        if known is None and not borrowed:
+            _finish(instance)
+        with self.lock:
+            if not shelf.closed:
+                return self._keep(binding, shelf, instance, known)
+        if known is None and not borrowed:
+            close_all([instance]).raise_any()
+        raise _closed(binding.kind)
+
+    def _keep(
+        self, binding: Binding[Any], shelf: Shelf, instance: Any, known: Built | None
+    ) -> Built:
+        found = known or Built(instance, shared=binding.scope is Scope.SINGLETON)
+        if known is None and not is_borrowed(binding) and is_closeable(instance):
+            shelf.own(instance)
+        if binding.scope is not Scope.PROTOTYPE:
+            shelf.known[id(instance)] = found
+            shelf.built[binding.kind] = found
+        return found
+
+    def _asking(self, asker: Build | None) -> Build | None:
+        # Who asks the container itself, past the resolver it was given, is told by its thread.
+        if asker is not None and not asker.done:
+            return asker
+        running = self._running.get(threading.get_ident())
+        return running[-1] if running else None
+
+    def _wait_for(self, other: Build, asker: Build | None) -> None:
+        if asker is None:
+            self.lock.wait()
+            return
+        refuse_circle(other, asker)
+        asker.needs.append(other)
+        try:
+            self.lock.wait()
+        finally:
+            asker.needs.remove(other)
+
+    def _begin(self, kind: type[Any], asker: Build | None) -> Build:
+        build = Build(kind, asker)
+        if asker is not None:
+            asker.needs.append(build)
+        self._running.setdefault(threading.get_ident(), []).append(build)
+        return build
+
+    def _end(self, build: Build) -> None:
+        build.done = True
+        if build.asker is not None:
+            build.asker.needs.remove(build)
+        running = self._running[threading.get_ident()]
+        running.pop()
+        if not running:
+            del self._running[threading.get_ident()]
+        self.lock.notify_all()
+
+    def _refuse_closed(self, shelf: Shelf, kind: type[Any]) -> None:
+        if shelf.closed or self._shelf.closed:
+            raise _closed(kind)
+
+    def _outside(self, kind: type[Any], asker: Build | None) -> ResourceError:
+        name = name_of(kind)
+        while asker is not None and self._bindings[asker.kind].scope is not Scope.SINGLETON:
+            asker = asker.asker
+        if asker is None:
+            return ResourceError(
+                f"{name} lives for one tool call, and this is outside of one; "
+                "ask for it within tool_scope()."
+            )
+        return ResourceError(
+            f"{name_of(asker.kind)} is a singleton and cannot depend on {name}, which lives for "
+            f"one tool call only; give {name} the scope SINGLETON, or {name_of(asker.kind)} the "
+            "scope TOOL_CALL."
+        )
+
+
+class ToolScope:
+    """The resources within one call: those that live for it, and all others.
+
+    Costs next to nothing until something is asked for.
+
+    Args:
+        container: The open resources.
+    """
+
+    __slots__ = ("_closed", "_container", "_shelf")
+
+    def __init__(self, container: Container) -> None:
+        self._container = container
+        self._shelf: Shelf | None = None
+        self._closed = False
+
+    @property
+    def shelf(self) -> Shelf:
+        """Where the instances of this scope stand."""
+        if self._shelf is None:
+            self._make_shelf()
+        assert self._shelf is not None  # noqa: S101 - made just now
+        return self._shelf
+
+    @overload
+    def get(self, kind: type[T]) -> T: ...
+    @overload
+    def get(self, kind: type[T], default: D) -> T | D: ...
+    def get(self, kind: type[Any], default: Any = _MISSING) -> Any:
+        """Return the resource of a type; see `Container.get`."""
+        if self._closed:
+            raise _closed(kind)
+        if default is not _MISSING and kind not in self._container:
+            return default
+        return self._container.find(kind, self).value
+
+    def __contains__(self, kind: object) -> bool:
+        """Tell whether something is bound for the type."""
+        return kind in self._container
+
+    def leave(self) -> Failures | None:
+        """End the scope, closing its instances; returns what could not be closed."""
+        self._closed = True
+        return None if self._shelf is None else self._container.empty(self._shelf)
+
+    def __enter__(self) -> ToolScope:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        failures = self.leave()
+        if failures is not None:
+            _leave(failures, error)
+
+    def _make_shelf(self) -> None:
+        shelf = Shelf()
+        with self._container.lock:
+            if self._shelf is None:
+                shelf.closed = self._closed
+                self._shelf = shelf
+
+
+class _Resolver:
+    """What a provider gets its dependencies with; knows for whom."""
+
+    __slots__ = ("_build", "_container", "_scope")
+
+    def __init__(self, container: Container, scope: ToolScope | None, build: Build) -> None:
+        self._container = container
+        self._scope = scope
+        self._build = build
+
+    @overload
+    def get(self, kind: type[T]) -> T: ...
+    @overload
+    def get(self, kind: type[T], default: D) -> T | D: ...
+    def get(self, kind: type[Any], default: Any = _MISSING) -> Any:
+        if default is not _MISSING and kind not in self._container:
+            return default
+        return self._container.find(kind, self._scope, self._build).value
+
+    def __contains__(self, kind: type[object]) -> bool:
+        return kind in self._container
+
+
+def _finish(instance: object) -> None:
+    if isinstance(instance, type) or not isinstance(instance, PostConstruct):
+        return
+    try:
+        instance.post_construct()
+    except BaseException as error:
+        # Half built it stays nowhere, so whatever it already holds has to be given back here.
+        note = close_all([instance]).text()
+        if note:
+            error.add_note(note)
+        raise
+
+
+def _closed(kind: type[Any]) -> ResourceError:
+    return ResourceError(
+        f"{name_of(kind)} was asked for after the resources were closed; "
+        "ask while they are open, within the `with` block."
+    )
+
+
+def _leave(failures: Failures, error: BaseException | None) -> None:
+    # What went wrong within the block is the news; failures of closing must not hide it.
+    if error is None:
+        failures.raise_any()
+    elif note := failures.text():
+        error.add_note(note)

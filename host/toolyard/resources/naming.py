@@ -1,0 +1,31 @@
+"""How types are named to people, and what to say of one that is not bound."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+from toolyard_hookspecs.errors import UnboundResourceError
+
+
+def name_of(kind: Any) -> str:
+    """Return the name of a type without the functions it was defined in."""
+    name = getattr(kind, "__qualname__", None)
+    if not isinstance(name, str):
+        return str(kind)
+    return name.rpartition("<locals>.")[2]
+
+
+def unbound(kind: Any, bound: Iterable[Any]) -> UnboundResourceError:
+    """Return the error for a type that nothing is bound for; names what is bound."""
+    wanted = name_of(kind)
+    names = sorted({name_of(each) for each in bound})
+    if not names:
+        return UnboundResourceError(f"No resource is bound for {wanted}; none is bound at all.")
+    near = difflib.get_close_matches(wanted, names, n=1)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    return UnboundResourceError(
+        f"No resource is bound for {wanted}.{hint} Bound are: {', '.join(names)}. "
+        f"Bind it, or ask with get({wanted}, default)."
+    )

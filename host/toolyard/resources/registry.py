@@ -1,0 +1,97 @@
+"""What is bound: an immutable set of bindings, to be opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from toolyard_hookspecs.errors import DefinitionError
+from toolyard_hookspecs.resources import Binding
+
+from toolyard.resources.container import Container
+from toolyard.resources.naming import name_of
+
+
+class ResourceRegistry:
+    """Bindings by type. Immutable; `open()` it as often as there are sessions.
+
+    Example:
+        >>> registry = ResourceRegistry.of(
+        ...     Binding(dict, lambda resources: {"url": resources.get(str)}),
+        ...     Binding.instance(str, "https://example.org"),
+        ... )
+        >>> with registry.open() as resources:
+        ...     resources.get(dict)
+        {'url': 'https://example.org'}
+    """
+
+    __slots__ = ("_bindings",)
+
+    def __init__(self, bindings: Mapping[type[Any], Binding[Any]] | None = None) -> None:
+        self._bindings: Mapping[type[Any], Binding[Any]] = MappingProxyType(dict(bindings or {}))
+
+    @classmethod
+    def of(cls, *bindings: Binding[Any]) -> ResourceRegistry:
+        """Return a registry of these bindings.
+
+        Raises:
+            DefinitionError: If two of them are for the same type.
+        """
+        found: dict[type[Any], Binding[Any]] = {}
+        for binding in bindings:
+            if binding.kind in found:
+                raise DefinitionError(
+                    f"{name_of(binding.kind)} is bound twice in one registry; remove one binding, "
+                    "or use merge() to replace the earlier by the later."
+                )
+            found[binding.kind] = binding
+        return cls(found)
+
+    @classmethod
+    def build(cls, mapping: Mapping[type[Any], Any]) -> ResourceRegistry:
+        """Return a registry of a mapping from types to instances or bindings.
+
+        Instances belong to whoever made them and are not closed. A binding is asked for by
+        the type it stands under, whatever type it was written for.
+        """
+        return cls({kind: _binding(kind, value) for kind, value in mapping.items()})
+
+    def merge(self, *others: ResourceRegistry) -> ResourceRegistry:
+        """Return all bindings together; where several bind a type, the last one counts."""
+        merged = dict(self._bindings)
+        for other in others:
+            merged.update(other.bindings)
+        return ResourceRegistry(merged)
+
+    @property
+    def bindings(self) -> Mapping[type[Any], Binding[Any]]:
+        """The bindings by type."""
+        return self._bindings
+
+    def open(self) -> Container:
+        """Open the resources; nothing is built until it is asked for."""
+        return Container(self._bindings)
+
+    def __contains__(self, kind: object) -> bool:
+        """Tell whether something is bound for the type."""
+        return kind in self._bindings
+
+    def __iter__(self) -> Iterator[type[Any]]:
+        """Yield the types that are bound."""
+        return iter(self._bindings)
+
+    def __len__(self) -> int:
+        """Return how many types are bound."""
+        return len(self._bindings)
+
+    def __repr__(self) -> str:
+        """Return the names of what is bound."""
+        return f"ResourceRegistry({', '.join(sorted(name_of(kind) for kind in self._bindings))})"
+
+
+def _binding(kind: type[Any], value: Any) -> Binding[Any]:
+    if isinstance(value, Binding):
+        return replace(value, kind=kind)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    return Binding.instance(kind, value)
