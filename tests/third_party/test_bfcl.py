@@ -207,7 +207,7 @@ def changes(suite: str, session: Json, number: int) -> list[Json]:
         "password": config.get("password", "john123"),
     }
     login = {"username": name, "password": "secret"}
-    traveller = dict.fromkeys(TRAVELLER, name)
+    traveller: Json = dict.fromkeys(TRAVELLER, name)
     wanted: dict[str, list[tuple[str, Json]]] = {
         "GorillaFileSystem": [("mkdir", {"dir_name": name}), ("cd", {"folder": name})],
         "MessageAPI": [("add_contact", {"user_name": name})],
