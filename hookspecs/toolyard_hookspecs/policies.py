@@ -89,8 +89,21 @@ class PolicyState:
         found = context.session[PolicyState].where(lambda each: each.policy_name == name)
         return found[-1] if found else cls(name)
 
+    @classmethod
+    def reserved(cls, context: ToolContext, name: str) -> PolicyState:
+        """Return the record, or an empty one, in which the named instance's `reserve` counts.
+
+        It is a record of its own, called `{name}/reserved`, and the only one that `reserve`
+        can save: what is saved there is not rolled back with the call, nor by a restore or a
+        reset of the session. Elsewhere it can be read, but not saved.
+        """
+        return cls.of(context, f"{name}/reserved")
+
     def save(self, context: ToolContext) -> None:
-        """Keep this record as the newest of its instance; in `on_result` and `reserve`."""
+        """Keep this record as the newest of its name.
+
+        In `on_result` for the record of `of`, in `reserve` for the one of `reserved`.
+        """
         context.session[PolicyState].append(self)
 
     def with_tool(self, tool: str) -> PolicyState:

@@ -1,0 +1,1 @@
+"""The state of a session: slices, branches, snapshots."""

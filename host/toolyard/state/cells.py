@@ -1,0 +1,180 @@
+"""A STATE slice on a branch: what was there, what was added, whether it was read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from threading import RLock
+from typing import Any, Protocol
+
+from toolyard.state.copies import Copies
+from toolyard.state.items import Items, readable
+from toolyard.state.reducers import cleared, keep, reduced, seeded
+from toolyard.state.slices import refuse_registration
+from toolyard_hookspecs.errors import CallClosed, StateError
+from toolyard_hookspecs.sessions import Reducer, SlicePolicy, append_all
+
+
+class CellOwner(Protocol):
+    """What a cell needs of its branch."""
+
+    frozen: bool
+    lock: RLock
+
+
+FROZEN = (
+    "A check changes nothing: this session can only be read now. Change state in the handler, "
+    "in on_result or, for a policy's own record, in reserve."
+)
+
+
+class Cell:
+    """One STATE slice on a branch, and the view of it that the handler uses.
+
+    Every write is kept as a reducer with its event, so that it can be applied again where
+    other calls have added to the slice meanwhile.
+
+    Args:
+        owner: The branch.
+        kind: The type of the items.
+        origin: The version that the branch started from.
+    """
+
+    __slots__ = (
+        "_copies",
+        "_owner",
+        "closed",
+        "items",
+        "kind",
+        "ops",
+        "origin",
+        "read",
+        "replaced",
+        "rewritten",
+    )
+
+    def __init__(self, owner: CellOwner, kind: type[Any], origin: Items) -> None:
+        self._owner = owner
+        self._copies: Copies | None = None
+        self.kind = kind
+        self.origin = origin
+        self.items = origin
+        self.ops: list[tuple[Reducer, Any]] = []
+        self.read = False
+        """Whether what the branch did may depend on what it saw here."""
+        self.replaced = False
+        """Whether a write put something in the place of whatever was there."""
+        self.rewritten = False
+        """Whether the items are more than the original ones with some added."""
+        self.closed: str | None = None
+        """Why it cannot be used any more."""
+
+    def latest(self) -> Any:
+        """Return the newest item, or None."""
+        items = self._seen()
+        if not items:
+            return None
+        item = items.last()
+        return self._copied(item) if items.mutable else item
+
+    def all(self) -> Sequence[Any]:
+        """Return all items, oldest first; costs the same however many there are."""
+        items = self._seen()
+        return readable(items, self._copied)
+
+    def where(self, predicate: Callable[[Any], bool]) -> Sequence[Any]:
+        """Return the items for which the predicate holds."""
+        return [each for each in self.all() if predicate(each)]
+
+    def append(self, item: Any) -> None:
+        """Add an item at the end."""
+        with self._owner.lock:
+            self._check_writable()
+            new, mutable = keep(self.kind, (item,))
+            self.ops.append((append_all, new[0]))
+            self.items = self.items.extended(self, new, mutable=mutable)
+
+    def seed(self, *items: Any) -> None:
+        """Replace all items by these."""
+        self._replace(seeded, keep(self.kind, items).items)
+
+    def clear(self, predicate: Callable[[Any], bool] | None = None) -> None:
+        """Remove all items, or those for which the predicate holds."""
+        self._replace(cleared, predicate)
+
+    def register(
+        self,
+        event: type[Any],
+        reducer: Reducer,  # noqa: ARG002
+        policy: SlicePolicy = SlicePolicy.STATE,  # noqa: ARG002
+    ) -> None:
+        """Refuse: what a call registered could not be rolled back."""
+        raise refuse_registration(self.kind, event)
+
+    @property
+    def guarded(self) -> bool:
+        """Whether the branch conflicts when another call changes the slice."""
+        return self.read or self.replaced
+
+    def reduced(self, reducer: Reducer, event: Any) -> tuple[Items, bool]:
+        """Return what a reducer makes of the items, and whether it rewrote them."""
+        return reduced(self.kind, self.items, reducer, event, self)
+
+    def put(self, op: tuple[Reducer, Any], items: Items, *, rewritten: bool) -> None:
+        """Keep what a reducer made."""
+        self.ops.append(op)
+        self.items = items
+        self.rewritten = self.rewritten or rewritten
+
+    def put_back(self, items: Items) -> None:
+        """Replace the items by another version of the slice."""
+        self.replaced = True
+        self.put((seeded, items), items, rewritten=True)
+
+    def replayed(self, origin: Items) -> tuple[Items, bool]:
+        """Return what the writes make of another version, and whether they rewrite it."""
+        items, rewritten = origin, False
+        for reducer, event in self.ops:
+            items, anew = reduced(self.kind, items, reducer, event, self)
+            rewritten = rewritten or anew
+        return items, rewritten
+
+    def moved(self, origin: Items, items: Items, *, rewritten: bool) -> None:
+        """Stand on another version, with the items that the writes make of it."""
+        self.origin, self.items, self.rewritten = origin, items, rewritten
+
+    def applied(self, taker: object, to: Items) -> Items:
+        """Return the writes applied to a version, for a branch or store to hold.
+
+        Args:
+            taker: Who will hold it, and may add to it in place.
+            to: The version; its items are the original ones.
+        """
+        if self.rewritten:
+            return self.items.handed(self, taker)
+        added = self.items.after(len(self.origin))
+        return to.extended(taker, added, mutable=self.items.mutable)
+
+    def _seen(self) -> Items:
+        if self.closed is not None:
+            raise CallClosed(self.closed)
+        if not self._owner.frozen:
+            self.read = True
+        return self.items
+
+    def _copied(self, item: Any) -> Any:
+        if self._copies is None:
+            self._copies = Copies()
+        return self._copies(item)
+
+    def _replace(self, reducer: Reducer, event: Any) -> None:
+        with self._owner.lock:
+            self._check_writable()
+            items, _ = self.reduced(reducer, event)
+            self.replaced = True
+            self.put((reducer, event), items, rewritten=True)
+
+    def _check_writable(self) -> None:
+        if self.closed is not None:
+            raise CallClosed(self.closed)
+        if self._owner.frozen:
+            raise StateError(FROZEN)

@@ -1,0 +1,55 @@
+"""Copies of what can change, so that changing it in one place is seen in no other."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, TypeVar
+
+from toolyard_hookspecs.calls import ToolInvoked
+from toolyard_hookspecs.errors import StateError
+from toolyard_hookspecs.immutable import is_immutable_type
+
+T = TypeVar("T")
+
+
+def is_shared(item: object) -> bool:
+    """Tell whether an item is passed on as it is: it cannot change, or is the record of a call."""
+    kind = type(item)
+    return is_immutable_type(kind) or kind is ToolInvoked
+
+
+def private(item: T) -> T:
+    """Return the item itself where it cannot change, else a deep copy.
+
+    Raises:
+        StateError: It can change and cannot be copied.
+    """
+    if is_shared(item):
+        return item
+    try:
+        return copy.deepcopy(item)
+    except Exception as error:
+        name = type(item).__qualname__
+        raise StateError(
+            f"{name} cannot be kept in a session: it can change, and copying it failed ({error}). "
+            f"Make {name} a frozen dataclass of immutable fields, or give it __deepcopy__."
+        ) from error
+
+
+class Copies:
+    """The copies that one reader has been given; an item is copied once for it."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self) -> None:
+        # The original is kept beside its copy, so that its id stays taken.
+        self._kept: dict[int, tuple[Any, Any]] = {}
+
+    def __call__(self, item: T) -> T:
+        """Return the reader's own copy of an item."""
+        if is_shared(item):
+            return item
+        found = self._kept.get(id(item))
+        if found is None:
+            found = self._kept.setdefault(id(item), (item, private(item)))
+        return found[1]

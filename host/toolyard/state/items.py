@@ -1,0 +1,172 @@
+"""The items of a slice as a persistent sequence: a version never changes, a newer one shares it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any, overload
+
+
+class _ReadOnly(Sequence[Any]):
+    """What all sequences that a slice gives away have in common."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, (list, tuple, _ReadOnly)):
+            return NotImplemented
+        return len(self) == len(other) and all(
+            mine is theirs or mine == theirs for mine, theirs in zip(self, other, strict=True)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+
+class Items(_ReadOnly):
+    """One version of a slice: everything below, then the first so many of a list.
+
+    The list is shared by the versions that grew out of one another. Only its owner appends
+    to it, and only from the version that reaches its end; whoever else wants to add puts a
+    list of its own on top. So adding costs what is added, and an old version costs nothing.
+
+    Args:
+        below: What comes before the list.
+        tail: The list; what lies beyond `length` belongs to newer versions.
+        length: How many items there are, those below included.
+        owner: Who may append to the list in place.
+        mutable: Whether some items can change, so that readers get copies.
+    """
+
+    __slots__ = ("_below", "_length", "_owner", "_start", "_tail", "mutable")
+
+    def __init__(
+        self,
+        below: Items | None,
+        tail: list[Any],
+        length: int,
+        owner: object,
+        mutable: bool,  # noqa: FBT001 - on the hot path
+    ) -> None:
+        self._below = below
+        self._start = 0 if below is None else below._length
+        self._tail = tail
+        self._length = length
+        self._owner = owner
+        self.mutable = mutable
+
+    @classmethod
+    def of(cls, items: list[Any], owner: object, *, mutable: bool) -> Items:
+        """Return a version that consists of a list, which nobody else may keep."""
+        return cls(None, items, len(items), owner, mutable) if items else EMPTY
+
+    def extended(self, owner: object, new: list[Any], *, mutable: bool) -> Items:
+        """Return the version with more items at the end.
+
+        Args:
+            owner: Who adds; appends in place where the list is its own.
+            new: The items, in a list that nobody else keeps.
+            mutable: Whether some of them can change.
+        """
+        if not new:
+            return self
+        length = self._length + len(new)
+        mutable = mutable or self.mutable
+        if self._owner is owner and len(self._tail) == self._length - self._start:
+            self._tail += new
+            return Items(self._below, self._tail, length, owner, mutable)
+        below: Items | None = self
+        tail = new
+        # Lists no longer than what comes on top are merged, so that few remain however often
+        # a slice is put back and grown again.
+        while below is not None and below._length - below._start <= len(tail):
+            tail = below._own() + tail
+            below = below._below
+        return Items(below, tail, length, owner, mutable)
+
+    def handed(self, giver: object, taker: object) -> Items:
+        """Return the version with the giver's list in the taker's hands, if it was the giver's."""
+        if self._owner is not giver:
+            return self
+        return Items(self._below, self._tail, self._length, taker, self.mutable)
+
+    def after(self, start: int) -> list[Any]:
+        """Return the items from a position on, at the cost of their number."""
+        if start >= self._start:
+            return self._tail[start - self._start : self._length - self._start]
+        below = self._below
+        return (below.after(start) if below is not None else []) + self._own()
+
+    def last(self) -> Any:
+        """Return the newest item; there must be one."""
+        return self._tail[self._length - self._start - 1]
+
+    def _own(self) -> list[Any]:
+        return self._tail[: self._length - self._start]
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Any]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(self._length))]
+        position = index + self._length if index < 0 else index
+        if not 0 <= position < self._length:
+            raise IndexError(f"Item {index} of {self._length} was asked for.")
+        segment = self
+        while position < segment._start and segment._below is not None:
+            segment = segment._below
+        return segment._tail[position - segment._start]
+
+    def __iter__(self) -> Iterator[Any]:
+        segments: list[Items] = []
+        segment: Items | None = self
+        while segment is not None:
+            segments.append(segment)
+            segment = segment._below
+        for each in reversed(segments):
+            yield from islice(each._tail, each._length - each._start)
+
+
+EMPTY = Items(None, [], 0, None, False)  # noqa: FBT003 - on the hot path
+
+
+class CopiedItems(_ReadOnly):
+    """A version whose items are copied, each at most once, as they are looked at.
+
+    Args:
+        items: The version.
+        copied: Returns the reader's own copy of an item, always the same one.
+    """
+
+    __slots__ = ("_copied", "items")
+
+    def __init__(self, items: Items, copied: Callable[[Any], Any]) -> None:
+        self.items = items
+        self._copied = copied
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Any]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return [self._copied(each) for each in self.items[index]]
+        return self._copied(self.items[index])
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self._copied, self.items)
+
+
+def readable(items: Items, copied: Callable[[Any], Any]) -> Sequence[Any]:
+    """Return the items as a reader sees them: copies of those that can change."""
+    return CopiedItems(items, copied) if items.mutable else items

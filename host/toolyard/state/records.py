@@ -1,0 +1,128 @@
+"""The records of policies: one each, found by its name, the one updated last at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any, NoReturn, Protocol
+
+from toolyard_hookspecs.errors import StateError
+from toolyard_hookspecs.policies import PolicyState
+
+RESERVED = "/reserved"
+"""How the names of records end that `reserve` keeps and no rollback touches."""
+
+Records = Mapping[str, PolicyState]
+"""The records by name; replaced, never changed."""
+
+Overlay = dict[str, PolicyState | None]
+"""The records that a branch has updated; None for one that it removed."""
+
+NO_RECORDS: Records = {}
+
+
+def overlaid(records: Records, overlay: Mapping[str, PolicyState | None]) -> Records:
+    """Return the records with those of an overlay over them, the overlay's last."""
+    if not overlay:
+        return records
+    merged = {name: each for name, each in records.items() if name not in overlay}
+    merged.update((name, each) for name, each in overlay.items() if each is not None)
+    return merged
+
+
+def put_over(overlay: Overlay, newer: Mapping[str, PolicyState | None]) -> None:
+    """Put newer entries into an overlay, as the ones updated last."""
+    for name, each in newer.items():
+        overlay.pop(name, None)
+        overlay[name] = each
+
+
+def is_reserved(name: str) -> bool:
+    """Tell whether a record is one that only `reserve` updates."""
+    return name.endswith(RESERVED)
+
+
+def with_reserved_of(records: Records, reserved: Records) -> Records:
+    """Return the reserved records of the one and all others of the other."""
+    kept = {name: each for name, each in records.items() if not is_reserved(name)}
+    kept.update((name, each) for name, each in reserved.items() if is_reserved(name))
+    return kept
+
+
+def refuse_reserved(name: str) -> None:
+    """Raise if a record can only be updated by `reserve`."""
+    if is_reserved(name):
+        raise StateError(
+            f"The policy record {name} is kept by `reserve` alone: a call's branch cannot update "
+            f"it, since its commit could undo what other calls have reserved. Save it in `reserve`, "
+            f"or use a name that does not end in {RESERVED}."
+        )
+
+
+def own(record: PolicyState) -> PolicyState:
+    """Return the record with `data` of its own; all else in it cannot change."""
+    return replace(record, data=deepcopy(dict(record.data))) if record.data else record
+
+
+class RecordsOwner(Protocol):
+    """What a view of the records reads from and writes to."""
+
+    def read_records(self) -> Records:
+        """Return the newest records."""
+        ...
+
+    def write_records(self, update: Mapping[str, PolicyState | None]) -> None:
+        """Put records over the newest; None removes one."""
+        ...
+
+
+class RecordSlice:
+    """The slice of `PolicyState`: a record appended or seeded takes the place of its namesake.
+
+    It is in no read set and no write set, so that calls never conflict over their policies.
+    """
+
+    __slots__ = ("_owner",)
+
+    def __init__(self, owner: RecordsOwner) -> None:
+        self._owner = owner
+
+    def latest(self) -> PolicyState | None:
+        """Return the record that was updated last, or None."""
+        records = self._owner.read_records()
+        return own(next(reversed(records.values()))) if records else None
+
+    def all(self) -> Sequence[PolicyState]:
+        """Return all records, the one updated last at the end."""
+        return [own(each) for each in self._owner.read_records().values()]
+
+    def where(self, predicate: Callable[[PolicyState], bool]) -> Sequence[PolicyState]:
+        """Return the records for which the predicate holds."""
+        return [own(each) for each in self._owner.read_records().values() if predicate(each)]
+
+    def append(self, item: PolicyState) -> None:
+        """Keep a record as the newest of its name."""
+        self._owner.write_records({item.policy_name: own(item)})
+
+    def seed(self, *items: PolicyState) -> None:
+        """Keep records as the newest of their names; those of other names stay."""
+        self._owner.write_records({each.policy_name: own(each) for each in items})
+
+    def clear(self, predicate: Callable[[PolicyState], bool] | None = None) -> None:
+        """Remove all records, or those for which the predicate holds; reserved ones stay."""
+        records = self._owner.read_records()
+        self._owner.write_records(
+            {
+                name: None
+                for name, each in records.items()
+                if not is_reserved(name) and (predicate is None or predicate(each))
+            }
+        )
+
+    def register(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse: policies update their records themselves."""
+        raise StateError(
+            "No reducer can be registered for PolicyState: its records belong to the policies, "
+            "each of which saves its own. Use a slice of a type of your own."
+        )

@@ -1,0 +1,109 @@
+"""Reducers: which there are, and what applying one to a slice gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from toolyard.state.copies import Copies, is_shared, private
+from toolyard.state.items import Items, readable
+from toolyard_hookspecs.errors import StateError
+from toolyard_hookspecs.sessions import Append, Reducer
+
+
+class Registration(NamedTuple):
+    """That events of a type change a slice through a reducer."""
+
+    kind: type[Any]
+    reducer: Reducer
+
+
+ReducerTable = Mapping[type[Any], tuple[Registration, ...]]
+"""The registrations for each type of event, in order; replaced, never changed."""
+
+
+def with_reducer(table: ReducerTable, event: type[Any], new: Registration) -> ReducerTable:
+    """Return the table with a registration, in the place of one for the same slice and event."""
+    there = table.get(event, ())
+    kinds = [each.kind for each in there]
+    if new.kind in kinds:
+        position = kinds.index(new.kind)
+        return {**table, event: (*there[:position], new, *there[position + 1 :])}
+    return {**table, event: (*there, new)}
+
+
+class Kept(NamedTuple):
+    """Items as a slice keeps them."""
+
+    items: list[Any]
+    mutable: bool
+
+
+def keep(kind: type[Any], items: Iterable[Any]) -> Kept:
+    """Return items as a slice keeps them: of its type, and copies of those that can change.
+
+    Raises:
+        StateError: One is not of the slice's type, or cannot be copied.
+    """
+    kept: list[Any] = []
+    mutable = False
+    for item in items:
+        if not isinstance(item, kind):
+            raise StateError(
+                f"The slice of {kind.__qualname__} holds {kind.__qualname__} items and cannot "
+                f"take one of {type(item).__qualname__}. Use the slice of that type instead."
+            )
+        if is_shared(item):
+            kept.append(item)
+        else:
+            kept.append(private(item))
+            mutable = True
+    return Kept(kept, mutable)
+
+
+def seeded(items: Sequence[Any], event: Sequence[Any]) -> Sequence[Any]:  # noqa: ARG001
+    """Reduce by replacing everything by the items given."""
+    return event
+
+
+def cleared(items: Sequence[Any], event: Any) -> Sequence[Any]:
+    """Reduce by removing the items for which a predicate holds, or all without one."""
+    return [] if event is None else [item for item in items if not event(item)]
+
+
+def reduced(
+    kind: type[Any], items: Items, reducer: Reducer, event: Any, owner: object
+) -> tuple[Items, bool]:
+    """Apply a reducer.
+
+    Args:
+        kind: The type of the slice.
+        items: The slice before.
+        reducer: The reducer.
+        event: The event.
+        owner: Who will hold what comes out.
+
+    Returns:
+        The slice after, and whether it is more than the one before with items added.
+
+    Raises:
+        StateError: It returned no sequence, or items of another type.
+    """
+    result = reducer(readable(items, Copies()), event)
+    if isinstance(result, Append):
+        new, mutable = keep(kind, result)
+        return items.extended(owner, new, mutable=mutable), False
+    if result is items:
+        return items, False
+    if not isinstance(result, Sequence) or isinstance(result, (str, bytes)):
+        raise StateError(
+            f"The reducer {_name(reducer)} of the slice of {kind.__qualname__} returned "
+            f"{type(result).__qualname__} for an event of {type(event).__qualname__}. It must "
+            "return the new items as a sequence, or Append([...]) of those to add."
+        )
+    new, mutable = keep(kind, result)
+    return Items.of(new, owner, mutable=mutable), True
+
+
+def _name(reducer: Reducer) -> str:
+    return getattr(reducer, "__qualname__", type(reducer).__qualname__)

@@ -1,0 +1,138 @@
+"""The session as a policy's `reserve` sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn, TypeVar, cast
+
+from toolyard.state.copies import Copies
+from toolyard.state.items import Items, readable
+from toolyard.state.records import RESERVED, Records, RecordSlice, is_reserved
+from toolyard.state.store import Store, check_kind
+from toolyard_hookspecs.errors import StateError
+from toolyard_hookspecs.policies import PolicyState
+from toolyard_hookspecs.sessions import Dispatcher, SessionProtocol, SliceView
+
+S = TypeVar("S")
+
+
+class ReservingView:
+    """A session that can be read, and of which `reserve` can update its own records.
+
+    Args:
+        base: The session or branch that is read.
+        peek: Returns the items of a slice there, without counting as a read.
+        store: Where reservations go, at once and for good.
+    """
+
+    __slots__ = ("_base", "_peek", "_store")
+
+    def __init__(
+        self,
+        base: SessionProtocol,
+        peek: Callable[[type[Any]], Items],
+        store: Store,
+    ) -> None:
+        self._base = base
+        self._peek = peek
+        self._store = store
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        return self._base.id
+
+    @property
+    def dispatcher(self) -> Dispatcher:
+        """Refuse: a reservation publishes nothing."""
+        return refuse()
+
+    def __getitem__(self, kind: type[S]) -> SliceView[S]:
+        """Return the slice of a type."""
+        if kind is PolicyState:
+            return cast("SliceView[S]", RecordSlice(self))
+        check_kind(kind)
+        return _ReadSlice(self._peek, kind)
+
+    def dispatch(self, event: object) -> None:  # noqa: ARG002
+        """Refuse: a reservation dispatches nothing."""
+        refuse()
+
+    def snapshot(self, *, tag: str | None = None) -> NoReturn:  # noqa: ARG002
+        """Refuse: a reservation only counts."""
+        refuse()
+
+    def restore(self, snapshot: Any) -> None:  # noqa: ARG002
+        """Refuse: a reservation changes no slice."""
+        refuse()
+
+    def reset(self) -> None:
+        """Refuse: a reservation changes no slice."""
+        refuse()
+
+    def clone(self, *, id: str | None = None) -> NoReturn:  # noqa: A002, ARG002 - it is the id
+        """Refuse: a reservation only counts."""
+        refuse()
+
+    def read_records(self) -> Records:
+        """Return the newest records."""
+        return {each.policy_name: each for each in self._base[PolicyState].all()}
+
+    def write_records(self, update: Mapping[str, PolicyState | None]) -> None:
+        """Update reserved records, on the session."""
+        for name in update:
+            if not is_reserved(name):
+                raise StateError(
+                    f"`reserve` saved the policy record {name}, but it can only save one whose "
+                    f"name ends in {RESERVED}, since nothing of it is rolled back. Use "
+                    "PolicyState.reserved(context, name) there."
+                )
+        self._store.write_records(update)
+
+
+class _ReadSlice:
+    """A slice that can only be read."""
+
+    __slots__ = ("_kind", "_peek")
+
+    def __init__(self, peek: Callable[[type[Any]], Items], kind: type[Any]) -> None:
+        self._peek = peek
+        self._kind = kind
+
+    def latest(self) -> Any:
+        """Return the newest item, or None."""
+        items = self._peek(self._kind)
+        return Copies()(items.last()) if items else None
+
+    def all(self) -> Sequence[Any]:
+        """Return all items, oldest first."""
+        return readable(self._peek(self._kind), Copies())
+
+    def where(self, predicate: Callable[[Any], bool]) -> Sequence[Any]:
+        """Return the items for which the predicate holds."""
+        return [each for each in self.all() if predicate(each)]
+
+    def append(self, item: Any) -> None:  # noqa: ARG002
+        """Refuse."""
+        refuse()
+
+    def seed(self, *items: Any) -> None:  # noqa: ARG002
+        """Refuse."""
+        refuse()
+
+    def clear(self, predicate: Callable[[Any], bool] | None = None) -> None:  # noqa: ARG002
+        """Refuse."""
+        refuse()
+
+    def register(self, *_: Any, **__: Any) -> None:
+        """Refuse."""
+        refuse()
+
+
+def refuse() -> NoReturn:
+    """Raise what a policy is told that does more than count in `reserve`."""
+    raise StateError(
+        "`reserve` may only read the session and save its own record, the one of "
+        "PolicyState.reserved(context, name). Change state in on_result, which is rolled back with "
+        "the call."
+    )

@@ -1,0 +1,225 @@
+"""A session: typed slices, reducers, branches for calls, snapshots, JSON."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar, cast
+from uuid import uuid4
+
+from toolyard.state.branch import Branch
+from toolyard.state.copies import is_shared
+from toolyard.state.dispatcher import Subscribers
+from toolyard.state.items import Items
+from toolyard.state.records import Records, RecordSlice, with_reserved_of
+from toolyard.state.reducers import keep
+from toolyard.state.reserving import ReservingView
+from toolyard.state.slices import SessionSlice
+from toolyard.state.snapshot import Saved, Snapshot, as_items, fitting, read, write
+from toolyard.state.store import Head, Store, check_kind
+from toolyard_hookspecs.calls import ToolInvoked
+from toolyard_hookspecs.policies import PolicyState
+from toolyard_hookspecs.sessions import SliceView
+
+S = TypeVar("S")
+
+logger = logging.getLogger("toolyard.state")
+
+
+class Session:
+    """The state of one conversation or job, shared by its calls. Safe to use from any thread.
+
+    Args:
+        id: Its id; made up where none is given.
+
+    Example:
+        >>> session = Session(id="demo")
+        >>> session[str].append("hello")
+        >>> branch = session.fork()
+        >>> branch[str].append("world")
+        >>> session[str].latest()
+        'hello'
+        >>> branch.commit()
+        >>> list(session[str].all())
+        ['hello', 'world']
+    """
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - it is the id
+        self._store = Store(id or uuid4().hex, _over, object())
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        return self._store.id
+
+    @property
+    def dispatcher(self) -> Subscribers:
+        """Where events are published and subscribed to."""
+        return self._store.subscribers
+
+    @property
+    def epoch(self) -> int:
+        """How often it was restored, reset or cleared; calls of an older epoch conflict."""
+        return self._store.head.epoch
+
+    def __getitem__(self, kind: type[S]) -> SliceView[S]:
+        """Return the slice of a type.
+
+        Raises:
+            StateError: It is no class.
+        """
+        if kind is PolicyState:
+            return cast("SliceView[S]", RecordSlice(self._store))
+        check_kind(kind)
+        return SessionSlice(self._store, kind)
+
+    def dispatch(self, event: object) -> None:
+        """Let the reducers registered for the event's type change their slices, then publish it.
+
+        Either all of them apply or, where one raises, none.
+        """
+        self._store.dispatch(event)
+        self._store.subscribers.publish(event)
+
+    def log(self, event: object) -> None:
+        """Add an event to the LOG slice of its type, at once, and publish it.
+
+        Reducers registered for the type apply too; one that raises is logged.
+
+        Raises:
+            StateError: The slice of the type is STATE.
+        """
+        kind = type(event)
+        store = self._store
+        store.as_log(kind)
+        new, mutable = keep(kind, (event,))
+        store.append_log(kind, new, mutable=mutable)
+        if kind in store.reducers:
+            try:
+                store.dispatch(event)
+            except Exception:
+                logger.exception("A reducer of %s raised; the event is kept.", kind.__qualname__)
+        store.subscribers.publish(event)
+
+    def fork(self) -> Branch:
+        """Return a branch for a call; costs a pointer."""
+        return Branch(self._store)
+
+    def reserving(self) -> ReservingView:
+        """Return the view that a policy's `reserve` gets: it reads all and saves its own record."""
+        return ReservingView(self, self._store.items, self._store)
+
+    @property
+    def policy_records(self) -> Records:
+        """The records of the policies by name; never changed, so keeping it costs a pointer.
+
+        Setting it puts back the reserved records as they were in it. All others stay, since
+        calls that have committed meanwhile may have updated them.
+        """
+        return self._store.head.records
+
+    @policy_records.setter
+    def policy_records(self, records: Records) -> None:
+        store = self._store
+        with store.lock:
+            store.put({}, with_reserved_of(store.head.records, records))
+
+    def snapshot(self, *, tag: str | None = None) -> Snapshot:
+        """Return the state as it is now; costs a pointer."""
+        return Snapshot(self.id, tag, self._store.head, self._store.lineage)
+
+    def restore(self, snapshot: Any) -> None:
+        """Put the STATE slices and the policies' records back; calls under way conflict.
+
+        Logs stay as they are, and so do the records that policies have reserved: neither is
+        ever rolled back.
+
+        Args:
+            snapshot: One of this session, of a clone of it, or one read from JSON.
+
+        Raises:
+            SnapshotError: It is of another session.
+        """
+        head = fitting(snapshot, self._store.lineage)
+        self._replace(head.slices, head.records)
+
+    def reset(self) -> None:
+        """Empty all STATE slices and the policies' records; calls under way conflict.
+
+        Logs, reducers and the records that policies have reserved stay.
+        """
+        self._replace({}, {})
+
+    def clone(self, *, id: str | None = None) -> Session:  # noqa: A002 - it is the id
+        """Return an independent session with the same state, logs and reducers.
+
+        Subscribers are not taken along.
+        """
+        return _over(self._store.cloned(id, self._store.head))
+
+    def to_json(self) -> str:
+        """Return the state as versioned JSON: STATE and LOG slices, and the policies' records.
+
+        The log of calls (`ToolInvoked`) is left out: it holds tools and exceptions, which are
+        no data. A recorder keeps it.
+
+        Raises:
+            SnapshotError: An item cannot be written as JSON.
+        """
+        store = self._store
+        with store.lock:
+            logs = {kind: items for kind, items in store.logs.items() if kind is not ToolInvoked}
+            head = store.head
+        return write(Saved(self.id, None, head.slices, logs, head.records))
+
+    @classmethod
+    def from_json(cls, text: str, *, kinds: Iterable[type[Any]] = ()) -> Session:
+        """Return the session that `to_json` wrote, with its id.
+
+        Args:
+            text: The JSON.
+            kinds: The types of its slices; nothing is imported that the text names.
+
+        Raises:
+            SnapshotError: The text is malformed, of another version, or names an unknown type.
+        """
+        saved = read(text, kinds)
+        session = cls(id=saved.id)
+        store = session._store
+        store.head = _head(saved)
+        for kind, items in saved.logs.items():
+            store.logs[kind] = _items(items)
+        return session
+
+    def read_snapshot(self, text: str, *, kinds: Iterable[type[Any]] = ()) -> Snapshot:
+        """Return the snapshot that `to_json` wrote, to be restored here.
+
+        Args:
+            text: The JSON of a snapshot or a session.
+            kinds: Types of slices beyond those that this session has or has reducers for.
+
+        Raises:
+            SnapshotError: The text is malformed, of another version, or names an unknown type.
+        """
+        saved = read(text, (*self._store.kinds(), *kinds))
+        return Snapshot(saved.id, saved.tag, _head(saved), None)
+
+    def _replace(self, slices: Mapping[type[Any], Items], records: Records) -> None:
+        store = self._store
+        with store.lock:
+            store.replace(slices, with_reserved_of(records, store.head.records))
+
+
+def _over(store: Store) -> Session:
+    session = Session.__new__(Session)
+    session._store = store  # noqa: SLF001 - its own
+    return session
+
+
+def _head(saved: Saved) -> Head:
+    return Head({kind: _items(items) for kind, items in saved.slices.items()}, saved.records, 0)
+
+
+def _items(items: Iterable[Any]) -> Items:
+    kept = list(items)
+    return as_items(kept, mutable=not all(is_shared(each) for each in kept))

@@ -1,0 +1,149 @@
+"""The slices of a session as they are used from outside any call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from toolyard.state.copies import Copies
+from toolyard.state.items import EMPTY, readable
+from toolyard.state.reducers import cleared, keep, reduced, seeded
+from toolyard.state.store import Store
+from toolyard_hookspecs.errors import StateError
+from toolyard_hookspecs.sessions import Reducer, SlicePolicy, append_all
+
+
+def refuse_log(kind: type[Any]) -> StateError:
+    """Return the error for replacing what is only ever added to."""
+    return StateError(
+        f"The slice of {kind.__qualname__} is a LOG: items are added and never removed. Keep what "
+        "has to be replaced in a STATE slice."
+    )
+
+
+class SessionSlice:
+    """One slice of a session; every change is at once the newest state."""
+
+    __slots__ = ("_kind", "_store")
+
+    def __init__(self, store: Store, kind: type[Any]) -> None:
+        self._store = store
+        self._kind = kind
+
+    def latest(self) -> Any:
+        """Return the newest item, or None."""
+        items = self._store.items(self._kind)
+        return Copies()(items.last()) if items else None
+
+    def all(self) -> Sequence[Any]:
+        """Return all items, oldest first; costs the same however many there are."""
+        return readable(self._store.items(self._kind), Copies())
+
+    def where(self, predicate: Callable[[Any], bool]) -> Sequence[Any]:
+        """Return the items for which the predicate holds."""
+        return [each for each in self.all() if predicate(each)]
+
+    def append(self, item: Any) -> None:
+        """Add an item at the end."""
+        if self._kind in self._store.logs:
+            new, mutable = keep(self._kind, (item,))
+            self._store.append_log(self._kind, new, mutable=mutable)
+        else:
+            self._store.write(self._kind, append_all, item)
+
+    def seed(self, *items: Any) -> None:
+        """Replace all items by these."""
+        self._refuse_log()
+        self._store.write(self._kind, seeded, items)
+
+    def clear(self, predicate: Callable[[Any], bool] | None = None) -> None:
+        """Remove all items, or those for which the predicate holds; calls under way conflict."""
+        self._refuse_log()
+        store = self._store
+        with store.lock:
+            before = store.items(self._kind)
+            items, _ = reduced(self._kind, before, cleared, predicate, store)
+            store.replace({**store.head.slices, self._kind: items}, store.head.records)
+
+    def register(
+        self, event: type[Any], reducer: Reducer, policy: SlicePolicy = SlicePolicy.STATE
+    ) -> None:
+        """Let events of a type change this slice, through a pure reducer.
+
+        Args:
+            event: The type of the events; exactly this one, not its subtypes.
+            reducer: Returns the new items, or `Append` of those to add.
+            policy: How the slice takes part in transactions; the same for all its reducers.
+
+        Raises:
+            StateError: The slice already takes part differently.
+        """
+        self._store.register(self._kind, event, reducer, policy)
+
+    def _refuse_log(self) -> None:
+        if self._kind in self._store.logs:
+            raise refuse_log(self._kind)
+
+
+class BranchedLog:
+    """A LOG slice as a call sees it: shared by all, never rolled back.
+
+    Args:
+        store: The session's.
+        kind: The type of the items.
+        check: Raises unless the call may read or, if it is told so, write.
+    """
+
+    __slots__ = ("_check", "_kind", "_store")
+
+    def __init__(self, store: Store, kind: type[Any], check: Callable[[bool], None]) -> None:
+        self._store = store
+        self._kind = kind
+        self._check = check
+
+    def latest(self) -> Any:
+        """Return the newest item, or None."""
+        self._check(False)  # noqa: FBT003 - to read
+        items = self._store.logs.get(self._kind, EMPTY)
+        return Copies()(items.last()) if items else None
+
+    def all(self) -> Sequence[Any]:
+        """Return all items, oldest first."""
+        self._check(False)  # noqa: FBT003 - to read
+        return readable(self._store.logs.get(self._kind, EMPTY), Copies())
+
+    def where(self, predicate: Callable[[Any], bool]) -> Sequence[Any]:
+        """Return the items for which the predicate holds."""
+        return [each for each in self.all() if predicate(each)]
+
+    def append(self, item: Any) -> None:
+        """Add an item, at once and for good."""
+        self._check(True)  # noqa: FBT003 - to write
+        new, mutable = keep(self._kind, (item,))
+        self._store.append_log(self._kind, new, mutable=mutable)
+
+    def seed(self, *items: Any) -> None:  # noqa: ARG002
+        """Refuse: items of a LOG are never replaced."""
+        raise refuse_log(self._kind)
+
+    def clear(self, predicate: Callable[[Any], bool] | None = None) -> None:  # noqa: ARG002
+        """Refuse: items of a LOG are never removed."""
+        raise refuse_log(self._kind)
+
+    def register(
+        self,
+        event: type[Any],
+        reducer: Reducer,  # noqa: ARG002
+        policy: SlicePolicy = SlicePolicy.STATE,  # noqa: ARG002
+    ) -> None:
+        """Refuse: what a call registered could not be rolled back."""
+        raise refuse_registration(self._kind, event)
+
+
+def refuse_registration(kind: type[Any], event: type[Any]) -> StateError:
+    """Return the error for registering a reducer from inside a call."""
+    return StateError(
+        f"A reducer of {event.__qualname__} for the slice of {kind.__qualname__} cannot be "
+        "registered inside a call, which may be rolled back. Register it on the session, before "
+        "its calls."
+    )

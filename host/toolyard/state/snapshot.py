@@ -1,0 +1,212 @@
+"""A moment of a session's state, and its JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple, cast
+
+from pydantic import TypeAdapter
+
+from toolyard.state.items import Items
+from toolyard.state.records import Records
+from toolyard.state.store import Head
+from toolyard_hookspecs.errors import SnapshotError
+from toolyard_hookspecs.policies import PolicyState
+
+FORMAT = "toolyard.session"
+VERSION = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """A moment of a session's state: its STATE slices and its policies' records.
+
+    Args:
+        session_id: The session it is of.
+        tag: What its maker called it.
+        head: The state.
+        lineage: What the session shares with its clones; None where it was read from JSON.
+    """
+
+    session_id: str
+    tag: str | None
+    head: Head
+    lineage: object
+
+    def to_json(self) -> str:
+        """Return it as versioned JSON.
+
+        Raises:
+            SnapshotError: An item cannot be written as JSON.
+        """
+        return write(
+            Saved(self.session_id, self.tag, self.head.slices, {}, self.head.records),
+        )
+
+
+def fitting(snapshot: object, lineage: object) -> Head:
+    """Return the state of a snapshot, if it may be restored in a session.
+
+    Args:
+        snapshot: The snapshot.
+        lineage: The session's.
+
+    Raises:
+        SnapshotError: It is of another session, or no snapshot at all.
+    """
+    if not isinstance(snapshot, Snapshot):
+        raise SnapshotError(
+            f"A {type(snapshot).__qualname__} is no snapshot of a session. Pass what "
+            "`session.snapshot()` or `session.read_snapshot(text)` returned."
+        )
+    if snapshot.lineage is not None and snapshot.lineage is not lineage:
+        raise SnapshotError(
+            f"The snapshot is of the session {snapshot.session_id}, which is not this one nor a "
+            "clone of it. To carry state over all the same, read its JSON with "
+            "`session.read_snapshot(snapshot.to_json())`."
+        )
+    return snapshot.head
+
+
+class Saved(NamedTuple):
+    """What the JSON of a session or a snapshot says."""
+
+    id: str
+    tag: str | None
+    slices: Mapping[type[Any], Sequence[Any]]
+    logs: Mapping[type[Any], Sequence[Any]]
+    records: Records
+
+
+def write(saved: Saved) -> str:
+    """Return versioned JSON.
+
+    Raises:
+        SnapshotError: An item cannot be written as JSON.
+    """
+    slices = [
+        *(_written(kind, items, "state") for kind, items in saved.slices.items()),
+        *(_written(kind, items, "log") for kind, items in saved.logs.items()),
+    ]
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "id": saved.id,
+        "tag": saved.tag,
+        "slices": slices,
+        "policies": _dumped(PolicyState, saved.records.values()),
+    }
+    return json.dumps(document, ensure_ascii=False)
+
+
+def read(text: str, kinds: Iterable[type[Any]]) -> Saved:
+    """Return what JSON says. Types are looked up among those given, never imported.
+
+    Raises:
+        SnapshotError: It is no JSON, of another format or version, or does not fit the types.
+    """
+    document = _document(text)
+    known = {type_name(kind): kind for kind in kinds}
+    slices: dict[type[Any], Sequence[Any]] = {}
+    logs: dict[type[Any], Sequence[Any]] = {}
+    for number, entry in enumerate(_list(document, "slices"), 1):
+        if not isinstance(entry, dict):
+            raise _malformed(f"slice number {number} is no object")
+        fields = cast("dict[str, Any]", entry)
+        kind = _kind(fields.get("type"), known)
+        target = logs if fields.get("policy") == "log" else slices
+        target[kind] = _loaded(kind, _list(fields, "items"))
+    records = _loaded(PolicyState, _list(document, "policies"))
+    tag = document.get("tag")
+    return Saved(
+        str(document.get("id")),
+        None if tag is None else str(tag),
+        slices,
+        logs,
+        {each.policy_name: each for each in records},
+    )
+
+
+def type_name(kind: type[Any]) -> str:
+    """Return how JSON names a type."""
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def as_items(items: Sequence[Any], *, mutable: bool) -> Items:
+    """Return items that were read as a version that nobody may add to in place."""
+    return Items.of(list(items), None, mutable=mutable)
+
+
+def _written(kind: type[Any], items: Iterable[Any], policy: str) -> dict[str, Any]:
+    return {"type": type_name(kind), "policy": policy, "items": _dumped(kind, items)}
+
+
+@lru_cache(maxsize=256)
+def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
+    return TypeAdapter(list[kind])  # type: ignore[valid-type]
+
+
+def _dumped(kind: type[Any], items: Iterable[Any]) -> Any:
+    try:
+        return json.loads(_adapter(kind).dump_json(list(items)))
+    except Exception as error:
+        raise SnapshotError(
+            f"The slice of {type_name(kind)} cannot be written as JSON: {error}. Make it a "
+            "dataclass, a pydantic model or a named tuple of JSON-like fields."
+        ) from error
+
+
+def _loaded(kind: type[Any], items: list[Any]) -> list[Any]:
+    try:
+        return cast("list[Any]", _adapter(kind).validate_json(json.dumps(items)))
+    except Exception as error:
+        raise SnapshotError(
+            f"The items of {type_name(kind)} do not fit that type: {error}. The type may have "
+            "changed since they were written; bring the JSON up to date first."
+        ) from error
+
+
+def _document(text: str) -> dict[str, Any]:
+    try:
+        document: Any = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _malformed(f"it is no JSON ({error})") from error
+    if not isinstance(document, dict) or cast("dict[str, Any]", document).get("format") != FORMAT:
+        raise _malformed(f'its "format" is not "{FORMAT}"')
+    fields = cast("dict[str, Any]", document)
+    version = fields.get("version")
+    if version != VERSION:
+        raise SnapshotError(
+            f"The session's JSON is of version {version!r}; this Toolyard reads version {VERSION}. "
+            "Read it with the Toolyard that wrote it."
+        )
+    return fields
+
+
+def _kind(name: object, known: Mapping[str, type[Any]]) -> type[Any]:
+    if not isinstance(name, str):
+        raise _malformed('a slice has no "type"')
+    if name not in known:
+        there = ", ".join(sorted(known)) or "none"
+        raise SnapshotError(
+            f"The session's JSON has a slice of {name}, a type that is not known here (known: "
+            f"{there}). Types are never imported from a file: pass the class in kinds=[...], or "
+            "register a reducer for its slice first."
+        )
+    return known[name]
+
+
+def _list(fields: Mapping[str, Any], name: str) -> list[Any]:
+    found = fields.get(name)
+    if not isinstance(found, list):
+        raise _malformed(f'"{name}" is no list')
+    return cast("list[Any]", found)
+
+
+def _malformed(what: str) -> SnapshotError:
+    return SnapshotError(
+        f"This is not a session's JSON: {what}. Pass what `to_json` returned, unchanged."
+    )

@@ -1,0 +1,187 @@
+"""What a session consists of, behind its face: the head, the logs, the reducers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from threading import RLock
+from typing import Any
+from uuid import uuid4
+
+from toolyard.state.copies import Copies
+from toolyard.state.dispatcher import Subscribers
+from toolyard.state.items import EMPTY, Items, readable
+from toolyard.state.records import NO_RECORDS, Records, overlaid
+from toolyard.state.reducers import ReducerTable, Registration, keep, reduced, with_reducer
+from toolyard_hookspecs.calls import ToolInvoked
+from toolyard_hookspecs.errors import StateError
+from toolyard_hookspecs.policies import PolicyState
+from toolyard_hookspecs.sessions import Append, Reducer, SessionProtocol, SlicePolicy
+
+
+class Head:
+    """One state of a session; replaced, never changed.
+
+    Args:
+        slices: The STATE slices by type; the same object as long as none has changed.
+        records: The records of the policies.
+        epoch: How often the session was restored, reset or cleared from outside a call.
+    """
+
+    __slots__ = ("epoch", "records", "slices")
+
+    def __init__(self, slices: Mapping[type[Any], Items], records: Records, epoch: int) -> None:
+        self.slices = slices
+        self.records = records
+        self.epoch = epoch
+
+
+_START = Head({}, NO_RECORDS, 0)
+
+
+class Store:
+    """The state of one session, shared by its face and its branches.
+
+    Args:
+        id: The session's id.
+        face: Makes a session of a store; so that a branch can clone without knowing sessions.
+        lineage: The same for a session and its clones: their snapshots fit one another.
+    """
+
+    def __init__(
+        self,
+        id: str,  # noqa: A002 - it is the id
+        face: Callable[[Store], SessionProtocol],
+        lineage: object,
+    ) -> None:
+        self.id = id
+        self.face = face
+        self.lineage = lineage
+        self.lock = RLock()
+        self.head = _START
+        self.logs: dict[type[Any], Items] = {ToolInvoked: EMPTY}
+        self.reducers: ReducerTable = {}
+        self.subscribers = Subscribers()
+
+    def cloned(self, id: str | None, head: Head) -> Store:  # noqa: A002 - it is the id
+        """Return an independent store with the same logs and reducers, at a head."""
+        other = Store(id or uuid4().hex, self.face, self.lineage)
+        with self.lock:
+            other.head = Head(head.slices, head.records, 0)
+            other.logs = dict(self.logs)
+            other.reducers = self.reducers
+        return other
+
+    def kinds(self) -> set[type[Any]]:
+        """Return the types of all slices there are or that a reducer may make."""
+        made = {each.kind for there in self.reducers.values() for each in there}
+        return {*self.head.slices, *self.logs, *made}
+
+    def items(self, kind: type[Any]) -> Items:
+        """Return the newest items of a slice."""
+        log = self.logs.get(kind)
+        return self.head.slices.get(kind, EMPTY) if log is None else log
+
+    def register(
+        self, kind: type[Any], event: type[Any], reducer: Reducer, policy: SlicePolicy
+    ) -> None:
+        """Let events of a type change a slice.
+
+        Raises:
+            StateError: The slice takes part in transactions differently already.
+        """
+        with self.lock:
+            self._settle(kind, policy)
+            self.reducers = with_reducer(self.reducers, event, Registration(kind, reducer))
+
+    def _settle(self, kind: type[Any], policy: SlicePolicy) -> None:
+        is_log = kind in self.logs
+        if is_log == (policy is SlicePolicy.LOG):
+            return
+        if is_log or kind in self.kinds():
+            now, other = ("LOG", "STATE") if is_log else ("STATE", "LOG")
+            raise StateError(
+                f"The slice of {kind.__qualname__} is {now} and cannot become {other}. Register "
+                f"with SlicePolicy.{now}, or keep the items in a slice of another type."
+            )
+        self.logs[kind] = EMPTY
+
+    def as_log(self, kind: type[Any]) -> None:
+        """Make a slice a LOG unless it is one; raises StateError if it is STATE."""
+        if kind not in self.logs:
+            with self.lock:
+                self._settle(kind, SlicePolicy.LOG)
+
+    def append_log(self, kind: type[Any], new: list[Any], *, mutable: bool) -> None:
+        """Add kept items to a LOG slice, at once and for good."""
+        with self.lock:
+            self.logs[kind] = self.logs[kind].extended(self, new, mutable=mutable)
+
+    def log_additions(self, kind: type[Any], reducer: Reducer, event: object) -> tuple[Any, ...]:
+        """Return what a reducer adds to a LOG slice.
+
+        Raises:
+            StateError: It does not add but replace.
+        """
+        result = reducer(readable(self.logs[kind], Copies()), event)
+        if not isinstance(result, Append):
+            name = getattr(reducer, "__qualname__", type(reducer).__qualname__)
+            raise StateError(
+                f"The slice of {kind.__qualname__} is a LOG, to which items are only added, but "
+                f"the reducer {name} replaces them. Return Append([...]), or register with "
+                "SlicePolicy.STATE."
+            )
+        return result
+
+    def write(self, kind: type[Any], reducer: Reducer, event: object) -> None:
+        """Change one STATE slice from outside any call."""
+        with self.lock:
+            items, _ = reduced(kind, self.head.slices.get(kind, EMPTY), reducer, event, self)
+            self.put({kind: items})
+
+    def dispatch(self, event: object) -> None:
+        """Apply the reducers of an event from outside any call: all of them or none."""
+        with self.lock:
+            changed: dict[type[Any], Items] = {}
+            logged: list[tuple[type[Any], tuple[Any, ...]]] = []
+            for kind, reducer in self.reducers.get(type(event), ()):
+                if kind in self.logs:
+                    logged.append((kind, self.log_additions(kind, reducer, event)))
+                else:
+                    before = self.head.slices.get(kind, EMPTY)
+                    changed[kind], _ = reduced(kind, before, reducer, event, self)
+            kept = [(kind, *keep(kind, new)) for kind, new in logged]
+            self.put(changed)
+            for kind, new, mutable in kept:
+                self.append_log(kind, new, mutable=mutable)
+
+    def put(self, slices: Mapping[type[Any], Items], records: Records | None = None) -> None:
+        """Put new versions of slices into the head, under the lock."""
+        head = self.head
+        self.head = Head(
+            {**head.slices, **slices} if slices else head.slices,
+            head.records if records is None else records,
+            head.epoch,
+        )
+
+    def replace(self, slices: Mapping[type[Any], Items], records: Records) -> None:
+        """Replace the whole head and begin a new epoch: calls under way conflict."""
+        with self.lock:
+            self.head = Head(slices, records, self.head.epoch + 1)
+
+    def read_records(self) -> Records:
+        """Return the newest records of the policies."""
+        return self.head.records
+
+    def write_records(self, update: Mapping[str, PolicyState | None]) -> None:
+        """Update records from outside any call."""
+        with self.lock:
+            self.put({}, overlaid(self.head.records, update))
+
+
+def check_kind(kind: object) -> None:
+    """Raise if there can be no slice of it."""
+    if not isinstance(kind, type):
+        raise StateError(
+            f"Slices are named by a class, and {kind!r} is none. Use session[Plan], where Plan "
+            "is the class of the items."
+        )
