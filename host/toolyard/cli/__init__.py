@@ -1,0 +1,1 @@
+"""The command line: reads calls, drives them through the host, shows what became of them."""

@@ -1,0 +1,37 @@
+"""`toolyard call`: one call, and what a model would read."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from toolyard.cli.endings import Endings
+from toolyard.cli.exits import Exit
+from toolyard.cli.failures import say
+from toolyard.cli.reader import STDIN, read_arguments, read_source
+from toolyard.cli.text import printable
+from toolyard.host import Host
+from toolyard_hookspecs import ToolCall
+
+
+def call(host: Host, args: argparse.Namespace) -> int:
+    """Dispatch one call and print its text, or its envelope with `--json`.
+
+    Raises:
+        UsageError: When the arguments are not a JSON object.
+    """
+    text = read_source(STDIN)[1] if args.arguments == STDIN else args.arguments
+    wish = ToolCall(args.name, read_arguments(text))
+    with host.executor() as tools:
+        ending = Endings(tools.session).dispatch(tools, wish)
+    if args.out is not None:
+        args.out.write(dict(ending.envelope))
+    elif ending.success:
+        sys.stdout.write(_ended(printable(ending.text)))
+    else:
+        say(ending.status.value.replace("_", " "), ending.text)
+    return Exit.OK if ending.success else Exit.FAILED
+
+
+def _ended(text: str) -> str:
+    return text if not text or text.endswith("\n") else f"{text}\n"

@@ -1,0 +1,123 @@
+"""What became of each call, whether `dispatch` returned or raised."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from toolyard_hookspecs import (
+    ExecutorHandle,
+    Outcome,
+    SessionProtocol,
+    Stage,
+    Status,
+    ToolCall,
+    ToolInvoked,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A call that has ended.
+
+    Args:
+        call: The call as it came.
+        tool: The tool's own name, or the one that was asked for.
+        status: What became of the call.
+        stage: How far it got; None where that is not known.
+        seconds: How long it took; None where that is not known.
+        text: What the model reads.
+        envelope: The wire form, without the call's id.
+        notes: What else is worth knowing, such as that it was rolled back.
+    """
+
+    call: ToolCall
+    tool: str
+    status: Status
+    stage: Stage | None
+    seconds: float | None
+    text: str
+    envelope: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def success(self) -> bool:
+        """Whether the call succeeded."""
+        return self.status is Status.SUCCEEDED
+
+    def wire(self) -> dict[str, Any]:
+        """Return the envelope with the call's id before it."""
+        return {"id": self.call.id, **self.envelope}
+
+
+class Endings:
+    """Makes endings; listens to a session for what an exception does not say.
+
+    Args:
+        session: Where the calls run.
+    """
+
+    def __init__(self, session: SessionProtocol) -> None:
+        self._events: dict[str, ToolInvoked] = {}
+        session.dispatcher.subscribe(ToolInvoked, self._keep)
+
+    def dispatch(self, tools: ExecutorHandle, call: ToolCall) -> Ending:
+        """Dispatch a call and return what it came to, also where that is an exception.
+
+        Only what ends the process is passed on, and a tool's own `sys.exit` does not.
+        """
+        try:
+            outcome = tools.dispatch(call)
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - it becomes an envelope
+            return self.of(call, error)
+        return self.of(call, outcome)
+
+    def of(self, call: ToolCall, outcome: Outcome | BaseException) -> Ending:
+        """Return what a dispatch of the call came to."""
+        event = self._events.pop(call.id, None)
+        if isinstance(outcome, Outcome):
+            event = outcome.event
+            return Ending(
+                call,
+                event.tool_name,
+                event.status,
+                event.stage,
+                event.duration,
+                outcome.text,
+                outcome.envelope(),
+                _notes(event),
+            )
+        return _raised(call, outcome, event)
+
+    def _keep(self, event: ToolInvoked) -> None:
+        if event.parent_id is None:
+            self._events[event.call.id] = event
+
+
+def _raised(call: ToolCall, error: BaseException, event: ToolInvoked | None) -> Ending:
+    text = str(error) or f"{type(error).__name__} ended the call."
+    if isinstance(error, SystemExit):
+        text = "The tool asked the process to exit, which it cannot."
+    name = event.tool_name if event is not None else call.name
+    moment = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    envelope = {"tool": name, "fetchedAt": moment, "error": text}
+    if event is None:
+        return Ending(call, name, Status.RAISED, None, None, text, envelope)
+    return Ending(
+        call, name, event.status, event.stage, event.duration, text, envelope, _notes(event)
+    )
+
+
+def _notes(event: ToolInvoked) -> tuple[str, ...]:
+    notes: list[str] = []
+    if event.rolled_back:
+        notes.append("rolled back: nothing it changed remains")
+    if event.replayed:
+        notes.append("answered from a record, not run again")
+    if event.reruns:
+        notes.append("run again after a conflict with another call")
+    return tuple(notes)

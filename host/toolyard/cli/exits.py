@@ -1,0 +1,22 @@
+"""The exit statuses, as shells and scripts see them."""
+
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """What a command comes to; a signal that ends it adds 128 to its number, as in shells."""
+
+    OK = 0
+    """Everything succeeded."""
+    FAILED = 1
+    """A call failed."""
+    USAGE = 2
+    """The input, the configuration or the command itself was wrong; no call was made."""
+    INTERNAL = 70
+    """Something in Toolyard or a plugin broke that should not have."""
+    INTERRUPTED = 130
+    """Ended by Ctrl-C."""
+    BROKEN_PIPE = 141
+    """Whoever read the output stopped reading."""
+    TERMINATED = 143
+    """Ended by SIGTERM."""

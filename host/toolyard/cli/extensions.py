@@ -1,0 +1,66 @@
+"""The commands and options that plugins add."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from toolyard.cli.failures import say
+from toolyard.cli.options import Parser, main_parser
+from toolyard_hookspecs import Command, HostHandle
+
+Run = Callable[[Any, argparse.Namespace], int]
+
+
+def with_extensions(
+    commands: Iterable[Command], built_in: Mapping[str, Run]
+) -> tuple[Parser, dict[str, Run]]:
+    """Return the parser of everything, and what runs each command.
+
+    A command that cannot be added is reported on stderr and left out.
+
+    Args:
+        commands: What plugins add.
+        built_in: What runs the built-in commands.
+    """
+    commands = list(commands)
+    runs = dict(built_in)
+    added: list[Command] = []
+    for command in commands:
+        if not command.extends and _fits(command, runs):
+            added.append(command)
+            runs[command.name] = _runner(command)
+    parser, parsers = main_parser((each.name, each.help) for each in added)
+    for command in (*added, *(each for each in commands if each.extends)):
+        if command.name not in parsers:
+            _warn(command, f"there is no command {command.name!r} to extend")
+            continue
+        try:
+            command.configure(parsers[command.name])
+        except Exception as error:  # noqa: BLE001 - a plugin's fault takes nothing else down
+            _warn(command, f"its options cannot be added: {error}")
+            if not command.extends:
+                del runs[command.name]
+    return parser, runs
+
+
+def _fits(command: Command, runs: Mapping[str, Run]) -> bool:
+    if command.name in runs:
+        _warn(command, "there is a command of that name already")
+    elif command.run is None:
+        _warn(command, "it has no `run`, and does not extend another")
+    else:
+        return True
+    return False
+
+
+def _runner(command: Command) -> Run:
+    def run(host: HostHandle, args: argparse.Namespace) -> int:
+        return int(command.run(host, args) or 0) if command.run is not None else 0
+
+    return run
+
+
+def _warn(command: Command, why: str) -> None:
+    say("warning", f"a plugin's command {command.name!r} was left out: {why}. Mend the plugin.")

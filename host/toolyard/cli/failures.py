@@ -1,0 +1,35 @@
+"""Failures of the command line itself, as people read them."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Iterable
+
+from toolyard.cli.text import one_line
+
+
+class UsageError(Exception):
+    """The input or the command is wrong; says what, why and what to do.
+
+    Args:
+        faults: What is wrong, one line each.
+    """
+
+    def __init__(self, *faults: str) -> None:
+        super().__init__(*faults)
+        self.faults = faults
+
+
+def say(kind: str, *texts: str) -> None:
+    """Write lines for people to stderr, `toolyard: error: ...`, made safe for a terminal."""
+    for text in texts:
+        first, *rest = (one_line(line) for line in text.splitlines() or [""])
+        sys.stderr.write("\n  ".join([f"toolyard: {kind}: {first}", *rest]) + "\n")
+    sys.stderr.flush()
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return `; did you mean 'x'?` for the nearest known name, or nothing."""
+    near = difflib.get_close_matches(name[:100], list(known), n=1, cutoff=0.6)
+    return f"; did you mean {near[0]!r}?" if near else ""

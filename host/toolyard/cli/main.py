@@ -1,0 +1,56 @@
+"""The entry point; it stays lean, so that `toolyard --version` answers at once."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from toolyard._version import __version__
+from toolyard.cli.exits import Exit
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        argv: The arguments; None for those of this process, which then is taken to be all
+            there is to it: where a handler does not let it end, it is ended.
+
+    Returns:
+        The exit status, see `Exit`.
+
+    Example:
+        >>> main(["--version"])
+        toolyard 0.1.0
+        0
+    """
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    try:
+        status = _run(arguments, owns_process=argv is None)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _close_stdout()
+        return Exit.BROKEN_PIPE
+    return int(status)
+
+
+def _run(arguments: list[str], *, owns_process: bool) -> int:
+    if _asks_for_version(arguments):
+        sys.stdout.write(f"toolyard {__version__}\n")
+        return Exit.OK
+    from toolyard.cli.program import run_program  # it imports all the rest
+
+    return run_program(arguments, owns_process=owns_process)
+
+
+def _asks_for_version(arguments: list[str]) -> bool:
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    return "--version" in arguments[:end]
+
+
+def _close_stdout() -> None:
+    """Let the interpreter flush into nothing when it exits."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

@@ -1,0 +1,190 @@
+"""The options and commands, and their help."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final, NoReturn
+
+from toolyard.cli.exits import Exit
+from toolyard.cli.failures import nearest, say
+
+EXAMPLES: Final = """\
+examples:
+  toolyard run --example                    run the session that comes with Toolyard
+  toolyard run session.jsonl                run recorded calls, one JSON object a line
+  toolyard run chat.json --json             run a recorded conversation, answer in JSON
+  toolyard call add '{"a": 1, "b": 2}'      make one call
+  toolyard tools --schema anthropic         show the tools as a provider takes them
+  toolyard plugins                          show what is loaded, and what is not and why
+
+exit status: 0 all succeeded, 1 a call failed, 2 input or configuration wrong
+"""
+
+COMMANDS: Final = {
+    "run": "dispatch recorded calls in one session and show what became of each",
+    "call": "dispatch one call and print what a model would read",
+    "tools": "list the tools, or print them as a provider takes them",
+    "plugins": "list the plugins, with the cause and remedy where one did not load",
+}
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that says what is wrong the way all of Toolyard does."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong and where help is, and end with the status for it."""
+        say("error", f"{message}. See `{self.prog} --help`.")
+        sys.exit(Exit.USAGE)
+
+
+def common_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that can be given anywhere."""
+    group = parser.add_argument_group("options of all commands, before or after them")
+    group.add_argument(
+        "--config", type=Path, metavar="FILE", help="use this configuration, search for none"
+    )
+    group.add_argument(
+        "--block",
+        action="append",
+        default=[],
+        metavar="NAMES",
+        help="plugins not to load, separated by commas",
+    )
+    group.add_argument(
+        "--plugin",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE.py",
+        help="also load a plugin from a single file; can be repeated",
+    )
+    group.add_argument(
+        "--example", action="store_true", help="also load the example that comes with Toolyard"
+    )
+    group.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=argparse.SUPPRESS,
+        metavar="SECONDS",
+        help="time for each call of a tool without a timeout of its own; 'none' for no limit",
+    )
+    group.add_argument(
+        "--json", action="store_true", help="print JSON Lines on stdout, and nothing else there"
+    )
+    group.add_argument(
+        "-v",
+        "--verbose",
+        action="count",
+        default=0,
+        help="log to stderr; -vv logs more, with tracebacks",
+    )
+    group.add_argument("--version", action="store_true", help="print the version and exit")
+
+
+def take_common(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    """Split the common options, wherever they stand, from the rest."""
+    parser = Parser(prog="toolyard", add_help=False, allow_abbrev=False)
+    common_options(parser)
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    common, rest = parser.parse_known_args(list(arguments[:end]))
+    common.block = _names(common.block)
+    return common, [*rest, *arguments[end:]]
+
+
+def main_parser(more: Iterable[tuple[str, str]] = ()) -> tuple[Parser, dict[str, Parser]]:
+    """Return the parser of everything, and those of the commands by name.
+
+    Args:
+        more: Name and help of further commands.
+    """
+    parser = Parser(
+        prog="toolyard",
+        usage="toolyard [options] COMMAND ...",
+        description="Drive the calls of an agent's tools through one host.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    common_options(parser)
+    adder = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
+    parsers: dict[str, Parser] = {}
+    for name, text in (*COMMANDS.items(), *more):
+        parsers[name] = adder.add_parser(
+            name,
+            help=text,
+            description=f"{text[:1].upper()}{text[1:].rstrip('.')}.",
+            epilog="The options that `toolyard --help` lists can be given here, too.",
+            allow_abbrev=False,
+        )
+    for name, configure in _CONFIGURE.items():
+        configure(parsers[name])
+    return parser, parsers
+
+
+def check_command(rest: Sequence[str], known: Iterable[str]) -> None:
+    """Refuse an unknown command, suggesting the nearest."""
+    known = list(known)
+    if rest and not rest[0].startswith("-") and rest[0] not in known:
+        near = nearest(rest[0], known)
+        say("error", f"there is no command {rest[0]!r}{near or f'. There are {_list(known)}.'}")
+        sys.exit(Exit.USAGE)
+
+
+def _configure_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "file",
+        nargs="?",
+        metavar="FILE",
+        help="calls as JSON Lines, or a recorded conversation; - for standard input",
+    )
+    parser.add_argument(
+        "--parallel", action="store_true", help="dispatch all calls at once, isolated"
+    )
+
+
+def _configure_call(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="the tool")
+    parser.add_argument(
+        "arguments",
+        nargs="?",
+        default="{}",
+        metavar="JSON",
+        help="its arguments, a JSON object; - for standard input",
+    )
+
+
+def _configure_tools(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--schema", metavar="DIALECT", help="print the tools as this provider takes them"
+    )
+
+
+_CONFIGURE: Final = {
+    "run": _configure_run,
+    "call": _configure_call,
+    "tools": _configure_tools,
+}
+
+
+def _seconds(text: str) -> float | None:
+    if text.lower() == "none":
+        return None
+    seconds = float(text)
+    if not (0 < seconds < math.inf):
+        raise ValueError
+    return seconds
+
+
+_seconds.__name__ = "number of seconds"
+
+
+def _names(lists: Iterable[str]) -> tuple[str, ...]:
+    return tuple(name.strip() for each in lists for name in each.split(",") if name.strip())
+
+
+def _list(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)

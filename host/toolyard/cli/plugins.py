@@ -1,0 +1,111 @@
+"""`toolyard plugins`: what is loaded, and what is not and why."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Final
+
+from rich.text import Text
+
+from toolyard.cli.console import Terminal
+from toolyard.cli.exits import Exit
+from toolyard.cli.failures import UsageError, say
+from toolyard.cli.table import Column, Table, widest
+from toolyard.cli.text import counted, one_line
+from toolyard.host import Host
+from toolyard.plugins.reports import PluginReport
+
+STATUS: Final = {
+    "loaded": ("✓ loaded", "+ loaded", "green"),
+    "blocked": ("⊘ blocked", "- blocked", "yellow"),
+    "failed": ("✗ failed", "x failed", "red"),
+    "absent": ("? absent", "? absent", "red"),
+}
+
+
+def plugins(host: Host, args: argparse.Namespace) -> int:
+    """List the plugins; a failed one with its cause and the remedy."""
+    reports = host.plugins.reports
+    if args.out is None:
+        _print_table(reports)
+    else:
+        for report in reports:
+            args.out.write(_described(report))
+    return Exit.USAGE if any(report.misconfigured for report in reports) else Exit.OK
+
+
+def warn_of_faults(host: Host) -> None:
+    """Say on stderr which plugins did not load.
+
+    Raises:
+        UsageError: Where that is the configuration's fault.
+    """
+    misconfigured = [report for report in host.plugins.reports if report.misconfigured]
+    if misconfigured:
+        raise UsageError(*map(str, misconfigured))
+    for report in host.plugins.reports:
+        if report.fault is not None:
+            say("warning", str(report))
+
+
+def _print_table(reports: tuple[PluginReport, ...]) -> None:
+    terminal = Terminal()
+    table = Table(
+        terminal,
+        [
+            Column("plugin", widest([one_line(report.name) for report in reports], 24)),
+            Column("status", 9),
+            Column("from", widest([_origin(report) for report in reports], 32)),
+        ],
+        "what it brings",
+    )
+    table.head()
+    for report in reports:
+        symbol, plain, style = STATUS[report.status]
+        cells = [
+            Text(one_line(report.name), "bold"),
+            Text(symbol if terminal.has_symbols else plain, style),
+            Text(_origin(report), "dim"),
+        ]
+        table.row(cells, _texts(report), wrap=True)
+    terminal.print()
+    terminal.print(_summary(reports))
+
+
+def _texts(report: PluginReport) -> list[Text]:
+    texts = [Text(one_line(line)) for line in (report.fault, report.remedy) if line]
+    if report.tools:
+        texts.append(Text(one_line(f"tools: {', '.join(report.tools)}")))
+    if report.hooks:
+        hooks = ", ".join(name.removeprefix("toolyard_") for name in report.hooks)
+        texts.append(Text(one_line(f"hooks: {hooks}"), "dim"))
+    return texts or [Text(one_line(report.summary), "dim")]
+
+
+def _summary(reports: tuple[PluginReport, ...]) -> Text:
+    line = Text(" ").append(counted(len(reports), "plugin"), "bold")
+    for index, (status, (_, _, style)) in enumerate(STATUS.items()):
+        number = sum(report.status == status for report in reports)
+        if number:
+            line.append(": " if not index else ", ").append(f"{number} {status}", style)
+    return line
+
+
+def _origin(report: PluginReport) -> str:
+    named = " ".join(filter(None, (report.distribution, report.version)))
+    return one_line(named or report.location or report.source)
+
+
+def _described(report: PluginReport) -> dict[str, Any]:
+    return {
+        "name": report.name,
+        "status": report.status,
+        "distribution": report.distribution,
+        "version": report.version,
+        "source": report.source,
+        "location": report.location,
+        "tools": list(report.tools),
+        "hooks": list(report.hooks),
+        "cause": report.fault,
+        "remedy": report.remedy,
+    }

@@ -1,0 +1,115 @@
+"""From the arguments to a command: the host, the plugins' own commands, and the errors."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any, Final
+
+from toolyard.cli import call, plugins, run, tools
+from toolyard.cli.example import example_plugin
+from toolyard.cli.exits import Exit
+from toolyard.cli.extensions import Run, with_extensions
+from toolyard.cli.failures import UsageError, say
+from toolyard.cli.logs import logging_to_stderr
+from toolyard.cli.options import check_command, take_common
+from toolyard.cli.signals import Stopped, stop_on_signals
+from toolyard.cli.wire import json_lines
+from toolyard.host import Host
+from toolyard_hookspecs import ToolyardError
+
+BUILT_IN: Final[dict[str, Run]] = {
+    "run": run.run,
+    "call": call.call,
+    "tools": tools.tools,
+    "plugins": plugins.plugins,
+}
+TRACEBACKS: Final = 2
+"""The verbosity from which on tracebacks are shown."""
+
+
+def run_program(arguments: Sequence[str], *, owns_process: bool) -> int:
+    """Run the command that the arguments ask for.
+
+    Args:
+        arguments: Those after the program's name.
+        owns_process: Whether the process is there for this alone.
+
+    Returns:
+        The exit status.
+    """
+    _let_anything_be_written()
+    try:
+        common, rest = take_common(arguments)
+    except SystemExit as leaving:
+        return _status(leaving)
+    try:
+        return _run(common, rest, owns_process=owns_process)
+    except SystemExit as leaving:
+        return _status(leaving)
+    except KeyboardInterrupt as stopped:
+        return stopped.status if isinstance(stopped, Stopped) else Exit.INTERRUPTED
+    except BrokenPipeError:
+        raise
+    except Exception as error:  # noqa: BLE001 - people get no traceback
+        return _explain(error, common.verbose)
+
+
+def _run(common: argparse.Namespace, rest: list[str], *, owns_process: bool) -> int:
+    with contextlib.ExitStack() as stack:
+        common.stopping = stack.enter_context(stop_on_signals(owns_process=owns_process))
+        common.out = stack.enter_context(json_lines()) if common.json else None
+        stack.enter_context(logging_to_stderr(common.verbose))
+        host = _make_host(common, or_none=_asks_for_help(rest))
+        parser, runs = with_extensions(host.commands() if host else (), BUILT_IN)
+        check_command(rest, runs)
+        if host is None or not rest:
+            parser.parse_args(rest or ["--help"], namespace=common)
+            return Exit.OK
+        args = parser.parse_args(rest, namespace=common)
+        if args.command != "plugins":
+            plugins.warn_of_faults(host)
+        with host:
+            return runs[args.command](host, args)
+
+
+def _asks_for_help(rest: list[str]) -> bool:
+    return not rest or "-h" in rest or "--help" in rest
+
+
+def _make_host(common: argparse.Namespace, *, or_none: bool) -> Host | None:
+    """Return the host; with `or_none`, None and a warning where there can be none."""
+    options: dict[str, Any] = {"timeout": common.timeout} if hasattr(common, "timeout") else {}
+    files = [*common.plugin, *([example_plugin()] if common.example else [])]
+    try:
+        return Host(config=common.config, block=common.block, plugin_files=files, **options)
+    except ToolyardError as error:
+        if not or_none:
+            raise
+        say("warning", str(error))
+        return None
+
+
+def _status(leaving: SystemExit) -> int:
+    """Return what `sys.exit` was given; argparse gives 0 after its help."""
+    return leaving.code if isinstance(leaving.code, int) else Exit.INTERNAL
+
+
+def _explain(error: Exception, verbosity: int) -> int:
+    if verbosity >= TRACEBACKS:
+        traceback.print_exception(error)
+    if isinstance(error, UsageError):
+        say("error", *error.faults)
+        return Exit.USAGE
+    say("error", str(error) or type(error).__name__)
+    return Exit.USAGE if isinstance(error, ToolyardError) else Exit.INTERNAL
+
+
+def _let_anything_be_written() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")

@@ -1,0 +1,197 @@
+"""Shows a run as it goes: a row for each call, what is running, and a summary."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+from rich.text import Text
+
+from toolyard.cli.console import Terminal
+from toolyard.cli.endings import Ending
+from toolyard.cli.signals import Stopped
+from toolyard.cli.table import Column, Table, widest
+from toolyard.cli.text import counted, duration, lines_of, one_line
+from toolyard.cli.wire import JsonLines
+from toolyard_hookspecs import Stage, Status, ToolCall
+
+MANY: Final = 20
+"""From this many calls on, a bar shows how far the run is."""
+MAX_LINES: Final = 12
+"""Lines of a failed call's message that are shown."""
+STYLES: Final = {
+    Status.SUCCEEDED: "green",
+    Status.DENIED: "yellow",
+    Status.PENDING: "yellow",
+    Status.CANCELLED: "yellow",
+}
+SYMBOLS: Final = {
+    Status.SUCCEEDED: ("✓", "+"),
+    Status.DENIED: ("⊘", "-"),
+    Status.PENDING: ("…", "."),
+}
+FAILURE: Final = ("✗", "x")
+
+
+class Report(Protocol):
+    """What is told of a run, and by what."""
+
+    def running(self, text: str) -> None:
+        """Hear what is being done now."""
+        ...
+
+    def advance(self) -> None:
+        """Hear that one more call has ended, where its row comes later."""
+        ...
+
+    def ended(self, ending: Ending) -> None:
+        """Hear what became of a call."""
+        ...
+
+
+class JsonReport:
+    """One envelope a line.
+
+    Args:
+        lines: Where to.
+    """
+
+    def __init__(self, lines: JsonLines) -> None:
+        self._lines = lines
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Add nothing: a summary would be no envelope."""
+
+    def running(self, text: str) -> None:
+        """Show nothing."""
+
+    def advance(self) -> None:
+        """Show nothing."""
+
+    def ended(self, ending: Ending) -> None:
+        """Write the envelope."""
+        self._lines.write(ending.wire())
+
+
+class TableReport:
+    """A table for people, and below it what is running.
+
+    Args:
+        terminal: Where to.
+        calls: All calls of the run.
+    """
+
+    def __init__(self, terminal: Terminal, calls: Sequence[ToolCall]) -> None:
+        self._terminal = terminal
+        self._total = len(calls)
+        self._counts: Counter[Status] = Counter()
+        self._began = time.perf_counter()
+        self._summed_up = False
+        self._progress = self._make_progress() if terminal.is_terminal else None
+        self._task = self._progress.add_task("", total=self._total) if self._progress else None
+        self._table = Table(
+            terminal,
+            [
+                Column("call", widest([one_line(call.id) for call in calls], 12), keep="end"),
+                Column("tool", widest([one_line(call.name) for call in calls], 24)),
+                Column("outcome", max(len(_outcome(each)) for each in Status) + 2),
+                Column("reached", max(map(len, Stage))),
+                Column("time", 8, justify="right"),
+            ],
+            "message",
+        )
+
+    def __enter__(self) -> Self:
+        self._table.head()
+        if self._progress is not None:
+            self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+        if error is None or isinstance(error, Stopped):
+            self.sum_up(stopped=error is not None)
+
+    def running(self, text: str) -> None:
+        """Show it below the table."""
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, description=one_line(text))
+
+    def advance(self) -> None:
+        """Move the bar."""
+        if self._progress is not None and self._task is not None:
+            self._progress.advance(self._task)
+
+    def ended(self, ending: Ending) -> None:
+        """Write the call's row."""
+        self._counts[ending.status] += 1
+        style = STYLES.get(ending.status, "red")
+        symbol = SYMBOLS.get(ending.status, FAILURE)[0 if self._terminal.has_symbols else 1]
+        cells = [
+            Text(one_line(ending.call.id), "dim"),
+            Text(one_line(ending.tool)),
+            Text(f"{symbol} {_outcome(ending.status)}", style),
+            Text(_reached(ending.stage), "dim"),
+            Text("" if ending.seconds is None else duration(ending.seconds), "dim"),
+        ]
+        self._table.row(cells, self._texts(ending), wrap=not ending.success)
+
+    def sum_up(self, *, stopped: bool) -> None:
+        """Write how many came to what, once."""
+        if self._summed_up:
+            return
+        self._summed_up = True
+        done, took = self._counts.total(), duration(time.perf_counter() - self._began)
+        line = Text(" ")
+        if stopped:
+            line.append("interrupted", "yellow").append("; the running call was rolled back. ")
+        if done < self._total:
+            line.append(f"{done:,} of ")
+        line.append(f"{counted(self._total, 'call')} in {took}", "bold")
+        for index, (status, number) in enumerate(sorted(self._counts.items(), key=_rank)):
+            line.append(", " if index else ": ")
+            line.append(f"{number:,} {_outcome(status)}", STYLES.get(status, "red"))
+        self._terminal.print()
+        self._terminal.print(line, soft_wrap=True)
+
+    def _texts(self, ending: Ending) -> list[Text]:
+        lines = lines_of(ending.text)
+        if ending.success:
+            shown = [Text(line) for line in lines[:1]]
+        else:
+            shown = [Text(line) for line in lines[:MAX_LINES]]
+            if len(lines) > MAX_LINES:
+                shown.append(Text(f"and {counted(len(lines) - MAX_LINES, 'line')} more", "dim"))
+        return [*shown, *(Text(note, "dim italic") for note in ending.notes)]
+
+    def _make_progress(self) -> Progress:
+        columns = [SpinnerColumn(), TextColumn("{task.description}", markup=False)]
+        bar = [BarColumn(), MofNCompleteColumn()] if self._total >= MANY else []
+        return Progress(*columns, *bar, console=self._terminal, transient=True)
+
+
+def _outcome(status: Status) -> str:
+    return status.value.replace("_", " ")
+
+
+def _reached(stage: Stage | None) -> str:
+    if stage is None:
+        return ""
+    return "the end" if stage is Stage.TELEMETRY else stage.value.replace("_", " ")
+
+
+def _rank(entry: tuple[Status, int]) -> int:
+    return list(Status).index(entry[0])

@@ -1,0 +1,73 @@
+"""`toolyard run`: recorded calls, dispatched in one session."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+
+from toolyard.cli.console import Terminal
+from toolyard.cli.endings import Ending, Endings
+from toolyard.cli.example import example_session
+from toolyard.cli.exits import Exit
+from toolyard.cli.failures import UsageError
+from toolyard.cli.reader import read_calls, read_source
+from toolyard.cli.report import JsonReport, Report, TableReport
+from toolyard.cli.text import counted
+from toolyard.host import Host
+from toolyard_hookspecs import ExecutorHandle, ToolCall, ToolInvoked
+
+
+def run(host: Host, args: argparse.Namespace) -> int:
+    """Dispatch the calls of a file, showing each as it ends.
+
+    Raises:
+        UsageError: When the file is wrong; nothing is run then.
+    """
+    calls = _read(host, args)
+    succeeded = True
+    with host.executor() as tools, _report(args, calls) as report:
+        dispatch = _at_once if args.parallel else _one_by_one
+        for ending in dispatch(tools, calls, report):
+            report.ended(ending)
+            succeeded = succeeded and ending.success
+    return Exit.OK if succeeded else Exit.FAILED
+
+
+def _read(host: Host, args: argparse.Namespace) -> list[ToolCall]:
+    if args.file is not None:
+        source, text = read_source(args.file)
+    elif args.example:
+        source, text = example_session()
+    else:
+        raise UsageError("no calls to run; give a FILE, - for standard input, or --example.")
+    return read_calls(text, source, host.dialects)
+
+
+def _report(args: argparse.Namespace, calls: Sequence[ToolCall]) -> AbstractContextManager[Report]:
+    if args.out is not None:
+        return JsonReport(args.out)
+    report = TableReport(Terminal(), calls)
+    args.stopping.last_words = lambda: report.sum_up(stopped=True)
+    return report
+
+
+def _one_by_one(
+    tools: ExecutorHandle, calls: Sequence[ToolCall], report: Report
+) -> Iterator[Ending]:
+    endings = Endings(tools.session)
+    for call in calls:
+        report.running(call.name)
+        ending = endings.dispatch(tools, call)
+        report.advance()
+        yield ending
+
+
+def _at_once(tools: ExecutorHandle, calls: Sequence[ToolCall], report: Report) -> Iterator[Ending]:
+    endings = Endings(tools.session)
+    tools.session.dispatcher.subscribe(
+        ToolInvoked, lambda event: None if event.parent_id else report.advance()
+    )
+    report.running(f"{counted(len(calls), 'call')} in parallel")
+    for call, outcome in zip(calls, tools.dispatch_all(calls), strict=True):
+        yield endings.of(call, outcome)

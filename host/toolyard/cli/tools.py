@@ -1,0 +1,92 @@
+"""`toolyard tools`: what can be called."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from rich.text import Text
+
+from toolyard.cli.console import Terminal
+from toolyard.cli.exits import Exit
+from toolyard.cli.table import Column, Table, widest
+from toolyard.cli.text import counted, one_line
+from toolyard.host import Host
+from toolyard_hookspecs import Tool
+
+CONSEQUENCES = {"low": "dim", "medium": "", "high": "yellow"}
+
+
+def tools(host: Host, args: argparse.Namespace) -> int:
+    """List the tools, or print them in a provider's format with `--schema`."""
+    if args.schema is not None:
+        _print_schemas(host, args)
+    elif args.out is not None:
+        for tool in host.catalog:
+            args.out.write(_described(tool, host.catalog.plugin_of(tool.name)))
+    else:
+        _print_table(host)
+    return Exit.OK
+
+
+def _print_schemas(host: Host, args: argparse.Namespace) -> None:
+    schemas = host.dialect(args.schema).schemas(list(host.catalog))
+    if args.out is None:
+        sys.stdout.write(json.dumps(schemas, indent=2) + "\n")
+        return
+    for schema in schemas:
+        args.out.write(schema)
+
+
+def _described(tool: Tool[Any, Any], plugin: str | None) -> dict[str, Any]:
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "plugin": plugin,
+        "category": tool.category,
+        "consequence": tool.consequence,
+        "requiresConfirmation": tool.requires_confirmation,
+        "tags": list(tool.tags),
+        "parameters": tool.params_codec.schema(),
+    }
+
+
+def _print_table(host: Host) -> None:
+    terminal = Terminal()
+    found = list(host.catalog)
+    if not found:
+        terminal.print("No plugin offers a tool. `toolyard plugins` lists the plugins.")
+        return
+    plugins = [one_line(host.catalog.plugin_of(tool.name) or "") for tool in found]
+    table = Table(
+        terminal,
+        [
+            Column("tool", widest([tool.name for tool in found], 32)),
+            Column("category", widest([tool.category for tool in found], 16)),
+            Column("consequence", 11),
+            Column("plugin", widest(plugins, 20)),
+        ],
+        "what it does",
+    )
+    table.head()
+    for tool, plugin in zip(found, plugins, strict=True):
+        cells = [
+            Text(tool.name, "bold cyan"),
+            Text(tool.category),
+            Text(tool.consequence, CONSEQUENCES[tool.consequence]),
+            Text(plugin, "dim"),
+        ]
+        texts = [Text(one_line(tool.description)), Text(_arguments(tool), "dim")]
+        table.row(cells, [text for text in texts if text], wrap=True)
+    terminal.print()
+    terminal.print(Text(f" {counted(len(found), 'tool')}", "bold"))
+
+
+def _arguments(tool: Tool[Any, Any]) -> str:
+    """Return the names of the arguments, `sku, quantity, note?`."""
+    schema = tool.params_codec.schema()
+    required = set(schema.get("required", ()))
+    names = [name if name in required else f"{name}?" for name in schema.get("properties", ())]
+    return one_line(f"({', '.join(names)})")

@@ -1,0 +1,1 @@
+"""The example that comes with Toolyard: `toolyard run --example`."""

@@ -1,0 +1,179 @@
+"""A small order desk: a whole plugin in a single file.
+
+    toolyard run --example
+
+Its state is a slice of the session, changed by events through a pure reducer. Because
+every call works on a branch of the session, a call that fails leaves no trace there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from toolyard_hookspecs import (
+    MarkdownSection,
+    PolicyDecision,
+    SessionProtocol,
+    Tool,
+    ToolContext,
+    ToolResult,
+    hookimpl,
+    tool,
+)
+
+PRICES = {"teapot": 34, "mug": 9, "kettle": 58}
+"""What each product costs, in euros."""
+SMALL = 100
+"""Orders of up to so many euros need no credit check."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """An order of a customer."""
+
+    number: int
+    customer: str
+    product: str
+    quantity: int
+    address: str = ""
+    status: str = "open"
+
+    @property
+    def total(self) -> int:
+        """What it comes to, in euros."""
+        return PRICES[self.product] * self.quantity
+
+    def render(self) -> str:
+        """Return what the model reads."""
+        goods = f"{self.quantity} x {self.product}"
+        return f"#{self.number} {self.customer}: {goods}, {self.total} euros, {self.status}"
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """All orders, and the customers whose credit was checked."""
+
+    orders: tuple[Order, ...] = ()
+    trusted: frozenset[str] = frozenset()
+
+    def order(self, number: int) -> Order | None:
+        """Return the order of that number, or None."""
+        return next((each for each in self.orders if each.number == number), None)
+
+
+@dataclass(frozen=True, slots=True)
+class CreditChecked:
+    """The event that a customer turned out to be good for larger orders."""
+
+    customer: str
+
+    def render(self) -> str:
+        """Return what the model reads."""
+        return f"{self.customer} is good for orders of any size."
+
+
+def keep_order(desks: Sequence[Desk], order: Order) -> Sequence[Desk]:
+    """Reduce an order to the desk that has it, in place of an older one of its number."""
+    desk = desks[-1] if desks else Desk()
+    others = tuple(each for each in desk.orders if each.number != order.number)
+    return [replace(desk, orders=(*others, order))]
+
+
+def keep_check(desks: Sequence[Desk], event: CreditChecked) -> Sequence[Desk]:
+    """Reduce a credit check to the desk that knows of it."""
+    desk = desks[-1] if desks else Desk()
+    return [replace(desk, trusted=desk.trusted | {event.customer})]
+
+
+def set_up(session: SessionProtocol) -> None:
+    """Let the results of the tools change the desk."""
+    session[Desk].register(Order, keep_order)
+    session[Desk].register(CreditChecked, keep_check)
+
+
+def desk_of(context: ToolContext) -> Desk:
+    """Return the desk as the call finds it."""
+    return context.session[Desk].latest() or Desk()
+
+
+@tool(category="read", consequence="low")
+def list_orders(*, context: ToolContext) -> ToolResult[list[Order]]:
+    """List all orders."""
+    orders = list(desk_of(context).orders)
+    listed = "; ".join(order.render() for order in orders)
+    return ToolResult.ok(orders, message=listed or "There are no orders.")
+
+
+@tool(category="write")
+def place_order(
+    customer: str, product: str, quantity: int = 1, *, context: ToolContext
+) -> ToolResult[Order]:
+    """Place an order; products are teapot, mug and kettle."""
+    if product not in PRICES:
+        return ToolResult.error(
+            f"There is no product {product!r}. Choose one of {', '.join(PRICES)}, then retry."
+        )
+    number = len(desk_of(context).orders) + 1
+    return ToolResult.ok(Order(number, customer, product, quantity), message="Order placed.")
+
+
+@tool(category="read")
+def check_credit(customer: str) -> ToolResult[CreditChecked]:
+    """Check whether a customer is good for larger orders."""
+    return ToolResult.ok(CreditChecked(customer), message="Credit checked.")
+
+
+@tool(category="write")
+def change_address(number: int, address: str, *, context: ToolContext) -> ToolResult[Order]:
+    """Say where an order is to be sent."""
+    order = desk_of(context).order(number)
+    if order is None:
+        return ToolResult.error(f"There is no order #{number}. Use list_orders, then retry.")
+    return ToolResult.ok(replace(order, address=address), message="Address noted.")
+
+
+@tool(category="side_effect", consequence="high")
+def ship_order(number: int, *, context: ToolContext) -> ToolResult[Order]:
+    """Hand an order over to the carrier."""
+    order = desk_of(context).order(number)
+    if order is None:
+        return ToolResult.error(f"There is no order #{number}. Use list_orders, then retry.")
+    shipped = replace(order, status="shipped")
+    context.session.dispatch(shipped)
+    if not order.address:
+        return ToolResult.error(
+            f"The carrier sent #{number} back: it has no address. Use change_address, then retry."
+        )
+    return ToolResult.ok(shipped, message="Order shipped.")
+
+
+@hookimpl
+def toolyard_sections() -> list[MarkdownSection]:
+    """Offer the tools, with the guidance that goes with them."""
+    return [
+        MarkdownSection(
+            key="orders",
+            title="Orders",
+            template="Check a customer's credit before you place a large order.",
+            tools=[list_orders, place_order, check_credit, change_address, ship_order],
+            on_session=set_up,
+        )
+    ]
+
+
+@hookimpl
+def toolyard_check(
+    tool: Tool[Any, Any], params: Any, context: ToolContext
+) -> PolicyDecision | None:
+    """Refuse large orders of customers whose credit nobody has checked."""
+    if tool.name != place_order.name or params.product not in PRICES:
+        return None
+    total = PRICES[params.product] * params.quantity
+    if total <= SMALL or params.customer in desk_of(context).trusted:
+        return None
+    return PolicyDecision.deny(
+        f"{total} euros is a large order, and the credit of {params.customer} was not checked. "
+        "Call check_credit first, then retry."
+    )
