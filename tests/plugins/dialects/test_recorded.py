@@ -1,0 +1,73 @@
+"""Each recorded conversation is known by one provider; strange documents by none."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from toolyard_plugins.dialects import toolyard_dialects
+
+DIALECTS = toolyard_dialects()
+
+CONVERSATIONS = {
+    "openai": {
+        "messages": [
+            {
+                "role": "assistant",
+                "tool_calls": [{"id": "1", "function": {"name": "a", "arguments": "{}"}}],
+            }
+        ]
+    },
+    "anthropic": {
+        "messages": [
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "a"}]}
+        ]
+    },
+    "gemini": {"contents": [{"role": "model", "parts": [{"functionCall": {"name": "a"}}]}]},
+    "mcp": {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "a"}},
+}
+
+
+@pytest.mark.parametrize("name", CONVERSATIONS)
+def test_a_conversation_is_read_by_the_dialect_of_its_provider_alone(name):
+    readers = [each.name for each in DIALECTS if each.recorded(CONVERSATIONS[name])]
+    expected = ["openai", "openai-responses"] if name == "openai" else [name]
+    assert readers == expected
+
+
+KEYS = st.sampled_from(
+    """arguments args call_id candidates choices content contents function functionCall
+    function_call id input message messages method name output params parts role tool_calls
+    type _meta""".split()
+)
+LEAVES = st.sampled_from(
+    [None, True, 0, 1.5, "", "x", "assistant", "tool_use", "function_call", "tools/call"]
+)
+STRANGE = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=5),
+    max_leaves=25,
+)
+
+
+@given(STRANGE)
+def test_strange_documents_are_refused_or_read_but_raise_nothing(document):
+    for dialect in DIALECTS:
+        found = dialect.recorded(document)
+        assert found is None or all(isinstance(call.name, str) for call in found)
+        dialect.calls(document)
+
+
+def test_a_document_too_deep_to_write_again_is_read():
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    document = {"content": [{"type": "tool_use", "id": "1", "name": "a", "input": deep}]}
+    assert DIALECTS[2].calls(document)[0].arguments == "[]"
+    while deep:
+        deep = deep.pop()  # type: ignore[assignment]
+
+
+def test_the_names_are_those_an_application_asks_for():
+    names = [each.name for each in DIALECTS]
+    assert names == ["openai", "openai-responses", "anthropic", "gemini", "mcp"]
