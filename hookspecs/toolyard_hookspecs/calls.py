@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -106,7 +106,7 @@ class ToolInvoked:
     Args:
         call: The call as it came.
         tool: The tool, or None where none was found.
-        params: The typed params, or None where it did not get that far.
+        params_source: Gives the typed params; read them as `params`.
         result: What the model is told.
         status: What became of the call.
         stage: The stage at which it ended; `telemetry` for one that passed all.
@@ -127,7 +127,7 @@ class ToolInvoked:
 
     call: ToolCall
     tool: Tool[Any, Any] | None
-    params: Any
+    params_source: Callable[[], Any]
     result: ToolResult[Any]
     status: Status
     stage: Stage
@@ -144,6 +144,14 @@ class ToolInvoked:
     error: BaseException | None = None
     user_id: str | None = None
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def params(self) -> Any:
+        """The typed params, or None where it did not get that far.
+
+        Where they could be changed, every reader gets a copy of its own.
+        """
+        return self.params_source()
 
     @property
     def tool_name(self) -> str:

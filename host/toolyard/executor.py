@@ -1,0 +1,295 @@
+"""What dispatches calls: one session, one prompt, one set of open resources."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from toolyard.pipeline.batch import BatchOrder
+from toolyard.pipeline.call_run import CallRun
+from toolyard.pipeline.plan import Plan, Table, plan_for, table_of
+from toolyard.pipeline.stages import pipeline
+from toolyard.policies.rules import Rule, refuse_duplicates, rule_of, rules_of_plugins
+from toolyard.resources.registry import ResourceRegistry
+from toolyard.runtime import runtime_of
+from toolyard_hookspecs import (
+    Approver,
+    Binding,
+    Deadline,
+    Heartbeat,
+    Outcome,
+    Prompt,
+    RunContext,
+    Secret,
+    Section,
+    StateError,
+    Tool,
+    ToolCall,
+    ToolContext,
+)
+
+if TYPE_CHECKING:
+    from toolyard.host import Host
+    from toolyard.state.session import Session
+
+Progress = Callable[[ToolCall, float, float | None, str | None], None]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorOptions:
+    """What an executor is made with, besides its session and prompt.
+
+    Args:
+        approver: Answers when a policy or a tool asks for a person; else the host's.
+        deadline: When the evaluation must have ended.
+        user_id: For whom the calls run.
+        auth: The user's credentials; masked wherever they could be written.
+        client: The application's own client, for handlers.
+        adapter: Whatever talks to the provider, for handlers.
+        heartbeat: Extends a lease during long work.
+        run_context: Ids for correlation.
+        resources: Bindings that win over those of plugins and sections.
+        on_progress: Hears the progress that handlers report.
+    """
+
+    approver: Approver | None = None
+    deadline: Deadline | None = None
+    user_id: str | None = None
+    auth: Secret | None = None
+    client: Any = None
+    adapter: Any = None
+    heartbeat: Heartbeat | None = None
+    run_context: RunContext | None = None
+    resources: tuple[Binding[Any], ...] = ()
+    on_progress: Progress | None = None
+
+
+class Executor:
+    """Dispatches calls in one session; made by `Host.executor`.
+
+    Use it as a context manager: leaving closes the resources it has built.
+
+    Args:
+        host: The host it belongs to.
+        session: The session its calls run in.
+        prompt: The prompt whose tools can be called, None for the host's own.
+        options: Everything else.
+    """
+
+    def __init__(
+        self, host: Host, session: Session, prompt: Prompt | None, options: ExecutorOptions
+    ) -> None:
+        self.engine = host.engine
+        self.clock = host.clock
+        self.catalog = host.catalog
+        self.session = session
+        self.runtime = runtime_of(session)
+        self.approver = options.approver or host.approver
+        self.approval_timeout = host.configuration.approval_timeout
+        self.max_arguments = host.configuration.max_arguments
+        self.deadline = options.deadline
+        self.user_id = options.user_id
+        self.auth = options.auth
+        self.on_progress = options.on_progress
+        self._host = host
+        self._own_prompt = prompt
+        self._table: Table | None = None
+        self._others: dict[int, Plan] = {}
+        self._set_up: set[int] = set()
+        bindings = self._bindings(options)
+        self.portable = frozenset(each.kind for each in bindings if each.portable)
+        self.resources = ResourceRegistry.of(*bindings).open()
+        self.context_fields = self._context_fields(options)
+
+    @property
+    def prompt(self) -> Prompt:
+        """The prompt whose tools can be called."""
+        return self._own_prompt or self._host.prompt
+
+    def dispatch(self, call: ToolCall) -> Outcome:
+        """Dispatch a call and wait for it.
+
+        Returns:
+            The outcome, whatever became of the call.
+
+        Raises:
+            PromptEvaluationError: When the deadline has passed, or the handler ends the
+                evaluation.
+            VisibilityExpansionRequired: When the model asked to open sections.
+            Interrupt: When the handler pauses the run.
+
+        Example:
+            >>> from toolyard import Host, MarkdownSection, Prompt, ToolCall, tool
+            >>> @tool
+            ... def add(a: int, b: int) -> int:
+            ...     \"\"\"Add two integers.\"\"\"
+            ...     return a + b
+            >>> prompt = Prompt("demo", "sums", (MarkdownSection(
+            ...     key="sums", title="Sums", tools=[add]),))
+            >>> with Host(discover=False) as host, host.executor(prompt=prompt) as tools:
+            ...     tools.dispatch(ToolCall("add", {"a": 1, "b": 2})).text
+            '3'
+        """
+        return self.engine.sync.drive(pipeline(CallRun(self, call)))
+
+    async def adispatch(self, call: ToolCall) -> Outcome:
+        """Dispatch a call; see `dispatch`."""
+        return await self.engine.asynchronous.drive(pipeline(CallRun(self, call, on_loop=True)))
+
+    def dispatch_all(self, calls: Iterable[ToolCall]) -> list[Outcome | BaseException]:
+        """Dispatch calls in parallel, isolated from one another.
+
+        They commit in call order, and what comes out does not depend on their timing.
+
+        Returns:
+            The outcomes in call order; an exception that `dispatch` would have raised
+            stands in its call's place.
+        """
+        pipelines = [pipeline(run) for run in self._batch(calls, on_loop=False)]
+        return _without_interruptions(self.engine.sync.drive_all(pipelines))
+
+    async def adispatch_all(self, calls: Iterable[ToolCall]) -> list[Outcome | BaseException]:
+        """Dispatch calls in parallel; see `dispatch_all`."""
+        pipelines = [pipeline(run) for run in self._batch(calls, on_loop=True)]
+        if not pipelines:
+            return []
+        return _without_interruptions(await self.engine.asynchronous.drive_all(pipelines))
+
+    def close(self) -> None:
+        """Close the resources that were built, in reverse order."""
+        self.resources.close()
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the resources."""
+        self.close()
+
+    # --- for the pipeline ---
+
+    def dispatch_nested(self, call: ToolCall, parent: CallRun) -> Outcome:
+        """Dispatch a call that a sync handler makes."""
+        return self.engine.sync.drive(pipeline(CallRun(self, call, parent=parent)))
+
+    async def adispatch_nested(self, call: ToolCall, parent: CallRun) -> Outcome:
+        """Dispatch a call that an async handler makes."""
+        run = CallRun(self, call, parent=parent, on_loop=True)
+        return await self.engine.asynchronous.drive(pipeline(run))
+
+    def table(self) -> Table:
+        """Return what calls are dispatched by, made anew when plugins have changed."""
+        table = self._table
+        if table is None or table.generation != self._host.plugins.generation:
+            table = self._table = self._make_table()
+        return table
+
+    def plan_of(self, tool: Tool[Any, Any]) -> Plan:
+        """Return the plan of a tool that a lookup hook gave, which may be nobody's."""
+        known = self.table().plans.get(tool.name)
+        if known is not None and known.tool is tool:
+            return known
+        plan = self._others.get(id(tool))
+        if plan is None or plan.tool is not tool:
+            policies = [*self.prompt.policies, *self._host.policies]
+            own = [*map(rule_of, policies), *self._hook_rules()]
+            plan = plan_for(tool, own, self._everywhere(), self._host.configuration.timeout)
+            self._others[id(tool)] = plan
+        return plan
+
+    def reserving_context(self, context: ToolContext) -> ToolContext:
+        """Return the context in which policies take a place for a call."""
+        return dataclasses.replace(context, session=self.session.reserving())
+
+    def _batch(self, calls: Iterable[ToolCall], *, on_loop: bool) -> list[CallRun]:
+        made = list(calls)
+        order = BatchOrder(len(made))
+        return [
+            CallRun(self, call, batch=order, index=index, on_loop=on_loop)
+            for index, call in enumerate(made)
+        ]
+
+    def _make_table(self) -> Table:
+        sections = [section for section, _ in self.prompt.walk(self.session)]
+        self._set_up_once(sections)
+        self._others = {}
+        everywhere = self._everywhere()
+        shared = [
+            *map(rule_of, [*self.prompt.policies, *self._host.policies]),
+            *self._hook_rules(),
+        ]
+        plans: dict[str, Plan] = {}
+        aliases: dict[str, Plan] = {}
+        self.prompt.tools(self.session)
+        for section in sections:
+            own = [*map(rule_of, section.policies), *shared]
+            for tool in section.tools:
+                plan = plan_for(tool, own, everywhere, self._host.configuration.timeout)
+                plans[tool.name] = plan
+                if tool.wire_name is not None:
+                    aliases.setdefault(tool.wire_name, plan)
+        return table_of(self._host.plugins, {**aliases, **plans}, tuple(plans))
+
+    def _everywhere(self) -> list[Rule]:
+        policies = [
+            policy for section, _ in self.prompt.walk(self.session) for policy in section.policies
+        ]
+        policies += [*self.prompt.policies, *self._host.policies]
+        refuse_duplicates(policies)
+        unique = {policy.name: policy for policy in policies}
+        return [*map(rule_of, unique.values()), *self._hook_rules()]
+
+    def _hook_rules(self) -> list[Rule]:
+        hooks = self._host.plugins.implementations
+        return rules_of_plugins(hooks("toolyard_check"), hooks("toolyard_on_result"))
+
+    def _set_up_once(self, sections: list[Section]) -> None:
+        for section in sections:
+            if id(section) not in self._set_up:
+                section.setup(self.session)
+                self._set_up.add(id(section))
+
+    def _bindings(self, options: ExecutorOptions) -> list[Binding[Any]]:
+        bindings: list[Binding[Any]] = list(self._host.plugins.bindings())
+        for section, _ in self.prompt.walk(self.session):
+            bindings += section.resources
+        return [*bindings, *self._host.resources, *options.resources]
+
+    def _context_fields(self, options: ExecutorOptions) -> dict[str, Any]:
+        context = ToolContext(
+            session=self.session,
+            prompt=self.prompt,
+            adapter=options.adapter,
+            heartbeat=options.heartbeat,
+            run_context=options.run_context,
+            user_id=options.user_id,
+            auth=options.auth,
+            client=options.client,
+            clock=self.clock,
+            inflight=self.runtime.inflight,
+        )
+        return dict(vars(context))
+
+
+def _without_interruptions(
+    outcomes: list[Outcome | BaseException],
+) -> list[Outcome | BaseException]:
+    for each in outcomes:
+        if isinstance(each, BaseException) and not isinstance(each, Exception):
+            raise each
+    return outcomes
+
+
+def require_open(host: Host) -> None:
+    """Refuse to dispatch through a host that is not open."""
+    if not host.is_open:
+        msg = "This host is not open; write: with Host() as host, host.executor() as tools: ..."
+        raise StateError(msg)

@@ -1,0 +1,244 @@
+"""The host: plugins and configuration made ready, and executors that dispatch calls."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, cast
+
+from toolyard.engine import Engine
+from toolyard.executor import Executor, ExecutorOptions, require_open
+from toolyard.lifespans import enter_lifespans
+from toolyard.plugins.registry import Plugins
+from toolyard.policies.configured import make_policies
+from toolyard.policies.rules import named, refuse_duplicates
+from toolyard.settings import Settings, load
+from toolyard.state.session import Session
+from toolyard_hookspecs import (
+    Approver,
+    Binding,
+    Catalog,
+    Clock,
+    ConfigurationError,
+    DefinitionError,
+    Dialect,
+    Prompt,
+    SystemClock,
+    ToolPolicy,
+)
+
+log = logging.getLogger("toolyard")
+
+
+class Host:
+    """Finds plugins, reads the configuration, and makes executors.
+
+    Args:
+        config: The configuration file; found upward from the working directory if None.
+        settings: Settings made in Python, in place of any file.
+        plugins: Objects and modules to register besides those that are found.
+        plugin_files: Single Python files to register.
+        block: Names of plugins to leave out.
+        discover: Whether to load the plugins that are installed.
+        policies: Policies over all tools.
+        resources: Bindings that win over those of plugins and sections.
+        approver: Answers when a policy or a tool asks for a person.
+        clock: Where time comes from.
+        timeout: Seconds for tools that do not say, None for never; else as configured.
+        interrupts: Exceptions of other frameworks that leave `dispatch` as they are.
+
+    Raises:
+        ConfigurationError: When the configuration is wrong.
+        PluginError: When a plugin given here (not a found one) is wrong.
+
+    Example:
+        >>> with Host(discover=False) as host:
+        ...     list(host.catalog.names())
+        []
+    """
+
+    def __init__(
+        self,
+        *,
+        config: Path | None = None,
+        settings: Settings | None = None,
+        plugins: Iterable[object] = (),
+        plugin_files: Iterable[Path] = (),
+        block: Collection[str] = (),
+        discover: bool = True,
+        policies: Iterable[ToolPolicy] = (),
+        resources: Iterable[Binding[Any]] = (),
+        approver: Approver | None = None,
+        clock: Clock | None = None,
+        timeout: float | ellipsis | None = ...,
+        interrupts: Iterable[type[BaseException]] = (),
+    ) -> None:
+        self.configuration = settings or (load(config=config) if discover or config else Settings())
+        if timeout is not ...:
+            self.configuration = replace(
+                self.configuration, timeout=cast("float | None", timeout)
+            )
+        self.clock: Clock = clock or SystemClock()
+        self.engine = Engine(tuple(interrupts))
+        self.resources = tuple(resources)
+        self.plugins = Plugins(settings=self.configuration, block=block)
+        if discover:
+            self.plugins.discover()
+        for path in (*self.configuration.plugin_files, *plugin_files):
+            self.plugins.register_file(Path(path))
+        for plugin in plugins:
+            self.plugins.register(plugin)
+        self.policies = self._make_policies(policies)
+        self._given_approver = approver
+        self._prompt: tuple[int, Prompt] | None = None
+        self._dialects: Mapping[str, Dialect] | None = None
+        self._running = ExitStack()
+        self.is_open = False
+
+    def register(self, plugin: object, name: str | None = None) -> None:
+        """Register a plugin from Python.
+
+        Raises:
+            PluginError: Naming the plugin, the cause and the remedy; nothing of it stays.
+        """
+        self.plugins.register(plugin, name)
+        self._dialects = None
+
+    def executor(
+        self, *, session: Session | None = None, prompt: Prompt | None = None, **options: Any
+    ) -> Executor:
+        """Return what dispatches calls, in a new session unless one is given.
+
+        Args:
+            session: The session the calls run in.
+            prompt: The prompt whose tools can be called; else that of all plugins.
+            options: See `ExecutorOptions`.
+        """
+        require_open(self)
+        if isinstance(options.get("resources"), (list, Mapping)):
+            options["resources"] = tuple(_bindings(options["resources"]))
+        return Executor(self, session or Session(), prompt, ExecutorOptions(**options))
+
+    @property
+    def catalog(self) -> Catalog:
+        """The tools of all plugins."""
+        return self.plugins.catalog
+
+    @property
+    def prompt(self) -> Prompt:
+        """The prompt made of the sections of all plugins."""
+        generation = self.plugins.generation
+        if self._prompt is None or self._prompt[0] != generation:
+            prompt = Prompt("toolyard", "default", tuple(self.plugins.sections()))
+            self._prompt = (generation, prompt)
+        return self._prompt[1]
+
+    @property
+    def approver(self) -> Approver | None:
+        """Who answers when a person is asked for: the one given, or the one configured."""
+        name = self.configuration.approver
+        if self._given_approver is not None or name is None:
+            return self._given_approver
+        for each in self.plugins.implementations("toolyard_approve"):
+            if each.plugin == name:
+                return each.call
+        msg = (
+            f"approver = {name!r}: no loaded plugin of that name implements toolyard_approve; "
+            "install it, or name another."
+        )
+        raise ConfigurationError(msg)
+
+    def settings(self, plugin: str) -> Any:
+        """Return a plugin's validated settings, or None where it declares none."""
+        return self.plugins.settings_of(plugin)
+
+    def dialects(self) -> Mapping[str, Dialect]:
+        """Return the dialects of all plugins by name."""
+        if self._dialects is None:
+            self._dialects = {each.name: each for each in self.plugins.dialects()}
+        return self._dialects
+
+    def dialect(self, name: str) -> Dialect:
+        """Return a provider's dialect.
+
+        Raises:
+            ConfigurationError: When there is none of that name; lists those there are.
+        """
+        found = self.dialects().get(name)
+        if found is None:
+            known = ", ".join(sorted(self.dialects())) or "none is installed"
+            msg = f"There is no dialect {name!r}. Known: {known}."
+            raise ConfigurationError(msg)
+        return found
+
+    def open(self) -> Self:
+        """Start what the plugins keep running.
+
+        Raises:
+            Exception: What a plugin raises; those started before are stopped again.
+        """
+        if not self.is_open:
+            _ = self.approver
+            enter_lifespans(self, self._running)
+            self.is_open = True
+        return self
+
+    def close(self) -> None:
+        """Stop what the plugins keep running, in reverse order."""
+        self.is_open = False
+        try:
+            self._running.close()
+        finally:
+            self.engine.close()
+
+    def __enter__(self) -> Self:
+        """Open the host."""
+        return self.open()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the host."""
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        """Open the host without blocking the loop."""
+        return await asyncio.to_thread(self.open)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the host without blocking the loop."""
+        await asyncio.to_thread(self.close)
+
+    def _make_policies(self, given: Iterable[ToolPolicy]) -> tuple[ToolPolicy, ...]:
+        policies = [
+            *make_policies(self.configuration, self.plugins.policy_kinds()),
+            *named(given, place="host"),
+        ]
+        try:
+            refuse_duplicates(policies)
+        except DefinitionError as error:
+            raise ConfigurationError(str(error)) from None
+        return tuple(policies)
+
+
+def _bindings(given: Any) -> Iterable[Binding[Any]]:
+    if not isinstance(given, Mapping):
+        return cast("Iterable[Binding[Any]]", given)
+    pairs = cast("Mapping[type[Any], Any]", given).items()
+    return [
+        value if isinstance(value, Binding) else Binding[Any].instance(kind, value)
+        for kind, value in pairs
+    ]

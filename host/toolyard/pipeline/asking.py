@@ -1,0 +1,139 @@
+"""Calling hooks: the host's one loop over their implementations, sync or awaited."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Generator
+from typing import Any, Protocol
+
+from toolyard.pipeline.limits import Limit
+from toolyard.pipeline.steps import Abandonable, Run, Step
+from toolyard.plugins.registry import Implementation
+
+log = logging.getLogger("toolyard.pipeline")
+SLOW = 0.05
+ENDLESS = Limit()
+
+Asking = Generator[Step, Any, Any]
+
+
+class Asker(Abandonable, Protocol):
+    """The call on whose behalf hooks are called."""
+
+    on_loop: bool
+    """Whether an event loop waits meanwhile, so that slow hooks are to be named."""
+
+
+def settle(run: Asker, value: Any, limit: Limit = ENDLESS) -> Asking:
+    """Return the value, awaited first when it has to be."""
+    if not hasattr(type(value), "__await__"):
+        return value
+    return (yield Run(lambda: _await(value), True, limit, run, False))
+
+
+def ask(run: Asker, implementation: Implementation, *args: Any) -> Any:
+    """Call one implementation; on an event loop, log one that blocks it."""
+    if not run.on_loop:
+        return implementation.call(*args)
+    started = time.perf_counter()
+    try:
+        return implementation.call(*args)
+    finally:
+        taken = time.perf_counter() - started
+        if taken > SLOW:
+            log.warning(
+                "Plugin %s blocked the event loop for %.0f ms in a hook; return an awaitable "
+                "where it has to wait.",
+                implementation.plugin,
+                taken * 1000,
+            )
+
+
+def first_result(run: Asker, implementations: tuple[Implementation, ...], *args: Any) -> Asking:
+    """Return the first answer that is not None, also after awaiting."""
+    for each in implementations:
+        answer = ask(run, each, *args)
+        if answer is not None:
+            answer = yield from settle(run, answer)
+            if answer is not None:
+                return answer
+    return None
+
+
+def observe(implementations: tuple[Implementation, ...], what: str, *args: Any) -> None:
+    """Call all implementations, each by itself; what they raise is logged."""
+    for each in implementations:
+        try:
+            each.call(*args)
+        except Exception:
+            log.exception("Plugin %s failed in %s; the call is not affected.", each.plugin, what)
+
+
+class Wrapped:
+    """Wrappers around a stage: entered before it, left when its awaited answer is there.
+
+    Args:
+        wrappers: The implementations, outermost first.
+        args: What each is called with.
+    """
+
+    __slots__ = ("_args", "_entered", "_wrappers")
+
+    def __init__(self, wrappers: tuple[Implementation, ...], *args: Any) -> None:
+        self._wrappers = wrappers
+        self._args = args
+        self._entered: list[Generator[Any, Any, Any]] = []
+
+    def enter(self) -> None:
+        """Run each wrapper up to its `yield`."""
+        for each in self._wrappers:
+            wrapper = each.call(*self._args)
+            try:
+                next(wrapper)
+            except StopIteration:
+                msg = f"The wrapper of plugin {each.plugin} did not yield; it must, once."
+                raise RuntimeError(msg) from None
+            self._entered.append(wrapper)
+
+    def leave(self, answer: Any) -> Any:
+        """Send the answer through the wrappers, innermost first; return what comes out."""
+        while self._entered:
+            wrapper = self._entered.pop()
+            try:
+                wrapper.send(answer)
+            except StopIteration as stop:
+                answer = stop.value
+            except BaseException as error:  # noqa: BLE001 - the wrappers outside may handle it
+                return self.fail(error)
+            else:
+                return self._too_many(wrapper)
+        return answer
+
+    def fail(self, error: BaseException) -> Any:
+        """Throw an error into the wrappers; return what they make of it, or raise.
+
+        Only an `Exception` can be turned into an answer: an interruption goes on.
+        """
+        original = error
+        while self._entered:
+            wrapper = self._entered.pop()
+            try:
+                wrapper.throw(error)
+            except StopIteration as stop:
+                if not isinstance(original, Exception):
+                    raise original from None
+                return self.leave(stop.value)
+            except BaseException as raised:  # noqa: BLE001 - the next one outside sees it
+                error = raised if isinstance(original, Exception) else original
+            else:
+                return self._too_many(wrapper)
+        raise error
+
+    def _too_many(self, wrapper: Generator[Any, Any, Any]) -> Any:
+        wrapper.close()
+        return self.fail(RuntimeError("A wrapper yielded twice; it must, once."))
+
+
+async def _await(value: Awaitable[Any]) -> Any:
+    return await value

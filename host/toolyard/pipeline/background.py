@@ -1,0 +1,78 @@
+"""The host's one event loop in the background, for async parts under the sync driver."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+
+class Background:
+    """An event loop on a daemon thread, started when first needed."""
+
+    __slots__ = ("_lock", "_loop")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The running loop."""
+        if self._loop is None:
+            with self._lock:
+                if self._loop is None:
+                    self._loop = self._start()
+        return self._loop
+
+    def run(self, awaitable: Awaitable[Any]) -> Any:
+        """Await something on the loop and return what it gives; not from the loop itself."""
+        return asyncio.run_coroutine_threadsafe(_await(awaitable), self.loop).result()
+
+    def close(self) -> None:
+        """Cancel what runs on the loop, and stop it, without waiting for what does not end."""
+        loop, self._loop = self._loop, None
+        if loop is None:
+            return
+        loop.call_soon_threadsafe(_stop, loop)
+
+    def _start(self) -> asyncio.AbstractEventLoop:
+        loop = asyncio.new_event_loop()
+        started = threading.Event()
+        threading.Thread(
+            target=_serve, args=(loop, started.set), name="toolyard-loop", daemon=True
+        ).start()
+        started.wait()
+        return loop
+
+
+async def _await(awaitable: Awaitable[Any]) -> Any:
+    return await awaitable
+
+
+def _serve(loop: asyncio.AbstractEventLoop, started: Callable[[], None]) -> None:
+    asyncio.set_event_loop(loop)
+    loop.call_soon(started)
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
+
+
+def _stop(loop: asyncio.AbstractEventLoop) -> None:
+    for task in asyncio.all_tasks(loop):
+        task.cancel()
+    loop.call_soon(loop.stop)
+
+
+async def guarded(work: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:
+    """Run a coroutine to its end, keeping what it raises from the loop it runs on.
+
+    Asyncio lets `KeyboardInterrupt` and `SystemExit` of a task tear its loop down;
+    they belong to whoever dispatched the call.
+    """
+    try:
+        return await work, None
+    except BaseException as error:  # noqa: BLE001 - handed to whoever dispatched the call
+        return None, error

@@ -1,0 +1,72 @@
+"""The order that calls dispatched together keep, whatever their timing."""
+
+from __future__ import annotations
+
+import threading
+from enum import IntEnum
+
+from toolyard.pipeline.gates import Gate
+
+
+class Milestone(IntEnum):
+    """What a call of a batch passes, in order."""
+
+    ADMITTED = 0
+    """All checks and approvals are done."""
+    CLAIMED = 1
+    """Plugins have been asked whether they answer in the handler's place."""
+    ENDED = 2
+    """It is committed or rolled back."""
+
+
+class BatchOrder:
+    """Tells each call of a batch when the earlier ones have got far enough.
+
+    Args:
+        size: The number of calls.
+    """
+
+    __slots__ = ("_gates", "_lock", "_passed", "_size", "_upto")
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._lock = threading.Lock()
+        self._passed = [[False] * size for _ in Milestone]
+        self._upto = [0] * len(Milestone)
+        self._gates: dict[tuple[Milestone, int], Gate] = {}
+
+    def before(self, milestone: Milestone, index: int) -> Gate:
+        """Return the gate that opens when all calls before `index` have passed."""
+        with self._lock:
+            gate = self._gates.setdefault((milestone, index), Gate())
+            reached = self._upto[milestone] >= index
+        if reached:
+            gate.open()
+        return gate
+
+    def after_all(self, milestone: Milestone) -> Gate:
+        """Return the gate that opens when every call has passed."""
+        return self.before(milestone, self._size)
+
+    def passed(self, milestone: Milestone, index: int) -> None:
+        """Note that a call has passed a milestone, and with it those before."""
+        opened: list[Gate] = []
+        with self._lock:
+            for each in Milestone:
+                if each <= milestone:
+                    opened += self._note(each, index)
+        for gate in opened:
+            gate.open()
+
+    def _note(self, milestone: Milestone, index: int) -> list[Gate]:
+        passed = self._passed[milestone]
+        passed[index] = True
+        reached = self._upto[milestone]
+        while reached < self._size and passed[reached]:
+            reached += 1
+        self._upto[milestone] = reached
+        return [
+            gate
+            for (kind, place), gate in self._gates.items()
+            if kind is milestone and place <= reached
+        ]

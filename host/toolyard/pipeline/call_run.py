@@ -1,0 +1,311 @@
+"""One call on its way: what it has become so far, and what it can be asked and told.
+
+A `CallRun` is what the stages read and write. To the handler it is the `CallControl`
+behind the context, to the resources the call that asks, to a job the one to be told
+when it is abandoned.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from toolyard.pipeline.batch import BatchOrder, Milestone
+from toolyard.pipeline.gates import Gate, Turns
+from toolyard.pipeline.limits import Cancelled, Limit
+from toolyard.resources.call import CallScope
+from toolyard_hookspecs import (
+    CallClosed,
+    Cancellation,
+    Deadline,
+    Outcome,
+    Stage,
+    StateError,
+    Status,
+    ToolCall,
+    ToolContext,
+    ToolResult,
+)
+
+if TYPE_CHECKING:
+    from toolyard.executor import Executor
+    from toolyard.pipeline.plan import Plan
+    from toolyard.state.branch import Branch
+    from toolyard_hookspecs import Participant, PolicyDecision
+
+
+class CallRun:
+    """One call on its way through the stages.
+
+    Args:
+        executor: What dispatches it.
+        call: The call as it came.
+        parent: The call whose handler made it, None for a top-level one.
+        batch: The order it keeps with calls dispatched beside it, None for a single one.
+        index: Its place in the batch.
+        on_loop: Whether an event loop waits for it.
+    """
+
+    plan: Plan | None = None
+    arguments: bytes | str = b"{}"
+    params: Any = None
+    branch: Branch
+    scope: CallScope
+    context: ToolContext
+    limit: Limit | None = None
+    opened = False
+    admitted = False
+    committed = False
+    has_turn = False
+    stage = Stage.LOOKUP
+    status = Status.SUCCEEDED
+    result: ToolResult[Any]
+    text = ""
+    data: bytes | None = None
+    error: BaseException | None = None
+    raises: BaseException | None = None
+    outcome: Outcome
+    rolled_back = False
+    replayed = False
+    reruns = 0
+    handler_duration: float | None = None
+    handler_began = False
+    answer: Any = None
+    decisions: tuple[PolicyDecision, ...] = ()
+    closed: str | None = None
+    serial_ticket: Any = None
+
+    def __init__(
+        self,
+        executor: Executor,
+        call: ToolCall,
+        *,
+        parent: CallRun | None = None,
+        batch: BatchOrder | None = None,
+        index: int = 0,
+        on_loop: bool = False,
+    ) -> None:
+        self.executor = executor
+        self.call_made = call
+        self.parent = parent
+        self.batch = batch
+        self.index = index
+        self.on_loop = on_loop
+        self.started = executor.clock.monotonic()
+        self.timestamp = executor.clock.now()
+        self.participants: list[Participant] = []
+        self.facts: dict[str, Any] = {}
+        self.copies: dict[str, Any] | None = None
+        self.when_abandoned: list[Callable[[], None]] = []
+        self._children: list[CallRun] | None = None
+        self._child_turns: Turns | None = None
+        if parent is None:
+            self.root: CallRun = self
+            self.cancellation = call.cancellation
+            self.deadline = _earlier(executor.deadline, call.deadline)
+        else:
+            self.root = parent.root
+            self.cancellation = parent.cancellation
+            self.deadline = _earlier(parent.deadline, call.deadline)
+            parent.adopt(self)
+
+    # --- what the stages ask ---
+
+    @property
+    def name(self) -> str:
+        """The tool's own name, or the one that was asked for."""
+        return self.plan.tool.name if self.plan is not None else self.call_made.name
+
+    @property
+    def turns(self) -> Turns:
+        """The queue in which calls commit: the session's, or the parent's own."""
+        if self.parent is None:
+            return self.executor.runtime.turns
+        return self.parent.child_turns()
+
+    def child_turns(self) -> Turns:
+        """The queue in which calls nested in this one commit."""
+        if self._child_turns is None:
+            with _lock:
+                self._child_turns = self._child_turns or Turns()
+        return self._child_turns
+
+    def limit_without_timeout(self) -> Limit:
+        """The limit of everything but the handler: the deadline and the cancellation."""
+        return Limit(None, self.deadline, self.cancellation)
+
+    def check_limits(self) -> None:
+        """Raise when the call is cancelled, abandoned or out of time."""
+        if self.closed is not None:
+            raise CallClosed(self.closed)
+        if self.cancellation is not None and self.cancellation.aborted:
+            msg = "Request was cancelled"
+            raise Cancelled(msg)
+        if self.deadline is not None:
+            self.deadline.check()
+
+    def passed(self, milestone: Milestone) -> None:
+        """Let the later calls of the batch go on."""
+        if self.batch is not None:
+            self.batch.passed(milestone, self.index)
+
+    def open(self) -> None:
+        """Fork the branch and make the context that checks see, which changes nothing."""
+        parent = self.parent
+        base = self.executor.session if parent is None else parent.branch
+        self.branch = base.fork()
+        self._make_context()
+        self.opened = True
+
+    def renew(self) -> None:
+        """Fork again from the newest state, for a run that starts afresh."""
+        self.scope.close()
+        base = self.executor.session if self.parent is None else self.parent.branch
+        self.branch = base.fork()
+        self._make_context()
+        self.participants = []
+        self.scope.fail_fast = True
+
+    def _make_context(self) -> None:
+        parent = self.parent
+        executor = self.executor
+        self.scope = CallScope(
+            executor.resources, parent=parent.scope if parent is not None else None, owner=self
+        )
+        context = object.__new__(ToolContext)
+        fields = context.__dict__
+        fields.update(executor.context_fields)
+        fields["session"] = self.branch
+        fields["resources"] = self.scope
+        fields["deadline"] = self.deadline
+        fields["abort_signal"] = self.cancellation or Cancellation()
+        fields["tool_call"] = self.call_made
+        fields["parent"] = parent.context if parent is not None else None
+        fields["control"] = self
+        self.context = context
+
+    def adopt(self, child: CallRun) -> None:
+        """Take note of a nested call."""
+        if self._children is None:
+            self._children = []
+        self._children.append(child)
+
+    def end(self) -> None:
+        """Give back everything a call holds while it lasts."""
+        if self.admitted:
+            self.executor.runtime.leave(self)
+        if self.has_turn:
+            self.has_turn = False
+            self.turns.give_back(self)
+        if self.opened:
+            self.branch.close(f"{self.name} has ended.")
+            self.scope.close()
+        if self.serial_ticket is not None and self.closed is None:
+            self.serial_ticket.withdraw()
+        if self.parent is not None:
+            self.parent.disown(self)
+        self.passed(Milestone.ENDED)
+
+    def disown(self, child: CallRun) -> None:
+        """Forget a nested call that has ended."""
+        if self._children is not None and child in self._children:
+            self._children.remove(child)
+
+    # --- told by a job ---
+
+    def abandon(self, reason: str) -> None:
+        """Close everything the handler could still change; it may run on for ever."""
+        if self.closed is not None:
+            return
+        self.closed = reason
+        for each in self.when_abandoned:
+            each()
+        if self.opened:
+            self.branch.close(f"{self.name} {reason}")
+            self.scope.abandon(self.name)
+        for child in list(self._children or ()):
+            child.abandon(reason)
+
+    def ended_late(self) -> None:
+        """Hear that an abandoned handler has ended after all."""
+        if self.opened:
+            self.scope.release_abandoned()
+        if self.serial_ticket is not None:
+            self.serial_ticket.withdraw()
+
+    # --- asked by the resources ---
+
+    @property
+    def root_id(self) -> int:
+        """What the call's tree is known by."""
+        return id(self.root)
+
+    def check_open(self) -> None:
+        """Raise `CallClosed` once the call is abandoned."""
+        if self.closed is not None:
+            msg = f"{self.name} {self.closed}"
+            raise CallClosed(msg)
+
+    def before_exclusive(self, kind: type[Any]) -> Gate | None:  # noqa: ARG002 - one rule for all
+        """Return what to wait for before an exclusive resource may be had."""
+        root = self.root
+        return root.batch.before(Milestone.ENDED, root.index) if root.batch is not None else None
+
+    def pause_timeout(self) -> None:
+        """Stop the handler's timeout while it waits for others."""
+        each: CallRun | None = self
+        while each is not None:
+            if each.limit is not None:
+                each.limit.pause()
+            each = each.parent
+
+    def resume_timeout(self) -> None:
+        """Let the handler's timeout go on."""
+        each: CallRun | None = self
+        while each is not None:
+            if each.limit is not None:
+                each.limit.resume()
+            each = each.parent
+
+    # --- asked by the handler ---
+
+    def call(self, call: ToolCall) -> Outcome:
+        """Dispatch a nested call and wait for it."""
+        self.check_open()
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return self.executor.dispatch_nested(call, self)
+        msg = f"{self.name} runs on an event loop; write: await context.acall({call.name!r}, ...)"
+        raise StateError(msg)
+
+    def acall(self, call: ToolCall) -> Awaitable[Outcome]:
+        """Dispatch a nested call."""
+        self.check_open()
+        return self.executor.adispatch_nested(call, self)
+
+    def progress(self, done: float, total: float | None, message: str | None) -> None:
+        """Pass a progress report to whoever listens."""
+        self.check_open()
+        listener = self.executor.on_progress
+        if listener is not None:
+            listener(self.call_made, done, total, message)
+
+    def note(self, name: str, value: object) -> None:
+        """Keep a fact for the event."""
+        self.facts[name] = value
+
+    def __str__(self) -> str:
+        """Return how log messages name it."""
+        return f"{self.name} ({self.call_made.id})"
+
+
+_lock = threading.Lock()
+
+
+def _earlier(one: Deadline | None, other: Deadline | None) -> Deadline | None:
+    if one is None or other is None:
+        return one or other
+    return one if one.remaining() <= other.remaining() else other

@@ -1,0 +1,125 @@
+"""How a call ends: its changes put back where it failed, and its one event for all to see."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Generator
+from typing import Any
+
+from toolyard.pipeline.asking import observe, settle
+from toolyard.pipeline.call_run import CallRun
+from toolyard.pipeline.checking import params_for
+from toolyard.pipeline.masking import mask
+from toolyard.pipeline.plan import Table
+from toolyard.pipeline.refusals import Failure, read_failure
+from toolyard.pipeline.steps import Step
+from toolyard_hookspecs import Outcome, Stage, Status, ToolInvoked, ToolResult
+
+log = logging.getLogger("toolyard.pipeline")
+
+Staged = Generator[Step, Any, Any]
+
+
+def fail(run: CallRun, table: Table, error: BaseException) -> Staged:
+    """Put back what the call changed, and settle what the model is told."""
+    failure = read_failure(error, run.name, run.stage, run.executor.engine.interrupts)
+    message = mask(failure.result.message, run.params, run.executor.auth)
+    result = failure.result
+    if message != result.message:
+        result = ToolResult(message, result.value, success=False)
+    run.status, run.result, run.text, run.data = failure.status, result, message, None
+    run.error, run.raises = error, failure.raises
+    _log(run, failure)
+    if run.opened and not run.committed:
+        yield from undo(run)
+        run.rolled_back = run.admitted
+        if run.admitted:
+            _tell(run, table, message)
+
+
+def undo(run: CallRun) -> Staged:
+    """Put back everything the call changed, in reverse; one failure stops no other."""
+    run.branch.rollback()
+    for each in run.scope.undoing():
+        yield from _attempt(run, each)
+    for participant in reversed(run.participants):
+        yield from _attempt(run, participant.rollback)
+    run.participants = []
+
+
+def _attempt(run: CallRun, action: Any) -> Staged:
+    try:
+        yield from settle(run, action())
+    except BaseException:  # noqa: BLE001 - the call's own error goes on; the rest must be undone
+        log.exception("Rolling back %s met a failure; the rest is rolled back.", run)
+
+
+def _tell(run: CallRun, table: Table, reason: str) -> None:
+    plan = run.plan
+    assert plan is not None  # noqa: S101 - admitted calls have one
+    for rule in plan.on_rollbacks:
+        try:
+            rule.on_rollback(plan.tool, params_for(run, rule), context=run.context)  # type: ignore[misc]
+        except Exception:
+            log.exception("Policy %s failed to hear of a rollback.", rule.name)
+    if table.rollbacks:
+        params = run.params if plan.shares_params else plan.tool.params_codec.decode(run.arguments)
+        observe(table.rollbacks, "toolyard_rollback", plan.tool, params, run.context, reason)
+
+
+def _log(run: CallRun, failure: Failure) -> None:
+    if not failure.level:
+        return
+    text = f"{run}: {failure.status}: {failure.result.message}"
+    if failure.traceback and run.error is not None:
+        text += "\n" + "".join(traceback.format_exception(run.error)).rstrip()
+    log.log(failure.level, "%s", mask(text, run.params, run.executor.auth))
+
+
+def publish(run: CallRun, table: Table) -> None:
+    """Make the call's one event, keep it in the session's log, show it to the observers."""
+    executor = run.executor
+    plan = run.plan
+    succeeded = run.status is Status.SUCCEEDED
+    event = object.__new__(ToolInvoked)
+    event.__dict__.update(
+        call=run.call_made,
+        tool=plan.tool if plan is not None else None,
+        params_source=_params_source(run),
+        result=run.result,
+        status=run.status,
+        stage=Stage.TELEMETRY if succeeded else run.stage,
+        session_id=executor.session.id,
+        parent_id=run.parent.call_made.id if run.parent is not None else None,
+        timestamp=run.timestamp,
+        duration=executor.clock.monotonic() - run.started,
+        handler_duration=run.handler_duration,
+        rolled_back=run.rolled_back,
+        pending_parent=succeeded and run.parent is not None,
+        replayed=run.replayed,
+        reruns=run.reruns,
+        decisions=run.decisions,
+        error=run.error,
+        user_id=executor.user_id,
+        facts=run.facts,
+    )
+    outcome = run.outcome = object.__new__(Outcome)
+    outcome.__dict__.update(event=event, text=run.text, data=run.data)
+    executor.session.log(event)
+    if table.telemetry:
+        observe(table.telemetry, "toolyard_telemetry", event)
+
+
+def _params_source(run: CallRun) -> Any:
+    plan, params = run.plan, run.params
+    if plan is None or params is None:
+        return _nothing
+    if plan.shares_params:
+        return lambda: params
+    decode, arguments = plan.tool.params_codec.decode, run.arguments
+    return lambda: decode(arguments)
+
+
+def _nothing() -> None:
+    return None

@@ -1,0 +1,75 @@
+"""Waiting without a thread lock: gates that open once, and turns that are taken in order."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+
+class Gate:
+    """Something to wait for that happens once.
+
+    Opened from any thread; whoever waits is told through a callback, so that a thread
+    and an event loop can both wait for it.
+    """
+
+    __slots__ = ("_callbacks", "_lock", "granted")
+
+    def __init__(self) -> None:
+        self.granted = False
+        self._callbacks: list[Callable[[], None]] = []
+        self._lock = threading.Lock()
+
+    def open(self) -> None:
+        """Let everyone through, now and later."""
+        with self._lock:
+            if self.granted:
+                return
+            self.granted = True
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+    def on_grant(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once the gate is open, at once if it is."""
+        with self._lock:
+            if not self.granted:
+                self._callbacks.append(callback)
+                return
+        callback()
+
+
+class Turns:
+    """A queue in which one holder at a time has the turn, first come, first served."""
+
+    __slots__ = ("_holder", "_lock", "_waiting")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._holder: object | None = None
+        self._waiting: deque[tuple[object, Gate]] = deque()
+
+    def take(self, holder: object) -> Gate | None:
+        """Take the turn for `holder`, or return the gate that opens when it is its turn."""
+        with self._lock:
+            if self._holder is None:
+                self._holder = holder
+                return None
+            gate = Gate()
+            self._waiting.append((holder, gate))
+            return gate
+
+    def held_by(self, holder: object) -> bool:
+        """Tell whether it is the holder's turn."""
+        return self._holder is holder
+
+    def give_back(self, holder: object) -> None:
+        """End the holder's turn, or take it out of the queue."""
+        with self._lock:
+            if self._holder is not holder:
+                self._waiting = deque(each for each in self._waiting if each[0] is not holder)
+                return
+            self._holder, gate = self._waiting.popleft() if self._waiting else (None, None)
+        if gate is not None:
+            gate.open()

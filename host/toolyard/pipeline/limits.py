@@ -1,0 +1,90 @@
+"""How long something may take, and what it means when it takes longer."""
+
+from __future__ import annotations
+
+import time
+
+from toolyard_hookspecs import Cancellation, Deadline, DeadlineExceededError, ToolyardError
+
+
+class TimedOut(ToolyardError):
+    """The tool's own timeout has passed while its handler ran."""
+
+
+class Cancelled(ToolyardError):
+    """The call was cancelled from outside."""
+
+
+class Limit:
+    """The earlier of a timeout and a deadline, and a cancellation.
+
+    Args:
+        timeout: Seconds from now, None for never.
+        deadline: The deadline of the evaluation, None for never.
+        cancellation: Cancels from outside, None where nothing can.
+    """
+
+    __slots__ = ("_ends", "_paused", "cancellation", "deadline", "timeout")
+
+    def __init__(
+        self,
+        timeout: float | None = None,
+        deadline: Deadline | None = None,
+        cancellation: Cancellation | None = None,
+    ) -> None:
+        self.timeout = timeout
+        self.deadline = deadline
+        self.cancellation = cancellation
+        self._ends = None if timeout is None else time.monotonic() + timeout
+        self._paused: float | None = None
+
+    @property
+    def endless(self) -> bool:
+        """Whether nothing can end it early."""
+        return self.timeout is None and self.deadline is None and self.cancellation is None
+
+    @property
+    def timed(self) -> bool:
+        """Whether time alone can end it early."""
+        return self.timeout is not None or self.deadline is not None
+
+    def remaining(self) -> float | None:
+        """Return the seconds left before it has to be looked at again, None for never."""
+        left = self._timeout_left()
+        if self.deadline is not None:
+            until = self.deadline.remaining()
+            left = until if left is None else min(left, until)
+        return None if left is None else max(left, 0.0)
+
+    def pause(self) -> None:
+        """Stop the timeout's clock; the deadline's goes on."""
+        if self._paused is None:
+            self._paused = time.monotonic()
+
+    def resume(self) -> None:
+        """Let the timeout's clock go on."""
+        if self._paused is not None:
+            if self._ends is not None:
+                self._ends += time.monotonic() - self._paused
+            self._paused = None
+
+    def fault(self) -> ToolyardError | None:
+        """Return why it is over, or None when it is not."""
+        if self.cancellation is not None and self.cancellation.aborted:
+            return Cancelled("Request was cancelled")
+        if self.deadline is not None and self.deadline.elapsed():
+            return DeadlineExceededError("The deadline of this evaluation has passed.")
+        left = self._timeout_left()
+        if left is not None and left <= 0:
+            return TimedOut(f"timed out after {self.timeout:g} seconds")
+        return None
+
+    def _timeout_left(self) -> float | None:
+        if self._ends is None:
+            return None
+        return self._ends - (self._paused or time.monotonic())
+
+    def ends_before(self, other: Limit) -> bool:
+        """Tell whether this ends before the other one does."""
+        mine, theirs = self.remaining(), other.remaining()
+        return mine is not None and (theirs is None or mine < theirs)

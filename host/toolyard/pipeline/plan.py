@@ -1,0 +1,107 @@
+"""What is known of a tool's calls before any is made: worked out once, used by each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from toolyard.plugins.registry import Implementation, Plugins
+from toolyard.policies.rules import Rule
+from toolyard_hookspecs import Tool
+from toolyard_hookspecs.tools import HostDefault
+
+Implementations = tuple[Implementation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How calls of one tool pass.
+
+    Args:
+        tool: The tool.
+        timeout: Its timeout in seconds, None for never.
+        checks: The rules that are asked.
+        reserves: The rules that take a place.
+        on_results: The rules that hear of a success.
+        on_rollbacks: The rules that hear of a rollback.
+        shares_params: Whether params can be shared, because nothing in them can change.
+    """
+
+    tool: Tool[Any, Any]
+    timeout: float | None
+    checks: tuple[Rule, ...]
+    reserves: tuple[Rule, ...]
+    on_results: tuple[Rule, ...]
+    on_rollbacks: tuple[Rule, ...]
+    shares_params: bool
+
+
+def plan_for(
+    tool: Tool[Any, Any], own: list[Rule], everywhere: list[Rule], default_timeout: float | None
+) -> Plan:
+    """Return the plan of a tool.
+
+    Args:
+        tool: The tool.
+        own: The rules of its section, its prompt and the host, and the plugins' hooks.
+        everywhere: All rules there are; each hears of every success.
+        default_timeout: The host's timeout in seconds.
+    """
+    timeout = default_timeout if isinstance(tool.timeout, HostDefault) else tool.timeout
+    return Plan(
+        tool=tool,
+        timeout=timeout,
+        checks=tuple(rule for rule in own if rule.check is not None),
+        reserves=tuple(rule for rule in own if rule.reserve is not None),
+        on_results=tuple(rule for rule in everywhere if rule.on_result is not None),
+        on_rollbacks=tuple(rule for rule in own if rule.on_rollback is not None),
+        shares_params=tool.params_codec.immutable,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Everything an executor's calls are dispatched by; made anew when plugins change.
+
+    Args:
+        generation: The plugins' generation it was made from.
+        plans: The plans by name and wire name.
+        names: The names of the tools, for suggestions.
+    """
+
+    generation: int
+    plans: Mapping[str, Plan]
+    names: tuple[str, ...]
+    traces: Implementations
+    lookups: Implementations
+    parses: Implementations
+    parse_wrappers: Implementations
+    snapshots: Implementations
+    executes: Implementations
+    execute_wrappers: Implementations
+    renders: Implementations
+    render_wrappers: Implementations
+    rollbacks: Implementations
+    telemetry: Implementations
+
+
+def table_of(plugins: Plugins, plans: Mapping[str, Plan], names: tuple[str, ...]) -> Table:
+    """Return the table of the plugins as they are now."""
+    hooks: Callable[[str], Implementations] = plugins.implementations
+    return Table(
+        generation=plugins.generation,
+        plans=plans,
+        names=names,
+        traces=hooks("toolyard_trace"),
+        lookups=hooks("toolyard_lookup"),
+        parses=hooks("toolyard_parse"),
+        parse_wrappers=plugins.wrappers("toolyard_parse"),
+        snapshots=hooks("toolyard_snapshot"),
+        executes=hooks("toolyard_execute"),
+        execute_wrappers=plugins.wrappers("toolyard_execute"),
+        renders=hooks("toolyard_render"),
+        render_wrappers=plugins.wrappers("toolyard_render"),
+        rollbacks=hooks("toolyard_rollback"),
+        telemetry=hooks("toolyard_telemetry"),
+    )

@@ -1,0 +1,64 @@
+"""What a pipeline asks its driver to do: the only two ways in which it ever waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from toolyard.pipeline.limits import Limit
+
+
+class Waitable(Protocol):
+    """Anything that is granted once and tells so."""
+
+    @property
+    def granted(self) -> bool:
+        """Whether it has been granted."""
+        ...
+
+    def on_grant(self, callback: Callable[[], None]) -> None:
+        """Call back once granted, at once if it is."""
+        ...
+
+
+class Abandonable(Protocol):
+    """Who has to know that a job is given up, and that its thread has ended after all."""
+
+    def abandon(self, reason: str) -> None:
+        """Close everything the job could still change."""
+        ...
+
+    def ended_late(self) -> None:
+        """Hear that an abandoned job has ended."""
+        ...
+
+
+@dataclass(slots=True)
+class Run:
+    """Run this function - a handler, an approver, a hook that waits - within a limit.
+
+    Args:
+        function: Called without arguments.
+        is_async: Whether calling it gives a coroutine.
+        limit: When to give it up.
+        owner: Whose job it is.
+        inline: Whether it may run on the driver's own thread.
+    """
+
+    function: Callable[[], Any]
+    is_async: bool
+    limit: Limit
+    owner: Abandonable
+    inline: bool
+
+
+@dataclass(slots=True)
+class WaitFor:
+    """Wait until this is granted, within a limit."""
+
+    waitable: Waitable
+    limit: Limit
+
+
+Step = Run | WaitFor

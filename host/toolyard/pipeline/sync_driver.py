@@ -1,0 +1,223 @@
+"""Carries out pipelines on the calling thread: one, or several side by side."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+from toolyard.pipeline.background import Background
+from toolyard.pipeline.jobs import Job
+from toolyard.pipeline.limits import Limit
+from toolyard.pipeline.steps import Run, Step, WaitFor
+from toolyard.pipeline.workers import Workers
+
+T = TypeVar("T")
+Pipeline = Generator[Step, Any, T]
+
+
+class SyncDriver:
+    """Runs pipelines without an event loop of the caller's.
+
+    Args:
+        workers: Runs sync functions that can be given up.
+        background: Runs async ones.
+    """
+
+    __slots__ = ("_background", "_workers")
+
+    def __init__(self, workers: Workers, background: Background) -> None:
+        self._workers = workers
+        self._background = background
+
+    def drive(self, pipeline: Pipeline[T]) -> T:
+        """Run one pipeline to its end and return what it returns."""
+        try:
+            step = next(pipeline)
+            while True:
+                try:
+                    answer = self._perform(step)
+                except BaseException as error:  # noqa: BLE001 - the pipeline decides
+                    step = pipeline.throw(error)
+                else:
+                    step = pipeline.send(answer)
+        except StopIteration as stop:
+            return stop.value
+        finally:
+            pipeline.close()
+
+    def drive_all(self, pipelines: Sequence[Pipeline[T]]) -> list[T | BaseException]:
+        """Run several to their ends, side by side; an exception stands in its place.
+
+        Raises:
+            BaseException: What interrupts the calling thread itself, when all have ended.
+        """
+        return _Batch(pipelines, self._launch).run()
+
+    def _perform(self, step: Step) -> Any:
+        if isinstance(step, WaitFor):
+            if step.waitable.granted:
+                return None
+        elif step.inline and not step.is_async:
+            return step.function()
+        wake = threading.Lock()
+        wake.acquire()
+        pending = self._launch(step, lambda: _release(wake))
+        try:
+            while not pending.ended():
+                remaining = step.limit.remaining()
+                wake.acquire(timeout=-1 if remaining is None else remaining)
+                pending.raise_fault()
+        except BaseException:
+            pending.give_up("the caller was interrupted")
+            raise
+        finally:
+            pending.forget()
+        return pending.answer()
+
+    def _launch(self, step: Step, wake: Callable[[], None]) -> _Pending:
+        forget: Callable[[], None] | None = None
+        if step.limit.cancellation is not None:
+            forget = step.limit.cancellation.on_cancel(wake)
+        if isinstance(step, WaitFor):
+            step.waitable.on_grant(wake)
+            return _Pending(step, None, forget)
+        job = Job(step, wake)
+        job.start(self._workers, self._background)
+        return _Pending(step, job, forget)
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A step that has begun and not been answered."""
+
+    step: Step
+    job: Job | None
+    _forget: Callable[[], None] | None
+
+    def ended(self) -> bool:
+        return self.job.finished if self.job is not None else self._granted()
+
+    def raise_fault(self) -> None:
+        """Raise why the step is over before it ended, if it is and the job can be given up."""
+        if self.ended() or (fault := self.limit.fault()) is None:
+            return
+        if self.give_up(str(fault)):
+            raise fault
+
+    def give_up(self, reason: str) -> bool:
+        return self.job.give_up(reason) if self.job is not None else True
+
+    def forget(self) -> None:
+        if self._forget is not None:
+            self._forget()
+
+    def answer(self) -> Any:
+        return self.job.answer() if self.job is not None else None
+
+    @property
+    def limit(self) -> Limit:
+        return self.step.limit
+
+    def _granted(self) -> bool:
+        return isinstance(self.step, WaitFor) and self.step.waitable.granted
+
+
+class _Batch:
+    """Several pipelines on one thread, each in a context of its own."""
+
+    def __init__(
+        self,
+        pipelines: Sequence[Pipeline[Any]],
+        launch: Callable[[Step, Callable[[], None]], _Pending],
+    ) -> None:
+        self._pipelines = pipelines
+        self._launch = launch
+        self._contexts = [contextvars.copy_context() for _ in pipelines]
+        self._results: list[Any] = [None] * len(pipelines)
+        self._pending: dict[int, _Pending] = {}
+        self._inbox: SimpleQueue[int] = SimpleQueue()
+        self._interrupt: BaseException | None = None
+
+    def run(self) -> list[Any]:
+        for index in range(len(self._pipelines)):
+            self._advance(index, None, None)
+        while self._pending:
+            try:
+                self._wait()
+                self._look()
+            except BaseException as error:  # noqa: BLE001 - each pipeline has to roll back first
+                self._interrupt_all(error)
+        if self._interrupt is not None:
+            raise self._interrupt
+        return self._results
+
+    def _wait(self) -> None:
+        limits = [each.limit.remaining() for each in self._pending.values()]
+        timeout = min((each for each in limits if each is not None), default=None)
+        try:
+            self._inbox.get(timeout=timeout)
+        except Empty:
+            return
+
+    def _look(self) -> None:
+        for index, pending in list(self._pending.items()):
+            if pending.ended():
+                self._answer(index, pending)
+                continue
+            try:
+                pending.raise_fault()
+            except Exception as fault:  # noqa: BLE001 - the pipeline decides
+                del self._pending[index]
+                pending.forget()
+                self._advance(index, None, fault)
+
+    def _answer(self, index: int, pending: _Pending) -> None:
+        del self._pending[index]
+        pending.forget()
+        try:
+            answer = pending.answer()
+        except BaseException as error:  # noqa: BLE001 - the pipeline decides
+            self._advance(index, None, error)
+        else:
+            self._advance(index, answer, None)
+
+    def _advance(self, index: int, answer: Any, error: BaseException | None) -> None:
+        self._contexts[index].run(self._resume, index, answer, error)
+
+    def _resume(self, index: int, answer: Any, error: BaseException | None) -> None:
+        pipeline = self._pipelines[index]
+        while True:
+            try:
+                step = pipeline.send(answer) if error is None else pipeline.throw(error)
+            except StopIteration as stop:
+                self._results[index] = stop.value
+                return
+            except BaseException as raised:  # noqa: BLE001 - returned in its place
+                self._results[index] = raised
+                return
+            if isinstance(step, Run) and step.inline and not step.is_async:
+                step.inline = False
+            if isinstance(step, WaitFor) and step.waitable.granted:
+                answer, error = None, None
+                continue
+            self._pending[index] = self._launch(step, lambda: self._inbox.put(index))
+            return
+
+    def _interrupt_all(self, error: BaseException) -> None:
+        self._interrupt = self._interrupt or error
+        for index, pending in list(self._pending.items()):
+            pending.give_up("the caller was interrupted")
+            pending.forget()
+            del self._pending[index]
+            self._advance(index, None, error)
+
+
+def _release(lock: threading.Lock) -> None:
+    try:
+        lock.release()
+    except RuntimeError:
+        return

@@ -1,0 +1,273 @@
+"""Running the handler on a branch, and keeping what it did: all of it, or nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator
+from inspect import iscoroutine
+from typing import Any
+
+from toolyard.pipeline.asking import Wrapped, ask, first_result, settle
+from toolyard.pipeline.batch import Milestone
+from toolyard.pipeline.call_run import CallRun
+from toolyard.pipeline.checking import params_for
+from toolyard.pipeline.ending import undo
+from toolyard.pipeline.limits import Limit
+from toolyard.pipeline.plan import Plan, Table
+from toolyard.pipeline.refusals import CommitFailed, HandlerFailed, Refusal
+from toolyard.pipeline.steps import Run, Step, WaitFor
+from toolyard_hookspecs import ConflictError, Participant, Stage, Status, ToolResult
+from toolyard_hookspecs.signatures import is_async_callable
+
+log = logging.getLogger("toolyard.pipeline")
+
+Staged = Generator[Step, Any, Any]
+CONFLICTING = frozenset({Stage.VALIDATE, Stage.PREPARE})
+
+
+def transact(run: CallRun, table: Table) -> Staged:
+    """Run the call on its branch and commit it; a contained one once more after a conflict."""
+    plan = run.plan
+    assert plan is not None  # noqa: S101 - looked up before
+    if run.batch is not None:
+        yield WaitFor(run.batch.after_all(Milestone.ADMITTED), run.limit_without_timeout())
+    if plan.tool.concurrency == "serial":
+        yield from _take_serial(run, plan)
+    run.branch.refork()
+    while True:
+        try:
+            yield from _run_once(run, table, plan)
+        except ConflictError:
+            if run.reruns or not plan.tool.contained or run.stage not in CONFLICTING:
+                raise
+            run.reruns += 1
+            yield from undo(run)
+            run.renew()
+            if not plan.shares_params:
+                run.params = plan.tool.params_codec.decode(run.arguments)
+        else:
+            return
+
+
+def _take_serial(run: CallRun, plan: Plan) -> Staged:
+    if run.batch is not None and run.parent is None:
+        gate = run.batch.before(Milestone.ENDED, run.index)
+        yield WaitFor(gate, run.limit_without_timeout())
+    run.serial_ticket = run.executor.engine.serial(plan.tool, run)
+    if not run.serial_ticket.granted:
+        yield WaitFor(run.serial_ticket, run.limit_without_timeout())
+
+
+def _run_once(run: CallRun, table: Table, plan: Plan) -> Staged:
+    tool, context = plan.tool, run.context
+    run.stage = Stage.SNAPSHOT
+    for each in table.snapshots:
+        participant = ask(run, each, context, tool)
+        if participant is not None:
+            participant = yield from settle(run, participant)
+            if participant is not None:
+                run.participants.append(participant)
+    run.stage = Stage.EXECUTE
+    result = yield from _execute(run, table, plan)
+    if not result.success:
+        raise HandlerFailed(result)
+    run.result = result
+    value = result.value
+    if value is not None:
+        run.branch.dispatch(value)
+    run.stage = Stage.RENDER
+    _render(run, table, plan)
+    run.check_limits()
+    if not run.has_turn:
+        yield from _take_turn(run)
+    run.stage = Stage.VALIDATE
+    run.branch.validate()
+    if plan.on_results:
+        run.stage = Stage.ON_RESULT
+        for rule in plan.on_results:
+            answer = rule.on_result(tool, params_for(run, rule), result, context)  # type: ignore[misc]
+            if answer is not None:
+                yield from settle(run, answer)
+    run.stage = Stage.PREPARE
+    yield from _commit(run)
+
+
+def _take_turn(run: CallRun) -> Staged:
+    if run.batch is not None:
+        gate = run.batch.before(Milestone.ENDED, run.index)
+        if not gate.granted:
+            yield WaitFor(gate, run.limit_without_timeout())
+    gate = run.turns.take(run)
+    run.has_turn = True
+    if gate is not None:
+        yield WaitFor(gate, run.limit_without_timeout())
+
+
+def _execute(run: CallRun, table: Table, plan: Plan) -> Staged:
+    if not table.executes and not table.execute_wrappers:
+        return (yield from _run_handler(run, plan, None))
+    wrapped = Wrapped(table.execute_wrappers, plan.tool, run.params, run.context)
+    wrapped.enter()
+    try:
+        if run.answer is None:
+            run.answer = yield from _ask_executors(run, table, plan)
+        if isinstance(run.answer, ToolResult):
+            run.replayed = True
+            result: Any = run.answer
+        else:
+            result = yield from _run_handler(run, plan, run.answer)
+    except BaseException as error:  # noqa: BLE001 - the wrappers see it first
+        return _read_result(run, plan, wrapped.fail(error))
+    return _read_result(run, plan, wrapped.leave(result))
+
+
+def _ask_executors(run: CallRun, table: Table, plan: Plan) -> Staged:
+    if run.batch is not None:
+        yield WaitFor(
+            run.batch.before(Milestone.CLAIMED, run.index), run.limit_without_timeout()
+        )
+    params = run.params if plan.shares_params else plan.tool.params_codec.decode(run.arguments)
+    answer = yield from first_result(run, table.executes, plan.tool, params, run.context)
+    run.passed(Milestone.CLAIMED)
+    if answer is None or isinstance(answer, ToolResult) or callable(answer):
+        return answer
+    msg = f"a plugin answered toolyard_execute with {type(answer).__name__}, not a ToolResult"
+    raise TypeError(msg)
+
+
+def _run_handler(run: CallRun, plan: Plan, instead: Any) -> Staged:
+    tool, params, context = plan.tool, run.params, run.context
+    limit = run.limit = Limit(plan.timeout, run.deadline, run.cancellation)
+    if instead is not None:
+        function, is_async = instead, is_async_callable(instead)
+    elif tool.handler is None:
+        raise Refusal(Status.UNKNOWN_TOOL, f"{tool.name} cannot be called: it has no handler.")
+    elif tool.isolation == "process":
+        function, is_async = run.executor.engine.isolated(run), False
+    else:
+        function, is_async = tool.signature.invoke, tool.signature.is_async
+    parent = run.parent
+    if parent is None or parent.limit is None:
+        inline = limit.endless
+    else:
+        inline = not limit.ends_before(parent.limit)
+    clock = run.executor.clock
+    started = clock.monotonic()
+    run.handler_began = True
+    try:
+        result = yield Run(
+            lambda: function(params, context=context), is_async, limit, run, inline
+        )
+    finally:
+        run.handler_duration = clock.monotonic() - started
+    run.check_limits()
+    return _read_result(run, plan, result)
+
+
+def _read_result(run: CallRun, plan: Plan, result: Any) -> ToolResult[Any]:
+    if isinstance(result, ToolResult):
+        if isinstance(result.message, str):
+            return result
+        what = f"a ToolResult whose message is of type {type(result.message).__name__}, not str"
+    elif iscoroutine(result):
+        result.close()
+        what = "a coroutine (write its handler as async def, or await within it)"
+    elif plan.tool.signature.wraps:
+        return ToolResult.ok(result)
+    else:
+        what = f"{type(result).__name__}, not a ToolResult"
+    msg = f"Internal error in {run.name}: its handler returned {what}. It cannot be used as it is."
+    raise Refusal(Status.ERROR, msg)
+
+
+def _render(run: CallRun, table: Table, plan: Plan) -> None:
+    result = run.result
+    if result.value is not None and not result.exclude_value_from_context:
+        try:
+            run.data = plan.tool.result_codec.encode(result.value)
+        except (ValueError, TypeError, RecursionError) as error:
+            reason = "nested too deeply" if isinstance(error, RecursionError) else error
+            msg = f"Internal error in {run.name}: its value cannot be written as JSON ({reason})."
+            raise Refusal(Status.ERROR, msg) from error
+    try:
+        if table.renders or table.render_wrappers:
+            run.text = _ask_renderers(run, table, plan)
+        else:
+            run.text = result.render()
+    except Exception:
+        log.exception("Rendering the result of %s failed; it is rendered plainly.", run)
+        run.text = _render_plainly(run)
+
+
+def _ask_renderers(run: CallRun, table: Table, plan: Plan) -> str:
+    wrapped = Wrapped(table.render_wrappers, plan.tool, run.result)
+    wrapped.enter()
+    try:
+        answers = (each.call(plan.tool, run.result) for each in table.renders)
+        text = next((each for each in answers if each is not None), None)
+        if text is None:
+            text = run.result.render()
+    except Exception as error:  # noqa: BLE001 - the wrappers see it first
+        text = wrapped.fail(error)
+    else:
+        text = wrapped.leave(text)
+    if not isinstance(text, str):
+        msg = f"a render hook gave {type(text).__name__}, not text"
+        raise TypeError(msg)
+    return text
+
+
+def _render_plainly(run: CallRun) -> str:
+    value = run.data.decode() if run.data is not None else ""
+    return "\n".join(part for part in (run.result.message, value) if part)
+
+
+def _commit(run: CallRun) -> Staged:
+    parent = run.parent
+    if parent is not None:
+        for each in run.scope.joining():
+            yield from settle(run, each)
+        run.branch.commit()
+        parent.participants += run.participants
+        run.committed = True
+        return
+    participants: list[Participant] = [*run.participants, *run.scope.participants()]
+    participants.sort(key=_decides)
+    for each in participants:
+        yield from settle(run, each.prepare())
+    run.stage = Stage.COMMIT
+    run.committed = True
+    yield from _commit_all(run, participants)
+
+
+def _commit_all(run: CallRun, participants: list[Participant]) -> Staged:
+    kept: list[str] = ["the session"]
+    failed: list[str] = []
+    interruption: BaseException | None = None
+    for each in participants:
+        try:
+            yield from settle(run, each.commit())
+        except Exception as error:
+            log.exception("%s of %s failed to commit.", _name(each), run)
+            failed.append(f"{_name(each)} ({error})")
+        except BaseException as error:  # noqa: BLE001 - the decision is made: finish first
+            interruption = error
+        else:
+            kept.append(_name(each))
+    run.branch.commit()
+    if failed:
+        msg = (
+            f"{run.name} ran, but not everything could be kept. Kept: {', '.join(kept)}. Not "
+            f"kept: {', '.join(failed)}. This requires human intervention."
+        )
+        raise CommitFailed(msg) from interruption
+    if interruption is not None:
+        raise interruption
+
+
+def _decides(participant: Participant) -> bool:
+    return bool(getattr(participant, "decides", False))
+
+
+def _name(participant: Participant) -> str:
+    return str(getattr(participant, "name", None) or type(participant).__name__)

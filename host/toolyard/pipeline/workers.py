@@ -1,0 +1,47 @@
+"""Daemon threads that run sync handlers, reused, and never waited for at exit."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+
+Task = Callable[[], None]
+MAX_IDLE = 32
+
+
+class Workers:
+    """Hands a task to a waiting thread, or to a new one; there is no upper bound.
+
+    A bound would let handlers that never end starve all others.
+    """
+
+    __slots__ = ("_idle", "_name")
+
+    def __init__(self, name: str = "toolyard") -> None:
+        self._idle: list[SimpleQueue[Task | None]] = []
+        self._name = name
+
+    def submit(self, task: Task) -> None:
+        """Run a task, which must not raise, on a thread of its own."""
+        try:
+            inbox = self._idle.pop()
+        except IndexError:
+            inbox = SimpleQueue()
+            threading.Thread(
+                target=self._work, args=(inbox,), name=f"{self._name}-worker", daemon=True
+            ).start()
+        inbox.put(task)
+
+    def close(self) -> None:
+        """Let the waiting threads end; busy ones end with the process."""
+        while self._idle:
+            self._idle.pop().put(None)
+
+    def _work(self, inbox: SimpleQueue[Task | None]) -> None:
+        while (task := inbox.get()) is not None:
+            task()
+            del task
+            if len(self._idle) >= MAX_IDLE:
+                return
+            self._idle.append(inbox)

@@ -1,0 +1,42 @@
+"""What an approver is shown, and what its answer means."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from toolyard_hookspecs import Answer, ApprovalAnswer, ApprovalRequest, Tool, ToolCall, ToolContext
+
+
+def digest_of(tool: Tool[Any, Any], arguments: bytes) -> str:
+    """Return what an approval is bound to: SHA-256 of the tool and its canonical params."""
+    return hashlib.sha256(tool.name.encode() + b"\0" + arguments).hexdigest()
+
+
+def request_for(
+    call: ToolCall,
+    tool: Tool[Any, Any],
+    params: Any,
+    arguments: bytes,
+    reasons: list[str],
+    context: ToolContext,
+) -> ApprovalRequest:
+    """Return the request that an approver is shown."""
+    return ApprovalRequest(
+        call=call,
+        tool=tool,
+        params=params,
+        arguments=arguments.decode(),
+        reasons=tuple(reasons),
+        digest=digest_of(tool, arguments),
+        context=context,
+    )
+
+
+def read_answer(answer: object) -> ApprovalAnswer:
+    """Return an approver's answer in one form; anything that is not an approval denies."""
+    if isinstance(answer, ApprovalAnswer):
+        if answer.answer is Answer.EDITED and answer.arguments is None:
+            return ApprovalAnswer.deny("The approver edited the call but gave no arguments.")
+        return answer
+    return ApprovalAnswer.approve() if answer is True else ApprovalAnswer.deny()

@@ -1,0 +1,97 @@
+"""Policies and hook pairs in one shape: rules that a tool's plan lists."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from toolyard.plugins.registry import Implementation
+from toolyard_hookspecs import DefinitionError, Reserving, RollbackAware, ToolPolicy
+
+Check = Callable[[Any, Any, Any], Any]
+OnResult = Callable[[Any, Any, Any, Any], Any]
+Reserve = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One policy instance, or one plugin's check and on_result hooks.
+
+    Args:
+        name: The instance's unique name, or `plugin NAME`.
+        check: `(tool, params, context)`, None where it checks nothing.
+        on_result: `(tool, params, result, context)`, None where it remembers nothing.
+        reserve: `(tool, params, *, context)`, None where it reserves nothing.
+        on_rollback: `(tool, params, *, context)`, None where it need not hear of one.
+        wants_params: Whether it looks at params at all.
+    """
+
+    name: str
+    check: Check | None
+    on_result: OnResult | None
+    reserve: Reserve | None = None
+    on_rollback: Reserve | None = None
+    wants_params: bool = True
+
+
+def rule_of(policy: ToolPolicy) -> Rule:
+    """Return the rule that a policy instance is."""
+    check, on_result = policy.check, policy.on_result
+    return Rule(
+        name=policy.name,
+        check=lambda tool, params, context: check(tool, params, context=context),
+        on_result=lambda tool, params, result, context: on_result(
+            tool, params, result, context=context
+        ),
+        reserve=policy.reserve if isinstance(policy, Reserving) else None,
+        on_rollback=policy.on_rollback if isinstance(policy, RollbackAware) else None,
+    )
+
+
+def rules_of_plugins(
+    checks: Sequence[Implementation], on_results: Sequence[Implementation]
+) -> list[Rule]:
+    """Return one rule for each hook of a plugin, in the order of the hooks."""
+    rules = [
+        Rule(f"plugin {each.plugin}", each.call, None, wants_params=each.wants_params)
+        for each in checks
+    ]
+    rules += [
+        Rule(f"plugin {each.plugin}", None, each.call, wants_params=each.wants_params)
+        for each in on_results
+    ]
+    return rules
+
+
+def named(policies: Iterable[ToolPolicy], *, place: str) -> list[ToolPolicy]:
+    """Return the policies, naming those that have no name by kind, place and position."""
+    found: list[ToolPolicy] = []
+    for position, policy in enumerate(policies, 1):
+        if getattr(policy, "name", None):
+            found.append(policy)
+            continue
+        name = f"{type(policy).__name__}@{place}#{position}"
+        if not dataclasses.is_dataclass(policy) or isinstance(policy, type):
+            msg = f"Policy {type(policy).__qualname__} in {place} has no name; give it one."
+            raise DefinitionError(msg)
+        found.append(dataclasses.replace(policy, name=name))
+    return found
+
+
+def refuse_duplicates(policies: Iterable[ToolPolicy]) -> None:
+    """Refuse two instances of one name, since they would share one memory.
+
+    Raises:
+        DefinitionError: Naming the policy.
+    """
+    seen: dict[str, ToolPolicy] = {}
+    for policy in policies:
+        if policy.name in seen and seen[policy.name] is not policy:
+            msg = (
+                f"Two policies have the name {policy.name!r} and would share one state; give "
+                "one of them another name, with name=... ."
+            )
+            raise DefinitionError(msg)
+        seen[policy.name] = policy
