@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import NoReturn
 
@@ -12,7 +13,13 @@ class Terminal(Console):
     """A console for text from elsewhere: nothing in it is read as markup or as emoji."""
 
     def __init__(self) -> None:
-        super().__init__(file=sys.stdout, highlight=False, markup=False, emoji=False)
+        super().__init__(
+            file=sys.stdout,
+            color_system=None if os.environ.get("NO_COLOR") else "auto",
+            highlight=False,
+            markup=False,
+            emoji=False,
+        )
 
     @property
     def room(self) -> int | None:
