@@ -43,9 +43,10 @@ class Anthropic:
         return [{"role": "user", "content": blocks}] if blocks else []
 
     def recorded(self, document: Any) -> list[ToolCall] | None:
-        """Return the calls of recorded messages, None where there are none."""
+        """Return the calls of recorded messages, None for anything else."""
         entries = reading.listed(document, "messages") or [document]
-        return [call for entry in entries for call in _assistants(entry)] or None
+        calls = [call for entry in entries for call in _assistants(entry)]
+        return reading.known(calls, entries, "role")
 
 
 def _definition(tool: Tool[Any, Any]) -> dict[str, Any]:

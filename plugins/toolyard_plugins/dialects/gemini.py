@@ -46,9 +46,10 @@ class Gemini:
         return [{"role": "user", "parts": parts}] if parts else []
 
     def recorded(self, document: Any) -> list[ToolCall] | None:
-        """Return the calls of recorded contents or a response, None where there are none."""
+        """Return the calls of recorded contents or a response, None for anything else."""
         entries = reading.listed(document, "contents") or [document]
-        return [call for entry in entries for call in self.calls(entry)] or None
+        calls = [call for entry in entries for call in self.calls(entry)]
+        return reading.known(calls, entries, "parts", "candidates", each_holds=list)
 
 
 def _declaration(tool: Tool[Any, Any]) -> dict[str, Any]:

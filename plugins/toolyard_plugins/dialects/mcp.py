@@ -58,9 +58,10 @@ class Mcp:
         return [_result(each) for each in map(answer, outcomes)]
 
     def recorded(self, document: Any) -> list[ToolCall] | None:
-        """Return the `tools/call` requests of recorded JSON-RPC, None where there are none."""
+        """Return the `tools/call` requests of recorded JSON-RPC, None for anything else."""
         entries = reading.listed(document, "messages") or [document]
-        return [call for entry in entries for call in _requested(entry)] or None
+        calls = [call for entry in entries for call in _requested(entry)]
+        return reading.known(calls, entries, "jsonrpc")
 
 
 def _definition(tool: Tool[Any, Any]) -> dict[str, Any]:

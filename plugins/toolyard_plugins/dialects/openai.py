@@ -63,9 +63,9 @@ class OpenAI:
         ]
 
     def recorded(self, document: Any) -> list[ToolCall] | None:
-        """Return the calls of recorded messages or response items, None where there are none."""
-        messages = reading.items(reading.field(document, "messages"))
-        return _calls_in(messages) or self.calls(document) or None
+        """Return the calls of recorded messages or response items, None for anything else."""
+        entries = reading.listed(document, "messages") or _entries(document)
+        return reading.known(_calls_in(entries) or self.calls(document), entries, "role", "type")
 
     def _function(self, tool: Tool[Any, Any]) -> dict[str, Any]:
         schema = tool.params_codec.schema()

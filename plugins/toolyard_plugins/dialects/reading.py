@@ -67,6 +67,21 @@ def call(
     return ToolCall(wanted, arguments(given), meta=meta or {})
 
 
+def known(
+    calls: list[ToolCall], entries: list[Any], *marks: str, each_holds: type = str
+) -> list[ToolCall] | None:
+    """Return a conversation's calls; none at all for entries that are no conversation.
+
+    Args:
+        calls: The calls that were found; where there are any, it is one.
+        entries: What it consists of.
+        marks: Keys of which every entry of a conversation holds one.
+        each_holds: The type of what they hold.
+    """
+    marked = all(isinstance(field(each, *marks), each_holds) for each in entries)
+    return calls if calls or (entries and marked) else None
+
+
 def tools_of(tools: Prompt | Iterable[Tool[Any, Any]]) -> list[Tool[Any, Any]]:
     """Return the tools of a prompt's enabled sections, or those given."""
     return tools.tools() if isinstance(tools, Prompt) else list(tools)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from toolyard_hookspecs import (
     DeadlineExceededError,
     Interrupt,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+
 from toolyard_hookspecs import DeadlineExceededError, Status, ToolCall, ToolResult
 from toolyard_plugins.dialects.anthropic import Anthropic
 
@@ -95,4 +96,4 @@ def test_a_recorded_conversation_is_read_and_only_what_the_assistant_said():
     asked = {"role": "user", "content": [USE]}
     document = {"messages": [{"role": "user", "content": "Hi."}, MESSAGE, asked, MESSAGE]}
     assert [call.name for call in Anthropic().recorded(document) or []] == ["search", "search"]
-    assert Anthropic().recorded({"messages": [asked]}) is None
+    assert Anthropic().recorded({"messages": [asked]}) == []

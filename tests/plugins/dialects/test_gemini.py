@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from toolyard_hookspecs import ToolResult
 from toolyard_plugins.dialects.gemini import Gemini
 

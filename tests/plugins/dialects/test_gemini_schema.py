@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+
 from toolyard_plugins.dialects.gemini_schema import parameters
 from toolyard_plugins.dialects.schema import walk
 

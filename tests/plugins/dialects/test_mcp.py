@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from pydantic import BaseModel, computed_field
+
 from toolyard_hookspecs import IdempotencyConfig, Status, ToolCall, ToolResult
 from toolyard_hookspecs.codecs import Codec
 from toolyard_plugins.dialects.mcp import Mcp

@@ -5,7 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from toolyard_hookspecs import Dialect, Prompt, MarkdownSection, Status, ToolResult
+
+from toolyard_hookspecs import Dialect, MarkdownSection, Prompt, Status, ToolResult
 from toolyard_plugins.dialects.openai import OpenAI, OpenAIResponses
 
 CHAT_MESSAGE = {

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import pytest
 from hypothesis import given
+
 from toolyard_hookspecs.codecs import Codec
 from toolyard_plugins.dialects.openai_strict import strict_schema
 from toolyard_plugins.dialects.schema import walk
@@ -74,8 +75,10 @@ def schema_of(kind: Any) -> dict[str, Any]:
     return Codec(kind, owner="a test").schema()
 
 
-def test_random_types_are_strict_by_the_rules_or_not_at_all(schemas_and_values, fits):
-    @given(schemas_and_values)
+def test_random_types_are_strict_by_the_rules_or_not_at_all(
+    schemas_and_values, plain_schemas_and_values, fits
+):
+    @given(schemas_and_values | plain_schemas_and_values)
     def check(drawn):
         schema, value = drawn
         before = copy.deepcopy(schema)

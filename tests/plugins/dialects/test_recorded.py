@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from toolyard_plugins.dialects import toolyard_dialects
 
 DIALECTS = toolyard_dialects()
@@ -35,10 +36,49 @@ def test_a_conversation_is_read_by_the_dialect_of_its_provider_alone(name):
     assert readers == expected
 
 
+@pytest.mark.parametrize(
+    ("document", "readers"),
+    [
+        (
+            {"messages": [{"role": "user", "content": "Hi."}]},
+            ["openai", "openai-responses", "anthropic"],
+        ),
+        ({"output": [{"type": "message", "content": []}]}, ["openai", "openai-responses"]),
+        ({"contents": [{"role": "user", "parts": [{"text": "Hi."}]}]}, ["gemini"]),
+        ([{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}], ["mcp"]),
+    ],
+)
+def test_a_conversation_without_a_call_is_known_all_the_same(document, readers):
+    assert [each.name for each in DIALECTS if each.recorded(document) == []] == readers
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        None,
+        7,
+        "text",
+        [],
+        {},
+        [[]],
+        {"messages": []},
+        {"messages": [{"role": "user"}, 1]},
+        {"id": "1", "name": "search", "arguments": {}},
+        [{"id": "1", "name": "search", "arguments": {}}],
+        {"contents": [{"parts": "x"}]},
+    ],
+)
+def test_what_is_no_conversation_is_known_by_none(document):
+    assert [each.name for each in DIALECTS if each.recorded(document) is not None] == []
+
+
 KEYS = st.sampled_from(
-    """arguments args call_id candidates choices content contents function functionCall
-    function_call id input message messages method name output params parts role tool_calls
-    type _meta""".split()
+    [
+        *("arguments", "args", "call_id", "candidates", "choices", "content", "contents"),
+        *("function", "functionCall", "function_call", "id", "input", "jsonrpc", "message"),
+        *("messages", "method", "name", "output", "params", "parts", "role", "tool_calls"),
+        *("type", "_meta"),
+    ]
 )
 LEAVES = st.sampled_from(
     [None, True, 0, 1.5, "", "x", "assistant", "tool_use", "function_call", "tools/call"]

@@ -6,6 +6,7 @@ import copy
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from toolyard_plugins.dialects import schema as schemas
 
 
