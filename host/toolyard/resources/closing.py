@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol, cast
 
+from toolyard.resources.naming import name_of
 from toolyard_hookspecs.errors import ResourceError
 from toolyard_hookspecs.resources import Closeable
-
-from toolyard.resources.naming import name_of
 
 
 class Failures:

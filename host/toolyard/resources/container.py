@@ -5,15 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, TypeVar, overload
-
-from toolyard_hookspecs.errors import ResourceError
-from toolyard_hookspecs.resources import Binding, PostConstruct, Scope, is_borrowed
+from typing import Any, Self, TypeVar, overload
 
 from toolyard.resources.building import Build, refuse_circle, refuse_descent
 from toolyard.resources.closing import Failures, close_all, is_closeable
 from toolyard.resources.naming import name_of, unbound
 from toolyard.resources.shelf import Built, Shelf
+from toolyard_hookspecs.errors import ResourceError
+from toolyard_hookspecs.resources import Binding, PostConstruct, Scope, is_borrowed
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -75,7 +74,7 @@ class Container:
         """
         self.empty(self._shelf).raise_any()
 
-    def __enter__(self) -> Container:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -283,7 +282,7 @@ class ToolScope:
         self._closed = True
         return None if self._shelf is None else self._container.empty(self._shelf)
 
-    def __enter__(self) -> ToolScope:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -7,11 +7,10 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from toolyard_hookspecs.errors import DefinitionError
-from toolyard_hookspecs.resources import Binding
-
 from toolyard.resources.container import Container
 from toolyard.resources.naming import name_of
+from toolyard_hookspecs.errors import DefinitionError
+from toolyard_hookspecs.resources import Binding
 
 
 class ResourceRegistry:
@@ -93,5 +92,6 @@ class ResourceRegistry:
 
 def _binding(kind: type[Any], value: Any) -> Binding[Any]:
     if isinstance(value, Binding):
-        return replace(value, kind=kind)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    return Binding.instance(kind, value)
+        binding: Binding[Any] = value
+        return replace(binding, kind=kind)
+    return Binding[Any].instance(kind, value)

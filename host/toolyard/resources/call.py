@@ -1,0 +1,349 @@
+"""The resources as one call sees them: `context.resources`."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, TypeVar, cast, overload
+
+from toolyard.resources import stepwise
+from toolyard.resources.closing import Failures
+from toolyard.resources.container import Container, ToolScope
+from toolyard.resources.exclusive import Claim, ExclusiveLock, lock_of
+from toolyard.resources.naming import name_of
+from toolyard.resources.owner import CallOwner, Turn
+from toolyard.resources.participants import BranchPart, ExclusivePart
+from toolyard.resources.roles import Role
+from toolyard.resources.shelf import Built
+from toolyard.resources.waiting import block, suspend
+from toolyard_hookspecs.errors import CallClosed, ResourceBusyError
+
+T = TypeVar("T")
+D = TypeVar("D")
+
+Part = BranchPart | ExclusivePart
+
+_log = logging.getLogger(__name__)
+_MISSING: Any = object()
+
+
+class CallScope:
+    """The resources of one call.
+
+    Plain ones are given as they are. Of a `Branchable` one the call gets its own branch, made
+    at the first access; an `Exclusive` one it holds from the first access to its end. Both are
+    then participants of the call. It may be used from several threads.
+
+    Args:
+        resources: The open resources of the session.
+        parent: The scope of the call that made this one, or None.
+        owner: The call.
+
+    Attributes:
+        owner: The call.
+        fail_fast: Whether an exclusive resource that is held is refused at once instead of
+            waited for; a nested call begins with its parent's.
+    """
+
+    __slots__ = (
+        "_abandoned",
+        "_given",
+        "_mutex",
+        "_over",
+        "_parent",
+        "_parts",
+        "_resources",
+        "_tools",
+        "fail_fast",
+        "owner",
+        "wakers",
+    )
+
+    fail_fast: bool
+
+    def __init__(
+        self, resources: Container, *, parent: CallScope | None = None, owner: CallOwner
+    ) -> None:
+        self.owner = owner
+        self.fail_fast = parent is not None and parent.fail_fast
+        self.wakers: set[Callable[[], None]] = set()
+        self._resources = resources
+        self._parent = parent
+        self._given: dict[Any, Any] = {}
+        self._parts: dict[int, Part] = {}
+        self._tools: ToolScope | None = None
+        self._mutex = threading.RLock()
+        self._over: str | None = None
+        self._abandoned = False
+
+    # --- what the handler asks ---
+
+    @overload
+    def get(self, kind: type[T]) -> T: ...
+    @overload
+    def get(self, kind: type[T], default: D) -> T | D: ...
+    def get(self, kind: type[Any], default: Any = _MISSING) -> Any:
+        """Return the resource of a type, waiting for an exclusive one.
+
+        Args:
+            kind: The type.
+            default: What to return when nothing is bound for it.
+
+        Raises:
+            UnboundResourceError: When nothing is bound and no default is given.
+            ResourceBusyError: When an exclusive one is held and cannot be waited for.
+            ResourceError: When an exclusive one is held and this thread runs an event loop.
+            DeadlineExceededError: When the deadline passes during the wait.
+            CallClosed: When the call is over.
+        """
+        self.check_open()
+        given = self._given.get(kind, _MISSING)
+        if given is not _MISSING:
+            return given
+        if default is not _MISSING and kind not in self._resources:
+            return default
+        built = self._find(kind)
+        if built.role is Role.EXCLUSIVE:
+            for turn in self._turns(kind, built):
+                block(turn, self, name_of(kind))
+        return self._give(kind, built)
+
+    async def aget(self, kind: type[T]) -> T:
+        """Return the resource of a type, waiting without blocking the loop for an exclusive one.
+
+        Raises as `get` does.
+        """
+        self.check_open()
+        given = self._given.get(kind, _MISSING)
+        if given is not _MISSING:
+            return cast("T", given)
+        built = self._find(kind)
+        if built.role is Role.EXCLUSIVE:
+            for turn in self._turns(kind, built):
+                await suspend(turn, self, name_of(kind))
+        return cast("T", self._give(kind, built))
+
+    def __contains__(self, kind: object) -> bool:
+        """Tell whether something is bound for the type."""
+        return kind in self._resources
+
+    def check_open(self) -> None:
+        """Raise `CallClosed` once the call is over."""
+        if self._over is not None:
+            raise CallClosed(self._over)
+        self.owner.check_open()
+
+    # --- what the pipeline does ---
+
+    def participants(self) -> list[Part]:
+        """Return what takes part in the call's transaction, in order of first access."""
+        with self._mutex:
+            return [part for part in self._parts.values() if part.open]
+
+    def join(self, child: CallScope) -> Awaitable[None] | None:
+        """Make a successful nested call's changes a part of this call's.
+
+        Its branches are prepared and then committed into this call's; whatever else it used
+        takes part in this call's transaction from now on.
+
+        Returns:
+            None when done, or what has to be awaited for the rest.
+
+        Raises:
+            Exception: What a `prepare` raised; nothing has been committed, and the nested
+                call is to be rolled back.
+        """
+        return stepwise.run(child.joining())
+
+    def joining(self) -> stepwise.Steps:
+        """Yield the steps of joining the parent call, each None or to be awaited; see `join`."""
+        if self._parent is None:
+            return
+        parts = self.participants()
+        for part in parts:
+            if isinstance(part, ExclusivePart) or part.joins:
+                yield part.prepare()
+        for part in parts:
+            if isinstance(part, BranchPart) and part.joins:
+                yield part.commit()
+        self._parent._adopt(self)  # noqa: SLF001 - of the same class
+
+    def undoing(self) -> Iterator[Callable[[], Awaitable[None] | None]]:
+        """Yield what to call to roll back, newest first; each returns None or an awaitable."""
+        for part in reversed(self.participants()):
+            yield part.rollback
+
+    def rollback(self) -> Awaitable[None] | None:
+        """Roll back everything the call used, newest first, also after errors.
+
+        An exclusive resource of an abandoned call stays as it is until `release_abandoned`.
+
+        Returns:
+            None when done, or what has to be awaited for the rest.
+
+        Raises:
+            ResourceError: Listing what could not be rolled back.
+        """
+        return stepwise.run(self._undo_all())
+
+    def abandon(self, name: str | None = None) -> None:
+        """Close the scope while a thread may still use what it was given.
+
+        Exclusive resources stay locked, and whoever asks for them is told so at once, until
+        `release_abandoned` is called; so does what lives for the call stay open. Branches are
+        rolled back as ever. Waits for nothing.
+
+        Args:
+            name: How messages name the call.
+        """
+        self._end(f"{name or self.owner} was abandoned, so it can use no resources any more.")
+        self._abandoned = True
+        for part in list(self._parts.values()):
+            if isinstance(part, ExclusivePart):
+                part.claim.abandon()
+
+    def release_abandoned(self) -> None:
+        """Roll back and give back what an abandoned call held: nobody uses it any more.
+
+        Failures are logged, as there is nobody left to be told.
+        """
+        if not self._abandoned:
+            return
+        self._abandoned = False
+        self._release(list(self._parts.values()))
+        self._close_tools()
+
+    def close(self) -> None:
+        """End the scope: every later access raises `CallClosed`.
+
+        Closes what lives for the call, newest first. Gives back an exclusive resource that is
+        still held, rolled back. Failures are logged: they change nothing for the call.
+        """
+        self._end(f"{self.owner} has ended, so it can use no resources any more.")
+        if not self._abandoned:
+            self._release(list(self._parts.values()))
+            self._close_tools()
+
+    # --- giving ---
+
+    def _find(self, kind: type[Any]) -> Built:
+        tools = self._tools
+        if tools is None:
+            with self._mutex:
+                tools = self._tools = self._tools or self._resources.tool_scope()
+        return self._resources.find(kind, tools)
+
+    def _give(self, kind: type[Any], built: Built) -> Any:
+        value = built.value
+        if built.role is Role.BRANCHABLE:
+            value = self._branch_of(built).branch.resource
+        elif built.role is Role.EXCLUSIVE:
+            self._begin(built)
+        self.check_open()
+        if self._resources.keeps(kind):
+            value = self._given.setdefault(kind, value)
+        return value
+
+    def _branch_of(self, built: Built) -> BranchPart:
+        parent = None
+        if self._parent is not None and built.shared:
+            parent = self._parent._branch_of(built)  # noqa: SLF001 - of the same class
+        with self._mutex:
+            self.check_open()
+            part = self._parts.get(id(built.value))
+            if not isinstance(part, BranchPart):
+                branch = built.value.branch(self.owner.context, parent.branch if parent else None)
+                part = BranchPart(branch, built.value, joins=parent is not None)
+                self._parts[id(built.value)] = part
+            return part
+
+    def _turns(self, kind: type[Any], built: Built) -> Iterator[Turn]:
+        """Yield what to wait for, one after the other, until the resource is had."""
+        part = self._exclusive_part(lock_of(built.value))
+        if part.claim.held and part.claim.above is None:
+            return
+        first = self.owner.before_exclusive(kind)
+        if first is not None and not first.granted:
+            if self.fail_fast:
+                raise ResourceBusyError(
+                    f"{name_of(kind)} is not to be had yet, and this call may not wait for it; "
+                    "retry later."
+                )
+            yield first
+        ticket = part.claim.request(fail_fast=self.fail_fast)
+        if not ticket.granted:
+            yield ticket
+
+    def _begin(self, built: Built) -> None:
+        with self._mutex:
+            part = self._exclusive_part(lock_of(built.value))
+            part.begin()
+
+    def _exclusive_part(self, lock: ExclusiveLock) -> ExclusivePart:
+        with self._mutex:
+            self.check_open()
+            part = self._parts.get(id(lock.resource))
+            if not isinstance(part, ExclusivePart):
+                inherit = self._parent._inherit if self._parent else _nobody  # noqa: SLF001
+                part = ExclusivePart(Claim(lock, self.owner), inherit)
+                self._parts[id(lock.resource)] = part
+            return part
+
+    # --- ending ---
+
+    def _inherit(self, lock: ExclusiveLock) -> Claim | None:
+        """Return the claim that takes over what a nested call held; None when over."""
+        with self._mutex:
+            try:
+                return self._exclusive_part(lock).claim
+            except CallClosed:
+                return None
+
+    def _adopt(self, child: CallScope) -> None:
+        for part in child.participants():
+            if isinstance(part, ExclusivePart):
+                part.join(self._exclusive_part(part.claim.lock))
+            else:
+                self._parts[id(part)] = part
+                self._keep_open(child)
+
+    def _keep_open(self, child: CallScope) -> None:
+        """Let what lives for a nested call live on where its changes wait for this call's end."""
+        if self._tools is None:
+            self._tools = self._resources.tool_scope()
+        if child._tools is not None:
+            child._tools.shelf.give_to(self._tools.shelf)
+
+    def _undo_all(self) -> stepwise.Steps:
+        failures = Failures("rolling back")
+        for part in reversed(self.participants()):
+            try:
+                yield part.rollback()
+            except BaseException as error:  # noqa: BLE001 - raised when all is rolled back
+                failures.add(part, error)
+        failures.raise_any()
+
+    def _end(self, reason: str) -> None:
+        if self._over is None:
+            self._over = reason
+        for wake in list(self.wakers):
+            wake()
+
+    def _release(self, parts: list[Part]) -> None:
+        for part in reversed(parts):
+            if not isinstance(part, ExclusivePart):
+                continue
+            try:
+                part.release()
+            except Exception:  # noqa: BLE001 - logged with its traceback
+                _log.exception("Rolling back %s of %s failed", part.name, self.owner)
+
+    def _close_tools(self) -> None:
+        failures = self._tools.leave() if self._tools is not None else None
+        if failures is not None and (text := failures.text()):
+            _log.error("At the end of %s, %s.", self.owner, text)
+
+
+def _nobody(lock: ExclusiveLock) -> None:  # noqa: ARG001 - a top-level call passes nothing on
+    return None

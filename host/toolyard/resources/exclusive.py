@@ -1,0 +1,366 @@
+"""Locks of exclusive resources: one per resource, held by a call tree, queued in order.
+
+A tree holds a lock through the claims of its calls, which stand on one another: only the
+innermost one uses the resource, and a call may step in when that one is its own ancestor. So a
+savepoint is always undone before those that it stands on. Calls side by side in one tree take
+turns, as calls of other trees do.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Hashable
+from typing import Any, Protocol
+from weakref import WeakValueDictionary
+
+from toolyard.resources.naming import name_of
+from toolyard_hookspecs.errors import ResourceBusyError
+
+_log = logging.getLogger(__name__)
+
+# One for all locks: a circle of waiters can only be seen from above. It is held for moments.
+_mutex = threading.RLock()
+_locks: WeakValueDictionary[int, ExclusiveLock] = WeakValueDictionary()
+_waiting: list[Ticket] = []
+# A held lock lives on, even when all that is left of its holder is a thread.
+_held: set[ExclusiveLock] = set()
+
+
+class Claimant(Protocol):
+    """A call, as the locks know it; its `str()` is how messages name it."""
+
+    @property
+    def parent(self) -> Claimant | None:
+        """The call that made this one, or None."""
+        ...
+
+    @property
+    def root_id(self) -> Hashable:
+        """The identity of its call tree."""
+        ...
+
+
+class Ticket:
+    """A place in the queue for a lock.
+
+    It is settled once: granted, or refused with an `error`.
+    """
+
+    __slots__ = ("_callbacks", "claim", "error", "granted")
+
+    def __init__(self, claim: Claim) -> None:
+        self.claim = claim
+        self.granted = False
+        self.error: ResourceBusyError | None = None
+        self._callbacks: list[Callable[[], None]] = []
+
+    def on_grant(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once the ticket is settled, at once if it is.
+
+        It runs on the thread that settles it, and must neither raise nor wait.
+        """
+        with _mutex:
+            if not self.granted and self.error is None:
+                self._callbacks.append(callback)
+                return
+        callback()
+
+    def withdraw(self) -> None:
+        """Give up: leave the queue, or give the lock back if it was granted."""
+        if not self.leave_queue():
+            self.claim.leave()
+
+    def leave_queue(self) -> bool:
+        """Leave the queue; returns False if the ticket was settled before."""
+        with _mutex:
+            if self not in _waiting:
+                return False
+            self._settle()
+            tell = self.claim.lock.advance()
+        _call_all(tell)
+        return True
+
+    def grant(self) -> list[Callable[[], None]]:
+        """Let the claim have the lock; returns whom to tell, outside of the mutex."""
+        self.granted = True
+        return self._settle()
+
+    def refuse(self, error: ResourceBusyError) -> list[Callable[[], None]]:
+        """Give up the place; returns whom to tell, outside of the mutex."""
+        self.error = error
+        return self._settle()
+
+    def _settle(self) -> list[Callable[[], None]]:
+        if self in _waiting:
+            _waiting.remove(self)
+            self.claim.lock.queue.remove(self)
+        callbacks, self._callbacks = self._callbacks, []
+        return callbacks
+
+
+class Claim:
+    """What one call has to do with one lock, from its first request to its end.
+
+    Args:
+        lock: The lock.
+        call: The call.
+    """
+
+    __slots__ = ("_end", "abandoned", "call", "lock", "over")
+
+    def __init__(self, lock: ExclusiveLock, call: Claimant) -> None:
+        self.lock = lock
+        self.call = call
+        self.abandoned = False
+        self.over = False
+        self._end: Callable[[], None] | None = None
+
+    @property
+    def held(self) -> bool:
+        """Whether the lock was granted and not given back."""
+        return self in self.lock.claims
+
+    @property
+    def above(self) -> Claim | None:
+        """The claim that stands directly on this one and has not ended, or None."""
+        with _mutex:
+            claims = self.lock.claims
+            place = claims.index(self) + 1 if self in claims else len(claims)
+            return claims[place] if place < len(claims) else None
+
+    def request(self, *, fail_fast: bool = False) -> Ticket:
+        """Ask for the lock.
+
+        Args:
+            fail_fast: Do not queue for a lock that is held.
+
+        Raises:
+            ResourceBusyError: When an abandoned call holds it, when waiting would close a
+                circle of waiters, or when it is held and `fail_fast` is set.
+        """
+        ticket = Ticket(self)
+        with _mutex:
+            if self.over or self.abandoned:
+                raise self._ended()
+            if self.lock.admits(self.call):
+                self.lock.enter(self)
+                ticket.grant()
+                return ticket
+            self.lock.refuse_hopeless(self.call, fail_fast=fail_fast)
+            self.lock.queue.append(ticket)
+            _waiting.append(ticket)
+        return ticket
+
+    def abandon(self) -> None:
+        """Keep the lock for a call that nobody waits for any more; whoever queues is told."""
+        with _mutex:
+            self.abandoned = True
+            if self.held:
+                error = self.lock.abandoned_error()
+                tell = [each for ticket in list(self.lock.queue) for each in ticket.refuse(error)]
+            else:
+                tell = self._refuse_own()
+        _call_all(tell)
+
+    def leave(self, heir: Claim | None = None) -> None:
+        """Give the lock back, or pass it on.
+
+        Args:
+            heir: The claim of the parent call, which takes this one's place.
+        """
+        with _mutex:
+            self.over = True
+            tell = self._refuse_own()
+            claims = self.lock.claims
+            if self in claims:
+                place = claims.index(self)
+                follows = heir is not None and not heir.over and heir not in claims
+                claims[place : place + 1] = [heir] if heir is not None and follows else []
+            end = claims[-1].take_end() if claims else _held.discard(self.lock)
+            tell += self.lock.advance()
+        _call_all(tell)
+        if end is not None:
+            _end_quietly(end, self.lock)
+
+    def when_innermost(self, end: Callable[[], None]) -> None:
+        """Run `end` now, or when the claims that stand on this one are gone."""
+        with _mutex:
+            if self.above is not None:
+                self._end = end
+                return
+        end()
+
+    def _refuse_own(self) -> list[Callable[[], None]]:
+        own = [ticket for ticket in self.lock.queue if ticket.claim is self]
+        return [each for ticket in own for each in ticket.refuse(self._ended())]
+
+    def _ended(self) -> ResourceBusyError:
+        return ResourceBusyError(f"{self.call} has ended, so it cannot have {self.lock.name}.")
+
+    def take_end(self) -> Callable[[], None] | None:
+        """Return what was put off until this claim is the innermost one, once."""
+        end, self._end = self._end, None
+        return end
+
+
+class ExclusiveLock:
+    """The lock of one resource.
+
+    Args:
+        resource: The resource; the lock keeps it alive.
+    """
+
+    __slots__ = ("__weakref__", "claims", "queue", "resource")
+
+    def __init__(self, resource: Any) -> None:
+        self.resource = resource
+        self.claims: list[Claim] = []
+        self.queue: list[Ticket] = []
+
+    @property
+    def name(self) -> str:
+        """The name of the resource's type."""
+        return name_of(type(self.resource))
+
+    def request(self, call: Claimant) -> Ticket:
+        """Ask for the lock on behalf of a call; `Ticket.withdraw` gives it back.
+
+        Raises:
+            ResourceBusyError: As `Claim.request` does.
+        """
+        return Claim(self, call).request()
+
+    def admits(self, call: Claimant) -> bool:
+        """Tell whether a call may have the lock now."""
+        if not self.claims:
+            return True
+        innermost = self.claims[-1]
+        return not innermost.abandoned and is_within(call, innermost.call)
+
+    def enter(self, claim: Claim) -> None:
+        """Let a claim stand on those that hold the lock."""
+        if claim not in self.claims:
+            self.claims.append(claim)
+            _held.add(self)
+
+    def advance(self) -> list[Callable[[], None]]:
+        """Grant what can be granted, in order; returns whom to tell, outside of the mutex."""
+        tell: list[Callable[[], None]] = []
+        for ticket in list(self.queue):
+            if self.admits(ticket.claim.call):
+                self.enter(ticket.claim)
+                tell += ticket.grant()
+        return tell
+
+    def refuse_hopeless(self, call: Claimant, *, fail_fast: bool) -> None:
+        """Raise if a call should not wait for this lock."""
+        if any(claim.abandoned for claim in self.claims):
+            raise self.abandoned_error()
+        holder = self.claims[-1].call
+        if fail_fast:
+            raise ResourceBusyError(
+                f"{self.name} is held by {holder}, and this call may not wait for it; retry later."
+            )
+        path = _circle(call, self)
+        if path:
+            names = ", ".join(dict.fromkeys([self.name, *(lock.name for lock in path)]))
+            raise ResourceBusyError(
+                f"{self.name} is held by {holder}, which waits for what this call holds: "
+                f"neither would ever go on. In the circle are: {names}. "
+                "Retry this call."
+            )
+
+    def abandoned_error(self) -> ResourceBusyError:
+        """Return the error for whoever asks while an abandoned call holds the lock."""
+        call = next(claim.call for claim in self.claims if claim.abandoned)
+        return ResourceBusyError(
+            f"{self.name} is still held by an abandoned call of {call}, which has not ended. "
+            "It is rolled back when it ends; retry after that."
+        )
+
+
+def lock_of(resource: object) -> ExclusiveLock:
+    """Return the one lock of a resource, whoever asks for it."""
+    with _mutex:
+        lock = _locks.get(id(resource))
+        if lock is None:
+            lock = _locks[id(resource)] = ExclusiveLock(resource)
+        return lock
+
+
+def is_within(call: Claimant, other: Claimant) -> bool:
+    """Tell whether a call is another one or was made, directly or not, by it."""
+    each: Claimant | None = call
+    while each is not None:
+        if each is other:
+            return True
+        each = each.parent
+    return False
+
+
+def _circle(call: Claimant, lock: ExclusiveLock) -> list[ExclusiveLock]:
+    """Return the locks through which waiting for `lock` would come back to the call."""
+    seen: set[Ticket] = set()
+
+    def search(waiter: Claimant, wanted: ExclusiveLock, ahead: list[Ticket]) -> list[ExclusiveLock]:
+        for ticket in _waiting:
+            if ticket in seen or not _stops(ticket, waiter, wanted, ahead):
+                continue
+            seen.add(ticket)
+            other = ticket.claim.lock
+            if _leads_to(call, ticket):
+                return [other]
+            path = search(ticket.claim.call, other, _ahead_of(ticket))
+            if path:
+                return [other, *path]
+        return []
+
+    return search(call, lock, list(lock.queue))
+
+
+def _ahead_of(ticket: Ticket) -> list[Ticket]:
+    queue = ticket.claim.lock.queue
+    return queue[: queue.index(ticket)]
+
+
+def _stops(ticket: Ticket, waiter: Claimant, wanted: ExclusiveLock, ahead: list[Ticket]) -> bool:
+    """Tell whether the waiting of `ticket` keeps `waiter` from having what it wants."""
+    calls = [claim.call for claim in wanted.claims] + [each.claim.call for each in ahead]
+    return any(_holds_up(ticket.claim.call, call, waiter) for call in calls)
+
+
+def _leads_to(call: Claimant, ticket: Ticket) -> bool:
+    """Tell whether `ticket` can only be granted when the call has ended."""
+    lock = ticket.claim.lock
+    calls = [claim.call for claim in lock.claims]
+    calls += [each.claim.call for each in _ahead_of(ticket)]
+    return any(_holds_up(call, other, ticket.claim.call) for other in calls)
+
+
+def _holds_up(blocked: Claimant, holder: Claimant, waiter: Claimant) -> bool:
+    """Tell whether `waiter` needs `blocked` to go on before `holder` lets it pass.
+
+    Other trees get the lock when the holder's whole tree has ended. In its own tree it goes up
+    from call to parent call, until that is one which made the waiter too.
+    """
+    if holder.root_id != waiter.root_id:
+        return blocked.root_id == holder.root_id
+    if is_within(waiter, holder):
+        return False
+    while holder.parent is not None and not is_within(waiter, holder.parent):
+        holder = holder.parent
+    return is_within(blocked, holder)
+
+
+def _call_all(callbacks: list[Callable[[], None]]) -> None:
+    for callback in callbacks:
+        callback()
+
+
+def _end_quietly(end: Callable[[], None], lock: ExclusiveLock) -> None:
+    # It belongs to a call that was told already; the one that ends now is not to blame.
+    try:
+        end()
+    except Exception:  # noqa: BLE001 - logged with its traceback
+        _log.exception("Rolling back %s after an abandoned call failed", lock.name)

@@ -1,0 +1,162 @@
+"""How the resources that a call has used take part in its transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from toolyard.resources.closing import Failures
+from toolyard.resources.exclusive import Claim, ExclusiveLock
+from toolyard.resources.naming import name_of
+from toolyard_hookspecs.errors import ResourceBusyError
+from toolyard_hookspecs.resources import ResourceBranch
+
+
+class BranchPart:
+    """A call's branch of a `Branchable` resource; what else the branch offers shows through.
+
+    Args:
+        branch: The branch.
+        resource: The resource it is of.
+        joins: Whether the branch commits into that of the parent call, on its own success.
+    """
+
+    __slots__ = ("_done", "_resource", "branch", "joins")
+
+    def __init__(self, branch: ResourceBranch, resource: object, *, joins: bool) -> None:
+        self.branch = branch
+        self.joins = joins
+        self._resource = resource
+        self._done = False
+
+    @property
+    def name(self) -> str:
+        """The name of the resource's type."""
+        return name_of(type(self._resource))
+
+    @property
+    def decides(self) -> bool:
+        """Whether preparing it is the decision to commit."""
+        return bool(getattr(self.branch, "decides", False))
+
+    @property
+    def open(self) -> bool:
+        """Whether it is neither committed nor rolled back."""
+        return not self._done
+
+    def prepare(self) -> Awaitable[None] | None:
+        """Do everything of the commit that can fail."""
+        return self.branch.prepare()
+
+    def commit(self) -> Awaitable[None] | None:
+        """Make the changes those of the resource, or of the parent call's branch."""
+        self._done = True
+        return self.branch.commit()
+
+    def rollback(self) -> Awaitable[None] | None:
+        """Drop the changes; a second time does nothing."""
+        if self._done:
+            return None
+        self._done = True
+        return self.branch.rollback()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.branch, name)
+
+
+class ExclusivePart:
+    """What a call did with an `Exclusive` resource, and the lock it holds for that.
+
+    Args:
+        claim: The call's claim on the lock.
+        inherit: Returns the parent call's claim, which gets the lock when this one is rolled
+            back; None for a top-level call.
+    """
+
+    __slots__ = ("_begun", "_done", "_inherit", "_savepoints", "claim")
+
+    def __init__(self, claim: Claim, inherit: Callable[[ExclusiveLock], Claim | None]) -> None:
+        self.claim = claim
+        self._inherit = inherit
+        self._savepoints: list[Any] = []
+        self._begun = False
+        self._done = False
+
+    @property
+    def name(self) -> str:
+        """The name of the resource's type."""
+        return self.claim.lock.name
+
+    @property
+    def open(self) -> bool:
+        """Whether the lock is held and what was done is neither committed nor rolled back."""
+        return not self._done and self.claim.held
+
+    def begin(self) -> None:
+        """Begin, at the call's first access; later does nothing."""
+        if not self._begun:
+            self._savepoints.append(self.claim.lock.resource.begin())
+            self._begun = True
+
+    def prepare(self) -> None:
+        """Check that nothing stands on what this call did.
+
+        Raises:
+            ResourceBusyError: When a nested call that has not ended still uses it.
+        """
+        above = self.claim.above
+        if above is not None:
+            state = "was abandoned and has not ended" if above.abandoned else "has not ended"
+            raise ResourceBusyError(
+                f"{self.name} is still used by the nested call of {above.call}, which {state}; "
+                "nothing is kept. Retry after that."
+            )
+
+    def commit(self) -> None:
+        """Keep what was done and give the lock back, also after errors."""
+        if self._done:
+            return
+        self._done = True
+        failures = Failures("committing")
+        try:
+            self._each_savepoint(self.claim.lock.resource.commit, failures)
+        finally:
+            self.claim.leave()
+        failures.raise_any()
+
+    def rollback(self) -> None:
+        """Undo what was done and give the lock back; a second time does nothing.
+
+        What an abandoned call did is undone by `release`, when nobody uses it any more.
+        """
+        if not self.claim.abandoned:
+            self.release()
+
+    def release(self) -> None:
+        """Undo what was done, now or as soon as nothing stands on it any more."""
+        if not self._done:
+            self._done = True
+            self.claim.when_innermost(self._undo)
+
+    def join(self, parent: ExclusivePart) -> None:
+        """Make what a nested call did a part of what its parent did."""
+        self._done = True
+        parent._savepoints += self._savepoints
+        self.claim.leave(parent.claim)
+
+    def _undo(self) -> None:
+        failures = Failures("rolling back")
+        try:
+            self._each_savepoint(self.claim.lock.resource.rollback, failures)
+        finally:
+            self.claim.leave(self._inherit(self.claim.lock))
+        failures.raise_any()
+
+    def _each_savepoint(self, action: Callable[[Any], None], failures: Failures) -> None:
+        # The newest first: it stands on those before it.
+        while self._savepoints:
+            savepoint = self._savepoints.pop()
+            try:
+                action(savepoint)
+            except BaseException as error:  # noqa: BLE001 - raised when all have been told
+                failures.add(self.claim.lock.resource, error)

@@ -1,0 +1,124 @@
+"""Waiting for a turn, in a thread or in a task, as long as the call may wait."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from typing import Protocol
+
+from toolyard.resources.exclusive import Ticket
+from toolyard.resources.owner import CallOwner, Turn
+from toolyard_hookspecs.errors import CallClosed, DeadlineExceededError, ResourceError
+
+# A clock held still in a test, or set ahead, is looked at again after this many seconds.
+_LOOK_AGAIN = 60.0
+
+
+class Waiter(Protocol):
+    """The call that waits."""
+
+    @property
+    def owner(self) -> CallOwner:
+        """What bounds the wait."""
+        ...
+
+    @property
+    def wakers(self) -> set[Callable[[], None]]:
+        """What to call when the call is over."""
+        ...
+
+    def check_open(self) -> None:
+        """Raise `CallClosed` once the call is over."""
+        ...
+
+
+def block(turn: Turn, waiter: Waiter, name: str) -> None:
+    """Wait in this thread.
+
+    Args:
+        turn: What to wait for.
+        waiter: The call that waits.
+        name: The resource, for messages.
+
+    Raises:
+        ResourceError: In a thread that runs an event loop, which must not be blocked.
+        ResourceBusyError: When the turn is refused.
+        DeadlineExceededError: When the deadline passes first.
+        CallClosed: When the call is cancelled or over.
+    """
+    bell = threading.Event()
+    with _listening(turn, waiter, bell.set):
+        _refuse_on_loop(name)
+        while not _has_come(turn, waiter, name):
+            bell.wait(_patience(waiter.owner))
+
+
+async def suspend(turn: Turn, waiter: Waiter, name: str) -> None:
+    """Wait in this task; arguments and errors are those of `block`."""
+    loop = asyncio.get_running_loop()
+    bell: asyncio.Future[None] = loop.create_future()
+
+    def ring() -> None:
+        # A loop that is closed has nobody waiting in it any more.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(_set, bell)
+
+    with _listening(turn, waiter, ring):
+        while not _has_come(turn, waiter, name):
+            await asyncio.wait((bell,), timeout=_patience(waiter.owner))
+
+
+@contextmanager
+def _listening(turn: Turn, waiter: Waiter, ring: Callable[[], None]) -> Generator[None]:
+    owner = waiter.owner
+    owner.pause_timeout()
+    forget = owner.cancellation.on_cancel(ring) if owner.cancellation is not None else None
+    waiter.wakers.add(ring)
+    try:
+        turn.on_grant(ring)
+        yield
+    finally:
+        waiter.wakers.discard(ring)
+        if forget is not None:
+            forget()
+        if isinstance(turn, Ticket):
+            turn.leave_queue()
+        owner.resume_timeout()
+
+
+def _has_come(turn: Turn, waiter: Waiter, name: str) -> bool:
+    if turn.granted:
+        return True
+    if isinstance(turn, Ticket) and turn.error is not None:
+        raise turn.error
+    waiter.check_open()
+    owner = waiter.owner
+    if owner.cancellation is not None and owner.cancellation.aborted:
+        raise CallClosed(f"The call was cancelled while it waited for {name}.")
+    if owner.deadline is not None and owner.deadline.elapsed():
+        raise DeadlineExceededError(f"The deadline passed while the call waited for {name}.")
+    return False
+
+
+def _patience(owner: CallOwner) -> float | None:
+    if owner.deadline is None:
+        return None
+    return min(max(owner.deadline.remaining(), 0.0), _LOOK_AGAIN)
+
+
+def _refuse_on_loop(name: str) -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise ResourceError(
+        f"{name} is held by another call, and waiting for it here would block the event loop; "
+        f"write: await context.resources.aget({name})"
+    )
+
+
+def _set(bell: asyncio.Future[None]) -> None:
+    if not bell.done():
+        bell.set_result(None)
