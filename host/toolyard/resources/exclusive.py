@@ -177,7 +177,9 @@ class Claim:
                 place = claims.index(self)
                 follows = heir is not None and not heir.over and heir not in claims
                 claims[place : place + 1] = [heir] if heir is not None and follows else []
-            end = claims[-1].take_end() if claims else _held.discard(self.lock)
+            end = claims[-1].take_end() if claims else None
+            if not claims:
+                _held.discard(self.lock)
             tell += self.lock.advance()
         _call_all(tell)
         if end is not None:

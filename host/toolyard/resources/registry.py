@@ -92,6 +92,5 @@ class ResourceRegistry:
 
 def _binding(kind: type[Any], value: Any) -> Binding[Any]:
     if isinstance(value, Binding):
-        binding: Binding[Any] = value
-        return replace(binding, kind=kind)
+        return replace(value, kind=kind)  # pyright: ignore[reportUnknownVariableType]
     return Binding[Any].instance(kind, value)
