@@ -85,6 +85,6 @@ class ApprovalAnswer:
 
 
 Approver = Callable[
-    [ApprovalRequest], "ApprovalAnswer | bool | None | Awaitable[ApprovalAnswer | bool | None]"
+    [ApprovalRequest], "ApprovalAnswer | bool | Awaitable[ApprovalAnswer | bool | None] | None"
 ]
 """Answers a request; `True` approves, `False` and `None` deny. May be async."""

@@ -11,8 +11,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+from toolyard_hookspecs.codecs import describe
 from toolyard_hookspecs.errors import ConditionError, DefinitionError
 from toolyard_hookspecs.signatures import is_async_callable
+from toolyard_hookspecs.tools import Tool
 
 F = TypeVar("F", bound=Callable[..., Any])
 Condition = Callable[..., bool]
@@ -26,7 +28,8 @@ def require(condition: Condition, description: str) -> Callable[[F], F]:
         description: What the model reads when it does not hold.
 
     Raises:
-        DefinitionError: Where the predicate names an argument that the handler has not.
+        DefinitionError: Where the predicate names an argument that the handler has not,
+            is async, or is not described.
 
     Example:
         >>> @require(lambda params: params > 0, "params must be positive")
@@ -37,20 +40,23 @@ def require(condition: Condition, description: str) -> Callable[[F], F]:
         ...
         toolyard_hookspecs.errors.ConditionError: Precondition failed: params must be positive
     """
-    return lambda handler: _wrap(handler, _names(condition), before=(condition, description))
+    names = _names(condition, description)
+    return lambda handler: _wrap(handler, names, before=(condition, description))
 
 
 def ensure(condition: Condition, description: str) -> Callable[[F], F]:
-    """Declare what must hold of the result (argument `result`), besides the arguments.
+    """Declare what must hold of what a handler returns.
 
     Args:
         condition: A predicate over `result` and any of the handler's arguments.
         description: What the model reads when it does not hold.
 
     Raises:
-        DefinitionError: Where the predicate names an argument that the handler has not.
+        DefinitionError: Where the predicate names an argument that the handler has not,
+            is async, or is not described.
     """
-    return lambda handler: _wrap(handler, _names(condition), after=(condition, description))
+    names = _names(condition, description)
+    return lambda handler: _wrap(handler, names, after=(condition, description))
 
 
 def _wrap(
@@ -59,6 +65,7 @@ def _wrap(
     before: tuple[Condition, str] | None = None,
     after: tuple[Condition, str] | None = None,
 ) -> F:
+    _refuse_tool(handler)
     signature = inspect.signature(handler)
     _refuse_unknown(handler, signature, names, extra={"result"} if after else set())
 
@@ -71,14 +78,14 @@ def _wrap(
         if before is not None:
             _check("Precondition", *before, names, bind(args, kwargs))
 
-    def check_after(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:  # noqa: ANN401
+    def check_after(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         if after is not None:
             _check("Postcondition", *after, names, {**bind(args, kwargs), "result": result})
 
     if is_async_callable(handler):
 
         @functools.wraps(handler)
-        async def awaited(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        async def awaited(*args: Any, **kwargs: Any) -> Any:
             check_before(args, kwargs)
             result = await handler(*args, **kwargs)
             check_after(args, kwargs, result)
@@ -87,7 +94,7 @@ def _wrap(
         return cast("F", awaited)
 
     @functools.wraps(handler)
-    def called(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    def called(*args: Any, **kwargs: Any) -> Any:
         check_before(args, kwargs)
         result = handler(*args, **kwargs)
         check_after(args, kwargs, result)
@@ -106,15 +113,31 @@ def _check(
     try:
         holds = condition(**{name: values[name] for name in names})
     except Exception as error:
-        msg = f"{what} failed: {description}"
-        raise ConditionError(msg) from error
+        raise ConditionError(f"{what} failed: {description}") from error
     if not holds:
-        msg = f"{what} failed: {description}"
-        raise ConditionError(msg)
+        raise ConditionError(f"{what} failed: {description}")
 
 
-def _names(condition: Condition) -> tuple[str, ...]:
+def _names(condition: Condition, description: str) -> tuple[str, ...]:
+    if is_async_callable(condition):
+        raise DefinitionError(
+            f"The condition {describe(condition)} is async, and would always hold; check in a "
+            "plain function, or within the handler."
+        )
+    if not description.strip():
+        raise DefinitionError(
+            f"The condition {describe(condition)} has no description; say what must hold, as "
+            "that is what the model reads."
+        )
     return tuple(inspect.signature(condition).parameters)
+
+
+def _refuse_tool(handler: object) -> None:
+    if isinstance(handler, Tool):
+        raise DefinitionError(
+            f"Tool {handler.name!r}: conditions belong to the function; write @tool above "
+            "@require and @ensure."
+        )
 
 
 def _refuse_unknown(
@@ -126,8 +149,7 @@ def _refuse_unknown(
     known = {*signature.parameters, *extra}
     unknown = [name for name in names if name not in known]
     if unknown:
-        msg = (
-            f"A condition on {handler.__qualname__} asks for {', '.join(map(repr, unknown))}; "
+        raise DefinitionError(
+            f"A condition on {describe(handler)} asks for {', '.join(map(repr, unknown))}; "
             f"it can name {', '.join(sorted(known))}."
         )
-        raise DefinitionError(msg)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import uuid4
 
 from toolyard_hookspecs.clock import Clock, SystemClock
-from toolyard_hookspecs.errors import StateError
+from toolyard_hookspecs.errors import StateError, UnboundResourceError
 from toolyard_hookspecs.filesystem import Filesystem
 from toolyard_hookspecs.limits import BudgetTracker, Cancellation, Deadline, Heartbeat
 
@@ -79,7 +79,7 @@ class Secret:
     def __init__(self, value: object) -> None:
         self._value = value
 
-    def reveal(self) -> Any:  # noqa: ANN401
+    def reveal(self) -> Any:
         """Return the value itself."""
         return self._value
 
@@ -118,7 +118,7 @@ class ToolContext:
     """
 
     session: SessionProtocol
-    resources: CallResources | Any = field(default_factory=lambda: _NoResources())
+    resources: CallResources = field(default_factory=lambda: _NO_RESOURCES)
     prompt: Prompt | None = None
     rendered_prompt: RenderedPrompt | None = None
     adapter: Any = None
@@ -138,12 +138,14 @@ class ToolContext:
     @property
     def filesystem(self) -> Filesystem | None:
         """The workspace, or None without one."""
-        return self.resources.get(Filesystem, None)
+        # A protocol serves as the key, which mypy does not foresee for type[T].
+        return self.resources.get(Filesystem, None)  # type: ignore[type-abstract]
 
     @property
     def budget_tracker(self) -> BudgetTracker | None:
         """The budget, or None without one."""
-        return self.resources.get(BudgetTracker, None)
+        # A protocol serves as the key, which mypy does not foresee for type[T].
+        return self.resources.get(BudgetTracker, None)  # type: ignore[type-abstract]
 
     @property
     def cancelled(self) -> bool:
@@ -155,9 +157,7 @@ class ToolContext:
         if self.heartbeat is not None:
             self.heartbeat.beat()
 
-    def progress(
-        self, done: float, total: float | None = None, message: str | None = None
-    ) -> None:
+    def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Report how far the work is; also counts as a heartbeat."""
         self.beat()
         if self.control is not None:
@@ -177,30 +177,36 @@ class ToolContext:
         return self._control().acall(self._nested(name, arguments))
 
     def _nested(self, name: str, arguments: str | Mapping[str, Any]) -> ToolCall:
-        from toolyard_hookspecs.calls import ToolCall  # noqa: PLC0415 - calls know contexts
+        # Late, as calls know of contexts.
+        from toolyard_hookspecs.calls import ToolCall
 
         return ToolCall(name, arguments, meta=self.tool_call.meta if self.tool_call else {})
 
     def _control(self) -> CallControl:
         if self.control is None:
-            msg = "This context belongs to no running call, so it cannot call other tools."
-            raise StateError(msg)
+            raise StateError(
+                "This context belongs to no running call, so it cannot call other tools. "
+                "Dispatch through an executor."
+            )
         return self.control
 
 
 class _NoResources:
     """Resources of a context made by hand without any."""
 
-    def get(self, kind: type[Any], default: Callable[[], Any] | Any = ...) -> Any:  # noqa: ANN401
+    def get(self, kind: type[Any], default: Any = ...) -> Any:
         if default is ...:
-            from toolyard_hookspecs.errors import UnboundResourceError  # noqa: PLC0415
-
-            msg = f"No resource is bound for {kind.__qualname__}: this context has none."
-            raise UnboundResourceError(msg)
+            raise UnboundResourceError(
+                f"No resource is bound for {kind.__qualname__}: this context has none. Give it "
+                "some with ToolContext(resources=...)."
+            )
         return default
 
-    def __contains__(self, kind: object) -> bool:
+    def __contains__(self, kind: type[object]) -> bool:
         return False
 
-    async def aget(self, kind: type[Any]) -> Any:  # noqa: ANN401
+    async def aget(self, kind: type[Any]) -> Any:
         return self.get(kind)
+
+
+_NO_RESOURCES: Final[CallResources] = _NoResources()

@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import functools
-import inspect
+import pickle
 import sys
+import types
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Generic, ParamSpec, TypedDict, TypeVar, Unpack, overload
+from dataclasses import dataclass, field, fields, replace
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    ParamSpec,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 
+from toolyard_hookspecs.docstrings import docstring_of, first_paragraph, first_sentence
+from toolyard_hookspecs.errors import DefinitionError
 from toolyard_hookspecs.idempotency import IdempotencyConfig
-from toolyard_hookspecs.signatures import Signature, read_function
+from toolyard_hookspecs.signatures import Signature, read_full_form, read_function
 from toolyard_hookspecs.tools import (
+    MAX_DESCRIPTION,
     Category,
     Concurrency,
     Consequence,
@@ -49,15 +63,26 @@ class ToolOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FunctionTool(Tool[Any, Any], Generic[Q, T]):
-    """A tool made of a function, which it still can be called as."""
+    """A tool made of a function, which it still can be called as.
+
+    Args:
+        function: The function.
+        reading: What its signature says; read from the function unless given.
+    """
 
     function: Callable[Q, T]
-    localns: dict[str, Any] | None = field(default=None, repr=False)
+    reading: Signature | None = field(default=None, repr=False)
+
+    if not TYPE_CHECKING:
+
+        def __class_getitem__(cls, kinds: object) -> types.GenericAlias:
+            """Return an alias; its types are the function's, not those of a subclass."""
+            return types.GenericAlias(cls, kinds)
 
     def __post_init__(self) -> None:
         """Check the tool, and look like the function for documentation tools."""
         super().__post_init__()
-        for name in (*functools.WRAPPER_ASSIGNMENTS, "__name__"):
+        for name in functools.WRAPPER_ASSIGNMENTS:
             if hasattr(self.function, name):
                 object.__setattr__(self, name, getattr(self.function, name))
         object.__setattr__(self, "__wrapped__", self.function)
@@ -67,12 +92,48 @@ class FunctionTool(Tool[Any, Any], Generic[Q, T]):
         return self.function(*args, **kwargs)
 
     def _read_handler(self) -> Signature:
-        signature = read_function(
-            self.function, owner=self._owner, name=self.name, localns=self.localns
+        reading = self.reading or read_function(self.function, owner=self._owner, name=self.name)
+        object.__setattr__(self, "reading", reading)
+        if self.handler is None:
+            object.__setattr__(self, "handler", self.function)
+        if self.handler is None or self.handler is self.function:
+            return reading
+        return read_full_form(
+            self.handler, owner=self._owner, params=reading.params, result=reading.result
         )
-        object.__setattr__(self, "handler", self.function)
-        object.__setattr__(self, "localns", None)
-        return signature
+
+    def __reduce__(self) -> Any:
+        """Pickle as a reference to where the function stands, and what differs from there."""
+        function: Any = self.function
+        module, path = getattr(function, "__module__", ""), getattr(function, "__qualname__", "")
+        try:
+            home = _find(module, path)
+        except (LookupError, AttributeError, DefinitionError) as error:
+            raise pickle.PicklingError(
+                f"{self._owner} cannot be pickled: {module}.{path} is no tool that can be "
+                "imported; define it at the top level of a module."
+            ) from error
+        changed = {
+            each.name: getattr(self, each.name)
+            for each in fields(self)
+            if each.init and getattr(self, each.name) is not getattr(home, each.name)
+        }
+        return _restore, (module, path, changed)
+
+
+def _find(module: str, path: str) -> FunctionTool[..., Any]:
+    found: Any = sys.modules[module]
+    for part in path.split("."):
+        found = getattr(found, part)
+    if not isinstance(found, FunctionTool):
+        raise DefinitionError(f"{module}.{path} is no tool.")
+    return cast("FunctionTool[..., Any]", found)
+
+
+def _restore(module: str, path: str, changed: dict[str, Any]) -> FunctionTool[..., Any]:
+    __import__(module)
+    home = _find(module, path)
+    return replace(home, **changed) if changed else home
 
 
 @overload
@@ -86,11 +147,13 @@ def tool(
 
 
 def tool(function: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
-    """Make a tool of a function; bare, or with options as `Tool` takes them.
+    r"""Make a tool of a function; bare, or with options as `Tool` takes them.
 
-    The name is the function's, the description its docstring's first paragraph, the
-    params its arguments. An argument called `context` gets the `ToolContext`. It may
-    return a `ToolResult` or a plain value, and may be async.
+    The name is the function's, the description its docstring's first paragraph (its first
+    sentence where that has over 200 characters; models then read the paragraph as the
+    `long_description`), the params its arguments, described by the docstring's `Args:`.
+    An argument called `context` gets the `ToolContext`. It may return a `ToolResult` or a
+    plain value, and may be async.
 
     Raises:
         DefinitionError: Naming the tool, every fault and the remedies.
@@ -99,28 +162,50 @@ def tool(function: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
         >>> from toolyard_hookspecs import tool
         >>> @tool(category="read")
         ... def add(a: int, b: int) -> int:
-        ...     \"\"\"Add two integers.\"\"\"
+        ...     '''Add two integers.'''
         ...     return a + b
         >>> add.name, add.description, add(1, 2)
         ('add', 'Add two integers.', 3)
     """
-    localns = dict(sys._getframe(1).f_locals)  # noqa: SLF001 - names of the author's scope
-    if function is None:
-        return lambda inner: _make(inner, options, localns)
-    return _make(function, options, localns)
+    # Annotations may use names of the author's scope, which only the frame knows.
+    names = sys._getframe(1).f_locals  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    localns = dict(names)
+
+    def decorate(inner: Callable[..., Any]) -> FunctionTool[..., Any]:
+        return _make(inner, options, localns)
+
+    return decorate if function is None else decorate(function)
 
 
 def _make(
-    function: Callable[Q, T], options: ToolOptions, localns: dict[str, Any]
-) -> FunctionTool[Q, T]:
-    options = {**options}
-    name = options.pop("name", None) or function.__name__
-    description = options.pop("description", None) or _first_paragraph(function)
-    return FunctionTool(
-        name=name, description=description, function=function, localns=localns, **options
-    )
+    function: Callable[..., Any], options: ToolOptions, localns: dict[str, Any]
+) -> FunctionTool[..., Any]:
+    _refuse_other_than_function(function)
+    name = options.get("name") or getattr(function, "__name__", None)
+    if name is None:
+        raise DefinitionError(f"@tool: {function!r} has no name of its own; give name='...'.")
+    reading = read_function(function, owner=f"Tool {name!r}", name=name, localns=localns)
+    settled: dict[str, Any] = {**_described(function), **options, "name": name}
+    return FunctionTool[..., Any](function=function, reading=reading, **settled)
 
 
-def _first_paragraph(function: Callable[..., Any]) -> str:
-    text = inspect.getdoc(function) or ""
-    return " ".join(text.split("\n\n", 1)[0].split())
+def _refuse_other_than_function(function: object) -> None:
+    if isinstance(function, type):
+        raise DefinitionError(
+            f"@tool: {function.__qualname__} is a class; decorate a function, or give an "
+            "instance's method: tool(instance.method)."
+        )
+    if isinstance(function, (classmethod, staticmethod)) or not callable(function):
+        raise DefinitionError(
+            f"@tool: {function!r} is no function; decorate a function, with options as "
+            "keywords: @tool(name='...')."
+        )
+    if isinstance(function, Tool):
+        raise DefinitionError(f"@tool: {function.name!r} is a tool already; decorate it once.")
+
+
+def _described(function: Callable[..., Any]) -> dict[str, str]:
+    text = first_paragraph(docstring_of(function))
+    if len(text) <= MAX_DESCRIPTION:
+        return {"description": text}
+    return {"description": first_sentence(text, MAX_DESCRIPTION), "long_description": text}

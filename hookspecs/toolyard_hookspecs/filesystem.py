@@ -110,7 +110,9 @@ class Filesystem(Protocol):
         """Yield what matches: `*` stays within a segment, `**` crosses segments."""
         ...
 
-    def search(self, pattern: str, path: str = "", *, limit: int | None = None) -> Iterator[FileMatch]:
+    def search(
+        self, pattern: str, path: str = "", *, limit: int | None = None
+    ) -> Iterator[FileMatch]:
         """Yield the lines that a regular expression matches."""
         ...
 

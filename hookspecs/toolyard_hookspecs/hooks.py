@@ -33,13 +33,12 @@ if TYPE_CHECKING:
     from toolyard_hookspecs.context import ToolContext
     from toolyard_hookspecs.host import Catalog, Command, Dialect, HostHandle
     from toolyard_hookspecs.participants import Participant
-    from toolyard_hookspecs.policies import PolicyDecision, ToolPolicy
+    from toolyard_hookspecs.policies import PolicyDecision
     from toolyard_hookspecs.prompts import Section
     from toolyard_hookspecs.resources import Binding
     from toolyard_hookspecs.results import ToolResult
     from toolyard_hookspecs.tools import Tool
 
-# ruff: noqa: ARG001, D401, ANN401
 
 # --- Set-up: once in the host's life --------------------------------------------------
 
@@ -216,7 +215,7 @@ def toolyard_trace(call: ToolCall) -> AbstractContextManager[None] | None:
 @hookspec(firstresult=True)
 def toolyard_lookup(
     call: ToolCall, catalog: Catalog
-) -> Tool[Any, Any] | None | Awaitable[Tool[Any, Any] | None]:
+) -> Tool[Any, Any] | Awaitable[Tool[Any, Any] | None] | None:
     """Say which tool a call means.
 
     Called for every call, after trace. The first answer wins; with none the host looks
@@ -263,7 +262,7 @@ def toolyard_parse(tool: Tool[Any, Any], call: ToolCall) -> Any:
 @hookspec
 def toolyard_check(
     tool: Tool[Any, Any], params: Any, context: ToolContext
-) -> PolicyDecision | None | Awaitable[PolicyDecision | None]:
+) -> PolicyDecision | Awaitable[PolicyDecision | None] | None:
     """Say whether a call may go on.
 
     Called with the policies, before anything is reserved or changed, and again after an
@@ -288,7 +287,7 @@ def toolyard_check(
 @hookspec(firstresult=True)
 def toolyard_approve(
     request: ApprovalRequest,
-) -> ApprovalAnswer | bool | None | Awaitable[ApprovalAnswer | bool | None]:
+) -> ApprovalAnswer | bool | Awaitable[ApprovalAnswer | bool | None] | None:
     """Answer when a policy or the tool asks for a person.
 
     Called only for the one plugin that the configuration names as approver. The deadline
@@ -311,7 +310,7 @@ def toolyard_approve(
 @hookspec
 def toolyard_snapshot(
     context: ToolContext, tool: Tool[Any, Any]
-) -> Participant | None | Awaitable[Participant | None]:
+) -> Participant | Awaitable[Participant | None] | None:
     """Take part in the call's transaction.
 
     Called when the call is admitted and its branch forked, before the handler runs.
@@ -382,7 +381,7 @@ def toolyard_render(tool: Tool[Any, Any], result: ToolResult[Any]) -> str | None
 @hookspec
 def toolyard_on_result(
     tool: Tool[Any, Any], params: Any, result: ToolResult[Any], context: ToolContext
-) -> None | Awaitable[None]:
+) -> Awaitable[None] | None:
     """See a success before it is committed.
 
     Called after a success, in the session's commit turn, with the policies' `on_result`.
@@ -405,9 +404,7 @@ def toolyard_on_result(
 
 
 @hookspec
-def toolyard_rollback(
-    tool: Tool[Any, Any], params: Any, context: ToolContext, reason: str
-) -> None:
+def toolyard_rollback(tool: Tool[Any, Any], params: Any, context: ToolContext, reason: str) -> None:
     """Hear that a call's changes are gone.
 
     Called after the rollback of a call that was admitted. Every plugin is asked, each by

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from toolyard_hookspecs.approval import Approver
@@ -68,9 +68,7 @@ class ExecutorHandle(Protocol):
         """Dispatch calls in parallel, isolated from one another; results in call order."""
         ...
 
-    def adispatch_all(
-        self, calls: Iterable[ToolCall]
-    ) -> Awaitable[list[Outcome | BaseException]]:
+    def adispatch_all(self, calls: Iterable[ToolCall]) -> Awaitable[list[Outcome | BaseException]]:
         """Dispatch calls in parallel, isolated from one another; results in call order."""
         ...
 
@@ -93,7 +91,7 @@ class HostHandle(Protocol):
         """The prompt made of the sections of all plugins."""
         ...
 
-    def settings(self, plugin: str) -> Any:  # noqa: ANN401 - the plugin's own model
+    def settings(self, plugin: str) -> Any:
         """Return a plugin's validated settings, or None where it declares none."""
         ...
 
@@ -126,7 +124,7 @@ class Dialect(Protocol):
         """Return the tools as the provider takes them."""
         ...
 
-    def calls(self, reply: Any) -> list[ToolCall]:  # noqa: ANN401 - a client's object or a dict
+    def calls(self, reply: Any) -> list[ToolCall]:
         """Return the calls in a model's reply."""
         ...
 
@@ -134,9 +132,13 @@ class Dialect(Protocol):
         """Return outcomes as the messages that answer the model."""
         ...
 
-    def recorded(self, document: Any) -> list[ToolCall] | None:  # noqa: ANN401 - any JSON
+    def recorded(self, document: Any) -> list[ToolCall] | None:
         """Return the calls of a recorded conversation, or None if it is not of this kind."""
         ...
+
+
+def _no_arguments(parser: argparse.ArgumentParser) -> None:  # noqa: ARG001 - has none to add
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,5 +156,5 @@ class Command:
     name: str
     help: str = ""
     run: Callable[[HostHandle, argparse.Namespace], int] | None = None
-    configure: Callable[[argparse.ArgumentParser], None] = field(default=lambda parser: None)  # noqa: ARG005
+    configure: Callable[[argparse.ArgumentParser], None] = _no_arguments
     extends: bool = False

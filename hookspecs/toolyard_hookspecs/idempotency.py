@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal
-
-from toolyard_hookspecs.errors import DefinitionError
+from typing import Any, Final, Literal, get_args
 
 Strategy = Literal["auto", "params", "custom", "none"]
-STRATEGIES = ("auto", "params", "custom", "none")
+OnUnknown = Literal["fail", "retry"]
+OnError = Literal["release", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +29,8 @@ class IdempotencyConfig:
         on_error: `release` gives the key back when the handler itself failed;
             `unknown` keeps it, for handlers that may fail after their effect.
 
-    Raises:
-        DefinitionError: When the strategy lacks what it needs, or has what it ignores.
+    A tool that declares it checks it: what a strategy lacks, or has and ignores, is a
+    `DefinitionError` that names the tool.
 
     Example:
         >>> IdempotencyConfig(strategy="params", param_keys=("order_id",)).scope
@@ -43,30 +42,60 @@ class IdempotencyConfig:
     scope: str = "session"
     param_keys: tuple[str, ...] = ()
     key_fn: Callable[[Any], str] | None = None
-    on_unknown: Literal["fail", "retry"] = "fail"
-    on_error: Literal["release", "unknown"] = "release"
+    on_unknown: OnUnknown = "fail"
+    on_error: OnError = "release"
 
-    def __post_init__(self) -> None:
-        """Refuse combinations that cannot work."""
-        faults = "; ".join(self._faults())
-        if faults:
-            msg = f"IdempotencyConfig: {faults}."
-            raise DefinitionError(msg)
+    def faults(self) -> list[str]:
+        """Return what is wrong with it, each with its remedy."""
+        return [
+            *self._choice_faults(),
+            *self._key_faults(),
+            *self._function_faults(),
+            *self._ttl_faults(),
+            *self._scope_faults(),
+        ]
 
-    def _faults(self) -> list[str]:
-        faults: list[str] = []
-        if self.strategy not in STRATEGIES:
-            faults.append(f"strategy {self.strategy!r} is not one of {', '.join(STRATEGIES)}")
+    def _choice_faults(self) -> list[str]:
+        return [
+            f"idempotency {name} {value!r} is not one of {', '.join(get_args(kinds))}"
+            for name, kinds in _CHOICES.items()
+            if (value := getattr(self, name)) not in get_args(kinds)
+        ]
+
+    def _key_faults(self) -> list[str]:
+        if isinstance(self.param_keys, str):
+            return [f"param_keys is one string; write param_keys=({self.param_keys!r},)"]
         if self.strategy == "params" and not self.param_keys:
-            faults.append("strategy 'params' needs param_keys=('field', ...)")
+            return ["idempotency strategy 'params' needs param_keys=('field', ...)"]
         if self.strategy != "params" and self.param_keys:
-            faults.append("param_keys only go with strategy='params'")
-        if self.strategy == "custom" and self.key_fn is None:
-            faults.append("strategy 'custom' needs key_fn=, a function from params to a string")
+            return ["param_keys only go with idempotency strategy='params'; remove one of them"]
+        return []
+
+    def _function_faults(self) -> list[str]:
+        if self.strategy == "custom" and not callable(self.key_fn):
+            return [
+                "idempotency strategy 'custom' needs key_fn=, a function from params to a string"
+            ]
         if self.strategy != "custom" and self.key_fn is not None:
-            faults.append("key_fn only goes with strategy='custom'")
-        if self.ttl is not None and self.ttl <= timedelta(0):
-            faults.append("ttl must be positive, or None for never")
-        if not self.scope.strip():
-            faults.append("scope must not be empty; use 'session', 'global', 'call' or a name")
-        return faults
+            return ["key_fn only goes with idempotency strategy='custom'; remove one of them"]
+        return []
+
+    def _ttl_faults(self) -> list[str]:
+        if self.ttl is None or (isinstance(self.ttl, _DURATION) and self.ttl > timedelta(0)):
+            return []
+        return [f"idempotency ttl {self.ttl!r} is no positive timedelta; use None for never"]
+
+    def _scope_faults(self) -> list[str]:
+        if isinstance(self.scope, _TEXT) and self.scope.strip():
+            return []
+        return ["idempotency scope must not be empty; use 'session', 'global', 'call' or a name"]
+
+
+_CHOICES: Final[dict[str, Any]] = {
+    "strategy": Strategy,
+    "on_unknown": OnUnknown,
+    "on_error": OnError,
+}
+# What authors give is checked here, whatever the annotations promise.
+_DURATION: Final[Any] = timedelta
+_TEXT: Final[Any] = str

@@ -6,10 +6,12 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 from toolyard_hookspecs.clock import Clock, SystemClock
 from toolyard_hookspecs.errors import DeadlineExceededError, DefinitionError
+
+_SYSTEM: Final = SystemClock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class Deadline:
     """
 
     at: float
-    clock: Clock = SystemClock()
+    clock: Clock = _SYSTEM
 
     @classmethod
     def after(cls, seconds: float | timedelta, *, clock: Clock | None = None) -> Deadline:

@@ -129,7 +129,7 @@ class ToolPolicy(Protocol):
     def check(
         self,
         tool: Tool[Any, Any],
-        params: Any,  # noqa: ANN401
+        params: Any,
         *,
         context: ToolContext,
     ) -> PolicyDecision | Awaitable[PolicyDecision]:
@@ -139,7 +139,7 @@ class ToolPolicy(Protocol):
     def on_result(
         self,
         tool: Tool[Any, Any],
-        params: Any,  # noqa: ANN401
+        params: Any,
         result: ToolResult[Any],
         *,
         context: ToolContext,
@@ -155,7 +155,7 @@ class Reserving(Protocol):
     def reserve(
         self,
         tool: Tool[Any, Any],
-        params: Any,  # noqa: ANN401
+        params: Any,
         *,
         context: ToolContext,
     ) -> PolicyDecision:
@@ -174,7 +174,7 @@ class RollbackAware(Protocol):
     def on_rollback(
         self,
         tool: Tool[Any, Any],
-        params: Any,  # noqa: ANN401
+        params: Any,
         *,
         context: ToolContext,
     ) -> None:

@@ -6,13 +6,16 @@ import dataclasses
 import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Final, Protocol, cast
 
 from toolyard_hookspecs.errors import DefinitionError, PromptValidationError
 from toolyard_hookspecs.policies import ToolPolicy
 from toolyard_hookspecs.resources import Binding
 from toolyard_hookspecs.sessions import SessionProtocol
 from toolyard_hookspecs.tools import Tool
+
+# Authors' mistakes are caught whatever the annotations promise, so the check is a dynamic one.
+_TOOL: Final[Any] = Tool
 
 
 class Section(Protocol):
@@ -97,10 +100,11 @@ class MarkdownSection:
         if not self.key or not self.title.strip():
             msg = f"Section {self.key or self.title!r}: give it both a key and a title."
             raise DefinitionError(msg)
-        for each in self.tools:
-            if not isinstance(each, Tool):
-                msg = f"Section {self.key!r}: {each!r} is not a Tool; decorate it with @tool."
-                raise DefinitionError(msg)
+        strangers: list[object] = [each for each in self.tools if not isinstance(each, _TOOL)]
+        if strangers:
+            raise DefinitionError(
+                f"Section {self.key!r}: {strangers[0]!r} is not a Tool; decorate it with @tool."
+            )
 
     def is_enabled(self, session: SessionProtocol | None) -> bool:
         """Tell whether it is part of the prompt now."""
@@ -116,9 +120,8 @@ class MarkdownSection:
         try:
             return string.Template(self.template).substitute(params)
         except (KeyError, ValueError) as error:
-            what = f"the placeholder ${error.args[0]} has no value" if isinstance(
-                error, KeyError
-            ) else str(error)
+            missing = f"the placeholder ${error.args[0]} has no value"
+            what = missing if isinstance(error, KeyError) else str(error)
             msg = f"Section {self.key!r}: {what}; bind it, or write $$ for a dollar sign."
             raise PromptValidationError(msg) from None
 
@@ -138,7 +141,7 @@ class RenderedPrompt:
 
 @dataclass(frozen=True)
 class Prompt:
-    """A tree of sections, bound to params.
+    r"""A tree of sections, bound to params.
 
     Args:
         ns: The namespace, such as the application's name.
@@ -150,7 +153,7 @@ class Prompt:
     Example:
         >>> prompt = Prompt("demo", "main", (MarkdownSection(key="a", title="A", template="Hi."),))
         >>> prompt.render().text
-        '# A\\n\\nHi.'
+        '# A\n\nHi.'
     """
 
     ns: str
@@ -159,14 +162,10 @@ class Prompt:
     policies: tuple[ToolPolicy, ...] = ()
     params: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
-    def bind(self, params: Any = None, *, sections: Sequence[Section] = ()) -> Prompt:  # noqa: ANN401
+    def bind(self, params: Any = None, *, sections: Sequence[Section] = ()) -> Prompt:
         """Return the prompt with params (a mapping or dataclass) and further sections."""
-        values = dataclasses.asdict(params) if dataclasses.is_dataclass(params) and not isinstance(
-            params, type
-        ) else dict(params or {})
-        return replace(
-            self, params={**self.params, **values}, sections=(*self.sections, *sections)
-        )
+        values = _as_mapping(params)
+        return replace(self, params={**self.params, **values}, sections=(*self.sections, *sections))
 
     def render(self, session: SessionProtocol | None = None) -> RenderedPrompt:
         """Return the text and the tools of the enabled sections.
@@ -200,6 +199,12 @@ class Prompt:
     def walk(self, session: SessionProtocol | None = None) -> Iterator[tuple[Section, int]]:
         """Yield the enabled sections with their depth, from 1, parents first."""
         yield from _walk(self.sections, session, 1, "")
+
+
+def _as_mapping(params: Any) -> dict[str, Any]:
+    if dataclasses.is_dataclass(params) and not isinstance(params, type):
+        return {each.name: getattr(params, each.name) for each in dataclasses.fields(params)}
+    return dict(cast("Mapping[str, Any]", params or {}))
 
 
 def _walk(

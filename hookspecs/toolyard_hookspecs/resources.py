@@ -140,7 +140,7 @@ class ResourceBranch(Protocol):
     """
 
     @property
-    def resource(self) -> Any:  # noqa: ANN401
+    def resource(self) -> Any:
         """What the handler is given."""
         ...
 
@@ -161,7 +161,7 @@ class ResourceBranch(Protocol):
 class Branchable(Protocol):
     """A resource that holds state and gives each call a branch of it."""
 
-    def branch(self, context: ToolContext, parent: Any | None) -> ResourceBranch:  # noqa: ANN401
+    def branch(self, context: ToolContext, parent: Any | None) -> ResourceBranch:
         """Return a branch; a nested call's is of its parent's branch.
 
         Must cost O(1): it is called at a call's first access.
@@ -176,14 +176,14 @@ class Exclusive(Protocol):
     The host holds its lock from a call's first access to commit or rollback.
     """
 
-    def begin(self) -> Any:  # noqa: ANN401
+    def begin(self) -> Any:
         """Begin, or for a nested call begin a savepoint; returns what names it."""
         ...
 
-    def commit(self, savepoint: Any) -> None:  # noqa: ANN401
+    def commit(self, savepoint: Any) -> None:
         """Keep what was done since `begin` returned the savepoint."""
         ...
 
-    def rollback(self, savepoint: Any) -> None:  # noqa: ANN401
+    def rollback(self, savepoint: Any) -> None:
         """Undo what was done since `begin` returned the savepoint."""
         ...

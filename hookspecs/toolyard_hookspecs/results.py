@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import warnings
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 
@@ -85,13 +86,14 @@ def render_value(value: object) -> str:
         return json.dumps(value)
     if callable(getattr(type(value), "render", None)):
         return cast("ToolRenderableResult", value).render()
+    return _render_plain(value)
+
+
+def _render_plain(value: object) -> str:
     if dataclasses.is_dataclass(value):
         _warn_once(type(value))
-        return _json(value)
-    if isinstance(value, (bytes, bytearray, Mapping)):
-        return _json(cast("object", value))
-    if isinstance(value, (Sequence, Set)):
-        items = cast("Sequence[object] | Set[object]", value)
+    elif isinstance(value, (Sequence, AbstractSet)) and not isinstance(value, (bytes, bytearray)):
+        items = cast("Sequence[object] | AbstractSet[object]", value)
         return "\n".join(render_value(item) for item in items)
     return _json(value)
 

@@ -5,17 +5,25 @@ from __future__ import annotations
 import ast
 import dataclasses
 import inspect
+import itertools
 import textwrap
 import typing
 from functools import lru_cache
 from typing import Annotated, Any, cast, get_args, get_origin
 
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchemaWarningKind
 from pydantic_core import core_schema
+
+from toolyard_hookspecs.docstrings import argument_texts
 
 
 class ClosedJsonSchema(GenerateJsonSchema):
     """Pydantic's generator, saying also what the codec enforces and the fields mean."""
+
+    def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
+        """Warn, but not of a default that JSON cannot say: the function has it all the same."""
+        if kind != "non-serializable-default":
+            super().emit_warning(kind, detail)
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
         """Describe the fields of a dataclass and close it."""
@@ -30,7 +38,7 @@ class ClosedJsonSchema(GenerateJsonSchema):
         return _close(super().model_schema(schema), schema["cls"])
 
 
-def _close(schema: JsonSchemaValue, kind: Any) -> JsonSchemaValue:  # noqa: ANN401
+def _close(schema: JsonSchemaValue, kind: Any) -> JsonSchemaValue:
     properties = cast("dict[str, Any] | None", schema.get("properties"))
     if properties is None:
         return schema
@@ -45,14 +53,23 @@ def _close(schema: JsonSchemaValue, kind: Any) -> JsonSchemaValue:  # noqa: ANN4
 
 @lru_cache(maxsize=1024)
 def field_descriptions(kind: type) -> dict[str, str]:
-    """Return what the author says of each field: metadata, `Annotated` text or a docstring."""
-    found = _attribute_docstrings(kind)
+    """Return what the author says of each field, the closest to it first.
+
+    Text in `Annotated` (a string or `typing_extensions.Doc`), `description` in the field's
+    metadata, a docstring below the field, an entry in the class's `Args:` or `Attributes:`.
+    """
+    found = argument_texts(kind.__doc__ or "")
+    found.update(_attribute_docstrings(kind))
+    found.update(_metadata_texts(kind))
     found.update(_annotated_texts(kind))
-    if dataclasses.is_dataclass(kind):
-        for each in dataclasses.fields(kind):
-            if isinstance(text := each.metadata.get("description"), str):
-                found[each.name] = text
     return found
+
+
+def _metadata_texts(kind: type) -> dict[str, str]:
+    if not dataclasses.is_dataclass(kind):
+        return {}
+    texts = {each.name: each.metadata.get("description") for each in dataclasses.fields(kind)}
+    return {name: text for name, text in texts.items() if isinstance(text, str)}
 
 
 def _annotated_texts(kind: type) -> dict[str, str]:
@@ -84,7 +101,7 @@ def _attribute_docstrings(kind: type) -> dict[str, str]:
 
 def _docstrings_of(body: list[ast.stmt]) -> dict[str, str]:
     found: dict[str, str] = {}
-    for field, text in zip(body, body[1:], strict=False):
+    for field, text in itertools.pairwise(body):
         if (
             isinstance(field, ast.AnnAssign)
             and isinstance(field.target, ast.Name)

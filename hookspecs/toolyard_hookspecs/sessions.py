@@ -37,12 +37,12 @@ class Append(tuple[Any, ...]):
     __slots__ = ()
 
 
-def append_all(items: Sequence[Any], event: Any) -> Sequence[Any]:  # noqa: ANN401, ARG001
+def append_all(items: Sequence[Any], event: Any) -> Sequence[Any]:  # noqa: ARG001 - a reducer
     """Reduce by keeping every event, in order."""
     return Append([event])
 
 
-def replace_latest(items: Sequence[Any], event: Any) -> Sequence[Any]:  # noqa: ANN401, ARG001
+def replace_latest(items: Sequence[Any], event: Any) -> Sequence[Any]:  # noqa: ARG001 - a reducer
     """Reduce by keeping only the newest event."""
     return [event]
 
@@ -140,7 +140,7 @@ class SessionProtocol(Protocol):
         """Return the state as it is now."""
         ...
 
-    def restore(self, snapshot: Any) -> None:  # noqa: ANN401 - the session's own kind
+    def restore(self, snapshot: Any) -> None:
         """Put the state back; logs stay as they are."""
         ...
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import functools
 import inspect
+import types
 import typing
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, is_dataclass, make_dataclass
-from typing import Any, Final, cast, get_args, get_origin
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, is_dataclass
+from typing import Any, Final, NoReturn, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel
 
 from toolyard_hookspecs.errors import DefinitionError
+from toolyard_hookspecs.records import make_record
 from toolyard_hookspecs.results import ToolResult
 
 ANYTHING: Final = Any
@@ -39,16 +41,22 @@ class Signature:
 
 def is_async_callable(function: Handler) -> bool:
     """Tell whether calling the function gives a coroutine, through partials and `__call__`."""
-    inner = inspect.unwrap(function)
+    inner = _innermost(function)
+    if inspect.iscoroutinefunction(inner):
+        return True
+    call = getattr(type(inner), "__call__", None)  # noqa: B004 - the method itself is wanted
+    return not inspect.isroutine(inner) and inspect.iscoroutinefunction(call)
+
+
+def _innermost(function: Handler) -> Handler:
+    """Return what is called in the end; an async wrapper around it settles the matter."""
+    inner: Any = inspect.unwrap(function, stop=inspect.iscoroutinefunction)
     while isinstance(inner, functools.partial):
-        inner = inspect.unwrap(inner.func)
-    return inspect.iscoroutinefunction(inner) or (
-        not inspect.isroutine(inner)
-        and inspect.iscoroutinefunction(getattr(type(inner), "__call__", None))  # noqa: B004
-    )
+        inner = inspect.unwrap(cast("Any", inner.func), stop=inspect.iscoroutinefunction)
+    return cast("Handler", inner)
 
 
-def read_full_form(handler: Handler, *, owner: str, params: Any, result: Any) -> Signature:  # noqa: ANN401
+def read_full_form(handler: Handler, *, owner: str, params: Any, result: Any) -> Signature:
     """Read a handler of the form `handler(params, *, context) -> ToolResult[R]`.
 
     Args:
@@ -61,23 +69,27 @@ def read_full_form(handler: Handler, *, owner: str, params: Any, result: Any) ->
         DefinitionError: When the signature does not have this form or these types.
     """
     form = "write it as handler(params, *, context) -> ToolResult[...]"
-    if not callable(handler):
-        msg = f"{owner}: its handler {handler!r} cannot be called; {form}."
-        raise DefinitionError(msg)
+    if isinstance(handler, type) or not callable(cast("object", handler)):
+        raise DefinitionError(f"{owner}: its handler {handler!r} is no function; {form}.")
+    _refuse_generator(handler, owner)
     try:
         signature = inspect.signature(handler)
         signature.bind(object(), context=object())
-    except ValueError:
+    except ValueError:  # built-in functions may not tell their signature
         signature = inspect.Signature()
     except TypeError as error:
-        msg = f"{owner}: its handler does not fit ({error}); {form}."
-        raise DefinitionError(msg) from None
+        raise DefinitionError(f"{owner}: its handler does not fit ({error}); {form}.") from None
     hints = _hints(handler, None)
     first = next(iter(signature.parameters.values()), None)
-    declared = hints.get(first.name, ANYTHING) if first is not None else ANYTHING
-    params = _agree(owner, "params", params, _none(declared))
-    result = _agree(owner, "result", result, _result_of(hints.get("return", ANYTHING))[0])
-    return Signature(handler, params, result, is_async_callable(handler), wraps=False)
+    annotated = hints.get(first.name, ANYTHING) if first is not None else ANYTHING
+    returned = _result_of(hints.get("return", ANYTHING))[0]
+    return Signature(
+        invoke=handler,
+        params=_agree_params(owner, params, _none(annotated)),
+        result=_agree_result(owner, result, returned),
+        is_async=is_async_callable(handler),
+        wraps=False,
+    )
 
 
 def read_function(
@@ -88,141 +100,184 @@ def read_function(
     A single argument called `params` that is a dataclass, model or TypedDict is taken as
     the params themselves; one called `context` gets the `ToolContext`.
 
+    Args:
+        function: The function.
+        owner: The tool, for error messages.
+        name: The tool's name, for the name of the type that is made of the arguments.
+        localns: Names that annotations may use beside the module's.
+
     Raises:
         DefinitionError: When an argument has no type, or a kind no JSON object can fill.
     """
+    _refuse_generator(function, owner)
     signature = inspect.signature(function)
     hints = _hints(function, localns)
     wants_context = "context" in signature.parameters
     arguments = [each for each in signature.parameters.values() if each.name != "context"]
     result, wraps = _result_of(hints.get("return", ANYTHING))
-    is_async = is_async_callable(function)
-    if len(arguments) == 1 and arguments[0].name == "params":
-        kind = hints.get("params", ANYTHING)
-        if _is_record(kind):
-            return Signature(_pass_params(function, wants_context), kind, result, is_async, wraps)
-    if not arguments:
-        invoke = _pass_nothing(function, wants_context)
-        return Signature(invoke, None, result, is_async, wraps)
-    kind = _record(arguments, hints, owner=owner, name=name)
-    return Signature(_spread_params(function, wants_context), kind, result, is_async, wraps)
+    if len(arguments) == 1 and arguments[0].name == "params" and _is_record(hints.get("params")):
+        invoke, kind = _pass_params(function, wants_context=wants_context), hints["params"]
+    elif not arguments:
+        invoke, kind = _pass_nothing(function, wants_context=wants_context), None
+    else:
+        kind = make_record(function, arguments, hints, owner=owner, name=name)
+        invoke = _spread_params(function, wants_context=wants_context)
+    return Signature(invoke, kind, result, is_async_callable(function), wraps)
 
 
-def _record(
-    arguments: list[inspect.Parameter], hints: dict[str, Any], *, owner: str, name: str
-) -> type:
-    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
-    faults: list[str] = []
-    for each in arguments:
-        if each.kind in {each.POSITIONAL_ONLY, each.VAR_POSITIONAL, each.VAR_KEYWORD}:
-            faults.append(f"argument {each} cannot be given by name in a JSON object")
-        elif each.name not in hints:
-            faults.append(f"argument {each.name!r} has no type; annotate it")
-        elif each.default is each.empty:
-            fields.append((each.name, hints[each.name]))
-        else:
-            default = each.default
-            settled = field(default=default) if _hashable(default) else _copied(default)
-            fields.append((each.name, hints[each.name], settled))
-    if faults:
-        msg = f"{owner}: {'; '.join(faults)}."
-        raise DefinitionError(msg)
-    title = "".join(part.capitalize() for part in name.replace("-", "_").split("_"))
-    return make_dataclass(f"{title}Params", fields, frozen=True, kw_only=True)
+def _refuse_generator(handler: Handler, owner: str) -> None:
+    inner = _innermost(handler)
+    if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
+        raise DefinitionError(
+            f"{owner}: its handler is a generator, and a call has one result; return a list, "
+            "and report on the way with context.progress(...)."
+        )
 
 
-def _copied(default: Any) -> Any:  # noqa: ANN401
-    import copy  # noqa: PLC0415 - only for the rare mutable default
-
-    return field(default_factory=lambda: copy.deepcopy(default))
-
-
-def _hashable(value: object) -> bool:
-    return value is MISSING or type(value).__hash__ is not None
-
-
-def _spread_params(function: Handler, wants_context: bool) -> Handler:  # noqa: FBT001
+def _spread_params(function: Handler, *, wants_context: bool) -> Handler:
     if wants_context:
-        return lambda params, *, context: function(**params.__dict__, context=context)
-    return lambda params, *, context: function(**params.__dict__)  # noqa: ARG005
+
+        def invoke(params: Any, *, context: object) -> Any:
+            return function(**params.__dict__, context=context)
+
+        return invoke
+
+    def invoke_alone(params: Any, *, context: object) -> Any:  # noqa: ARG001 - the full form
+        return function(**params.__dict__)
+
+    return invoke_alone
 
 
-def _pass_params(function: Handler, wants_context: bool) -> Handler:  # noqa: FBT001
+def _pass_params(function: Handler, *, wants_context: bool) -> Handler:
     if wants_context:
-        return lambda params, *, context: function(params, context=context)
-    return lambda params, *, context: function(params)  # noqa: ARG005
+
+        def invoke(params: object, *, context: object) -> Any:
+            return function(params=params, context=context)
+
+        return invoke
+
+    def invoke_alone(params: object, *, context: object) -> Any:  # noqa: ARG001 - the full form
+        return function(params=params)
+
+    return invoke_alone
 
 
-def _pass_nothing(function: Handler, wants_context: bool) -> Handler:  # noqa: FBT001
+def _pass_nothing(function: Handler, *, wants_context: bool) -> Handler:
     if wants_context:
-        return lambda params, *, context: function(context=context)  # noqa: ARG005
-    return lambda params, *, context: function()  # noqa: ARG005
+
+        def invoke(params: object, *, context: object) -> Any:  # noqa: ARG001 - the full form
+            return function(context=context)
+
+        return invoke
+
+    def invoke_alone(params: object, *, context: object) -> Any:  # noqa: ARG001 - the full form
+        return function()
+
+    return invoke_alone
 
 
 def _hints(function: Handler, localns: Mapping[str, Any] | None) -> dict[str, Any]:
     target: Any = function
     while isinstance(target, functools.partial):
         target = cast("Any", target.func)
-    if not inspect.isroutine(target) and not isinstance(target, type):
+    if not inspect.isroutine(target):
         target = type(target).__call__
+    names = dict(localns) if localns else None
     try:
-        return typing.get_type_hints(
-            target, localns=dict(localns) if localns else None, include_extras=True
-        )
+        return typing.get_type_hints(target, localns=names, include_extras=True)
     except Exception:  # noqa: BLE001 - a name that only the author's scope knows
-        raw: dict[str, Any] = dict(getattr(target, "__annotations__", {}))
-        return {name: hint for name, hint in raw.items() if not isinstance(hint, str)}
+        return _single_hints(target, names)
 
 
-def _result_of(hint: Any) -> tuple[Any, bool]:  # noqa: ANN401
+def _single_hints(function: Any, localns: dict[str, Any] | None) -> dict[str, Any]:
+    """Return those annotations that can be understood, each by itself."""
+    found: dict[str, Any] = {}
+    inner = inspect.unwrap(function)
+    for name, hint in getattr(inner, "__annotations__", {}).items():
+        alone = types.SimpleNamespace(__annotations__={name: hint})
+        globalns = getattr(inner, "__globals__", {})
+        try:
+            found |= typing.get_type_hints(alone, globalns, localns, include_extras=True)
+        except Exception:  # noqa: BLE001, S112 - as if it were not annotated
+            continue
+    return found
+
+
+def _result_of(hint: Any) -> tuple[Any, bool]:
+    """Return the type of the result's value, and whether plain values are returned."""
+    origin = get_origin(hint)
     if hint is ToolResult:
         return ANYTHING, False
-    if get_origin(hint) is ToolResult:
+    if origin is ToolResult:
         return _none(get_args(hint)[0]), False
-    return _none(hint), True
+    if origin in {Awaitable, Coroutine}:
+        return _result_of(get_args(hint)[-1])
+    if origin in {Union, types.UnionType}:
+        values = [_result_of(each)[0] for each in get_args(hint)]
+        return Union[tuple(values)], True  # noqa: UP007 - the members are known at run time only
+    return (None, True) if hint is NoReturn else (_none(hint), True)
 
 
-def _agree(owner: str, what: str, declared: Any, annotated: Any) -> Any:  # noqa: ANN401
-    if isinstance(annotated, typing.TypeVar):
-        annotated = ANYTHING
+def _agree_params(owner: str, declared: Any, annotated: Any) -> Any:
     if declared is ANYTHING:
-        return annotated
-    if annotated is ANYTHING or declared == annotated:
+        return ANYTHING if isinstance(annotated, typing.TypeVar) else annotated
+    if _accepts(annotated, declared):
         return declared
-    if what == "params" and isinstance(declared, type) and isinstance(annotated, type):
-        if issubclass(declared, annotated):
-            return declared
-    elif what == "result":
-        return _agree_result(owner, declared, annotated)
-    msg = (
+    raise DefinitionError(
         f"{owner}: its handler takes params of {_name(annotated)}, but the tool declares "
         f"{_name(declared)}; make them the same."
     )
-    raise DefinitionError(msg)
 
 
-def _agree_result(owner: str, declared: Any, annotated: Any) -> Any:  # noqa: ANN401
-    both = isinstance(declared, type) and isinstance(annotated, type)
-    if both and issubclass(annotated, declared):
+def _agree_result(owner: str, declared: Any, annotated: Any) -> Any:
+    if declared is ANYTHING:
+        return ANYTHING if isinstance(annotated, typing.TypeVar) else annotated
+    says = annotated is not ANYTHING and not isinstance(annotated, typing.TypeVar)
+    if not says or _accepts(declared, annotated) or _beyond_telling(declared, annotated):
         return declared
-    if not both and (declared is not None and annotated is not None):
-        return declared
-    msg = (
+    raise DefinitionError(
         f"{owner}: its handler returns ToolResult[{_name(annotated)}], but the tool declares "
         f"{_name(declared)}; make them the same."
     )
-    raise DefinitionError(msg)
 
 
-def _name(kind: Any) -> str:  # noqa: ANN401
+def _accepts(wanted: Any, given: Any) -> bool:
+    """Tell whether what wants the one type can be given the other."""
+    if wanted is ANYTHING or wanted == given or isinstance(wanted, typing.TypeVar):
+        return True
+    origin = get_origin(wanted)
+    if origin in {Union, types.UnionType}:
+        return any(_accepts(_none(each), given) for each in get_args(wanted))
+    if origin in {dict, Mapping}:
+        return _is_typed_dict(given) or get_origin(given) in {dict, origin}
+    if not isinstance(given, type) or _is_typed_dict(wanted):
+        return False
+    return isinstance(wanted, type) and issubclass(given, wanted)
+
+
+def _beyond_telling(one: Any, other: Any) -> bool:
+    """Tell whether one is no plain class, so that only a type checker can compare them."""
+    if one is None or other is None:
+        return False
+    return not (isinstance(one, type) and isinstance(other, type))
+
+
+def _name(kind: Any) -> str:
     return kind.__qualname__ if isinstance(kind, type) else str(kind)
 
 
-def _none(hint: Any) -> Any:  # noqa: ANN401
+def _none(hint: Any) -> Any:
     return None if hint is type(None) else hint
 
 
-def _is_record(kind: Any) -> bool:  # noqa: ANN401
-    if not isinstance(kind, type):
+def _is_record(kind: Any) -> bool:
+    plain = get_origin(kind) or kind
+    if not isinstance(plain, type):
         return False
-    return is_dataclass(kind) or issubclass(kind, BaseModel) or hasattr(kind, "__total__")
+    known = cast("type[object]", plain)
+    return is_dataclass(known) or issubclass(known, BaseModel) or _is_typed_dict(known)
+
+
+def _is_typed_dict(kind: object) -> bool:
+    """Tell whether it is a TypedDict, of `typing` or of `typing_extensions`."""
+    return isinstance(kind, type) and hasattr(kind, "__total__")

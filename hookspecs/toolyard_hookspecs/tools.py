@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
-import json
 import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeVar, cast, get_args
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    Generic,
+    Literal,
+    NoReturn,
+    TypeVar,
+    cast,
+    get_args,
+    get_origin,
+)
 
-from toolyard_hookspecs.codecs import Codec, SchemaCodec, ValueCodec, describe
+import pydantic_core
+
+from toolyard_hookspecs.codecs import Codec, NoParams, ValueCodec, as_json, describe
 from toolyard_hookspecs.errors import DefinitionError, ToolValidationError
+from toolyard_hookspecs.faults import known_names, suggest
 from toolyard_hookspecs.idempotency import IdempotencyConfig
+from toolyard_hookspecs.schema_codec import SchemaCodec
 from toolyard_hookspecs.signatures import ANYTHING, Signature, read_full_form
-
-if TYPE_CHECKING:
-    from toolyard_hookspecs.results import ToolResult
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -37,6 +50,10 @@ class HostDefault:
         """Return how it is written in code."""
         return "HOST_TIMEOUT"
 
+    def __reduce__(self) -> str:
+        """Stay the one there is through copying and pickling."""
+        return "HOST_TIMEOUT"
+
 
 HOST_TIMEOUT: Final = HostDefault()
 """A tool's timeout unless it says otherwise: the one the host is configured with (15 s)."""
@@ -48,7 +65,7 @@ class ToolExample(Generic[P, R]):
 
     Args:
         description: What it shows, 1 to 200 characters.
-        input: Params of the tool's type.
+        input: Params of the tool's type; a mapping of the arguments will do.
         output: A value of the tool's result type.
     """
 
@@ -59,11 +76,10 @@ class ToolExample(Generic[P, R]):
     def __post_init__(self) -> None:
         """Check the description's length."""
         if not 1 <= len(self.description.strip()) <= len(self.description) <= MAX_DESCRIPTION:
-            msg = (
+            raise DefinitionError(
                 f"ToolExample: its description has {len(self.description)} characters; "
                 f"give 1 to {MAX_DESCRIPTION}."
             )
-            raise DefinitionError(msg)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -141,9 +157,10 @@ class Tool(Generic[P, R]):
 
         def __class_getitem__(cls, kinds: object) -> type:
             """Return the class that knows its two types, as `Tool[Params, Result]`."""
-            if not isinstance(kinds, tuple) or len(kinds) != 2:  # noqa: PLR2004
-                msg = "Write Tool[Params, Result]; None stands for no params or no value."
-                raise DefinitionError(msg)
+            if not isinstance(kinds, tuple) or len(kinds) != 2:  # noqa: PLR2004 - params and result
+                raise DefinitionError(
+                    "Write Tool[Params, Result]; None stands for no params or no value."
+                )
             if any(isinstance(kind, TypeVar) for kind in kinds):
                 return super().__class_getitem__(kinds)
             settled = tuple(None if kind is type(None) else kind for kind in kinds)
@@ -155,15 +172,29 @@ class Tool(Generic[P, R]):
         settle = object.__setattr__
         if self.contained is None:
             settle(self, "contained", self.category == "read")
-        for name in ("examples", "tags", "depends_on"):
-            settle(self, name, tuple(getattr(self, name)))
         self._refuse(self._faults())
+        for name in _SEQUENCES:
+            settle(self, name, tuple(getattr(self, name)))
         settle(self, "signature", self._read_handler())
         settle(self, "params_codec", self._make_params_codec())
         settle(self, "result_codec", self._make_result_codec())
-        self._refuse([*self._example_faults(), *self._key_faults()])
-        if self.isolation == "process":
-            self._refuse(self._import_faults())
+        settle(self, "examples", tuple(self._typed(each) for each in self.examples))
+        self._refuse([*self._example_faults(), *self._key_faults(), *self._import_faults()])
+
+    def __copy__(self) -> Tool[P, R]:
+        """Return the tool itself, which cannot change."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tool[P, R]:
+        """Return the tool itself, which cannot change."""
+        return self
+
+    def __reduce__(self) -> Any:
+        """Pickle what it was made of; its handler must be importable."""
+        made_of = {
+            each.name: getattr(self, each.name) for each in dataclasses.fields(self) if each.init
+        }
+        return _remake, (self._declared, made_of)
 
     @property
     def is_async(self) -> bool:
@@ -183,66 +214,92 @@ class Tool(Generic[P, R]):
         return read_full_form(self.handler, owner=self._owner, params=params, result=result)
 
     def _make_params_codec(self) -> ValueCodec:
+        owner = f"{self._owner}, params"
         if self.params_schema is not None:
-            return SchemaCodec(self.params_schema, owner=f"{self._owner}, params")
+            return SchemaCodec(self.params_schema, owner=owner)
         kind = self.signature.params
         if kind is None:
             return NoParams()
         if kind is ANYTHING:
-            fault = "the type of its params is not known; write Tool[Params, Result](...)"
-            self._refuse([fault])
-        return Codec(kind, owner=f"{self._owner}, params")
+            self._refuse(
+                ["the type of its params is not known; write Tool[Params, Result](...)"],
+            )
+        if (get_origin(kind) or kind) in _NO_OBJECTS:
+            self._refuse(
+                [f"its params are {describe(kind)}, but arguments are an object; use a dataclass"],
+            )
+        return Codec(kind, owner=owner, reveals=True)
 
     def _make_result_codec(self) -> ValueCodec:
+        owner = f"{self._owner}, result"
         if self.result_schema is not None:
-            return SchemaCodec(self.result_schema, owner=f"{self._owner}, result")
-        return Codec(self.signature.result, owner=f"{self._owner}, result")
+            return SchemaCodec(self.result_schema, owner=owner)
+        return Codec(self.signature.result, owner=owner)
+
+    def _typed(self, example: ToolExample[P, R]) -> ToolExample[P, R]:
+        """Return an example whose input, where given as a mapping, is the params it stands for."""
+        given: Any = example.input
+        if not isinstance(given, Mapping) or self.params_codec.fits(cast("Any", given)) is None:
+            return example
+        try:
+            params = self.params_codec.decode(pydantic_core.to_json(given))
+        except ValueError:  # told with the example's other faults
+            return example
+        return dataclasses.replace(example, input=params)
 
     def _faults(self) -> list[str]:
-        faults: list[str] = []
-        if not isinstance(self.name, str) or NAME.fullmatch(self.name) is None:
-            faults.append("its name must be 1 to 64 of a-z, 0-9, _ and -; keep another in wire_name")
-        if not isinstance(self.description, str) or not self.description.strip():
-            faults.append("it has no description; say in 1 to 200 characters what it does")
-        elif len(self.description) > MAX_DESCRIPTION:
-            faults.append(
-                f"its description has {len(self.description)} characters, {MAX_DESCRIPTION} are "
-                "allowed; shorten it and keep the rest in long_description"
-            )
-        for name, kinds in _CHOICES.items():
-            if (value := getattr(self, name)) not in get_args(kinds):
-                faults.append(f"{name} {value!r} is not one of {', '.join(get_args(kinds))}")
-        if isinstance(self.timeout, (int, float)) and not self.timeout > 0:
-            faults.append(f"timeout {self.timeout!r} is not positive; use None for never")
-        return faults
+        return [
+            *_name_faults(self.name),
+            *_description_faults(self.description),
+            *self._sequence_faults(),
+            *self._choice_faults(),
+            *_timeout_faults(self.timeout),
+            *(self.idempotency.faults() if self.idempotency is not None else ()),
+        ]
+
+    def _sequence_faults(self) -> list[str]:
+        faults = [
+            f"{name} is one string; write a tuple, {name}=({value!r},)"
+            for name in _SEQUENCES
+            if isinstance(value := getattr(self, name), str)
+        ]
+        strangers = [
+            each for each in self.examples if not isinstance(each, cast("type", ToolExample))
+        ]
+        return faults + [f"example {each!r} is no ToolExample" for each in strangers]
+
+    def _choice_faults(self) -> list[str]:
+        return [
+            f"{name} {value!r} is not one of {', '.join(get_args(kinds))}"
+            for name, kinds in _CHOICES.items()
+            if (value := getattr(self, name)) not in get_args(kinds)
+        ]
 
     def _example_faults(self) -> list[str]:
-        faults: list[str] = []
-        for example in self.examples:
-            for what, codec in (("input", self.params_codec), ("output", self.result_codec)):
-                reason = _misfit(codec, getattr(example, what))
-                if reason is not None:
-                    faults.append(f"example {example.description!r}: its {what} does not fit: {reason}")
-        return faults
+        return [
+            f"example {example.description!r}: its {what} does not fit: {reason}"
+            for example in self.examples
+            for what, codec in (("input", self.params_codec), ("output", self.result_codec))
+            if (reason := _misfit(codec, getattr(example, what))) is not None
+        ]
 
     def _key_faults(self) -> list[str]:
         keys = self.idempotency.param_keys if self.idempotency is not None else ()
-        known = self.params_codec.schema().get("properties", {}) if keys else {}
-        return [f"idempotency names the param {key!r}, which it has not" for key in keys if key not in known]
+        known = known_names(self.params_codec.schema()) if keys else ()
+        names = ", ".join(known) or "none"
+        return [
+            f"idempotency names the param {key!r}, which it does not have"
+            f"{suggest(key, known) or f'; it has {names}'}"
+            for key in keys
+            if key not in known
+        ]
 
     def _import_faults(self) -> list[str]:
-        function = self.handler
-        module, name = getattr(function, "__module__", ""), getattr(function, "__qualname__", "")
-        try:
-            found: Any = sys.modules.get(module) or importlib.import_module(module)
-            for part in name.split("."):
-                found = getattr(found, part)
-        except (ImportError, AttributeError, ValueError):
-            found = None
-        if found is function or found is self or getattr(found, "handler", None) is function:
+        if self.isolation != "process" or _is_importable(self.handler):
             return []
-        remedy = "define it at the top level of a module, or use isolation='thread'"
-        return [f"isolation='process' needs a handler that can be imported, {module}.{name} cannot; {remedy}"]
+        name = getattr(self.handler, "__qualname__", self.handler)
+        fault = f"isolation='process' needs a handler that can be imported, and {name!s} cannot"
+        return [f"{fault}; define it at the top level of a module, or use isolation='thread'"]
 
     @property
     def _owner(self) -> str:
@@ -250,10 +307,11 @@ class Tool(Generic[P, R]):
 
     def _refuse(self, faults: list[str]) -> None:
         if faults:
-            msg = f"{self._owner}: {'; '.join(faults)}."
-            raise DefinitionError(msg)
+            raise DefinitionError(f"{self._owner}: {'; '.join(faults)}.")
 
 
+_NO_OBJECTS: Final = (str, bytes, int, float, bool, list, tuple, set, frozenset)
+_SEQUENCES: Final = ("examples", "tags", "depends_on")
 _CHOICES: Final[dict[str, Any]] = {
     "category": Category,
     "consequence": Consequence,
@@ -262,59 +320,65 @@ _CHOICES: Final[dict[str, Any]] = {
 }
 
 
-class NoParams:
-    """The codec of a tool without params: an empty object, and None in the process."""
-
-    immutable = True
-
-    def schema(self) -> dict[str, Any]:
-        """Return the schema of an empty object."""
-        return {"type": "object", "properties": {}, "additionalProperties": False}
-
-    def decode(self, text: str | bytes) -> None:
-        """Return None for an empty object, refuse anything else."""
-        _EMPTY.decode(text)
-
-    def encode(self, value: object) -> bytes:  # noqa: ARG002 - one shape for all codecs
-        """Return an empty object."""
-        return b"{}"
-
-    def fits(self, value: object) -> str | None:
-        """Return why the value is not None, or None."""
-        return None if value is None else "the tool takes no params; give None"
+def _name_faults(name: object) -> list[str]:
+    if isinstance(name, str) and NAME.fullmatch(name) is not None:
+        return []
+    return ["its name must be 1 to 64 of a-z, 0-9, _ and -; keep another in wire_name"]
 
 
-@dataclass(frozen=True)
-class _Empty:
-    pass
+def _description_faults(text: object) -> list[str]:
+    if not isinstance(text, str) or not text.strip():
+        return ["it has no description; say in 1 to 200 characters what it does"]
+    if len(text) > MAX_DESCRIPTION:
+        fault = f"its description has {len(text)} characters, {MAX_DESCRIPTION} are allowed"
+        return [f"{fault}; shorten it and keep the rest in long_description"]
+    return []
 
 
-_EMPTY: Final = Codec(_Empty, owner="a tool without params")
+def _timeout_faults(timeout: object) -> list[str]:
+    if timeout is None or isinstance(timeout, HostDefault):
+        return []
+    number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
+    if number and cast("float", timeout) > 0:
+        return []
+    return [f"timeout {timeout!r} is no positive number of seconds; use None for never"]
 
 
-def as_json(arguments: str | bytes | Mapping[str, Any]) -> str | bytes:
-    """Return arguments as JSON text; a mapping is encoded as a provider would have."""
-    if isinstance(arguments, (str, bytes)):
-        return arguments
+def _is_importable(handler: Any) -> bool:
+    """Tell whether another process finds the handler by its name.
+
+    While a decorator runs, the name does not exist yet; then its form decides.
+    """
+    module, path = getattr(handler, "__module__", None), getattr(handler, "__qualname__", "<")
+    if not module or "<" in path:
+        return False
     try:
-        return json.dumps(dict(arguments), allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else error
-        msg = f"Invalid arguments: not JSON ({reason}). Mend them, then retry."
-        raise ToolValidationError(msg) from None
+        found: Any = sys.modules.get(module) or importlib.import_module(module)
+        for part in path.split("."):
+            found = getattr(found, part)
+    except (ImportError, ValueError):
+        return False
+    except AttributeError:
+        return "." not in path
+    return found is handler or isinstance(found, cast("type", Tool))
+
+
+def _remake(declared: tuple[Any, Any], made_of: dict[str, Any]) -> Tool[Any, Any]:
+    untyped = declared == (ANYTHING, ANYTHING)
+    kind: Any = Tool if untyped else cast("Any", Tool).__class_getitem__(declared)
+    return cast("Tool[Any, Any]", kind(**made_of))
 
 
 def _misfit(codec: ValueCodec, value: object) -> str | None:
-    fits = getattr(codec, "fits", None)
-    if fits is not None:
-        return cast("str | None", fits(value))
+    reason = codec.fits(value)
+    if reason is not None:
+        return " ".join(reason.removesuffix("\nMend these, then retry.").split())
     try:
-        codec.decode(codec.encode(value))
+        codec.encode(value)
     except ValueError as error:
         return str(error)
     return None
 
 
-def _no_handler(params: object, *, context: object) -> ToolResult[Any]:
-    msg = "This tool has no handler."
-    raise ToolValidationError(msg)
+def _no_handler(params: object, *, context: object) -> NoReturn:  # noqa: ARG001 - the full form
+    raise ToolValidationError("This tool cannot be called: it has no handler.")

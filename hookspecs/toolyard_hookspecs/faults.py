@@ -1,0 +1,131 @@
+"""How faults in arguments are told to a model: all at once, and little of the input."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, cast
+
+from pydantic import ValidationError
+
+Schema = Mapping[str, Any]
+
+MAX_FAULTS: Final = 20
+MAX_SHOWN: Final = 80
+"""Characters shown of anything that the model wrote."""
+MAX_REASON: Final = 200
+"""Characters shown of a reason, which may hold the choices there are."""
+
+_NOT_TEXT: Final = "the text holds a lone surrogate, which is no character"
+
+
+def explain(error: ValidationError, read_schema: Callable[[], Schema]) -> str:
+    """Return the message for everything pydantic found.
+
+    Args:
+        error: What it found.
+        read_schema: Gives the JSON Schema, for suggestions and to know of secrets.
+    """
+    schema = read_schema()
+    shows = not holds_secret(schema)
+    lines: list[str] = []
+    for fault in error.errors(include_url=False, include_context=False):
+        kind, path = fault["type"], fault["loc"]
+        if kind == "json_invalid":
+            return not_json(fault["msg"].removeprefix("Invalid JSON: "))
+        if kind == "string_unicode" and not path:
+            return not_json(_NOT_TEXT)
+        if kind in {"missing", "missing_argument"}:
+            what = "required, but missing"
+        elif kind in {"extra_forbidden", "unexpected_keyword_argument"}:
+            what = f"not known{suggest(str(path[-1]), known_names(schema, path[:-1]))}"
+        else:
+            given = _given(fault["input"]) if shows else ""
+            what = f"{_reason(fault['msg'])}{given}"
+        lines.append(f"{place(path)}: {what}")
+    return listing(lines)
+
+
+def not_json(reason: str) -> str:
+    """Return the message for text that is no JSON at all."""
+    return f"Invalid arguments: not valid JSON ({shorten(reason)}). Mend it, then retry."
+
+
+def listing(faults: list[str]) -> str:
+    """Return the message that names all faults of one call's arguments."""
+    shown = [f"  - {fault}" for fault in faults[:MAX_FAULTS]]
+    if len(faults) > MAX_FAULTS:
+        shown.append(f"  - and {len(faults) - MAX_FAULTS} more")
+    return "\n".join(["Invalid arguments:", *shown, "Mend these, then retry."])
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Return `; did you mean 'x'?` for the nearest known name, or nothing."""
+    near = difflib.get_close_matches(name[:100], list(known), n=1, cutoff=0.6)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def place(path: Iterable[object]) -> str:
+    """Return where in the arguments a fault is, `lines[2].price` say."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{shorten(str(part))}"
+    return shorten(text.removeprefix(".") or "arguments", MAX_REASON)
+
+
+def shorten(text: str, limit: int = MAX_SHOWN) -> str:
+    """Return the beginning of a long text, and how long it is."""
+    return text if len(text) <= limit else f"{text[:limit]}... ({len(text)} characters)"
+
+
+def holds_secret(schema: Schema) -> bool:
+    """Tell whether a JSON Schema has a field that is to be written but never shown."""
+    return '"writeOnly": true' in json.dumps(schema, default=str)
+
+
+def known_names(schema: Schema, path: Iterable[object] = ()) -> tuple[str, ...]:
+    """Return the names that an object may have, here or at a path within.
+
+    Where the schema leaves open which object is meant, there are none.
+    """
+    root, here = schema, _resolved(schema, schema)
+    for part in path:
+        inside = here.get("items") if isinstance(part, int) else _property(here, part)
+        if not isinstance(inside, Mapping):
+            return ()
+        here = _resolved(root, cast("Schema", inside))
+    return tuple(here.get("properties", ()))
+
+
+def _property(schema: Schema, name: object) -> object:
+    properties = cast("Mapping[object, object]", schema.get("properties", {}))
+    return properties.get(name, schema.get("additionalProperties"))
+
+
+def _resolved(root: Schema, schema: Schema) -> Schema:
+    prefix = "#/$defs/"
+    for _ in range(100):  # a reference may lead to a reference, but not in a circle
+        target = schema.get("$ref")
+        if not isinstance(target, str) or not target.startswith(prefix):
+            break
+        schema = root.get("$defs", {}).get(target.removeprefix(prefix), {})
+    return schema
+
+
+def _reason(text: str) -> str:
+    return shorten(text[0].lower() + text[1:] if text else text, MAX_REASON)
+
+
+def _given(value: object) -> str:
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return f", got {shorten(json.dumps(_beginning(value)))}"
+    if isinstance(value, Mapping):
+        return ", got an object"
+    if isinstance(value, (list, tuple)):
+        return ", got an array"
+    return ""
+
+
+def _beginning(value: object) -> object:
+    return value[: MAX_SHOWN * 2] if isinstance(value, str) else value

@@ -1,0 +1,81 @@
+"""The params type of a plain function: a dataclass made of its arguments."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pydantic.fields import FieldInfo
+
+from toolyard_hookspecs.docstrings import argument_texts, docstring_of
+from toolyard_hookspecs.errors import DefinitionError
+
+_RECEIVERS = frozenset({"self", "cls"})
+
+
+def make_record(
+    function: Callable[..., Any],
+    arguments: list[inspect.Parameter],
+    hints: Mapping[str, Any],
+    *,
+    owner: str,
+    name: str,
+) -> type:
+    """Return a frozen dataclass whose fields are a function's arguments.
+
+    Args:
+        function: The function; the `Args:` section of its docstring describes the fields.
+        arguments: Those of its arguments that are params.
+        hints: The types of its arguments.
+        owner: The tool, for error messages.
+        name: The tool's name, which the dataclass is named after.
+
+    Raises:
+        DefinitionError: Naming every argument that no JSON object can give.
+    """
+    faults = [fault for each in arguments if (fault := _fault(each, hints))]
+    if faults:
+        raise DefinitionError(f"{owner}: {'; '.join(faults)}.")
+    texts = argument_texts(docstring_of(function))
+    fields = [(each.name, hints[each.name], _field(each, texts)) for each in arguments]
+    title = "".join(part.capitalize() for part in name.replace("-", "_").split("_"))
+    return dataclasses.make_dataclass(f"{title}Params", fields, frozen=True, kw_only=True)
+
+
+def _fault(argument: inspect.Parameter, hints: Mapping[str, Any]) -> str | None:
+    name = argument.name
+    if argument.kind in {argument.VAR_POSITIONAL, argument.VAR_KEYWORD}:
+        return f"argument {argument} has no fixed name; give each param a name of its own"
+    if argument.kind is argument.POSITIONAL_ONLY:
+        return f"argument {name!r} cannot be given by name; remove the / after it"
+    if name in _RECEIVERS and name not in hints:
+        return (
+            f"it looks like a method, as its first argument is {name!r}; decorate a function, "
+            "or make the tool of the bound method: tool(instance.method)"
+        )
+    if name not in hints:
+        known = "its type cannot be found where the tool is defined; define or import it there"
+        return (
+            f"argument {name!r} has no type; annotate it"
+            if argument.annotation is argument.empty
+            else f"argument {name!r} is a {argument.annotation!s}, but {known}"
+        )
+    if isinstance(argument.default, FieldInfo):
+        return (
+            f"argument {name!r} has a pydantic Field in place of its default; write "
+            f"{name}: Annotated[..., Field(...)] = default"
+        )
+    return None
+
+
+def _field(argument: inspect.Parameter, texts: Mapping[str, str]) -> Any:
+    metadata = {"description": texts[argument.name]} if argument.name in texts else None
+    default = argument.default
+    if default is argument.empty:
+        return dataclasses.field(metadata=metadata)
+    if type(default).__hash__ is not None:
+        return dataclasses.field(default=default, metadata=metadata)
+    return dataclasses.field(default_factory=lambda: copy.deepcopy(default), metadata=metadata)
