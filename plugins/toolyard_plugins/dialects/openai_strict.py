@@ -153,7 +153,8 @@ class _Strict:
         extra = schema.get("additionalProperties")
         if not isinstance(properties, dict) or _SHAPING & schema.keys():
             raise _NotStrictError
-        if extra is not False and not (properties and extra is None):
+        # Named properties and no word of others: others are not meant, so closing is no loss.
+        if extra is not False and not ("properties" in schema and extra is None):
             raise _NotStrictError
         named = cast("dict[str, object]", properties)
         required = schema.get("required", ())

@@ -107,6 +107,8 @@ def test_an_optional_property_with_a_known_default_is_required_and_says_its_defa
     assert strict["properties"]["limit"]["description"] == "How many. Default: 10."
     assert strict["properties"]["order"]["description"] == "Default: null."
     assert_strict(strict)
+    given_all = Codec(Search, owner="a test").decode('{"query":"x","limit":10,"order":null}')
+    assert given_all == Search("x")
 
 
 @dataclass
@@ -216,6 +218,11 @@ def test_variants_that_begin_alike_are_not_strict_unless_a_constant_tells_them_a
     text = {"type": "string"}
     assert strict_schema(variants(text, {"type": "integer"})) is None
     assert strict_schema(variants({"const": "a"}, {"const": "b"})) is not None
+
+
+def test_an_object_that_names_its_properties_is_closed():
+    strict = strict_schema({"type": "object", "properties": {}})
+    assert strict == objects()
 
 
 def nested(depth: int) -> dict[str, Any]:
