@@ -34,8 +34,8 @@ def load(
     """
     variables = os.environ if environ is None else environ
     path, document = _document(start, config)
-    tables = document.get("plugins")
-    known = cast("Mapping[str, object]", tables) if isinstance(tables, Mapping) else {}
+    tables: object = document.get("plugins", {})
+    known = cast("Mapping[str, object]", tables if isinstance(tables, Mapping) else {})
     overrides = list(environment.overrides(variables, known))
     origins = {".".join(each.path): each.variable for each in overrides}
     host = validate_table(

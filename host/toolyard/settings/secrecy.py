@@ -58,12 +58,12 @@ def _texts(
 
 def _declares_secret(model: type[BaseModel], key: str) -> bool:
     for name, info in model.model_fields.items():
-        if key in {name, info.alias, info.validation_alias}:
+        if key in (name, info.alias, info.validation_alias):
             return _is_secret(info.annotation)
     return False
 
 
-def _is_secret(annotation: object) -> bool:
+def _is_secret(annotation: Any) -> bool:
     if annotation in (SecretStr, SecretBytes):
         return True
     return any(_is_secret(each) for each in get_args(annotation))

@@ -104,12 +104,12 @@ def _place(path: Path, source: str | Callable[[str], str]) -> str:
 def _fault(
     error: ErrorDetails, model: type[BaseModel], table: Mapping[str, Any], prefix: Path
 ) -> tuple[Path, str]:
-    path, parent = _follow(error, table)
+    path, at = _follow(error, table)
     place = (*prefix, *path)
     if error["type"] == "extra_forbidden":
-        return place, _unknown(path, model, error)
+        return place, _unknown(model, error)
     if error["type"] == "missing":
-        return place, "is missing" + _suggest_misspelt(path, parent)
+        return place, "is missing" + _suggest_misspelt(error, at)
     found = "a value that is not shown" if holds_secret(path, model) else show(error["input"])
     return place, f"expected {_expected(error)}, found {found}"
 
@@ -122,39 +122,41 @@ def _expected(error: ErrorDetails) -> str:
 
 
 def _follow(error: ErrorDetails, table: Mapping[str, Any]) -> tuple[Path, object]:
+    """Return the path to the fault, and the value at it or, if it is missing, around it."""
     # pydantic puts the names of a union's members into the path; only keys of the table stay.
     path: list[str | int] = []
     at: object = table
-    parent: object = table
     for step in error["loc"]:
-        parent = at
-        if isinstance(at, Mapping) and step in at:
+        inside = _children(at)
+        if step in inside:
             path.append(step)
-            at = cast("Mapping[str | int, object]", at)[step]
-        elif isinstance(at, list) and isinstance(step, int):
-            path.append(step)
-            at = cast("list[object]", at)[step]
+            at = inside[step]
     if error["type"] == "missing":
         path.append(error["loc"][-1])
-        parent = at
-    return tuple(path), parent
+    return tuple(path), at
 
 
-def _unknown(path: Path, model: type[BaseModel], error: ErrorDetails) -> str:
-    if len(path) > 1 and len(error["loc"]) > 1:
+def _children(value: object) -> Mapping[str | int, object]:
+    if isinstance(value, Mapping):
+        return cast("Mapping[str | int, object]", value)
+    return dict(enumerate(cast("list[object]", value))) if isinstance(value, list) else {}
+
+
+def _unknown(model: type[BaseModel], error: ErrorDetails) -> str:
+    if len(error["loc"]) > 1:
         return "is not a known key; remove it"
     known = _keys(model)
     if not known:
         return "is not a known key; remove it, there are none"
-    near = nearest(str(path[-1]), known)
+    near = nearest(dotted(error["loc"]), known)
     return f"is not a known key{near or '; remove it'} (known: {', '.join(known)})"
 
 
-def _suggest_misspelt(path: Path, parent: object) -> str:
-    if not isinstance(parent, Mapping):
+def _suggest_misspelt(error: ErrorDetails, table: object) -> str:
+    if not isinstance(table, Mapping):
         return ""
-    keys = [str(each) for each in cast("Mapping[object, object]", parent)]
-    found = difflib.get_close_matches(str(path[-1]), keys, n=1, cutoff=0.8)
+    keys = [str(each) for each in cast("Mapping[object, object]", table)]
+    found = difflib.get_close_matches(str(error["loc"][-1]), keys, n=1, cutoff=0.8)
     return f"; is {found[0]!r} meant to be it?" if found else ""
 
 

@@ -1,0 +1,96 @@
+"""Refuses a plugin that offers what another has already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from toolyard.plugins.contributions import Contribution
+from toolyard.plugins.faults import PluginFault
+from toolyard_hookspecs import Tool
+
+Owned = tuple[str, Contribution]
+"""How a plugin is described, and what it offers."""
+
+
+def refuse_clashes(plugin: str, new: Contribution, others: Iterable[Owned]) -> None:
+    """Check that what a plugin offers is its own.
+
+    Args:
+        plugin: The plugin's name.
+        new: What it offers.
+        others: The plugins there are, without this one.
+
+    Raises:
+        PluginFault: Naming what clashes, both plugins and the remedy.
+    """
+    _refuse_own(plugin, new)
+    claims = dict(_claims(new))
+    for other, contribution in others:
+        for name, _ in _claims(contribution):
+            if name in claims:
+                raise _tool_clash(plugin, other, claims[name], name)
+        _refuse_others(plugin, new, other, contribution)
+
+
+def _claims(contribution: Contribution) -> Iterator[tuple[str, Tool[Any, Any]]]:
+    for tool in contribution.tools:
+        yield tool.name, tool
+        # Under a prefix a wire name only serves where nobody else has it: otherwise the
+        # prefix would not help against a clash of wire names.
+        if tool.wire_name is not None and tool.wire_name != tool.name and not contribution.prefix:
+            yield tool.wire_name, tool
+
+
+def _refuse_own(plugin: str, new: Contribution) -> None:
+    claims: dict[str, Tool[Any, Any]] = {}
+    for name, tool in _claims(new):
+        if claims.setdefault(name, tool) is not tool:
+            raise PluginFault(
+                f"Two tools of plugin {plugin!r} are called {name!r}.",
+                "Give one of them another name.",
+            )
+
+
+def _refuse_others(plugin: str, new: Contribution, other: str, there: Contribution) -> None:
+    keys = {section.key for section in there.sections}
+    for section in new.sections:
+        if section.key in keys:
+            raise PluginFault(
+                f"Plugin {plugin!r} has a section with the key {section.key!r}, which plugin "
+                f"{other} has already.",
+                _prefix(plugin),
+            )
+    for kind in new.policies:
+        if kind in there.policies:
+            raise PluginFault(
+                f"Plugin {plugin!r} offers the policy kind {kind!r}, which plugin {other} offers "
+                "already.",
+                "Rename it in the plugin, or switch one of the two off with TOOLYARD_BLOCK.",
+            )
+    bound = {binding.kind for binding in there.bindings}
+    for binding in new.bindings:
+        if binding.kind in bound:
+            raise PluginFault(
+                f"Plugin {plugin!r} binds {binding.kind.__qualname__}, which plugin {other} has "
+                "bound already.",
+                "Switch one of the two off with TOOLYARD_BLOCK; what an application binds itself "
+                "wins over both.",
+            )
+
+
+def _tool_clash(plugin: str, other: str, tool: Tool[Any, Any], name: str) -> PluginFault:
+    called = f"the tool {name!r}"
+    if tool.name != name:
+        called = f"the tool {tool.name!r} with the wire name {name!r}"
+    return PluginFault(
+        f"Plugin {plugin!r} has {called}, a name that plugin {other} has already.",
+        _prefix(plugin),
+    )
+
+
+def _prefix(plugin: str) -> str:
+    return (
+        f'Write prefix = "x_" into [plugins.{plugin}] of the configuration, or switch one of '
+        "the two off with TOOLYARD_BLOCK."
+    )

@@ -1,0 +1,243 @@
+"""What a plugin offers when it is registered, asked for and checked."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeGuard, cast
+
+from pydantic import BaseModel
+
+from toolyard.plugins.faults import PluginFault, in_configuration, raised_in
+from toolyard.plugins.host_keys import RESERVED, host_keys, own_keys
+from toolyard.plugins.implementations import Implementation
+from toolyard.plugins.renaming import with_prefix
+from toolyard.settings import Settings, validate_table
+from toolyard_hookspecs import Binding, ConfigurationError, DefinitionError, Section, Tool
+
+_log = logging.getLogger(__name__)
+
+_SECTION_PARTS: Final = ("key", "title", "tools", "policies", "resources", "children")
+
+Implementations = Callable[[str], Iterable[Implementation]]
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """What one plugin offers.
+
+    Args:
+        settings: Its validated settings, None where it declares none.
+        prefix: What goes before the names of its tools.
+        sections: Its sections, their tools renamed.
+        tools: The tools of all its sections, each once, in order.
+        policies: The kinds of policies it makes.
+        bindings: The resources it provides.
+    """
+
+    settings: Any = None
+    prefix: str = ""
+    sections: tuple[Section, ...] = ()
+    tools: tuple[Tool[Any, Any], ...] = ()
+    policies: Mapping[str, type[Any]] = field(default_factory=dict[str, type[Any]])
+    bindings: tuple[Binding[Any], ...] = ()
+
+
+def collect(plugin: str, implementations: Implementations, settings: Settings) -> Contribution:
+    """Ask a plugin for all it offers.
+
+    Args:
+        plugin: Its name.
+        implementations: Gives its own implementations of a hook.
+        settings: The configuration.
+
+    Raises:
+        PluginFault: When a hook raises or answers what it must not, or when the plugin's
+            table does not fit.
+    """
+    try:
+        prefix = host_keys(settings, plugin).prefix
+        own = _settings(plugin, implementations, settings)
+    except ConfigurationError as error:
+        raise in_configuration(error) from error
+    contribution = Contribution(
+        settings=own,
+        prefix=prefix,
+        policies=_policies(implementations, own),
+        bindings=_bindings(implementations, own),
+    )
+    return with_sections(contribution, implementations)
+
+
+def with_sections(contribution: Contribution, implementations: Implementations) -> Contribution:
+    """Return the contribution with the sections that the plugin offers now.
+
+    Raises:
+        PluginFault: When the hook raises, or answers what it must not.
+    """
+    hook = "toolyard_sections"
+    asked = _asked(hook, implementations, contribution.settings)
+    # A section is the plugin's own object, whose properties may raise anything.
+    with guarded(f"A section of {hook}"):
+        for section in asked:
+            _check_section(hook, section)
+        sections = _prefixed(cast("tuple[Section, ...]", asked), contribution.prefix)
+        tools = tuple(dict.fromkeys(_tools(sections, "")))
+    return replace(contribution, sections=sections, tools=tools)
+
+
+def _prefixed(sections: tuple[Section, ...], prefix: str) -> tuple[Section, ...]:
+    if not prefix:
+        return sections
+    try:
+        return with_prefix(sections, prefix)
+    except DefinitionError as error:
+        cause = f"The prefix {prefix!r} does not fit. {error}"
+        raise PluginFault(cause, "Change the prefix.", misconfigured=True) from error
+
+
+def _settings(plugin: str, implementations: Implementations, settings: Settings) -> Any:
+    table = own_keys(settings, plugin)
+    for each in implementations("toolyard_settings"):
+        with guarded("toolyard_settings"):
+            model = each.call()
+        if model is None:
+            continue
+        _check_model(model)
+        return validate_table(
+            model,
+            table,
+            plugin=settings.table_name(plugin) or plugin,
+            source=settings.source_of,
+        )
+    if table:
+        name = f"plugins.{settings.table_name(plugin)}"
+        msg = (
+            f"{settings.source_of(f'{name}.{next(iter(table))}')}: {name}: the plugin takes no "
+            f"settings, found {', '.join(table)}; remove {'it' if len(table) == 1 else 'them'}."
+        )
+        raise ConfigurationError(msg)
+    return None
+
+
+def _check_model(model: object) -> None:
+    if not (inspect.isclass(model) and issubclass(model, BaseModel)):
+        raise _wrong("toolyard_settings", model, "a pydantic model, the class itself")
+    if taken := [key for key in RESERVED if key in model.model_fields]:
+        raise PluginFault(
+            f"The model of its settings has the field {taken[0]!r}, which is a key of the host's.",
+            "Give the field another name.",
+        )
+
+
+def _policies(implementations: Implementations, settings: object) -> dict[str, type[Any]]:
+    hook = "toolyard_policies"
+    kinds: dict[str, type[Any]] = {}
+    for each in implementations(hook):
+        with guarded(hook):
+            answer = each.call(settings)
+        if answer is None:
+            continue
+        if not isinstance(answer, Mapping):
+            raise _wrong(hook, answer, "a mapping from a kind's name to its class")
+        for kind, made in cast("Mapping[object, object]", answer).items():
+            if not isinstance(kind, str) or not inspect.isclass(made):
+                raise _wrong(hook, made, f"a class for the kind {kind!r}")
+            kinds[kind] = made
+    return kinds
+
+
+def _bindings(implementations: Implementations, settings: object) -> tuple[Binding[Any], ...]:
+    hook = "toolyard_resources"
+    bindings: dict[type[Any], Binding[Any]] = {}
+    for each in _asked(hook, implementations, settings):
+        if not _is_binding(each):
+            raise _wrong(hook, each, "bindings, such as Binding(Tracker, make_tracker)")
+        if each.kind in bindings:
+            cause = f"It binds {each.kind.__qualname__} twice."
+            raise PluginFault(cause, "Remove one of the bindings.")
+        bindings[each.kind] = each
+    return tuple(bindings.values())
+
+
+def _is_binding(value: object) -> TypeGuard[Binding[Any]]:
+    return isinstance(value, Binding)
+
+
+def _asked(hook: str, implementations: Implementations, settings: object) -> tuple[object, ...]:
+    answers: list[object] = []
+    # Implementations come last registered first; what is offered stays in the order written.
+    for each in reversed(tuple(implementations(hook))):
+        answers.extend(listed(hook, each.call, settings))
+    return tuple(answers)
+
+
+def listed(hook: str, call: Callable[..., Any], *arguments: object) -> tuple[object, ...]:
+    """Return what a hook that offers several things answers; None is nothing.
+
+    Raises:
+        PluginFault: When it raises or answers something else.
+    """
+    with guarded(hook):
+        answer = call(*arguments)
+    if answer is None:
+        return ()
+    if not _is_several(answer):
+        raise _wrong(hook, answer, "a list")
+    with guarded(hook):
+        return tuple(answer)
+
+
+def _is_several(answer: object) -> TypeGuard[Iterable[object]]:
+    return isinstance(answer, Iterable) and not isinstance(answer, (str, bytes, Mapping))
+
+
+@contextmanager
+def guarded(what: str) -> Generator[None]:
+    """Let what a plugin's code raises inside be the plugin's fault."""
+    try:
+        yield
+    except PluginFault:
+        raise
+    except Exception as error:
+        _log.debug("%s raised", what, exc_info=True)
+        raise raised_in(what, error) from error
+
+
+def _wrong(hook: str, answer: object, expected: str) -> PluginFault:
+    kind = answer.__qualname__ if isinstance(answer, type) else type(answer).__qualname__
+    if inspect.iscoroutine(answer):
+        answer.close()
+    return PluginFault(f"{hook} returned {kind}, which it must not.", f"Return {expected}.")
+
+
+def _check_section(hook: str, section: object) -> None:
+    if issubclass(type(section), Tool):
+        raise _wrong(hook, section, "sections: MarkdownSection(key=..., title=..., tools=[...])")
+    whole = all(hasattr(section, part) for part in _SECTION_PARTS)
+    if not whole or isinstance(section, type):
+        raise _wrong(hook, section, "sections, such as MarkdownSection(key=..., title=...)")
+    known = cast("Section", section)
+    for tool in cast("Iterable[object]", known.tools):
+        if not isinstance(tool, Tool):
+            raise _wrong(f"Section {known.key!r} of {hook}", tool, "tools, made with @tool")
+    for child in known.children:
+        _check_section(hook, child)
+
+
+def _tools(sections: Iterable[Section], place: str) -> list[Tool[Any, Any]]:
+    found: list[Tool[Any, Any]] = []
+    keys: set[str] = set()
+    for section in sections:
+        if section.key in keys:
+            raise PluginFault(
+                f"It has two sections with the key {place}{section.key!r}.",
+                "Give one of them another key.",
+            )
+        keys.add(section.key)
+        found.extend(section.tools)
+        found.extend(_tools(section.children, f"{place}{section.key}."))
+    return found

@@ -1,0 +1,57 @@
+"""The fault for which a plugin is not taken: its cause and its remedy, in a line each."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Final
+
+from toolyard_hookspecs import ConfigurationError
+
+MAX_CAUSE: Final = 300
+
+
+class PluginFault(Exception):
+    """Why a plugin, or something it offers, is not taken.
+
+    Args:
+        cause: What is wrong, a sentence.
+        remedy: What to do about it, a sentence.
+        misconfigured: Whether it lies in the configuration, not in the plugin.
+    """
+
+    def __init__(self, cause: str, remedy: str, *, misconfigured: bool = False) -> None:
+        super().__init__(f"{cause} {remedy}")
+        self.cause = cause
+        self.remedy = remedy
+        self.misconfigured = misconfigured
+
+
+def in_configuration(error: ConfigurationError) -> PluginFault:
+    """Return the fault of a table that does not fit."""
+    return PluginFault(str(error), "Correct it there.", misconfigured=True)
+
+
+def raised_in(hook: str, error: BaseException) -> PluginFault:
+    """Return the fault of a hook that raised."""
+    return PluginFault(
+        f"{hook} raised {one_line(error)}.",
+        "Mend the plugin, or block it with TOOLYARD_BLOCK.",
+    )
+
+
+def one_line(error: BaseException) -> str:
+    r"""Return an exception's type and text in one line, without a traceback.
+
+    Example:
+        >>> one_line(ValueError("no\nsuch thing"))
+        'ValueError: no such thing'
+    """
+    text = " ".join(str(error).split()).rstrip(".")
+    text = text if len(text) <= MAX_CAUSE else f"{text[: MAX_CAUSE - 3]}..."
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is most like another, or None when none is like it."""
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)), None)

@@ -1,0 +1,217 @@
+"""Checks a plugin's hook functions before pluggy sees them: it would accept many faults."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from toolyard.plugins.faults import PluginFault, nearest
+from toolyard.plugins.manager import HookManager
+from toolyard_hookspecs import Tool
+from toolyard_hookspecs.markers import HOOK_PREFIX, PROJECT
+
+WRAPPABLE: Final = ("toolyard_parse", "toolyard_execute", "toolyard_render")
+AWAITABLE: Final = (
+    "toolyard_lookup",
+    "toolyard_parse",
+    "toolyard_check",
+    "toolyard_approve",
+    "toolyard_snapshot",
+    "toolyard_execute",
+    "toolyard_on_result",
+)
+ITERABLE: Final = (
+    "toolyard_sections",
+    "toolyard_resources",
+    "toolyard_commands",
+    "toolyard_dialects",
+)
+
+_MARK: Final = f"{PROJECT}_impl"
+_FUNCTIONS: Final = (
+    types.FunctionType,
+    types.MethodType,
+    types.BuiltinFunctionType,
+    staticmethod,
+    classmethod,
+    functools.partial,
+)
+
+
+def hooks_of(plugin: object, manager: HookManager) -> tuple[str, ...]:
+    """Return the hooks that a plugin implements, in the order of their names.
+
+    Raises:
+        PluginFault: For the first function that does not fit its hook.
+    """
+    _refuse_hidden(plugin)
+    found: set[str] = set()
+    for name in dir(plugin):
+        if not name.startswith(HOOK_PREFIX):
+            continue
+        options = manager.options(plugin, name)
+        if options is None:
+            _refuse_unmarked(plugin, name, manager)
+            continue
+        hook = options.get("specname") or name
+        if hook not in manager.arguments:
+            if not options.get("optionalhook"):
+                raise _no_such_hook(hook, manager.arguments)
+            continue
+        function: Callable[..., Any] = getattr(plugin, name)
+        _check_kind(hook, function, options)
+        _check_arguments(hook, function, plugin, manager.arguments[hook])
+        found.add(hook)
+    return tuple(sorted(found))
+
+
+def _refuse_hidden(plugin: object) -> None:
+    # Registration only looks at names with the prefix, so this one would be ignored in silence.
+    for name, value in vars(plugin).items() if isinstance(plugin, types.ModuleType) else ():
+        if (
+            isinstance(value, types.FunctionType)
+            and _MARK in vars(value)
+            and not name.startswith(HOOK_PREFIX)
+        ):
+            raise PluginFault(
+                f"{name} is marked with @hookimpl, but is not named as hooks are.",
+                f"Let its name begin with {HOOK_PREFIX}, or remove @hookimpl.",
+            )
+
+
+def _refuse_unmarked(plugin: object, name: str, manager: HookManager) -> None:
+    static = inspect.getattr_static(plugin, name, None)
+    if isinstance(static, (type, types.ModuleType, Tool)):
+        return
+    if isinstance(static, _FUNCTIONS):
+        near = nearest(name, manager.arguments)
+        hint = f" ({near} is a hook)" if near is not None and near != name else ""
+        raise PluginFault(
+            f"{name} is not marked with @hookimpl, so it would never be called{hint}.",
+            f"Write @hookimpl above it, outermost; or let its name not begin with {HOOK_PREFIX}.",
+        )
+    if name in manager.arguments:
+        raise PluginFault(
+            f"{name} is not a function, so it would never be called.",
+            "Write it as a function (or method), marked with @hookimpl.",
+        )
+
+
+def _no_such_hook(hook: str, known: Mapping[str, object]) -> PluginFault:
+    near = nearest(hook, known)
+    remedy = f"Did you mean {near}?" if near else f"The hooks are {', '.join(sorted(known))}."
+    return PluginFault(f"There is no hook {hook}.", remedy)
+
+
+def _check_kind(hook: str, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    if options.get("hookwrapper"):
+        raise PluginFault(
+            f"{hook} is marked with hookwrapper=True, the old form of wrappers.",
+            _instead_of_wrapper(hook, "hookwrapper"),
+        )
+    wrapper = bool(options.get("wrapper"))
+    if wrapper and hook not in WRAPPABLE:
+        raise PluginFault(
+            f"{hook} cannot be wrapped; wrapper=True works on {', '.join(WRAPPABLE)}.",
+            _instead_of_wrapper(hook, "wrapper"),
+        )
+    if inspect.isasyncgenfunction(function):
+        raise PluginFault(*_async_generator(hook, wrapper=wrapper))
+    if wrapper and not inspect.isgeneratorfunction(function):
+        raise PluginFault(
+            f"{hook} is marked with wrapper=True, but does not yield.",
+            "Write `result = yield` where the others are to run and return the result, or "
+            "remove wrapper=True.",
+        )
+    if not wrapper and inspect.isgeneratorfunction(function) and hook not in ITERABLE:
+        raise PluginFault(*_generator(hook))
+    if inspect.iscoroutinefunction(function) and hook not in AWAITABLE:
+        raise PluginFault(
+            f"{hook} is async, but this hook is never awaited.",
+            "Write it with def; what has to wait belongs into a handler, or into an async "
+            "context manager that toolyard_lifespan returns.",
+        )
+
+
+def _instead_of_wrapper(hook: str, option: str) -> str:
+    if hook in WRAPPABLE:
+        return (
+            "Write @hookimpl(wrapper=True), and in the function `result = yield` followed by "
+            "`return result`."
+        )
+    if hook in {"toolyard_trace", "toolyard_lifespan"}:
+        return f"Return a context manager instead; remove {option}=True."
+    return (
+        f"Write a plain function without {option}=True; to go around a call as a whole, return "
+        "a context manager from toolyard_trace."
+    )
+
+
+def _async_generator(hook: str, *, wrapper: bool) -> tuple[str, str]:
+    if wrapper:
+        return (
+            f"{hook} is a wrapper written as an async generator.",
+            "Write it with def; the host awaits what is inside, and `yield` gives the result.",
+        )
+    remedy = (
+        "Write @asynccontextmanager between @hookimpl and the function."
+        if hook == "toolyard_lifespan"
+        else "Return the answer instead of yielding it."
+    )
+    return f"{hook} is an async generator.", remedy
+
+
+def _generator(hook: str) -> tuple[str, str]:
+    cause = f"{hook} yields, so its answer would be a generator."
+    if hook in {"toolyard_trace", "toolyard_lifespan"}:
+        return cause, "Write @contextmanager between @hookimpl and the function."
+    if hook in WRAPPABLE:
+        return cause, "Write @hookimpl(wrapper=True), or return the answer."
+    return cause, "Return the answer instead of yielding it."
+
+
+def _check_arguments(
+    hook: str, function: Callable[..., Any], plugin: object, known: tuple[str, ...]
+) -> None:
+    for parameter in _parameters(function):
+        name = parameter.name
+        if parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}:
+            raise PluginFault(
+                f"{hook} takes {'*' * (1 + (parameter.kind is parameter.VAR_KEYWORD))}{name}, "
+                "but hooks are given the arguments that they name.",
+                f"Name those it wants of {_listed(known)}.",
+            )
+        if name not in known:
+            raise _no_such_argument(hook, name, plugin, known)
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            raise PluginFault(f"{hook} takes {name} by keyword only.", "Remove the * before it.")
+        if parameter.default is not parameter.empty:
+            raise PluginFault(
+                f"{hook} has a default for {name}, which would never be used.",
+                f"Write {name} without a default; the host always gives it.",
+            )
+
+
+def _parameters(function: Callable[..., Any]) -> Iterator[inspect.Parameter]:
+    return iter(inspect.signature(function).parameters.values())
+
+
+def _no_such_argument(hook: str, name: str, plugin: object, known: tuple[str, ...]) -> PluginFault:
+    if name == "self" and inspect.isclass(plugin):
+        return PluginFault(
+            f"The plugin is the class {plugin.__name__}, and {hook} needs an instance.",
+            f"Name an instance instead, such as `plugin = {plugin.__name__}()`.",
+        )
+    near = nearest(name, known)
+    hint = f" Did you mean {near}?" if near else ""
+    return PluginFault(
+        f"{hook} has no argument {name}; it has {_listed(known)}.{hint}",
+        "Take those it has, by their names; leave out what is not needed.",
+    )
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(names) if names else "none"

@@ -1,0 +1,62 @@
+"""The typed face of pluggy, which registers, orders and validates implementations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import ModuleType
+from typing import Final
+
+import pluggy
+
+from toolyard_hookspecs import hooks
+from toolyard_hookspecs.markers import HOOK_PREFIX, PROJECT
+
+
+class _PrefixManager(pluggy.PluginManager):
+    """Looks at names with the hooks' prefix only: pluggy looks up every name, slowly."""
+
+    def parse_hookimpl_opts(self, plugin: object, name: str) -> pluggy.HookimplOpts | None:
+        if not name.startswith(HOOK_PREFIX):
+            return None
+        return super().parse_hookimpl_opts(plugin, name)
+
+
+class HookManager:
+    """Registers plugins with pluggy, and gives their implementations in order of calling."""
+
+    def __init__(self, specifications: ModuleType = hooks) -> None:
+        self._pluggy: Final = _PrefixManager(PROJECT)
+        self._pluggy.add_hookspecs(specifications)
+        self.arguments: Final = {
+            name: _arguments(caller) for name, caller in vars(self._pluggy.hook).items()
+        }
+
+    def options(self, plugin: object, name: str) -> pluggy.HookimplOpts | None:
+        """Return what `hookimpl` has marked an attribute with, or None for an unmarked one."""
+        return self._pluggy.parse_hookimpl_opts(plugin, name)
+
+    def register(self, plugin: object, name: str) -> None:
+        """Register a plugin's implementations.
+
+        Raises:
+            ValueError: When the object is registered already.
+            pluggy.PluginValidationError: When an implementation does not fit.
+        """
+        self._pluggy.register(plugin, name)
+
+    def unregister(self, name: str) -> None:
+        """Drop a plugin's implementations."""
+        self._pluggy.unregister(name=name)
+
+    def name_of(self, plugin: object) -> str | None:
+        """Return the name an object is registered under, or None."""
+        return self._pluggy.get_name(plugin)
+
+    def in_order(self, hook: str) -> Iterable[pluggy.HookImpl]:
+        """Return a hook's implementations as they are to be called, wrappers first."""
+        caller: pluggy.HookCaller = getattr(self._pluggy.hook, hook)
+        return reversed(caller.get_hookimpls())
+
+
+def _arguments(caller: pluggy.HookCaller) -> tuple[str, ...]:
+    return () if caller.spec is None else tuple(caller.spec.argnames)

@@ -1,0 +1,330 @@
+"""All plugins of a host: found, registered, reported, and asked for what they offer."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from toolyard.plugins import offers
+from toolyard.plugins.catalog import PluginCatalog
+from toolyard.plugins.contributions import Contribution
+from toolyard.plugins.discovery import FoundPlugin, installed
+from toolyard.plugins.faults import PluginFault, in_configuration, nearest
+from toolyard.plugins.files import forget, load_file
+from toolyard.plugins.host_keys import host_keys
+from toolyard.plugins.implementations import Implementation
+from toolyard.plugins.records import LoadedPlugin, Origin, default_name
+from toolyard.plugins.reports import PluginReport
+from toolyard.plugins.roster import Roster
+from toolyard.plugins.view import view_of
+from toolyard.settings import Settings
+from toolyard.settings.model import folded
+from toolyard_hookspecs import (
+    Binding,
+    Command,
+    ConfigurationError,
+    Dialect,
+    PluginError,
+    Section,
+)
+
+Loader = Callable[[], object]
+
+
+class Plugins:
+    """The plugins of one host.
+
+    Changes are made one at a time. Reading takes no lock, and sees a change whole or not
+    at all.
+
+    Args:
+        settings: The configuration.
+        block: Names of further plugins that are switched off.
+
+    Example:
+        >>> from toolyard.settings import Settings
+        >>> plugins = Plugins(settings=Settings(), block=["podman"])
+        >>> plugins.catalog.names()
+        ()
+    """
+
+    def __init__(self, *, settings: Settings, block: Collection[str] = ()) -> None:
+        self.settings = settings
+        self._block = tuple(dict.fromkeys((*block, *settings.block)))
+        self._lock = threading.RLock()
+        self._roster = Roster(settings)
+        self._refused: list[PluginReport] = []
+        self._discovered = False
+        self._turns = itertools.count(1)
+        self._renewed: dict[str, int] = {}
+        self._dialects: tuple[int, Mapping[str, Dialect]] | None = None
+        self._view = view_of(self._roster, 0)
+        self.catalog = PluginCatalog(lambda: self._view.tools, self._renew)
+
+    # --- Changes -------------------------------------------------------------------------
+
+    def discover(self) -> None:
+        """Register the plugins of the installed distributions, then the configured files.
+
+        Toolyard's own come first, the others by name. Each is loaded by itself; what goes
+        wrong with one becomes its report. What is registered already stays as it is.
+        """
+        with self._lock:
+            self._refused = [each for each in self._refused if each.source == "python"]
+            met: dict[str, Origin] = {}
+            for found in installed():
+                self._meet(_entry_point(found), found.load, met)
+            for path in self.settings.plugin_files:
+                self._meet(_file(path), partial(load_file, path), met)
+            self._discovered = True
+            self._publish()
+
+    def register(
+        self,
+        plugin: object,
+        name: str | None = None,
+        *,
+        distribution: str | None = None,
+        version: str | None = None,
+    ) -> PluginReport:
+        """Register a module or object; one that is switched off is only reported.
+
+        Args:
+            plugin: What implements the hooks.
+            name: Its name; by default the module's or the class's.
+            distribution: The distribution that brings it, for messages.
+            version: That distribution's version.
+
+        Returns:
+            What became of it.
+
+        Raises:
+            PluginError: Naming the plugin, the cause and the remedy; nothing of it stays.
+        """
+        origin = Origin(name or default_name(plugin), "python", distribution, version)
+        return self._register(origin, lambda: plugin)
+
+    def register_file(self, path: Path) -> PluginReport:
+        """Register a single Python file; its name is the file's, without the ending.
+
+        Raises:
+            PluginError: Naming the file, the cause and the remedy; nothing of it stays.
+        """
+        return self._register(_file(path), partial(load_file, path))
+
+    def unregister(self, name: str) -> None:
+        """Remove a plugin with all it offers.
+
+        Raises:
+            PluginError: When there is none of that name.
+        """
+        with self._lock:
+            record = self._record(name)
+            self._roster.drop(name)
+            if record.origin.source == "file":
+                forget(record.plugin)
+            self._publish()
+
+    # --- What they come to -----------------------------------------------------------------
+
+    @property
+    def generation(self) -> int:
+        """A number that grows with every change."""
+        return self._view.generation
+
+    @property
+    def reports(self) -> tuple[PluginReport, ...]:
+        """What became of each: those loaded, those refused, those that are only configured."""
+        with self._lock:
+            loaded = [each.report() for each in self._roster.records.values()]
+            return (*loaded, *self._refused, *self._absent())
+
+    def implementations(self, hook: str) -> tuple[Implementation, ...]:
+        """Return a hook's implementations without wrappers, in the order of calling."""
+        return self._view.implementations[hook]
+
+    def wrappers(self, hook: str) -> tuple[Implementation, ...]:
+        """Return a hook's wrappers, the outermost first."""
+        return self._view.wrappers[hook]
+
+    def settings_of(self, plugin: str) -> Any:
+        """Return a plugin's validated settings, or None where it declares none.
+
+        Raises:
+            PluginError: When there is none of that name.
+        """
+        return self._record(plugin).contribution.settings
+
+    def sections(self) -> tuple[Section, ...]:
+        """Return the sections of all plugins, in the order of registration."""
+        return self._view.sections
+
+    def bindings(self) -> tuple[Binding[Any], ...]:
+        """Return the resources of all plugins, in the order of registration."""
+        return self._view.bindings
+
+    def policy_kinds(self) -> Mapping[str, type[Any]]:
+        """Return what makes each kind of policy, by the kind's name."""
+        return self._view.policies
+
+    def dialects(self) -> Mapping[str, Dialect]:
+        """Return the dialects by name; a plugin's fault goes into its report."""
+        view, known = self._view, self._dialects
+        if known is not None and known[0] == view.generation:
+            return known[1]
+        found = offers.dialects(view.implementations["toolyard_dialects"])
+        self._complain("toolyard_dialects", found)
+        dialects = MappingProxyType(found.dialects)
+        self._dialects = (view.generation, dialects)
+        return dialects
+
+    def commands(self) -> tuple[Command, ...]:
+        """Return the commands for the command line; a plugin's fault goes into its report."""
+        found = offers.commands(self._view.implementations["toolyard_commands"])
+        self._complain("toolyard_commands", found)
+        return tuple(found.commands)
+
+    # --- How ---------------------------------------------------------------------------------
+
+    def _register(self, origin: Origin, load: Loader) -> PluginReport:
+        with self._lock:
+            try:
+                blocked = self._switched_off(origin)
+                if blocked is not None:
+                    self._refused.append(blocked)
+                    return blocked
+                record = self._take(origin, load)
+            except PluginFault as fault:
+                msg = f"Plugin {origin} is not registered: {fault.cause} {fault.remedy}"
+                raise PluginError(msg.rstrip()) from fault.__cause__
+            self._publish()
+            return record.report()
+
+    def _meet(self, origin: Origin, load: Loader, met: dict[str, Origin]) -> None:
+        known = self._roster.records.get(origin.name)
+        if known is not None and known.origin == origin:
+            met.setdefault(origin.name, origin)
+            return
+        try:
+            blocked = self._switched_off(origin)
+            if blocked is not None:
+                self._refused.append(blocked)
+                return
+            first = met.setdefault(origin.name, origin)
+            if first is not origin:
+                raise _second_of_name(first)
+            self._take(origin, load)
+        except PluginFault as fault:
+            self._refused.append(origin.refused("failed", fault))
+
+    def _take(self, origin: Origin, load: Loader) -> LoadedPlugin:
+        plugin = load()
+        try:
+            return self._roster.take(origin, plugin)
+        except PluginFault:
+            if origin.source == "file":
+                forget(plugin)
+            raise
+
+    def _switched_off(self, origin: Origin) -> PluginReport | None:
+        name = origin.name
+        try:
+            enabled = host_keys(self.settings, name).enabled
+        except ConfigurationError as error:
+            raise in_configuration(error) from error
+        if name in self._block:
+            where = "block" if name in self.settings.block else "the caller"
+            cause = f"It is switched off by {where}."
+            remedy = "To use it, take it out of --block, TOOLYARD_BLOCK and `block`."
+        elif not enabled:
+            key = f"plugins.{self.settings.table_name(name)}.enabled"
+            cause = f"It is switched off by {key} in {self.settings.source_of(key)}."
+            remedy = "To use it, remove the key."
+        else:
+            return None
+        return origin.refused("blocked", PluginFault(cause, remedy))
+
+    def _absent(self) -> Iterator[PluginReport]:
+        if not self._discovered:
+            return
+        known = {*self._roster.records, *(each.name for each in self._refused)}
+        for name in self._block:
+            if name not in known:
+                yield _absent(name, f"{name!r} is switched off, but not installed.", known)
+        spelt = {folded(name) for name in known} | {folded(name) for name in self._block}
+        for name in self.settings.plugins:
+            if folded(name) not in spelt:
+                source = self.settings.source_of(f"plugins.{name}")
+                yield _absent(name, f"{source} configures {name!r}, which is not installed.", known)
+
+    def _record(self, name: str) -> LoadedPlugin:
+        record = self._roster.records.get(name)
+        if record is None:
+            near = nearest(name, self._roster.records)
+            hint = f"Did you mean {near!r}?" if near else "See `toolyard plugins`."
+            msg = f"There is no plugin {name!r}. {hint}"
+            raise PluginError(msg)
+        return record
+
+    def _renew(self, name: str) -> None:
+        with self._lock:
+            record = self._record(name)
+            turn = next(self._turns)
+        try:
+            # Asking may take long, or wait for another thread that comes here: without the lock.
+            contribution = self._roster.offered_now(record)
+            with self._lock:
+                self._put(record, contribution, turn)
+        except PluginFault as fault:
+            with self._lock:
+                self._roster.complain(name, "toolyard_sections", fault)
+            msg = f"Plugin {record.origin} keeps the tools it had: {fault.cause} {fault.remedy}"
+            raise PluginError(msg.rstrip()) from fault.__cause__
+
+    def _put(self, record: LoadedPlugin, contribution: Contribution, turn: int) -> None:
+        name = record.origin.name
+        current = self._roster.records.get(name)
+        # Unregistered meanwhile, or asked later and answered earlier: this answer is outdated.
+        if current is None or current.plugin is not record.plugin:
+            return
+        if turn < self._renewed.get(name, 0):
+            return
+        self._roster.put(name, contribution)
+        self._renewed[name] = turn
+        self._roster.complain(name, "toolyard_sections", None)
+        self._publish()
+
+    def _complain(self, hook: str, found: offers.Offers) -> None:
+        with self._lock:
+            for name, fault in found.faults:
+                self._roster.complain(name, hook, fault)
+
+    def _publish(self) -> None:
+        self._view = view_of(self._roster, self._view.generation + 1)
+
+
+def _entry_point(found: FoundPlugin) -> Origin:
+    return Origin(found.name, "entry point", found.distribution, found.version, found.value)
+
+
+def _file(path: Path) -> Origin:
+    return Origin(path.stem, "file", location=str(path))
+
+
+def _second_of_name(first: Origin) -> PluginFault:
+    return PluginFault(
+        f"Another plugin has this name: {first}, from {first.source} {first.location}.",
+        "Uninstall one of the two, or rename one's entry point.",
+    )
+
+
+def _absent(name: str, cause: str, known: Collection[str]) -> PluginReport:
+    near = nearest(name, known)
+    remedy = f"Did you mean {near!r}?" if near else "Install it, or take its name out."
+    fault = PluginFault(cause, remedy, misconfigured=True)
+    return Origin(name, "configuration").refused("absent", fault)

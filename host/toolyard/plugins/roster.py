@@ -1,0 +1,150 @@
+"""Takes plugins whole or not at all, and gives them up again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pluggy
+
+from toolyard.plugins.clashes import refuse_clashes
+from toolyard.plugins.contributions import Contribution, collect, with_sections
+from toolyard.plugins.faults import PluginFault, one_line
+from toolyard.plugins.implementations import Implementation, implementation
+from toolyard.plugins.inspection import hooks_of
+from toolyard.plugins.manager import HookManager
+from toolyard.plugins.records import LoadedPlugin, Origin
+from toolyard.settings import Settings
+
+
+class Roster:
+    """The plugins that are registered, by name, in the order of registration.
+
+    It is changed by one thread at a time; whoever owns it sees to that.
+
+    Args:
+        settings: The configuration.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._manager = HookManager()
+        self.records: dict[str, LoadedPlugin] = {}
+
+    @property
+    def hooks(self) -> tuple[str, ...]:
+        """The names of all hooks there are."""
+        return tuple(self._manager.arguments)
+
+    def take(self, origin: Origin, plugin: object) -> LoadedPlugin:
+        """Register a plugin and ask it for all it offers.
+
+        Raises:
+            PluginFault: For anything wrong with it; then nothing of it stays.
+        """
+        self._refuse_taken(origin, plugin)
+        hooks = self._enter(origin.name, plugin)
+        try:
+            contribution = collect(origin.name, self._of(origin.name), self._settings)
+            self._refuse_clashes(origin.name, contribution)
+        except BaseException:
+            self._manager.unregister(origin.name)
+            raise
+        record = LoadedPlugin(origin, plugin, hooks, contribution)
+        self.records[origin.name] = record
+        return record
+
+    def drop(self, name: str) -> None:
+        """Give up a plugin with all it offers."""
+        del self.records[name]
+        self._manager.unregister(name)
+
+    def offered_now(self, record: LoadedPlugin) -> Contribution:
+        """Ask a plugin for its sections again; changes nothing.
+
+        Raises:
+            PluginFault: When the hook raises, or answers what it must not.
+        """
+        return with_sections(record.contribution, self._of(record.origin.name))
+
+    def put(self, name: str, contribution: Contribution) -> None:
+        """Let a plugin offer something else.
+
+        Raises:
+            PluginFault: When another plugin has some of it; then nothing changes.
+        """
+        self._refuse_clashes(name, contribution)
+        self.records[name] = replace(self.records[name], contribution=contribution)
+
+    def complain(self, name: str, hook: str, fault: PluginFault | None) -> None:
+        """Note what is wrong with a plugin's last answer to a hook, or that nothing is."""
+        record = self.records.get(name)
+        if record is None:
+            return
+        complaints = {**record.complaints}
+        complaints.pop(hook, None)
+        if fault is not None:
+            complaints[hook] = fault
+        self.records[name] = replace(record, complaints=complaints)
+
+    def implementations(self, hook: str) -> Iterator[Implementation]:
+        """Yield a hook's implementations in the order of calling, wrappers first."""
+        arguments = self._manager.arguments[hook]
+        for found in self._manager.in_order(hook):
+            yield implementation(found, hook, arguments)
+
+    def _of(self, name: str) -> _OwnImplementations:
+        return _OwnImplementations(self, name)
+
+    def _enter(self, name: str, plugin: object) -> tuple[str, ...]:
+        try:
+            hooks = hooks_of(plugin, self._manager)
+            self._manager.register(plugin, name)
+        except PluginFault:
+            raise
+        except pluggy.PluginValidationError as error:
+            cause = f"It cannot be registered: {one_line(error)}."
+            raise PluginFault(cause, "Mend the hook function.") from error
+        except Exception as error:
+            cause = f"Its hook functions cannot be read: {one_line(error)}."
+            raise PluginFault(cause, "Mend the plugin.") from error
+        return hooks
+
+    def _refuse_taken(self, origin: Origin, plugin: object) -> None:
+        there = self.records.get(origin.name)
+        if there is not None:
+            raise PluginFault(
+                f"The name {origin.name!r} is taken by plugin {there.origin}, "
+                f"registered from {_whence(there.origin)}.",
+                "Give it another name, or unregister the other first.",
+            )
+        other = self._manager.name_of(plugin)
+        if other is not None:
+            raise PluginFault(
+                f"The same plugin is registered already as {other!r}.",
+                "Register it once; a second instance must not equal the first.",
+            )
+
+    def _refuse_clashes(self, name: str, contribution: Contribution) -> None:
+        others = [
+            (str(each.origin), each.contribution)
+            for each in self.records.values()
+            if each.origin.name != name
+        ]
+        refuse_clashes(name, contribution, others)
+
+
+class _OwnImplementations:
+    """Gives one plugin's implementations of a hook."""
+
+    def __init__(self, roster: Roster, plugin: str) -> None:
+        self._roster = roster
+        self._plugin = plugin
+
+    def __call__(self, hook: str) -> list[Implementation]:
+        found = self._roster.implementations(hook)
+        return [each for each in found if each.plugin == self._plugin]
+
+
+def _whence(origin: Origin) -> str:
+    return "Python" if origin.source == "python" else f"the {origin.source} {origin.location}"
