@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from dataclasses import dataclass
+from typing import Any
 
 from toolyard_bfcl import Backends
 from toolyard_bfcl.json_form import state_form
@@ -12,7 +13,8 @@ from toolyard_hookspecs import MarkdownSection, ToolContext, ToolResult, hookimp
 FAULT = "injected fault"
 
 
-class Wanted(TypedDict):
+@dataclass(frozen=True)
+class Wanted:
     """A nested call."""
 
     name: str
@@ -22,7 +24,7 @@ class Wanted(TypedDict):
 def make(calls: list[Wanted], context: ToolContext) -> None:
     """Make nested calls; whether they succeed does not matter."""
     for each in calls:
-        context.call(each["name"], each["arguments"])
+        context.call(each.name, each.arguments)
 
 
 @tool
@@ -36,7 +38,7 @@ def raise_after(calls: list[Wanted], *, context: ToolContext) -> None:
 async def raise_after_waiting(calls: list[Wanted], *, context: ToolContext) -> None:
     """Make calls from a coroutine, then raise."""
     for each in calls:
-        await context.acall(each["name"], each["arguments"])
+        await context.acall(each.name, each.arguments)
     raise RuntimeError(FAULT)
 
 

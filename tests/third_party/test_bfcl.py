@@ -127,7 +127,9 @@ def calls_of(session: Json) -> Iterator[Json]:
         yield from turn["calls"]
 
 
-def run(environment: Environment, folder: Path, session: Json, calls: list[Json]) -> Ran:
+def run(
+    environment: Environment, folder: Path, session: Json, calls: list[Json], *options: str
+) -> Ran:
     """Runs calls through the command line, in the session's start state."""
     here = folder / session["id"]
     here.mkdir()
@@ -137,11 +139,9 @@ def run(environment: Environment, folder: Path, session: Json, calls: list[Json]
     table = {"suites": session["suites"], "start": "start.json", "final_state": "final.json"}
     settings = "\n".join(f"{key} = {json.dumps(value)}" for key, value in table.items())
     (here / "toolyard.toml").write_text(f"[plugins.bfcl]\n{settings}\n", encoding="utf-8")
-    done = command(
-        environment.program("toolyard"), "run", "calls.jsonl", "--json",
-        "--config", "toolyard.toml", "--plugin", HERE / "failing_calls.py",
-        cwd=here,
-    )  # fmt: skip
+    program = environment.program("toolyard")
+    config = ("--config", "toolyard.toml")
+    done = command(program, "run", "calls.jsonl", "--json", *config, *options, cwd=here)
     final = here / "final.json"
     return Ran(
         done.returncode,
@@ -179,23 +179,26 @@ def differences(session: Json, calls: list[Json], ran: Ran) -> list[str]:
     return found
 
 
-def run_all(
+def check_all(
     environment: Environment,
     folder: Path,
     sessions: list[Json],
     prepare: Callable[[int, Json], list[Json]],
-) -> dict[str, list[str]]:
-    """Runs all sessions, two at a time; returns those that differ and in what."""
+    *options: str,
+) -> None:
+    """Runs all sessions, two at a time; fails with all that is not as expected."""
 
-    def run_one(place: int) -> tuple[str, list[str]]:
+    def run_one(place: int) -> list[str]:
         session = sessions[place]
         calls = prepare(place, session)
-        ran = run(environment, folder, session, calls)
-        return session["id"], differences(session, calls, ran)
+        ran = run(environment, folder, session, calls, *options)
+        return [f"{session['id']}: {each}" for each in differences(session, calls, ran)]
 
     with ThreadPoolExecutor(2) as pool:
-        found = pool.map(run_one, range(len(sessions)))
-        return {name: each for name, each in found if each}
+        found = [each for some in pool.map(run_one, range(len(sessions))) for each in some]
+    if found:
+        shown = [each[:1000] for each in found[:20]]
+        pytest.fail("\n".join([f"{len(found)} differences", *shown]), pytrace=False)
 
 
 def changes(suite: str, session: Json, number: int) -> list[Json]:
@@ -253,7 +256,7 @@ def test_every_result_and_every_final_state_is_the_expected_one(environment, ses
         return list(calls_of(session))
 
     assert len(sessions) == 100
-    assert run_all(environment, tmp_path, sessions, prepare) == {}
+    check_all(environment, tmp_path, sessions, prepare)
 
 
 def with_faults(place: int, session: Json, homes: dict[str, str]) -> list[Json]:
@@ -274,4 +277,5 @@ def test_calls_that_fail_leave_no_trace(environment, sessions, homes, tmp_path):
     def prepare(place: int, session: Json) -> list[Json]:
         return with_faults(place, session, homes)
 
-    assert run_all(environment, tmp_path, sessions, prepare) == {}
+    plugin = ("--plugin", str(HERE / "failing_calls.py"))
+    check_all(environment, tmp_path, sessions, prepare, *plugin)
