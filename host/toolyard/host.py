@@ -89,14 +89,14 @@ class Host:
         self.plugins = Plugins(settings=self.configuration, block=block)
         if discover:
             self.plugins.discover()
-        for path in (*self.configuration.plugin_files, *plugin_files):
+        configured = () if discover else self.configuration.plugin_files
+        for path in (*configured, *plugin_files):
             self.plugins.register_file(Path(path))
         for plugin in plugins:
             self.plugins.register(plugin)
         self.policies = self._make_policies(policies)
         self._given_approver = approver
         self._prompt: tuple[int, Prompt] | None = None
-        self._dialects: Mapping[str, Dialect] | None = None
         self._running = ExitStack()
         self.is_open = False
 
@@ -107,7 +107,6 @@ class Host:
             PluginError: Naming the plugin, the cause and the remedy; nothing of it stays.
         """
         self.plugins.register(plugin, name)
-        self._dialects = None
 
     def executor(
         self, *, session: Session | None = None, prompt: Prompt | None = None, **options: Any
@@ -159,9 +158,7 @@ class Host:
 
     def dialects(self) -> Mapping[str, Dialect]:
         """Return the dialects of all plugins by name."""
-        if self._dialects is None:
-            self._dialects = {each.name: each for each in self.plugins.dialects()}
-        return self._dialects
+        return self.plugins.dialects()
 
     def dialect(self, name: str) -> Dialect:
         """Return a provider's dialect.
