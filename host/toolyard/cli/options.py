@@ -110,7 +110,9 @@ def main_parser(more: Iterable[tuple[str, str]] = ()) -> tuple[Parser, dict[str,
         allow_abbrev=False,
     )
     common_options(parser)
-    adder = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
+    adder = parser.add_subparsers(
+        prog="toolyard", title="commands", metavar="COMMAND", dest="command"
+    )
     parsers: dict[str, Parser] = {}
     for name, text in (*COMMANDS.items(), *more):
         parsers[name] = adder.add_parser(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from typing import Any, Final
 
 from rich.text import Text
@@ -13,9 +14,9 @@ from toolyard.cli.failures import UsageError, say
 from toolyard.cli.table import Column, Table, widest
 from toolyard.cli.text import counted, one_line
 from toolyard.host import Host
-from toolyard.plugins.reports import PluginReport
+from toolyard.plugins.reports import PluginReport, Status
 
-STATUS: Final = {
+STATUS: Final[dict[Status, tuple[str, str, str]]] = {
     "loaded": ("✓ loaded", "+ loaded", "green"),
     "blocked": ("⊘ blocked", "- blocked", "yellow"),
     "failed": ("✗ failed", "x failed", "red"),
@@ -31,21 +32,34 @@ def plugins(host: Host, args: argparse.Namespace) -> int:
     else:
         for report in reports:
             args.out.write(_described(report))
-    return Exit.USAGE if any(report.misconfigured for report in reports) else Exit.OK
+    return Exit.USAGE if _misconfigured(host, args) else Exit.OK
 
 
-def warn_of_faults(host: Host) -> None:
+def warn_of_faults(host: Host, args: argparse.Namespace) -> None:
     """Say on stderr which plugins did not load.
 
     Raises:
         UsageError: Where that is the configuration's fault.
     """
-    misconfigured = [report for report in host.plugins.reports if report.misconfigured]
+    misconfigured = _misconfigured(host, args)
     if misconfigured:
         raise UsageError(*map(str, misconfigured))
     for report in host.plugins.reports:
-        if report.fault is not None:
+        if report.status != "blocked" and report.fault is not None:
             say("warning", str(report))
+
+
+def _misconfigured(host: Host, args: argparse.Namespace) -> list[PluginReport]:
+    """Return those for which the configuration is to blame.
+
+    To switch off what is not installed is worth a warning only: it is off.
+    """
+    switched_off = {*args.block, *host.configuration.block}
+    return [
+        report
+        for report in host.plugins.reports
+        if report.misconfigured and not (report.status == "absent" and report.name in switched_off)
+    ]
 
 
 def _print_table(reports: tuple[PluginReport, ...]) -> None:
@@ -55,7 +69,7 @@ def _print_table(reports: tuple[PluginReport, ...]) -> None:
         [
             Column("plugin", widest([one_line(report.name) for report in reports], 24)),
             Column("status", 9),
-            Column("from", widest([_origin(report) for report in reports], 32)),
+            Column("from", widest([_origin(report) for report in reports], 32), keep="end"),
         ],
         "what it brings",
     )
@@ -84,10 +98,9 @@ def _texts(report: PluginReport) -> list[Text]:
 
 def _summary(reports: tuple[PluginReport, ...]) -> Text:
     line = Text(" ").append(counted(len(reports), "plugin"), "bold")
-    for index, (status, (_, _, style)) in enumerate(STATUS.items()):
-        number = sum(report.status == status for report in reports)
-        if number:
-            line.append(": " if not index else ", ").append(f"{number} {status}", style)
+    counts = Counter(report.status for report in reports)
+    for index, status in enumerate(status for status in STATUS if counts[status]):
+        line.append(", " if index else ": ").append(f"{counts[status]} {status}", STATUS[status][2])
     return line
 
 

@@ -64,14 +64,14 @@ def _run(common: argparse.Namespace, rest: list[str], *, owns_process: bool) -> 
         common.out = stack.enter_context(json_lines()) if common.json else None
         stack.enter_context(logging_to_stderr(common.verbose))
         host = _make_host(common, or_none=_asks_for_help(rest))
-        parser, runs = with_extensions(host.commands() if host else (), BUILT_IN)
+        parser, runs = with_extensions(host.plugins.commands() if host else (), BUILT_IN)
         check_command(rest, runs)
         if host is None or not rest:
             parser.parse_args(rest or ["--help"], namespace=common)
             return Exit.OK
         args = parser.parse_args(rest, namespace=common)
         if args.command != "plugins":
-            plugins.warn_of_faults(host)
+            plugins.warn_of_faults(host, args)
         with host:
             return runs[args.command](host, args)
 
@@ -104,8 +104,15 @@ def _explain(error: Exception, verbosity: int) -> int:
     if isinstance(error, UsageError):
         say("error", *error.faults)
         return Exit.USAGE
-    say("error", str(error) or type(error).__name__)
-    return Exit.USAGE if isinstance(error, ToolyardError) else Exit.INTERNAL
+    if isinstance(error, ToolyardError):
+        say("error", str(error))
+        return Exit.USAGE
+    if isinstance(error, OSError):
+        say("error", str(error))
+        return Exit.INTERNAL
+    cause = f"{type(error).__name__}: {error}".rstrip(": ")
+    say("error", f"something broke that should not have ({cause}). Add -vv to see where.")
+    return Exit.INTERNAL
 
 
 def _let_anything_be_written() -> None:

@@ -85,8 +85,8 @@ def _print_table(host: Host) -> None:
 
 
 def _arguments(tool: Tool[Any, Any]) -> str:
-    """Return the names of the arguments, `sku, quantity, note?`."""
+    """Return the names of the arguments, `(product, quantity?)`."""
     schema = tool.params_codec.schema()
     required = set(schema.get("required", ()))
     names = [name if name in required else f"{name}?" for name in schema.get("properties", ())]
-    return one_line(f"({', '.join(names)})")
+    return one_line(f"({', '.join(names)})") if names else ""

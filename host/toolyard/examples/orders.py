@@ -40,15 +40,10 @@ class Order:
     address: str = ""
     status: str = "open"
 
-    @property
-    def total(self) -> int:
-        """What it comes to, in euros."""
-        return PRICES[self.product] * self.quantity
-
     def render(self) -> str:
         """Return what the model reads."""
         goods = f"{self.quantity} x {self.product}"
-        return f"#{self.number} {self.customer}: {goods}, {self.total} euros, {self.status}"
+        return f"#{self.number} {self.customer}: {goods}, {self.status}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +56,17 @@ class Desk:
     def order(self, number: int) -> Order | None:
         """Return the order of that number, or None."""
         return next((each for each in self.orders if each.number == number), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """A list of orders."""
+
+    orders: tuple[Order, ...]
+
+    def render(self) -> str:
+        """Return what the model reads."""
+        return "; ".join(order.render() for order in self.orders) or "There are no orders."
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +105,9 @@ def desk_of(context: ToolContext) -> Desk:
 
 
 @tool(category="read", consequence="low")
-def list_orders(*, context: ToolContext) -> ToolResult[list[Order]]:
+def list_orders(*, context: ToolContext) -> Orders:
     """List all orders."""
-    orders = list(desk_of(context).orders)
-    listed = "; ".join(order.render() for order in orders)
-    return ToolResult.ok(orders, message=listed or "There are no orders.")
+    return Orders(desk_of(context).orders)
 
 
 @tool(category="write")
@@ -116,13 +120,13 @@ def place_order(
             f"There is no product {product!r}. Choose one of {', '.join(PRICES)}, then retry."
         )
     number = len(desk_of(context).orders) + 1
-    return ToolResult.ok(Order(number, customer, product, quantity), message="Order placed.")
+    return ToolResult.ok(Order(number, customer, product, quantity))
 
 
 @tool(category="read")
-def check_credit(customer: str) -> ToolResult[CreditChecked]:
+def check_credit(customer: str) -> CreditChecked:
     """Check whether a customer is good for larger orders."""
-    return ToolResult.ok(CreditChecked(customer), message="Credit checked.")
+    return CreditChecked(customer)
 
 
 @tool(category="write")
@@ -131,7 +135,7 @@ def change_address(number: int, address: str, *, context: ToolContext) -> ToolRe
     order = desk_of(context).order(number)
     if order is None:
         return ToolResult.error(f"There is no order #{number}. Use list_orders, then retry.")
-    return ToolResult.ok(replace(order, address=address), message="Address noted.")
+    return ToolResult.ok(replace(order, address=address), message=f"To be sent to {address}.")
 
 
 @tool(category="side_effect", consequence="high")
@@ -146,7 +150,7 @@ def ship_order(number: int, *, context: ToolContext) -> ToolResult[Order]:
         return ToolResult.error(
             f"The carrier sent #{number} back: it has no address. Use change_address, then retry."
         )
-    return ToolResult.ok(shipped, message="Order shipped.")
+    return ToolResult.ok(shipped)
 
 
 @hookimpl

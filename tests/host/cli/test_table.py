@@ -60,7 +60,7 @@ def test_a_text_stands_below_its_row_where_there_is_not(draw):
 
 
 def test_more_texts_stand_below_one_another(draw):
-    assert draw(ROW, ["one", "two"], width=100)[2:] == [" " * 32 + "two"]
+    assert draw(ROW, ["one", "two"], width=100)[2:] == [" " * 31 + "two"]
 
 
 def test_a_text_too_long_is_cut_or_wrapped(draw):

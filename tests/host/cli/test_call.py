@@ -1,0 +1,80 @@
+"""`toolyard call` makes one call and prints what a model would read."""
+
+import json
+
+
+def test_the_text_goes_to_stdout(toolyard):
+    assert toolyard("call", "add", '{"a": 1, "b": 2}') == (0, "3\n", "")
+
+
+def test_arguments_may_be_left_out(toolyard):
+    status, out, err = toolyard("call", "fail")
+    assert (status, out) == (1, "")
+    assert err == "toolyard: failed: It did not work. Try another way, then retry.\n"
+
+
+def test_arguments_come_from_standard_input(process):
+    started = process("call", "add", "-", stdin=-1)
+    assert started.communicate('{"a": 1, "b": 2}', timeout=60) == ("3\n", "")
+    assert started.returncode == 0
+
+
+def test_json_is_the_envelope(toolyard):
+    status, out, err = toolyard("call", "add", '{"a": 1, "b": 2}', "--json")
+    (line,) = out.splitlines()
+    envelope = json.loads(line)
+    assert (status, err) == (0, "")
+    assert list(envelope) == ["tool", "fetchedAt", "data"]
+    assert envelope["data"] == 3
+
+
+def test_json_of_a_failure_is_on_stdout_too(toolyard):
+    status, out, err = toolyard("call", "nope", "--json")
+    assert (status, err) == (1, "")
+    assert list(json.loads(out)) == ["tool", "fetchedAt", "error"]
+
+
+def test_all_faults_of_the_arguments_are_told(toolyard):
+    status, _, err = toolyard("call", "add", '{"a": "1", "c": 2}')
+    assert status == 1
+    assert all(f"- {name}: " in err for name in "abc")
+
+
+def test_arguments_that_are_not_json_are_status_2(toolyard):
+    status, _, err = toolyard("call", "add", "{a: 1}")
+    assert status == 2
+    assert err.startswith("toolyard: error: the arguments are not JSON")
+
+
+def test_what_leaves_dispatch_is_told(toolyard):
+    status, out, err = toolyard("call", "pause")
+    assert (status, out) == (1, "")
+    assert "a person is needed" in err
+
+
+def test_an_exception_is_told_without_a_traceback(toolyard):
+    status, out, err = toolyard("call", "fail_after_note", '{"text": "x"}')
+    assert (status, out) == (1, "")
+    assert "broken" in err
+    assert "Traceback" not in err
+
+
+def test_tracebacks_come_with_vv(toolyard):
+    _, _, err = toolyard("call", "fail_after_note", '{"text": "x"}', "-vv")
+    assert "Traceback" in err
+
+
+def test_terminal_escapes_do_not_pass(toolyard):
+    _, out, _ = toolyard("call", "say", r'{"text": "[31m\u001b[31m"}')
+    assert out == r"[31m\x1b[31m" + "\n"
+
+
+def test_the_timeout_can_be_given(toolyard, folder):
+    arguments = json.dumps({"seconds": 5, "flag": str(folder / "flag")})
+    path = folder / "slow.py"
+    path.write_text((folder / "desk.py").read_text().replace("@tool(timeout=600)", "@tool"))
+    status, _, err = toolyard(
+        "call", "sleep_on_worker", arguments, "--plugin", path, "--timeout", "0.1", plugin=False
+    )
+    assert status == 1
+    assert err.startswith("toolyard: timed out: ")

@@ -1,0 +1,146 @@
+"""The command line as a whole: help, options anywhere, unknown commands, plugins' commands."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from toolyard import _version
+from toolyard.cli.main import main
+
+ROOT = Path(__file__).resolve().parents[3]
+HEAVY = ("pydantic", "pluggy", "rich", "asyncio", "importlib.metadata", "importlib_metadata")
+
+
+def test_version(toolyard):
+    assert toolyard("--version", plugin=False) == (0, f"toolyard {_version.__version__}\n", "")
+    assert toolyard("run", "--version", plugin=False)[1] == f"toolyard {_version.__version__}\n"
+
+
+def test_the_version_is_that_of_the_distribution():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert _version.__version__ == project["version"]
+
+
+def test_the_version_imports_nothing_heavy():
+    code = (
+        "import sys; from toolyard.cli.main import main; main(['--version']); "
+        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_python_m_is_the_same_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "toolyard", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"toolyard {_version.__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
+def test_help_has_examples_and_every_command(toolyard, arguments):
+    status, out, err = toolyard(*arguments)
+    assert (status, err) == (0, "")
+    assert "toolyard run --example" in out
+    assert all(f"    {name} " in out for name in ("run", "call", "tools", "plugins", "greet"))
+
+
+@pytest.mark.parametrize("command", ["run", "call", "tools", "plugins", "greet"])
+def test_each_command_has_help(toolyard, command):
+    status, out, _ = toolyard(command, "--help")
+    assert status == 0
+    assert f"usage: toolyard {command}" in out
+
+
+def test_help_is_there_also_where_the_configuration_is_wrong(toolyard, folder):
+    (folder / "toolyard.toml").write_text("nonsense = 3\n")
+    status, out, err = toolyard("--help")
+    assert status == 0
+    assert "toolyard run --example" in out
+    assert "nonsense" in err
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("rnu", "run"), ("tool", "tools"), ("great", "greet")]
+)
+def test_an_unknown_command_suggests_the_nearest(toolyard, typed, meant):
+    status, out, err = toolyard(typed)
+    assert (status, out) == (2, "")
+    assert f"there is no command {typed!r}; did you mean {meant!r}?" in err
+
+
+def test_an_unknown_command_like_none_lists_them(toolyard):
+    _, _, err = toolyard("xyzzy")
+    assert "run, call, tools, plugins and greet" in err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "--nope", "x"],
+        ["call"],
+        ["tools", "--timeout", "soon"],
+        ["tools", "--timeout", "-1"],
+        ["tools", "--config"],
+        ["run", "a", "b"],
+    ],
+)
+def test_wrong_use_is_status_2_in_one_line(toolyard, arguments):
+    status, out, err = toolyard(*arguments)
+    assert (status, out) == (2, "")
+    assert err.startswith("toolyard: error: ")
+    assert len(err.splitlines()) == 1
+
+
+def test_common_options_stand_before_or_after_the_command(folder, capsys):
+    wish = ["call", "add", '{"a": 1, "b": 2}']
+    for arguments in (["--plugin", "desk.py", *wish], [*wish, "--plugin", "desk.py"]):
+        assert main(arguments) == 0
+        assert capsys.readouterr().out == "3\n"
+
+
+def test_plugins_add_commands(toolyard):
+    status, out, err = toolyard("greet", "world")
+    assert (status, err) == (0, "")
+    assert out.startswith("hello world, ")
+    assert toolyard("greet", "three")[0] == 3
+
+
+def test_plugins_add_options_to_commands(toolyard):
+    assert "--extended" in toolyard("tools", "--help")[1]
+    assert toolyard("tools", "--extended")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("commands", "told"),
+    [
+        ('[Command("run", "Mine.", run=print)]', "there is a command of that name already"),
+        ('[Command("none", extends=True)]', "there is no command 'none' to extend"),
+        ('[Command("odd", "Odd.")]', "it has no `run`"),
+        ('[Command("bad", "Bad.", run=print, configure=lambda p: 1 / 0)]', "division by zero"),
+    ],
+)
+def test_a_command_that_does_not_fit_is_left_out(toolyard, folder, commands, told):
+    (folder / "odd.py").write_text(
+        "from toolyard_hookspecs import Command, hookimpl\n\n"
+        f"@hookimpl\ndef toolyard_commands():\n    return {commands}\n"
+    )
+    status, out, err = toolyard("call", "add", '{"a": 1, "b": 2}', "--plugin", "odd.py")
+    assert (status, out) == (0, "3\n")
+    assert told in err
+
+
+def test_what_breaks_is_told_without_a_traceback(toolyard, folder):
+    (folder / "odd.py").write_text(
+        "from toolyard_hookspecs import Command, hookimpl\n\n"
+        "def boom(host, args):\n    raise RuntimeError('boom')\n\n"
+        "@hookimpl\ndef toolyard_commands():\n    return [Command('boom', 'Boom.', run=boom)]\n"
+    )
+    status, _, err = toolyard("boom", "--plugin", "odd.py")
+    assert status == 70
+    assert "RuntimeError: boom" in err
+    assert "Traceback" not in err
+    assert "Traceback" in toolyard("boom", "--plugin", "odd.py", "-vv")[2]

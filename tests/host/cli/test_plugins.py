@@ -1,0 +1,77 @@
+"""`toolyard plugins` shows what is loaded, and what is not and why."""
+
+import json
+import re
+
+import pytest
+
+
+@pytest.fixture
+def broken(folder):
+    """A configuration that names a plugin which cannot be imported."""
+    (folder / "broken.py").write_text("import no_such_module\n")
+    (folder / "toolyard.toml").write_text('plugin_files = ["broken.py"]\n')
+
+
+def test_plugins_are_listed_with_what_they_bring(toolyard):
+    status, out, err = toolyard("plugins")
+    assert (status, err) == (0, "")
+    assert re.search(r" desk +✓ loaded +.*desk\.py +tools: add, ", out)
+    assert re.search(r" dialects +✓ loaded +toolyard 0\.1\.0 ", out)
+    assert "loaded" in out.splitlines()[-1]
+
+
+def test_json_is_an_object_for_each_plugin(toolyard):
+    _, out, _ = toolyard("plugins", "--json")
+    found = {each["name"]: each for each in map(json.loads, out.splitlines())}
+    assert found["dialects"]["distribution"] == "toolyard"
+    assert found["dialects"]["cause"] is None
+    assert "add" in found["desk"]["tools"]
+
+
+@pytest.mark.parametrize("option", [("--block", "dialects,other"), ("--block", "dialects")])
+def test_a_blocked_plugin_is_shown_as_blocked(toolyard, option):
+    status, out, _ = toolyard("plugins", *option)
+    assert status == 0
+    assert re.search(r" dialects +⊘ blocked", out)
+
+
+@pytest.mark.usefixtures("broken")
+def test_a_failed_plugin_is_shown_with_cause_and_remedy(toolyard):
+    _, out, _ = toolyard("plugins")
+    assert re.search(r" broken +✗ failed", out)
+    assert "no_such_module" in out
+    _, out, _ = toolyard("plugins", "--json")
+    (report,) = (each for each in map(json.loads, out.splitlines()) if each["name"] == "broken")
+    assert report["status"] == "failed"
+    assert report["cause"]
+    assert report["remedy"]
+
+
+@pytest.mark.usefixtures("broken")
+def test_a_failed_plugin_takes_nothing_else_down(toolyard):
+    status, out, err = toolyard("call", "add", '{"a": 1, "b": 2}')
+    assert (status, out) == (0, "3\n")
+    assert err.startswith("toolyard: warning: Plugin 'broken'")
+
+
+def test_a_broken_plugin_that_was_asked_for_is_status_2(toolyard, folder):
+    (folder / "broken.py").write_text("import no_such_module\n")
+    status, _, err = toolyard("tools", "--plugin", "broken.py")
+    assert status == 2
+    assert "no_such_module" in err
+
+
+def test_a_wrong_configuration_is_status_2(toolyard, folder):
+    (folder / "toolyard.toml").write_text("timeuot = 3\n")
+    for command in (["tools"], ["plugins"], ["call", "add"]):
+        status, out, err = toolyard(*command)
+        assert (status, out) == (2, "")
+        assert "toolyard.toml" in err
+        assert "timeuot" in err
+
+
+def test_a_configuration_that_is_not_there_is_status_2(toolyard):
+    status, _, err = toolyard("tools", "--config", "none.toml")
+    assert status == 2
+    assert "none.toml" in err

@@ -1,0 +1,185 @@
+"""`toolyard run` dispatches recorded calls in one session and shows what became of each."""
+
+import json
+import re
+
+import pytest
+
+
+def rows(out):
+    return [line for line in out.splitlines() if re.match(r" c\d", line)]
+
+
+def envelopes(out):
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_all_succeeded_is_status_0(toolyard, calls):
+    status, out, err = toolyard("run", calls(("add", {"a": 1, "b": 2}), ("say", {"text": "hi"})))
+    assert (status, err) == (0, "")
+    first, second = rows(out)
+    assert re.search(r"c1 +add +✓ succeeded +the end +[\d.]+ ms +3$", first)
+    assert second.endswith("hi")
+    assert re.search(r"2 calls in .*: 2 succeeded", out)
+
+
+def test_a_failed_call_is_status_1_and_the_rest_is_run(toolyard, calls):
+    status, out, _ = toolyard(
+        "run",
+        calls(("add", {"a": 1}), ("nope",), ("refused",), ("fail",), ("add", {"a": 1, "b": 2})),
+    )
+    assert status == 1
+    told = [re.split(r"  +", line.strip()) for line in rows(out)]
+    assert [(each[1], each[2], each[3]) for each in told] == [
+        ("add", "✗ invalid", "parse"),
+        ("nope", "✗ unknown tool", "lookup"),
+        ("refused", "⊘ denied", "check"),
+        ("fail", "✗ failed", "execute"),
+        ("add", "✓ succeeded", "the end"),
+    ]
+    assert "1 succeeded, 1 failed, 1 unknown tool, 1 invalid, 1 denied" in out
+
+
+def test_all_faults_of_the_arguments_are_shown(toolyard, calls):
+    _, out, _ = toolyard("run", calls(("add", {"a": "1", "c": 2})))
+    assert all(f"- {name}: " in out for name in "abc")
+
+
+def test_all_calls_run_in_one_session(toolyard, calls):
+    _, out, _ = toolyard("run", calls(("note", {"text": "x"}), ("note", {"text": "y"})), "--json")
+    assert [each["data"] for each in envelopes(out)] == [1, 2]
+
+
+def test_a_failed_call_leaves_nothing_behind_and_says_so(toolyard, calls):
+    path = calls(("fail_after_note", {"text": "x"}), ("note", {"text": "y"}))
+    _, out, _ = toolyard("run", path, "--json")
+    assert envelopes(out)[1]["data"] == 1
+    _, out, _ = toolyard("run", path)
+    assert "rolled back" in out
+    assert "Traceback" not in out
+
+
+def test_json_is_the_id_and_the_envelope(toolyard, calls):
+    status, out, err = toolyard("run", calls(("add", {"a": 1, "b": 2}), ("fail",)), "--json")
+    good, bad = envelopes(out)
+    assert (status, err) == (1, "")
+    assert list(good) == ["id", "tool", "fetchedAt", "data"]
+    assert list(bad) == ["id", "tool", "fetchedAt", "error"]
+    assert (good["id"], good["tool"], good["data"]) == ("c1", "add", 3)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", good["fetchedAt"])
+
+
+def test_what_a_handler_prints_is_not_on_stdout_with_json(toolyard, calls):
+    _, out, err = toolyard("run", calls(("print_much",)), "--json")
+    assert [each["data"] for each in envelopes(out)] == ["quiet"]
+    assert "printed by the handler" in err
+
+
+@pytest.mark.parametrize(
+    ("tool", "told"),
+    [
+        ("stop_evaluation", "enough of it"),
+        ("pause", "a person is needed"),
+        ("leave", "asked the process to exit"),
+    ],
+)
+@pytest.mark.parametrize("mode", [(), ("--parallel",)])
+def test_what_leaves_dispatch_becomes_an_envelope(toolyard, calls, tool, told, mode):
+    if tool == "leave" and mode:
+        pytest.skip("it ends the batch as a whole")
+    path = calls((tool,), ("add", {"a": 1, "b": 2}))
+    status, out, _ = toolyard("run", path, "--json", *mode)
+    first, second = envelopes(out)
+    assert status == 1
+    assert told in first["error"]
+    assert second["data"] == 3
+    _, out, _ = toolyard("run", path, *mode)
+    assert re.search(rf"{tool} +✗ raised +execute", out)
+
+
+def test_parallel_gives_the_same_in_the_same_order(toolyard, calls):
+    path = calls(*(("add", {"a": number, "b": 1}) for number in range(30)), ("fail",))
+    status, out, _ = toolyard("run", path, "--parallel", "--json")
+    assert status == 1
+    assert [each.get("data") for each in envelopes(out)] == [*range(1, 31), None]
+    status, out, _ = toolyard("run", path, "--parallel")
+    assert [line.split()[0] for line in rows(out)] == [f"c{number}" for number in range(1, 32)]
+
+
+@pytest.mark.parametrize("mode", [(), ("--json",), ("--parallel",)])
+def test_a_wrong_line_is_status_2_and_nothing_is_run(toolyard, folder, mode):
+    flag = folder / "flag"
+    good = json.dumps({"name": "sleep", "arguments": {"seconds": 0, "flag": str(flag)}})
+    (folder / "wrong.jsonl").write_text(f'{good}\n{{"nam": "add"}}\n')
+    status, out, err = toolyard("run", "wrong.jsonl", *mode)
+    assert (status, out) == (2, "")
+    assert err.startswith("toolyard: error: wrong.jsonl, line 2: unknown key 'nam'; did you mean")
+    assert not flag.exists()
+
+
+def test_a_file_that_is_not_there_is_status_2(toolyard):
+    status, _, err = toolyard("run", "none.jsonl")
+    assert status == 2
+    assert "none.jsonl cannot be read: No such file" in err
+
+
+def test_no_file_at_all_is_status_2(toolyard):
+    status, _, err = toolyard("run")
+    assert status == 2
+    assert "--example" in err
+
+
+def test_calls_come_from_standard_input(process):
+    started = process("run", "-", "--json", stdin=-1)
+    out, err = started.communicate('{"name": "add", "arguments": {"a": 1, "b": 2}}', timeout=60)
+    assert (started.returncode, err) == (0, "")
+    assert json.loads(out)["data"] == 3
+
+
+def test_a_recorded_conversation_is_run(toolyard, folder):
+    function = {"name": "add", "arguments": '{"a": 1, "b": 2}'}
+    conversation = [
+        {"role": "user", "content": "What is 1 + 2?"},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "call_1", "type": "function", "function": function}],
+        },
+        {"role": "tool", "tool_call_id": "call_1", "content": "3"},
+    ]
+    (folder / "chat.json").write_text(json.dumps({"messages": conversation}, indent=2))
+    status, out, _ = toolyard("run", "chat.json", "--json")
+    assert status == 0
+    assert [(each["id"], each["data"]) for each in envelopes(out)] == [("call_1", 3)]
+
+
+def test_terminal_escapes_do_not_pass(toolyard, calls):
+    path = calls(
+        ("say", {"text": "\x1b[31mred\x07"}), ("\x1b]0;title\x07",), ("fail", {"text": "\r\x9b2J"})
+    )
+    _, out, err = toolyard("run", path)
+    assert not set("\x1b\x07\x9b\r") & set(out + err)
+    assert r"\x1b[31mred\x07" in out
+
+
+def test_the_example_tells_its_story(toolyard):
+    status, out, err = toolyard("run", "--example", plugin=False)
+    assert (status, err) == (1, "")
+    for told in (
+        "There are no orders.",
+        "produkt: not known; did you mean 'product'?",
+        "Did you mean check_credit?",
+        "Call check_credit first, then retry.",
+        "rolled back",
+        "10 x kettle, shipped",
+    ):
+        assert told in out, told
+
+
+def test_the_example_rolls_back_what_did_not_ship(toolyard):
+    _, out, _ = toolyard("run", "--example", "--json", plugin=False)
+    orders = {each["id"]: each["data"] for each in envelopes(out) if each["tool"] == "list_orders"}
+    status = {
+        number: [order["status"] for order in data["orders"]] for number, data in orders.items()
+    }
+    assert list(status.values()) == [[], ["open", "open"], ["open", "shipped"]]

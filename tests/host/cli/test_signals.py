@@ -1,0 +1,123 @@
+"""Ctrl-C and SIGTERM end the process: cleanly, and at once also when a handler never ends."""
+
+import json
+import os
+import pty
+import signal
+import time
+
+import pytest
+
+INSTANTLY = 1.5
+GRACE = 2.0
+MARGIN = 6.0
+
+
+@pytest.fixture
+def interrupt(process, calls, folder):
+    """Interrupts a run while its second call runs; gives status, output and seconds it took."""
+
+    def interrupted(tool, *options, signals=(signal.SIGINT,), **arguments):
+        flag = folder / "flag"
+        path = calls(
+            ("say", {"text": "first"}),
+            (tool, {**arguments, "flag": str(flag)}),
+            ("say", {"text": "third"}),
+        )
+        started = process("run", path, *options)
+        deadline = time.monotonic() + 60
+        while not flag.exists():
+            assert time.monotonic() < deadline, started.communicate(timeout=1)
+            assert started.poll() is None, started.communicate()
+            time.sleep(0.02)
+        time.sleep(0.1)
+        began = time.monotonic()
+        for each in signals:
+            started.send_signal(each)
+            time.sleep(0.2)
+        out, err = started.communicate(timeout=60)
+        return started.returncode, out, err, time.monotonic() - began - 0.2 * len(signals)
+
+    return interrupted
+
+
+@pytest.mark.parametrize("tool", ["sleep", "sleep_on_worker", "wait"])
+def test_ctrl_c_ends_the_run_at_once_and_sums_it_up(interrupt, tool):
+    status, out, err, seconds = interrupt(tool, seconds=60)
+    assert status == 130
+    assert "interrupted" in out
+    assert "1 of 3 calls" in out
+    assert "1 succeeded" in out
+    assert "third" not in out
+    assert err == ""
+    assert seconds < INSTANTLY
+
+
+def test_sigterm_is_status_143(interrupt):
+    status, out, err, seconds = interrupt("sleep_on_worker", seconds=60, signals=[signal.SIGTERM])
+    assert (status, err) == (143, "")
+    assert "1 of 3 calls" in out
+    assert seconds < INSTANTLY
+
+
+def test_ctrl_c_in_a_parallel_run_ends_at_once(interrupt):
+    status, _, err, seconds = interrupt("sleep_on_worker", "--parallel", seconds=60)
+    assert (status, err) == (130, "")
+    assert seconds < INSTANTLY
+
+
+def test_with_json_stdout_stays_json(interrupt):
+    status, out, _, _ = interrupt("sleep", "--json", seconds=60)
+    assert status == 130
+    assert [json.loads(line)["data"] for line in out.splitlines()] == ["first"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tool", ["never_end", "leave_a_thread"])
+def test_a_handler_that_never_ends_is_ended_over(interrupt, tool):
+    status, out, _, seconds = interrupt(tool)
+    assert status == 130
+    assert "1 of 3 calls" in out
+    assert seconds < GRACE + MARGIN
+
+
+def test_a_second_ctrl_c_does_not_wait(interrupt):
+    status, out, _, seconds = interrupt("never_end", signals=[signal.SIGINT, signal.SIGINT])
+    assert status == 130
+    assert "1 of 3 calls" in out
+    assert seconds < INSTANTLY
+
+
+def test_the_reader_may_stop_reading(process, calls):
+    path = calls(*[("say", {"text": "x" * 1000})] * 400)
+    for options in ((), ("--json",)):
+        started = process("run", path, *options)
+        started.stdout.readline()
+        started.stdout.close()
+        started.stdout = None
+        _, err = started.communicate(timeout=60)
+        assert (started.returncode, err) == (141, "")
+
+
+def test_a_terminal_gets_colours_and_its_cursor_back(process, calls, folder):
+    ours, theirs = pty.openpty()
+    started = process(
+        "run",
+        calls(("say", {"text": "hi"}), ("fail",)),
+        stdout=theirs,
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "100"},
+    )
+    os.close(theirs)
+    said = b""
+    while True:
+        try:
+            part = os.read(ours, 4096)
+        except OSError:
+            break
+        if not part:
+            break
+        said += part
+    started.wait(timeout=60)
+    os.close(ours)
+    assert "\x1b[32m✓ succeeded" in said.decode()
+    assert said.count(b"\x1b[?25l") == said.count(b"\x1b[?25h")
