@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
 from toolyard_hookspecs.limits import Cancellation, Deadline
 from toolyard_hookspecs.results import ToolResult
@@ -16,6 +17,8 @@ from toolyard_hookspecs.results import ToolResult
 if TYPE_CHECKING:
     from toolyard_hookspecs.policies import PolicyDecision
     from toolyard_hookspecs.tools import Tool
+
+NO_META: Final[Mapping[str, Any]] = MappingProxyType({})
 
 _numbers = itertools.count(1)
 
@@ -96,7 +99,7 @@ class ToolCall:
     id: str = field(default_factory=_next_id)
     cancellation: Cancellation | None = None
     deadline: Deadline | None = None
-    meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    meta: Mapping[str, Any] = field(default_factory=lambda: NO_META)
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,7 @@ class ToolInvoked:
     Args:
         call: The call as it came.
         tool: The tool, or None where none was found.
-        params_source: Gives the typed params; read them as `params`.
+        params_source: Gives a copy of the typed params, where they could be changed.
         result: What the model is told.
         status: What became of the call.
         stage: The stage at which it ended; `telemetry` for one that passed all.
@@ -123,11 +126,12 @@ class ToolInvoked:
         error: The exception behind it, where there is one.
         user_id: For whom it ran.
         facts: What plugins noted about the call, by `plugin.name`.
+        held_params: The typed params themselves, where nothing in them can change.
     """
 
     call: ToolCall
     tool: Tool[Any, Any] | None
-    params_source: Callable[[], Any]
+    params_source: Callable[[], Any] | None
     result: ToolResult[Any]
     status: Status
     stage: Stage
@@ -144,6 +148,7 @@ class ToolInvoked:
     error: BaseException | None = None
     user_id: str | None = None
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    held_params: Any = None
 
     @property
     def params(self) -> Any:
@@ -151,7 +156,7 @@ class ToolInvoked:
 
         Where they could be changed, every reader gets a copy of its own.
         """
-        return self.params_source()
+        return self.held_params if self.params_source is None else self.params_source()
 
     @property
     def tool_name(self) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from toolyard_hookspecs import Outcome, ToolInvoked
@@ -78,7 +77,8 @@ def portable_outcome(outcome: Outcome) -> Outcome:
     fields = {
         **vars(event),
         "tool": None,
-        "params_source": partial(_same, params if _travels(params) else None),
+        "params_source": None,
+        "held_params": params if _travels(params) else None,
         "error": portable_error(event.error) if event.error is not None else None,
         "facts": {name: value for name, value in event.facts.items() if _travels(value)},
     }
@@ -93,7 +93,3 @@ def _travels(value: object) -> bool:
     except Exception:  # noqa: BLE001 - pickling runs anybody's code
         return False
     return True
-
-
-def _same(value: Any) -> Any:
-    return value

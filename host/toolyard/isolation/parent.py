@@ -44,7 +44,7 @@ class IsolatedHandler:
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
         self._killed = False
-        run.when_abandoned.append(self._kill)
+        run.when_abandoned = self._kill
 
     def __call__(self, params: Any, *, context: ToolContext) -> Any:
         """Run the handler there and return what it returns.

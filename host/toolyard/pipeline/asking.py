@@ -61,11 +61,13 @@ def first_result(run: Asker, implementations: tuple[Implementation, ...], *args:
     return None
 
 
-def observe(implementations: tuple[Implementation, ...], what: str, *args: Any) -> None:
+def observe(
+    run: Asker, implementations: tuple[Implementation, ...], what: str, *args: Any
+) -> None:
     """Call all implementations, each by itself; what they raise is logged."""
     for each in implementations:
         try:
-            each.call(*args)
+            ask(run, each, *args)
         except Exception:
             log.exception("Plugin %s failed in %s; the call is not affected.", each.plugin, what)
 

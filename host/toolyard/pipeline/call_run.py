@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from toolyard.pipeline.batch import BatchOrder, Milestone
 from toolyard.pipeline.gates import Gate, Turns
 from toolyard.pipeline.limits import Cancelled, Limit
 from toolyard.resources.call import CallScope
+from toolyard_hookspecs.calls import NO_META
 from toolyard_hookspecs import (
     CallClosed,
     Cancellation,
@@ -76,6 +77,11 @@ class CallRun:
     decisions: tuple[PolicyDecision, ...] = ()
     closed: str | None = None
     serial_ticket: Any = None
+    facts: Mapping[str, Any] = NO_META
+    copies: dict[str, Any] | None = None
+    when_abandoned: Callable[[], None] | None = None
+    _children: list[CallRun] | None = None
+    _child_turns: Turns | None = None
 
     def __init__(
         self,
@@ -96,22 +102,28 @@ class CallRun:
         self.started = executor.clock.monotonic()
         self.timestamp = executor.clock.now()
         self.participants: list[Participant] = []
-        self.facts: dict[str, Any] = {}
-        self.copies: dict[str, Any] | None = None
-        self.when_abandoned: list[Callable[[], None]] = []
-        self._children: list[CallRun] | None = None
-        self._child_turns: Turns | None = None
         if parent is None:
-            self.root: CallRun = self
             self.cancellation = call.cancellation
             self.deadline = _earlier(executor.deadline, call.deadline)
         else:
-            self.root = parent.root
             self.cancellation = parent.cancellation
             self.deadline = _earlier(parent.deadline, call.deadline)
             parent.adopt(self)
 
     # --- what the stages ask ---
+
+    @property
+    def root(self) -> CallRun:
+        """The top-level call of its tree."""
+        run = self
+        while run.parent is not None:
+            run = run.parent
+        return run
+
+    @property
+    def unusual(self) -> bool:
+        """Whether its event says more than that it succeeded."""
+        return bool(self.parent is not None or self.replayed or self.reruns or self.decisions)
 
     @property
     def name(self) -> str:
@@ -200,13 +212,20 @@ class CallRun:
             self.has_turn = False
             self.turns.give_back(self)
         if self.opened:
-            self.branch.close(f"{self.name} has ended.")
+            self.branch.close(_OVER)
             self.scope.close()
+            if self.closed is None:
+                self._let_go()
         if self.serial_ticket is not None and self.closed is None:
             self.serial_ticket.withdraw()
         if self.parent is not None:
             self.parent.disown(self)
         self.passed(Milestone.ENDED)
+
+    def _let_go(self) -> None:
+        """Break the circles through the context, which would wait for the garbage collector."""
+        del self.context, self.scope, self.branch
+        self.opened = False
 
     def disown(self, child: CallRun) -> None:
         """Forget a nested call that has ended."""
@@ -220,8 +239,8 @@ class CallRun:
         if self.closed is not None:
             return
         self.closed = reason
-        for each in self.when_abandoned:
-            each()
+        if self.when_abandoned is not None:
+            self.when_abandoned()
         if self.opened:
             self.branch.close(f"{self.name} {reason}")
             self.scope.abandon(self.name)
@@ -238,9 +257,9 @@ class CallRun:
     # --- asked by the resources ---
 
     @property
-    def root_id(self) -> int:
+    def root_id(self) -> CallRun:
         """What the call's tree is known by."""
-        return id(self.root)
+        return self.root
 
     def check_open(self) -> None:
         """Raise `CallClosed` once the call is abandoned."""
@@ -295,7 +314,7 @@ class CallRun:
 
     def note(self, name: str, value: object) -> None:
         """Keep a fact for the event."""
-        self.facts[name] = value
+        self.facts = {**self.facts, name: value}
 
     def __str__(self) -> str:
         """Return how log messages name it."""
@@ -303,6 +322,7 @@ class CallRun:
 
 
 _lock = threading.Lock()
+_OVER = "The call is over, so it can neither read nor change the session any more."
 
 
 def _earlier(one: Deadline | None, other: Deadline | None) -> Deadline | None:

@@ -160,14 +160,14 @@ def _approve(run: CallRun, reasons: list[str]) -> Staged:
         msg = f"{refused}, and asking for it failed. It cannot run now."
         raise Refusal(Status.DENIED, msg) from error
     answer = read_answer(given)
-    run.facts["toolyard.approval"] = answer.answer.value
+    run.note("toolyard.approval", answer.answer.value)
     if answer.answer is Answer.DENIED:
         reason = f": {answer.reason}" if answer.reason else "."
         msg = f"A person did not approve {run.name}{reason} Do not try it again unchanged."
         raise Refusal(Status.DENIED, msg)
     if answer.answer is Answer.PENDING:
         msg = f"{run.name} waits for a person's approval. Nothing has run; ask for it later."
-        run.facts["toolyard.approval_token"] = answer.token
+        run.note("toolyard.approval_token", answer.token)
         raise Refusal(Status.PENDING, msg)
     return answer
 

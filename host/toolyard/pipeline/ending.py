@@ -65,7 +65,7 @@ def _tell(run: CallRun, table: Table, reason: str) -> None:
             log.exception("Policy %s failed to hear of a rollback.", rule.name)
     if table.rollbacks:
         params = run.params if plan.shares_params else plan.tool.params_codec.decode(run.arguments)
-        observe(table.rollbacks, "toolyard_rollback", plan.tool, params, run.context, reason)
+        observe(run, table.rollbacks, "toolyard_rollback", plan.tool, params, run.context, reason)
 
 
 def _log(run: CallRun, failure: Failure) -> None:
@@ -83,43 +83,57 @@ def publish(run: CallRun, table: Table) -> None:
     plan = run.plan
     succeeded = run.status is Status.SUCCEEDED
     event = object.__new__(ToolInvoked)
-    event.__dict__.update(
-        call=run.call_made,
-        tool=plan.tool if plan is not None else None,
-        params_source=_params_source(run),
-        result=run.result,
-        status=run.status,
-        stage=Stage.TELEMETRY if succeeded else run.stage,
-        session_id=executor.session.id,
-        parent_id=run.parent.call_made.id if run.parent is not None else None,
-        timestamp=run.timestamp,
-        duration=executor.clock.monotonic() - run.started,
-        handler_duration=run.handler_duration,
-        rolled_back=run.rolled_back,
-        pending_parent=succeeded and run.parent is not None,
-        replayed=run.replayed,
-        reruns=run.reruns,
-        decisions=run.decisions,
-        error=run.error,
-        user_id=executor.user_id,
-        facts=run.facts,
-    )
+    fields = event.__dict__
+    fields["call"] = run.call_made
+    fields["tool"] = plan.tool if plan is not None else None
+    fields["params_source"] = None
+    if run.params is not None:
+        _give_params(run, fields)
+    fields["result"] = run.result
+    fields["status"] = run.status
+    fields["stage"] = Stage.TELEMETRY if succeeded else run.stage
+    fields["session_id"] = executor.session.id
+    fields["parent_id"] = run.parent.call_made.id if run.parent is not None else None
+    fields["timestamp"] = run.timestamp
+    fields["duration"] = executor.clock.monotonic() - run.started
+    fields["handler_duration"] = run.handler_duration
+    fields["facts"] = run.facts
+    if not succeeded or run.unusual:
+        fields["rolled_back"] = run.rolled_back
+        fields["pending_parent"] = succeeded and run.parent is not None
+        fields["replayed"] = run.replayed
+        fields["reruns"] = run.reruns
+        fields["decisions"] = run.decisions
+        fields["error"] = run.error
+    if executor.user_id is not None:
+        fields["user_id"] = executor.user_id
     outcome = run.outcome = object.__new__(Outcome)
-    outcome.__dict__.update(event=event, text=run.text, data=run.data)
+    shown = outcome.__dict__
+    shown["event"] = event
+    shown["text"] = run.text
+    shown["data"] = run.data
     executor.session.log(event)
     if table.telemetry:
-        observe(table.telemetry, "toolyard_telemetry", event)
+        observe(run, table.telemetry, "toolyard_telemetry", event)
+    if run.error is not None and run.raises is None:
+        _forget_frames(run.error)
 
 
-def _params_source(run: CallRun) -> Any:
+def _give_params(run: CallRun, fields: dict[str, Any]) -> None:
     plan, params = run.plan, run.params
-    if plan is None or params is None:
-        return _nothing
+    assert plan is not None  # noqa: S101 - params are of a tool
     if plan.shares_params:
-        return lambda: params
-    decode, arguments = plan.tool.params_codec.decode, run.arguments
-    return lambda: decode(arguments)
+        fields["held_params"] = params
+    else:
+        decode, arguments = plan.tool.params_codec.decode, run.arguments
+        fields["params_source"] = lambda: decode(arguments)
 
 
-def _nothing() -> None:
-    return None
+def _forget_frames(error: BaseException) -> None:
+    """Let go of what the error's frames hold, since the event is kept for good."""
+    seen: set[int] = set()
+    each: BaseException | None = error
+    while each is not None and id(each) not in seen:
+        seen.add(id(each))
+        each.__traceback__ = None
+        each = each.__cause__ or each.__context__

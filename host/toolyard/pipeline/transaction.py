@@ -235,6 +235,7 @@ def _commit(run: CallRun) -> Staged:
     participants.sort(key=_decides)
     for each in participants:
         yield from settle(run, each.prepare())
+    run.branch.commit()
     run.stage = Stage.COMMIT
     run.committed = True
     yield from _commit_all(run, participants)
@@ -254,7 +255,6 @@ def _commit_all(run: CallRun, participants: list[Participant]) -> Staged:
             interruption = error
         else:
             kept.append(_name(each))
-    run.branch.commit()
     if failed:
         msg = (
             f"{run.name} ran, but not everything could be kept. Kept: {', '.join(kept)}. Not "
