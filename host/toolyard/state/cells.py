@@ -71,7 +71,7 @@ class Cell:
     def latest(self) -> Any:
         """Return the newest item, or None."""
         items = self._seen()
-        if not items:
+        if not items.length:
             return None
         item = items.last()
         return self._copied(item) if items.mutable else item
@@ -95,7 +95,7 @@ class Cell:
 
     def seed(self, *items: Any) -> None:
         """Replace all items by these."""
-        self._replace(seeded, keep(self.kind, items).items)
+        self._replace(seeded, keep(self.kind, items)[0])
 
     def clear(self, predicate: Callable[[Any], bool] | None = None) -> None:
         """Remove all items, or those for which the predicate holds."""
@@ -115,15 +115,12 @@ class Cell:
         """Whether the branch conflicts when another call changes the slice."""
         return self.read or self.replaced
 
-    def reduced(self, reducer: Reducer, event: Any) -> tuple[Items, bool]:
-        """Return what a reducer makes of the items, and whether it rewrote them."""
-        return reduced(self.kind, self.items, reducer, event, self)
-
     def put(self, op: tuple[Reducer, Any], items: Items, *, rewritten: bool) -> None:
         """Keep what a reducer made."""
         self.ops.append(op)
         self.items = items
-        self.rewritten = self.rewritten or rewritten
+        if rewritten:
+            self.rewritten = True
 
     def put_back(self, items: Items) -> None:
         """Replace the items by another version of the slice."""
@@ -151,8 +148,15 @@ class Cell:
         """
         if self.rewritten:
             return self.items.handed(self, taker)
-        added = self.items.after(len(self.origin))
+        added = self.items.after(self.origin.length)
         return to.extended(taker, added, mutable=self.items.mutable)
+
+    def take(self, other: Cell) -> None:
+        """Take over the writes of the same slice on a branch forked from this one's."""
+        self.items = other.applied(self, self.items)
+        self.ops += other.ops
+        self.replaced = self.replaced or other.replaced
+        self.rewritten = self.rewritten or other.rewritten
 
     def _seen(self) -> Items:
         if self.closed is not None:
@@ -169,7 +173,7 @@ class Cell:
     def _replace(self, reducer: Reducer, event: Any) -> None:
         with self._owner.lock:
             self._check_writable()
-            items, _ = self.reduced(reducer, event)
+            items, _ = reduced(self.kind, self.items, reducer, event, self)
             self.replaced = True
             self.put((reducer, event), items, rewritten=True)
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from toolyard.state.cells import Cell
-from toolyard.state.records import Overlay
+from toolyard_hookspecs.policies import PolicyState
 
 _SHOWN = 3
 _WIDTH = 200
 
 
-def described(cells: Iterable[Cell], overlay: Overlay) -> list[str]:
+def described(cells: Iterable[Cell], overlay: Mapping[str, PolicyState | None]) -> list[str]:
     """Return one line for each slice that changed, in the order of their first use.
 
     Args:

@@ -12,9 +12,9 @@ from toolyard_hookspecs.immutable import is_immutable_type
 T = TypeVar("T")
 
 
-def is_shared(item: object) -> bool:
+def is_shared(item: Any) -> bool:
     """Tell whether an item is passed on as it is: it cannot change, or is the record of a call."""
-    kind = type(item)
+    kind: type[Any] = type(item)  # pyright: ignore[reportUnknownVariableType]
     return is_immutable_type(kind) or kind is ToolInvoked
 
 
@@ -45,7 +45,7 @@ class Copies:
         # The original is kept beside its copy, so that its id stays taken.
         self._kept: dict[int, tuple[Any, Any]] = {}
 
-    def __call__(self, item: T) -> T:
+    def __call__(self, item: Any) -> Any:
         """Return the reader's own copy of an item."""
         if is_shared(item):
             return item

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Any, overload
+from typing import Any, cast, overload
 
 
 class _ReadOnly(Sequence[Any]):
@@ -15,9 +15,7 @@ class _ReadOnly(Sequence[Any]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, (list, tuple, _ReadOnly)):
             return NotImplemented
-        return len(self) == len(other) and all(
-            mine is theirs or mine == theirs for mine, theirs in zip(self, other, strict=True)
-        )
+        return list(self) == list(cast("Sequence[Any]", other))
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -40,7 +38,7 @@ class Items(_ReadOnly):
         mutable: Whether some items can change, so that readers get copies.
     """
 
-    __slots__ = ("_below", "_length", "_owner", "_start", "_tail", "mutable")
+    __slots__ = ("below", "length", "mutable", "owner", "start", "tail")
 
     def __init__(
         self,
@@ -50,11 +48,11 @@ class Items(_ReadOnly):
         owner: object,
         mutable: bool,  # noqa: FBT001 - on the hot path
     ) -> None:
-        self._below = below
-        self._start = 0 if below is None else below._length
-        self._tail = tail
-        self._length = length
-        self._owner = owner
+        self.below = below
+        self.tail = tail
+        self.length: int = length
+        self.start: int = 0 if below is None else below.length
+        self.owner = owner
         self.mutable = mutable
 
     @classmethod
@@ -72,42 +70,43 @@ class Items(_ReadOnly):
         """
         if not new:
             return self
-        length = self._length + len(new)
+        length = self.length + len(new)
         mutable = mutable or self.mutable
-        if self._owner is owner and len(self._tail) == self._length - self._start:
-            self._tail += new
-            return Items(self._below, self._tail, length, owner, mutable)
+        if self.owner is owner and len(self.tail) == self.length - self.start:
+            self.tail += new
+            return Items(self.below, self.tail, length, owner, mutable)
         below: Items | None = self
         tail = new
         # Lists no longer than what comes on top are merged, so that few remain however often
         # a slice is put back and grown again.
-        while below is not None and below._length - below._start <= len(tail):
-            tail = below._own() + tail
-            below = below._below
+        while below is not None and below.length - below.start <= len(tail):
+            tail = below.own() + tail
+            below = below.below
         return Items(below, tail, length, owner, mutable)
 
     def handed(self, giver: object, taker: object) -> Items:
         """Return the version with the giver's list in the taker's hands, if it was the giver's."""
-        if self._owner is not giver:
+        if self.owner is not giver:
             return self
-        return Items(self._below, self._tail, self._length, taker, self.mutable)
+        return Items(self.below, self.tail, self.length, taker, self.mutable)
 
     def after(self, start: int) -> list[Any]:
         """Return the items from a position on, at the cost of their number."""
-        if start >= self._start:
-            return self._tail[start - self._start : self._length - self._start]
-        below = self._below
-        return (below.after(start) if below is not None else []) + self._own()
+        if start >= self.start:
+            return self.tail[start - self.start : self.length - self.start]
+        below = self.below
+        return (below.after(start) if below is not None else []) + self.own()
 
     def last(self) -> Any:
         """Return the newest item; there must be one."""
-        return self._tail[self._length - self._start - 1]
+        return self.tail[self.length - self.start - 1]
 
-    def _own(self) -> list[Any]:
-        return self._tail[: self._length - self._start]
+    def own(self) -> list[Any]:
+        """Return the items of this version's list."""
+        return self.tail[: self.length - self.start]
 
     def __len__(self) -> int:
-        return self._length
+        return self.length
 
     @overload
     def __getitem__(self, index: int) -> Any: ...
@@ -115,23 +114,23 @@ class Items(_ReadOnly):
     def __getitem__(self, index: slice) -> Sequence[Any]: ...
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
-            return [self[each] for each in range(*index.indices(self._length))]
-        position = index + self._length if index < 0 else index
-        if not 0 <= position < self._length:
-            raise IndexError(f"Item {index} of {self._length} was asked for.")
+            return [self[each] for each in range(*index.indices(self.length))]
+        position = index + self.length if index < 0 else index
+        if not 0 <= position < self.length:
+            raise IndexError(f"Item {index} of {self.length} was asked for.")
         segment = self
-        while position < segment._start and segment._below is not None:
-            segment = segment._below
-        return segment._tail[position - segment._start]
+        while position < segment.start and segment.below is not None:
+            segment = segment.below
+        return segment.tail[position - segment.start]
 
     def __iter__(self) -> Iterator[Any]:
         segments: list[Items] = []
         segment: Items | None = self
         while segment is not None:
             segments.append(segment)
-            segment = segment._below
+            segment = segment.below
         for each in reversed(segments):
-            yield from islice(each._tail, each._length - each._start)
+            yield from islice(each.tail, each.length - each.start)
 
 
 EMPTY = Items(None, [], 0, None, False)  # noqa: FBT003 - on the hot path

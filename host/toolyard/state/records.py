@@ -54,9 +54,9 @@ def refuse_reserved(name: str) -> None:
     """Raise if a record can only be updated by `reserve`."""
     if is_reserved(name):
         raise StateError(
-            f"The policy record {name} is kept by `reserve` alone: a call's branch cannot update "
-            f"it, since its commit could undo what other calls have reserved. Save it in `reserve`, "
-            f"or use a name that does not end in {RESERVED}."
+            f"The policy record {name} is kept by `reserve` alone: updated with a call's other "
+            "changes, it could undo what other calls have reserved. Save it in `reserve`, or use "
+            f"a name that does not end in {RESERVED}."
         )
 
 
@@ -91,7 +91,7 @@ class RecordSlice:
     def latest(self) -> PolicyState | None:
         """Return the record that was updated last, or None."""
         records = self._owner.read_records()
-        return own(next(reversed(records.values()))) if records else None
+        return own(records[next(reversed([*records]))]) if records else None
 
     def all(self) -> Sequence[PolicyState]:
         """Return all records, the one updated last at the end."""

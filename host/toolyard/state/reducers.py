@@ -32,11 +32,8 @@ def with_reducer(table: ReducerTable, event: type[Any], new: Registration) -> Re
     return {**table, event: (*there, new)}
 
 
-class Kept(NamedTuple):
-    """Items as a slice keeps them."""
-
-    items: list[Any]
-    mutable: bool
+Kept = tuple[list[Any], bool]
+"""Items as a slice keeps them, and whether some of them can change."""
 
 
 def keep(kind: type[Any], items: Iterable[Any]) -> Kept:
@@ -53,12 +50,11 @@ def keep(kind: type[Any], items: Iterable[Any]) -> Kept:
                 f"The slice of {kind.__qualname__} holds {kind.__qualname__} items and cannot "
                 f"take one of {type(item).__qualname__}. Use the slice of that type instead."
             )
-        if is_shared(item):
-            kept.append(item)
-        else:
-            kept.append(private(item))
+        own = item if is_shared(item) else private(item)
+        if own is not item:
             mutable = True
-    return Kept(kept, mutable)
+        kept.append(own)
+    return kept, mutable
 
 
 def seeded(items: Sequence[Any], event: Sequence[Any]) -> Sequence[Any]:  # noqa: ARG001
@@ -89,15 +85,15 @@ def reduced(
     Raises:
         StateError: It returned no sequence, or items of another type.
     """
-    result = reducer(readable(items, Copies()), event)
+    result = reducer(readable(items, Copies()) if items.mutable else items, event)
     if isinstance(result, Append):
         new, mutable = keep(kind, result)
         return items.extended(owner, new, mutable=mutable), False
     if result is items:
         return items, False
-    if not isinstance(result, Sequence) or isinstance(result, (str, bytes)):
+    if not _is_items(result):
         raise StateError(
-            f"The reducer {_name(reducer)} of the slice of {kind.__qualname__} returned "
+            f"The reducer {name_of(reducer)} of the slice of {kind.__qualname__} returned "
             f"{type(result).__qualname__} for an event of {type(event).__qualname__}. It must "
             "return the new items as a sequence, or Append([...]) of those to add."
         )
@@ -105,5 +101,10 @@ def reduced(
     return Items.of(new, owner, mutable=mutable), True
 
 
-def _name(reducer: Reducer) -> str:
+def _is_items(result: object) -> bool:
+    return isinstance(result, Sequence) and not isinstance(result, (str, bytes))
+
+
+def name_of(reducer: Reducer) -> str:
+    """Return what to call a reducer in a message."""
     return getattr(reducer, "__qualname__", type(reducer).__qualname__)

@@ -92,8 +92,7 @@ class Session:
         kind = type(event)
         store = self._store
         store.as_log(kind)
-        new, mutable = keep(kind, (event,))
-        store.append_log(kind, new, mutable=mutable)
+        store.append_log(kind, keep(kind, (event,)))
         if kind in store.reducers:
             try:
                 store.dispatch(event)
@@ -212,7 +211,7 @@ class Session:
 
 def _over(store: Store) -> Session:
     session = Session.__new__(Session)
-    session._store = store  # noqa: SLF001 - its own
+    session._store = store  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - its own
     return session
 
 

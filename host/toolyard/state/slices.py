@@ -46,8 +46,7 @@ class SessionSlice:
     def append(self, item: Any) -> None:
         """Add an item at the end."""
         if self._kind in self._store.logs:
-            new, mutable = keep(self._kind, (item,))
-            self._store.append_log(self._kind, new, mutable=mutable)
+            self._store.append_log(self._kind, keep(self._kind, (item,)))
         else:
             self._store.write(self._kind, append_all, item)
 
@@ -119,8 +118,7 @@ class BranchedLog:
     def append(self, item: Any) -> None:
         """Add an item, at once and for good."""
         self._check(True)  # noqa: FBT003 - to write
-        new, mutable = keep(self._kind, (item,))
-        self._store.append_log(self._kind, new, mutable=mutable)
+        self._store.append_log(self._kind, keep(self._kind, (item,)))
 
     def seed(self, *items: Any) -> None:  # noqa: ARG002
         """Refuse: items of a LOG are never replaced."""

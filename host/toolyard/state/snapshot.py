@@ -120,9 +120,11 @@ def read(text: str, kinds: Iterable[type[Any]]) -> Saved:
         target = logs if fields.get("policy") == "log" else slices
         target[kind] = _loaded(kind, _list(fields, "items"))
     records = _loaded(PolicyState, _list(document, "policies"))
-    tag = document.get("tag")
+    session_id, tag = document.get("id"), document.get("tag")
+    if not isinstance(session_id, str):
+        raise _malformed('it has no "id"')
     return Saved(
-        str(document.get("id")),
+        session_id,
         None if tag is None else str(tag),
         slices,
         logs,
@@ -145,11 +147,11 @@ def _written(kind: type[Any], items: Iterable[Any], policy: str) -> dict[str, An
 
 
 @lru_cache(maxsize=256)
-def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
-    return TypeAdapter(list[kind])  # type: ignore[valid-type]
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(list[kind])
 
 
-def _dumped(kind: type[Any], items: Iterable[Any]) -> Any:
+def _dumped(kind: Any, items: Iterable[Any]) -> Any:
     try:
         return json.loads(_adapter(kind).dump_json(list(items)))
     except Exception as error:
@@ -159,7 +161,7 @@ def _dumped(kind: type[Any], items: Iterable[Any]) -> Any:
         ) from error
 
 
-def _loaded(kind: type[Any], items: list[Any]) -> list[Any]:
+def _loaded(kind: Any, items: list[Any]) -> list[Any]:
     try:
         return cast("list[Any]", _adapter(kind).validate_json(json.dumps(items)))
     except Exception as error:
@@ -203,7 +205,7 @@ def _list(fields: Mapping[str, Any], name: str) -> list[Any]:
     found = fields.get(name)
     if not isinstance(found, list):
         raise _malformed(f'"{name}" is no list')
-    return cast("list[Any]", found)
+    return cast("list[Any]", found)  # type: ignore[redundant-cast] # pyright disagrees
 
 
 def _malformed(what: str) -> SnapshotError:

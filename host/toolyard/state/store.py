@@ -11,7 +11,15 @@ from toolyard.state.copies import Copies
 from toolyard.state.dispatcher import Subscribers
 from toolyard.state.items import EMPTY, Items, readable
 from toolyard.state.records import NO_RECORDS, Records, overlaid
-from toolyard.state.reducers import ReducerTable, Registration, keep, reduced, with_reducer
+from toolyard.state.reducers import (
+    Kept,
+    ReducerTable,
+    Registration,
+    keep,
+    name_of,
+    reduced,
+    with_reducer,
+)
 from toolyard_hookspecs.calls import ToolInvoked
 from toolyard_hookspecs.errors import StateError
 from toolyard_hookspecs.policies import PolicyState
@@ -111,26 +119,26 @@ class Store:
             with self.lock:
                 self._settle(kind, SlicePolicy.LOG)
 
-    def append_log(self, kind: type[Any], new: list[Any], *, mutable: bool) -> None:
+    def append_log(self, kind: type[Any], new: Kept) -> None:
         """Add kept items to a LOG slice, at once and for good."""
         with self.lock:
-            self.logs[kind] = self.logs[kind].extended(self, new, mutable=mutable)
+            items, mutable = new
+            self.logs[kind] = self.logs[kind].extended(self, items, mutable=mutable)
 
-    def log_additions(self, kind: type[Any], reducer: Reducer, event: object) -> tuple[Any, ...]:
-        """Return what a reducer adds to a LOG slice.
+    def log_additions(self, kind: type[Any], reducer: Reducer, event: object) -> Kept:
+        """Return what a reducer adds to its LOG slice.
 
         Raises:
             StateError: It does not add but replace.
         """
         result = reducer(readable(self.logs[kind], Copies()), event)
         if not isinstance(result, Append):
-            name = getattr(reducer, "__qualname__", type(reducer).__qualname__)
             raise StateError(
                 f"The slice of {kind.__qualname__} is a LOG, to which items are only added, but "
-                f"the reducer {name} replaces them. Return Append([...]), or register with "
-                "SlicePolicy.STATE."
+                f"the reducer {name_of(reducer)} replaces them. Return Append([...]), or register "
+                "with SlicePolicy.STATE."
             )
-        return result
+        return keep(kind, result)
 
     def write(self, kind: type[Any], reducer: Reducer, event: object) -> None:
         """Change one STATE slice from outside any call."""
@@ -142,17 +150,16 @@ class Store:
         """Apply the reducers of an event from outside any call: all of them or none."""
         with self.lock:
             changed: dict[type[Any], Items] = {}
-            logged: list[tuple[type[Any], tuple[Any, ...]]] = []
+            logged: list[tuple[type[Any], Kept]] = []
             for kind, reducer in self.reducers.get(type(event), ()):
                 if kind in self.logs:
                     logged.append((kind, self.log_additions(kind, reducer, event)))
                 else:
                     before = self.head.slices.get(kind, EMPTY)
                     changed[kind], _ = reduced(kind, before, reducer, event, self)
-            kept = [(kind, *keep(kind, new)) for kind, new in logged]
             self.put(changed)
-            for kind, new, mutable in kept:
-                self.append_log(kind, new, mutable=mutable)
+            for kind, kept in logged:
+                self.append_log(kind, kept)
 
     def put(self, slices: Mapping[type[Any], Items], records: Records | None = None) -> None:
         """Put new versions of slices into the head, under the lock."""

@@ -1,0 +1,246 @@
+"""What a branch has read and changed, and how that becomes part of its base."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from threading import RLock
+from typing import Any
+
+from toolyard.state.cells import FROZEN, Cell
+from toolyard.state.items import EMPTY, Items
+from toolyard.state.records import NO_RECORDS, Overlay, Records, overlaid, put_over
+from toolyard.state.store import Store
+from toolyard_hookspecs.errors import CallClosed, ConflictError, StateError
+from toolyard_hookspecs.policies import PolicyState
+
+OVER = "The call is over, so it can neither read nor change the session any more."
+
+
+class Transaction:
+    """A base, pinned as it was at the fork, with a read set and a write set over it.
+
+    Args:
+        store: The session's store.
+        parent: The transaction that is the base; None where the session is.
+    """
+
+    # Defaults of what most calls never set: a fork is on every call's path.
+    frozen = False
+    _parent: Transaction | None = None
+    _children: set[Transaction] | None = None
+    _closed: str | None = None
+    _overlay: Mapping[str, PolicyState | None] = NO_RECORDS
+    _events: list[object] | None = None
+    _whole = False
+    """Whether what it did depends on every slice, also on those that it has no cell for."""
+
+    def __init__(self, store: Store, parent: Transaction | None = None) -> None:
+        self.lock = RLock()
+        self._store = store
+        self._cells: dict[type[Any], Cell] = {}
+        if parent is not None:
+            self._parent = parent
+        self._pin()
+
+    def _pin(self) -> None:
+        head = self._head = self._store.head
+        self._pins = head.slices if self._parent is None else self._parent.adopt(self)
+
+    # Access.
+
+    def check(self, to_write: bool = False) -> None:  # noqa: FBT001, FBT002 - on the hot path
+        """Raise unless it is open and, to write, not frozen."""
+        if self._closed is not None:
+            raise CallClosed(self._closed)
+        if to_write and self.frozen:
+            raise StateError(FROZEN)
+
+    def cell(self, kind: type[Any]) -> Cell:
+        """Return the slice as it is here."""
+        cell = self._cells.get(kind)
+        if cell is None:
+            cell = self._cells.setdefault(kind, Cell(self, kind, self.at_fork(kind)))
+        return cell
+
+    def at_fork(self, kind: type[Any]) -> Items:
+        """Return a STATE slice as it was at the fork."""
+        found = self._pins.get(kind)
+        if found is not None:
+            return found
+        return EMPTY if self._parent is None else self._parent.at_fork(kind)
+
+    def all_at_fork(self) -> Mapping[type[Any], Items]:
+        """Return every STATE slice as it was at the fork."""
+        if self._parent is None:
+            return self._pins
+        return {**self._parent.all_at_fork(), **self._pins}
+
+    def now(self, kind: type[Any]) -> Items:
+        """Return a STATE slice as it is here."""
+        cell = self._cells.get(kind)
+        return self.at_fork(kind) if cell is None else cell.items
+
+    def all_now(self) -> dict[type[Any], Items]:
+        """Return every STATE slice as it is here; under the lock."""
+        return {**self.all_at_fork(), **self._touched()}
+
+    def _touched(self) -> dict[type[Any], Items]:
+        return {kind: cell.items for kind, cell in self._cells.items()}
+
+    def read_records(self) -> Records:
+        """Return the newest records: those of the base, with the ones updated here over them."""
+        self.check()
+        parent = self._parent
+        below = self._store.head.records if parent is None else parent.read_records()
+        return overlaid(below, self._overlay)
+
+    def _update_records(self, update: Mapping[str, PolicyState | None]) -> None:
+        # A new mapping each time: readers in other threads may be looking at the old one.
+        overlay: Overlay = dict(self._overlay)
+        put_over(overlay, update)
+        self._overlay = overlay
+
+    def _keep_event(self, event: object) -> None:
+        if self._events is None:
+            self._events = [event]
+        else:
+            self._events.append(event)
+
+    # Children.
+
+    def adopt(self, child: Transaction) -> Mapping[type[Any], Items]:
+        """Take a child, and return the slices that differ from those at this one's own fork."""
+        with self.lock:
+            self.check()
+            if self._children is None:
+                self._children = set()
+            self._children.add(child)
+            return self._touched()
+
+    def release(self, child: Transaction) -> None:
+        """Forget a child that has ended."""
+        if self._children is not None:
+            self._children.discard(child)
+
+    def join(self, child: Transaction) -> None:
+        """Take over what a child changed and read."""
+        with self.lock:
+            self.check(to_write=True)
+            child._move()
+            self.note_reads(child)
+            for kind, theirs in child._cells.items():
+                if theirs.ops:
+                    self.cell(kind).take(theirs)
+            if child._overlay:
+                self._update_records(child._overlay)
+            for event in child._events or ():
+                self._keep_event(event)
+
+    def note_reads(self, child: Transaction) -> None:
+        """Count what a child has read as read here too."""
+        with self.lock:
+            if self._closed is not None:
+                return
+            self._whole = self._whole or child._whole
+            for kind, theirs in child._cells.items():
+                if theirs.read:
+                    self.cell(kind).read = True
+
+    # Ending.
+
+    def close(self, reason: str) -> None:
+        """Drop all changes; from now on every access raises `CallClosed` with the reason.
+
+        Does not wait for a handler that is just writing, and closes the branches forked from
+        this one too. A branch that is closed already keeps its reason.
+
+        Args:
+            reason: Why the call is over, as the handler is to be told.
+        """
+        if self._closed is None:
+            self._shut(reason)
+
+    def _commit_to_store(self) -> None:
+        changed = [cell for cell in self._cells.values() if cell.ops]
+        if not changed and not self._overlay:
+            return
+        store = self._store
+        with store.lock:
+            if changed:
+                self._move()
+            slices = {cell.kind: cell.applied(store, cell.origin) for cell in changed}
+            store.put(slices, overlaid(store.head.records, self._overlay))
+
+    def _move(self) -> None:
+        """Stand on the base's newest state, or raise; either wholly or not at all."""
+        if self._parent is not None:
+            self._move_in(self._parent)
+            return
+        newest = self._store.head
+        if newest is self._head:
+            return
+        if newest.epoch != self._head.epoch:
+            raise ConflictError(
+                "The session was restored, reset or cleared while the call ran, so nothing of the "
+                "call was kept; retry it."
+            )
+        whole = self._whole and newest.slices is not self._pins
+        self._move_cells(
+            [
+                (cell, now)
+                for kind, cell in self._cells.items()
+                if (now := newest.slices.get(kind, EMPTY)) is not cell.origin
+            ],
+            whole_moved=whole,
+        )
+        self._head, self._pins = newest, newest.slices
+
+    def _move_in(self, parent: Transaction) -> None:
+        with parent.lock:
+            parent.check()
+            newest = parent._touched()
+            whole = self._whole and any(
+                items is not self.at_fork(kind) for kind, items in newest.items()
+            )
+            self._move_cells(
+                [
+                    (cell, now)
+                    for kind, cell in self._cells.items()
+                    if (now := parent.now(kind)) is not cell.origin
+                ],
+                whole_moved=whole,
+            )
+            self._pins = newest
+
+    def _move_cells(self, moved: list[tuple[Cell, Items]], *, whole_moved: bool) -> None:
+        names = sorted(cell.kind.__qualname__ for cell, _ in moved if cell.guarded)
+        if not names and whole_moved:
+            names = ["the session"]
+        if names:
+            raise ConflictError(
+                f"Another call changed {', '.join(names)}, which this call had read or replaced, "
+                "so nothing of this call was kept; retry it."
+            )
+        replayed = [(cell, now, *cell.replayed(now)) for cell, now in moved]
+        for cell, now, items, rewritten in replayed:
+            cell.moved(now, items, rewritten=rewritten)
+
+    def _shut(self, reason: str) -> None:
+        """Drop everything and refuse what comes; waits for no lock that a handler may hold."""
+        self._closed = reason
+        if self._children is not None:
+            for child in tuple(self._children):
+                child.close(reason)
+            self._children = None
+        if self._parent is not None:
+            self._parent.release(self)
+        if self._cells:
+            for cell in tuple(self._cells.values()):
+                cell.closed = reason
+            self._cells = {}
+        if self._overlay:
+            self._overlay = NO_RECORDS
+        if self._events is not None:
+            self._events = None
+        if self._whole:
+            self._whole = False
