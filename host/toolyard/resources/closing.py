@@ -45,7 +45,8 @@ class Failures:
                 raise error
         if self._errors:
             group = BaseExceptionGroup(self.text(), self._errors)
-            raise ResourceError(f"{self.text()}.".capitalize()) from group
+            text = self.text()
+            raise ResourceError(f"{text[0].upper()}{text[1:]}.") from group
 
 
 class _Closing(Protocol):

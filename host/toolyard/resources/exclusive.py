@@ -268,9 +268,9 @@ class ExclusiveLock:
         if path:
             names = ", ".join(dict.fromkeys([self.name, *(lock.name for lock in path)]))
             raise ResourceBusyError(
-                f"{self.name} is held by {holder}, which waits for what this call holds: "
-                f"neither would ever go on. In the circle are: {names}. "
-                "Retry this call."
+                f"{self.name} is held by {holder}, which cannot go on before this call has ended: "
+                f"they would wait for one another for ever, over {names}. End this call, then "
+                "retry."
             )
 
     def abandoned_error(self) -> ResourceBusyError:

@@ -92,5 +92,5 @@ class ResourceRegistry:
 
 def _binding(kind: type[Any], value: Any) -> Binding[Any]:
     if isinstance(value, Binding):
-        return replace(value, kind=kind)  # pyright: ignore[reportUnknownVariableType]
+        return replace(value, kind=kind)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     return Binding[Any].instance(kind, value)

@@ -1,0 +1,235 @@
+"""Locks of exclusive resources: order, trees, circles of waiters, abandoned holders."""
+
+import gc
+
+import pytest
+
+from toolyard.resources.exclusive import Claim, lock_of
+from toolyard_hookspecs import ResourceBusyError
+
+
+class Call:
+    def __init__(self, name, parent=None):
+        self.name, self.parent = name, parent
+        self.root_id = object() if parent is None else parent.root_id
+
+    def __str__(self):
+        return self.name
+
+
+class Disk:
+    pass
+
+
+class Net:
+    pass
+
+
+def test_a_resource_has_one_lock():
+    disk = Disk()
+    assert lock_of(disk) is lock_of(disk)
+    assert lock_of(disk) is not lock_of(Disk())
+
+
+def test_a_held_lock_outlives_everyone_who_knows_of_it():
+    disk = Disk()
+    lock_of(disk).request(Call("a"))
+    gc.collect()
+    assert not lock_of(disk).request(Call("b")).granted
+
+
+def test_grants_first_come_first_served():
+    lock = lock_of(Disk())
+    order = []
+    tickets = []
+    for name in "abcd":
+        ticket = lock.request(Call(name))
+        ticket.on_grant(lambda name=name: order.append(name))
+        tickets.append(ticket)
+    assert order == ["a"]
+    for ticket in tickets:
+        assert ticket.granted
+        ticket.withdraw()
+    assert order == ["a", "b", "c", "d"]
+
+
+def test_who_withdraws_is_skipped():
+    lock = lock_of(Disk())
+    first, second, third = (lock.request(Call(name)) for name in "abc")
+    second.withdraw()
+    first.withdraw()
+    assert third.granted
+    assert not second.granted
+
+
+def test_a_callback_on_a_settled_ticket_is_called_at_once():
+    told = []
+    ticket = lock_of(Disk()).request(Call("a"))
+    ticket.on_grant(lambda: told.append(1))
+    assert told == [1]
+
+
+def test_withdrawing_twice_does_nothing():
+    lock = lock_of(Disk())
+    first, second = lock.request(Call("a")), lock.request(Call("b"))
+    first.withdraw()
+    first.withdraw()
+    assert second.granted
+
+
+def test_is_reentrant_for_the_call_and_those_it_makes():
+    lock = lock_of(Disk())
+    root = Call("root")
+    child = Call("child", root)
+    assert lock.request(root).granted
+    assert lock.request(root).granted
+    assert lock.request(Call("grandchild", child)).granted
+
+
+def test_calls_side_by_side_in_a_tree_take_turns():
+    lock = lock_of(Disk())
+    root = Call("root")
+    first, second = Claim(lock, Call("first", root)), Claim(lock, Call("second", root))
+    other = lock.request(Call("other"))
+    other.withdraw()
+    assert first.request().granted
+    waits = second.request()
+    outside = lock.request(Call("outside"))
+    assert not waits.granted
+    first.leave(Claim(lock, root))
+    assert waits.granted
+    assert not outside.granted
+
+
+def test_a_parent_waits_for_the_nested_call_that_uses_it():
+    lock = lock_of(Disk())
+    root = Call("root")
+    child, parent = Claim(lock, Call("child", root)), Claim(lock, root)
+    assert child.request().granted
+    waits = parent.request()
+    assert not waits.granted
+    child.leave(parent)
+    assert waits.granted
+
+
+def test_the_one_who_would_close_a_circle_of_waiters_fails_at_once():
+    disk, net = lock_of(Disk()), lock_of(Net())
+    a, b = Call("a"), Call("b")
+    disk.request(a)
+    holds = net.request(b)
+    waits = net.request(a)
+    with pytest.raises(ResourceBusyError, match=r"Disk is held by a.*Disk, Net.*retry"):
+        disk.request(b)
+    assert not waits.granted
+    holds.withdraw()
+    assert waits.granted
+
+
+def test_a_circle_of_three_is_seen():
+    locks = [lock_of(kind()) for kind in (Disk, Net, Disk)]
+    calls = [Call(name) for name in "abc"]
+    for lock, call in zip(locks, calls, strict=True):
+        lock.request(call)
+    locks[1].request(calls[0])
+    locks[2].request(calls[1])
+    with pytest.raises(ResourceBusyError):
+        locks[0].request(calls[2])
+
+
+def test_a_circle_through_nested_calls_of_two_trees_is_seen():
+    disk, net = lock_of(Disk()), lock_of(Net())
+    a, b = Call("a"), Call("b")
+    disk.request(a)
+    net.request(Call("nested", b))
+    net.request(Call("nested", a))
+    with pytest.raises(ResourceBusyError):
+        disk.request(Call("another", b))
+
+
+def test_a_circle_within_one_tree_is_seen():
+    disk, net = lock_of(Disk()), lock_of(Net())
+    root = Call("root")
+    first, second = Call("first", root), Call("second", root)
+    disk.request(first)
+    net.request(second)
+    net.request(first)
+    with pytest.raises(ResourceBusyError):
+        disk.request(second)
+
+
+def test_a_circle_through_the_order_of_the_queue_is_seen():
+    disk, net = lock_of(Disk()), lock_of(Net())
+    a, b, c = Call("a"), Call("b"), Call("c")
+    disk.request(a)
+    net.request(c)
+    disk.request(b)
+    disk.request(c)
+    with pytest.raises(ResourceBusyError):
+        net.request(b)
+
+
+def test_waiting_without_a_circle_is_no_error():
+    disk, net = lock_of(Disk()), lock_of(Net())
+    a, b, c = Call("a"), Call("b"), Call("c")
+    disk.request(a)
+    net.request(a)
+    assert not disk.request(b).granted
+    assert not disk.request(c).granted
+    assert not net.request(b).granted
+    assert not net.request(c).granted
+
+
+def test_who_must_not_wait_is_refused():
+    lock = lock_of(Disk())
+    lock.request(Call("a"))
+    with pytest.raises(ResourceBusyError, match="Disk is held by a, and this call may not wait"):
+        Claim(lock, Call("b")).request(fail_fast=True)
+
+
+def test_while_an_abandoned_call_holds_it_all_are_told():
+    lock = lock_of(Disk())
+    holder = Claim(lock, Call("stuck"))
+    holder.request()
+    told = []
+    waits = lock.request(Call("b"))
+    waits.on_grant(lambda: told.append(waits.error))
+    holder.abandon()
+    assert "still held by an abandoned call of stuck" in str(told[0])
+    with pytest.raises(ResourceBusyError, match="still held by an abandoned call of stuck"):
+        lock.request(Call("c"))
+    holder.leave()
+    assert lock.request(Call("c")).granted
+
+
+def test_a_claim_that_is_over_gets_nothing_more():
+    lock = lock_of(Disk())
+    holder, claim = Claim(lock, Call("a")), Claim(lock, Call("b"))
+    holder.request()
+    waits = claim.request()
+    claim.leave()
+    assert waits.error is not None
+    with pytest.raises(ResourceBusyError, match="b has ended"):
+        claim.request()
+    holder.leave()
+    assert lock.claims == []
+
+
+def test_what_was_put_off_runs_when_nothing_stands_on_it(caplog):
+    lock = lock_of(Disk())
+    root = Call("root")
+    parent, child = Claim(lock, root), Claim(lock, Call("child", root))
+    parent.request()
+    child.request()
+    done = []
+
+    def end():
+        done.append(1)
+        parent.leave()
+        raise ValueError("told")
+
+    parent.when_innermost(end)
+    assert done == []
+    child.leave()
+    assert done == [1]
+    assert "Rolling back Disk after an abandoned call failed" in caplog.text
+    assert lock.request(Call("b")).granted

@@ -1,0 +1,79 @@
+"""What is bound and how it is opened."""
+
+import pytest
+
+from toolyard.resources.registry import ResourceRegistry
+from toolyard_hookspecs import Binding, DefinitionError
+
+
+class Url(str):
+    __slots__ = ()
+
+
+class Client:
+    def __init__(self, url: str = "") -> None:
+        self.url = url
+        self.closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_holds_what_it_was_given():
+    registry = ResourceRegistry.of(Binding(Client, lambda _: Client()))
+    assert Client in registry
+    assert Url not in registry
+    assert list(registry) == [Client]
+    assert len(registry) == 1
+    assert repr(registry) == "ResourceRegistry(Client)"
+
+
+def test_refuses_two_bindings_of_one_type():
+    with pytest.raises(DefinitionError, match="Client is bound twice"):
+        ResourceRegistry.of(
+            Binding(Client, lambda _: Client()), Binding(Client, lambda _: Client())
+        )
+
+
+def test_builds_from_instances_and_bindings_under_the_type_they_stand_under():
+    class Api(Client):
+        pass
+
+    registry = ResourceRegistry.build(
+        {Url: Url("x"), Client: Binding(Api, lambda r: Api(r.get(Url)))}
+    )
+    with registry.open() as resources:
+        assert resources.get(Client).url == "x"
+        assert Api not in resources
+
+
+def test_an_instance_is_not_closed_by_the_host():
+    client = Client()
+    with ResourceRegistry.build({Client: client}).open() as resources:
+        assert resources.get(Client) is client
+    assert not client.closed
+
+
+def test_a_binding_that_passes_an_instance_on_does_not_own_it():
+    class Api:
+        pass
+
+    client = Client()
+    registry = ResourceRegistry.build({Client: client, Api: Binding(Api, lambda r: r.get(Client))})
+    with registry.open() as resources:
+        assert resources.get(Api) is client
+    assert not client.closed
+
+
+def test_of_merged_registries_the_later_binding_counts_and_the_merged_ones_stay():
+    first = ResourceRegistry.build({Url: Url("1"), Client: Client()})
+    second = ResourceRegistry.build({Url: Url("2")})
+    third = ResourceRegistry.build({Url: Url("3")})
+    assert first.merge(second, third).open().get(Url) == "3"
+    assert Client in first.merge(second)
+    assert first.open().get(Url) == "1"
+
+
+def test_each_opening_has_singletons_of_its_own():
+    registry = ResourceRegistry.of(Binding(Client, lambda _: Client()))
+    assert registry.open().get(Client) is not registry.open().get(Client)
