@@ -88,7 +88,7 @@ class Secret:
         return "Secret(***)"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ToolContext:
     """The state a call runs with; frozen, and the call's own.
 
@@ -134,6 +134,10 @@ class ToolContext:
     tool_call: ToolCall | None = None
     parent: ToolContext | None = field(default=None, repr=False)
     control: CallControl | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        """Return the call's id and nothing of the state, since texts reach the model."""
+        return f"ToolContext({self.tool_call.id if self.tool_call is not None else ''})"
 
     @property
     def filesystem(self) -> Filesystem | None:

@@ -29,7 +29,13 @@ from __future__ import annotations
 
 
 class ToolyardError(Exception):
-    """The base of every error that Toolyard raises on purpose."""
+    """The base of every error that Toolyard raises on purpose.
+
+    Attributes:
+        call: The `ToolCall` it came from, where `dispatch_all` returned it in its place.
+    """
+
+    call: object = None
 
 
 class DefinitionError(ToolyardError, ValueError):
@@ -82,6 +88,10 @@ class VisibilityExpansionRequired(ToolyardError):
         super().__init__(f"Sections to open: {', '.join(section_keys)}. {reason}".rstrip())
         self.section_keys = section_keys
         self.reason = reason
+
+    def __reduce__(self) -> tuple[type[VisibilityExpansionRequired], tuple[object, ...]]:
+        """Return what makes it anew on the other side of a pipe."""
+        return type(self), (self.section_keys, self.reason)
 
 
 class Interrupt(ToolyardError):

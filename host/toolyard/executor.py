@@ -28,6 +28,7 @@ from toolyard_hookspecs import (
     Tool,
     ToolCall,
     ToolContext,
+    ToolyardError,
 )
 
 if TYPE_CHECKING:
@@ -147,15 +148,16 @@ class Executor:
             The outcomes in call order; an exception that `dispatch` would have raised
             stands in its call's place.
         """
-        pipelines = [pipeline(run) for run in self._batch(calls, on_loop=False)]
-        return _without_interruptions(self.engine.sync.drive_all(pipelines))
+        runs = self._batch(calls, on_loop=False)
+        return _in_place(runs, self.engine.sync.drive_all([pipeline(run) for run in runs]))
 
     async def adispatch_all(self, calls: Iterable[ToolCall]) -> list[Outcome | BaseException]:
         """Dispatch calls in parallel; see `dispatch_all`."""
-        pipelines = [pipeline(run) for run in self._batch(calls, on_loop=True)]
-        if not pipelines:
+        runs = self._batch(calls, on_loop=True)
+        if not runs:
             return []
-        return _without_interruptions(await self.engine.asynchronous.drive_all(pipelines))
+        ended = await self.engine.asynchronous.drive_all([pipeline(run) for run in runs])
+        return _in_place(runs, ended)
 
     def close(self) -> None:
         """Close the resources that were built, in reverse order."""
@@ -279,13 +281,15 @@ class Executor:
         return dict(vars(context))
 
 
-def _without_interruptions(
-    outcomes: list[Outcome | BaseException],
+def _in_place(
+    runs: list[CallRun], ended: list[Outcome | BaseException]
 ) -> list[Outcome | BaseException]:
-    for each in outcomes:
-        if isinstance(each, BaseException) and not isinstance(each, Exception):
+    for run, each in zip(runs, ended, strict=True):
+        if isinstance(each, ToolyardError):
+            each.call = run.call_made
+        elif isinstance(each, BaseException) and not isinstance(each, Exception):
             raise each
-    return outcomes
+    return ended
 
 
 def require_open(host: Host) -> None:

@@ -90,7 +90,9 @@ def read_failure(
         case DeadlineExceededError():
             return _deadline(error, name)
         case _ if in_handler and isinstance(error, (*PASSED_ON, *passed_on)):
-            return Failure(Status.RAISED, ToolResult.error(text or type(error).__name__), 0, False, error)
+            late = isinstance(error.__cause__, DeadlineExceededError)
+            status = Status.DEADLINE if late else Status.RAISED
+            return Failure(status, ToolResult.error(text or type(error).__name__), 0, False, error)
         case ToolValidationError():
             status = Status.INVALID if stage is Stage.PARSE else Status.FAILED
             return Failure(status, ToolResult.error(text))

@@ -1,0 +1,640 @@
+"""Every row of the table of failures: the result, the rollback, the one event.
+
+Each under both drivers and, where it can occur there, in a nested call too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from toolyard_hookspecs import (
+    Cancellation,
+    Deadline,
+    DeadlineExceededError,
+    Interrupt,
+    PolicyDecision,
+    PromptEvaluationError,
+    Stage,
+    Status,
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolResult,
+    ToolValidationError,
+    VisibilityExpansionRequired,
+    hookimpl,
+    tool,
+)
+
+Touch = Callable[..., None]
+
+
+def raising(error: BaseException, touch: Touch) -> Tool[Any, Any]:
+    @tool(name="fails")
+    def fails(*, context: ToolContext) -> ToolResult[None]:
+        """Change something, then raise."""
+        touch(context)
+        raise error
+
+    return fails
+
+
+def araising(error: BaseException, touch: Touch) -> Tool[Any, Any]:
+    @tool(name="fails")
+    async def fails(*, context: ToolContext) -> ToolResult[None]:
+        """Change something, then raise."""
+        touch(context)
+        raise error
+
+    return fails
+
+
+FAILING: dict[str, tuple[BaseException, Status, str]] = {
+    "validation error": (ToolValidationError("path: too long"), Status.FAILED, "path: too long"),
+    "type error": (TypeError("takes 1"), Status.ERROR, "TypeError: takes 1"),
+    "value error": (ValueError("no such row"), Status.ERROR, "Internal error in fails: no such row"),
+    "empty error": (RuntimeError(), Status.ERROR, "Internal error in fails: RuntimeError"),
+}
+
+
+@pytest.mark.parametrize("make", [raising, araising])
+@pytest.mark.parametrize("case", FAILING)
+def test_what_a_handler_raises_is_a_failed_result(
+    yard: Any, touch: Touch, case: str, make: Callable[..., Tool[Any, Any]]
+) -> None:
+    error, status, text = FAILING[case]
+    yard.open(make(error, touch))
+
+    outcome = yard.call("fails")
+
+    assert (outcome.status, outcome.stage) == (status, Stage.EXECUTE)
+    assert text in outcome.text
+    assert "Traceback" not in outcome.text
+    assert not outcome.success
+    yard.assert_untouched()
+    (event,) = yard.events
+    assert event is outcome.event
+    assert event.rolled_back
+    assert yard.observer.rollbacks == [("fails", outcome.text)]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("case", FAILING)
+def test_what_a_nested_handler_raises_rolls_back_only_the_nested_call(
+    yard: Any, touch: Touch, nesting: Any, case: str, is_async: bool
+) -> None:
+    error, status, text = FAILING[case]
+    told: list[Any] = []
+    yard.open(raising(error, touch), nesting("fails", told, is_async=is_async))
+
+    outcome = yard.call("outer")
+
+    assert outcome.success
+    assert told[0].status is status
+    assert text in told[0].text
+    assert yard.marks == yard.box.items == ["outer"]
+    inner, outer = yard.events
+    assert (inner.tool_name, inner.parent_id, inner.rolled_back) == ("fails", outer.call_id, True)
+    assert not outer.rolled_back
+
+
+def test_a_failed_result_is_returned_as_it_is_and_rolled_back(
+    yard: Any, touch: Touch, caplog: pytest.LogCaptureFixture
+) -> None:
+    @tool
+    def fails(*, context: ToolContext) -> ToolResult[int]:
+        """Fail politely, with a payload."""
+        touch(context)
+        return ToolResult("Not today. Retry tomorrow.", 7, success=False)
+
+    yard.open(fails)
+    with caplog.at_level(logging.INFO, "toolyard.pipeline"):
+        outcome = yard.call("fails")
+
+    assert (outcome.status, outcome.text) == (Status.FAILED, "Not today. Retry tomorrow.")
+    assert outcome.result.value == 7
+    assert "data" not in outcome.envelope()
+    assert not outcome.is_error
+    yard.assert_untouched()
+    assert yard.events[0].rolled_back
+    assert [record.levelname for record in caplog.records] == ["INFO"]
+
+
+def test_a_value_of_a_failed_result_is_never_reduced(yard: Any, Mark: Any) -> None:
+    @tool
+    def fails() -> ToolResult[Any]:
+        """Fail with a value that a reducer waits for."""
+        return ToolResult("no", Mark("reduced"), success=False)
+
+    yard.session[Mark].register(Mark, lambda items, event: [*items, event])
+    yard.open(fails)
+    yard.call("fails")
+
+    yard.assert_untouched()
+
+
+def test_a_value_of_a_success_is_reduced_on_the_branch(yard: Any, Mark: Any) -> None:
+    @tool
+    def works() -> ToolResult[Any]:
+        """Succeed with a value that a reducer waits for."""
+        return ToolResult.ok(Mark("reduced"))
+
+    yard.session[Mark].register(Mark, lambda items, event: [*items, event])
+    yard.open(works)
+    yard.call("works")
+
+    assert yard.marks == ["reduced"]
+
+
+def test_an_unknown_tool_is_answered_with_the_nearest_names(yard: Any, touch: Touch) -> None:
+    yard.open(raising(ValueError(), touch))
+
+    outcome = yard.dispatch(ToolCall("fail", {}))
+
+    assert (outcome.status, outcome.stage) == (Status.UNKNOWN_TOOL, Stage.LOOKUP)
+    assert "'fail'" in outcome.text
+    assert "fails" in outcome.text
+    assert len(yard.events) == 1
+    assert not yard.events[0].rolled_back
+
+
+def test_a_tool_without_a_handler_cannot_be_called(yard: Any) -> None:
+    yard.open(Tool[None, None](name="bare", description="No handler."))
+
+    outcome = yard.call("bare")
+
+    assert (outcome.status, outcome.stage) == (Status.UNKNOWN_TOOL, Stage.LOOKUP)
+    assert "no handler" in outcome.text
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (VisibilityExpansionRequired(("a",), "to see"), VisibilityExpansionRequired),
+        (PromptEvaluationError("enough"), PromptEvaluationError),
+        (Interrupt("wait for a person"), Interrupt),
+        (KeyError("registered"), KeyError),
+        (DeadlineExceededError("out of time"), PromptEvaluationError),
+        (KeyboardInterrupt(), KeyboardInterrupt),
+        (SystemExit(3), SystemExit),
+        (GeneratorExit(), GeneratorExit),
+    ],
+)
+@pytest.mark.parametrize("make", [raising, araising])
+def test_what_is_not_the_calls_own_leaves_dispatch_after_the_rollback(
+    yard: Any, touch: Touch, error: BaseException, expected: type[BaseException], make: Any
+) -> None:
+    yard.open(make(error, touch), host_options={"interrupts": [KeyError]})
+
+    with pytest.raises(expected) as raised:
+        yard.call("fails")
+
+    if isinstance(error, DeadlineExceededError):
+        assert raised.value.__cause__ is error
+    else:
+        assert raised.value is error
+    yard.assert_untouched()
+    (event,) = yard.events
+    assert event.status is (
+        Status.DEADLINE if isinstance(error, DeadlineExceededError) else Status.RAISED
+    )
+    assert event.rolled_back
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_what_leaves_a_nested_call_leaves_its_parent_too(
+    yard: Any, touch: Touch, nesting: Any, is_async: bool
+) -> None:
+    told: list[Any] = []
+    yard.open(raising(Interrupt("wait"), touch), nesting("fails", told, is_async=is_async))
+
+    with pytest.raises(Interrupt):
+        yard.call("outer")
+
+    yard.assert_untouched()
+    assert [(each.tool_name, each.status) for each in yard.events] == [
+        ("fails", Status.RAISED),
+        ("outer", Status.RAISED),
+    ]
+
+
+def test_task_cancellation_is_rolled_back_and_goes_on(make_yard: Any, touch: Touch) -> None:
+    yard = make_yard("async")
+    begun = asyncio.Event()
+
+    @tool
+    async def waits(*, context: ToolContext) -> ToolResult[None]:
+        """Change something, then wait for ever."""
+        touch(context)
+        begun.set()
+        await asyncio.Event().wait()
+        return ToolResult.ok()
+
+    yard.open(waits)
+
+    async def scenario() -> None:
+        task = asyncio.create_task(yard.tools.adispatch(ToolCall("waits")))
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(scenario())
+    yard.assert_untouched()
+    (event,) = yard.events
+    assert (event.status, event.rolled_back) == (Status.RAISED, True)
+
+
+@pytest.mark.parametrize("value", [None, 3, "text", {"a": 1}])
+def test_what_is_no_tool_result_is_a_failed_result_naming_tool_and_type(
+    yard: Any, touch: Touch, value: Any
+) -> None:
+    def handler(params: None, *, context: ToolContext) -> Any:  # noqa: ARG001
+        touch(context)
+        return value
+
+    yard.open(Tool[None, Any](name="odd", description="Return something odd.", handler=handler))
+    outcome = yard.call("odd")
+
+    assert outcome.status is Status.ERROR
+    assert "odd" in outcome.text
+    assert type(value).__name__ in outcome.text
+    yard.assert_untouched()
+
+
+def test_a_coroutine_where_a_result_was_due_is_a_failed_result(yard: Any, touch: Touch) -> None:
+    async def later() -> ToolResult[None]:
+        return ToolResult.ok()
+
+    def handler(params: None, *, context: ToolContext) -> Any:  # noqa: ARG001
+        touch(context)
+        return later()
+
+    yard.open(Tool[None, None](name="odd", description="Forget to await.", handler=handler))
+    outcome = yard.call("odd")
+
+    assert outcome.status is Status.ERROR
+    assert "coroutine" in outcome.text
+    yard.assert_untouched()
+
+
+def test_a_plain_value_of_a_decorated_function_is_wrapped(yard: Any) -> None:
+    @tool
+    def plain() -> int:
+        """Return a plain value."""
+        return 5
+
+    yard.open(plain)
+    assert (yard.call("plain").result, yard.call("plain").text) == (ToolResult.ok(5), "5")
+
+
+def cyclic() -> list[Any]:
+    items: list[Any] = []
+    items.append(items)
+    return items
+
+
+@pytest.mark.parametrize("value", [object(), cyclic(), {"a": object()}, lambda: None])
+def test_a_value_that_cannot_be_written_as_json_is_a_failed_result(
+    yard: Any, touch: Touch, value: Any
+) -> None:
+    @tool
+    def odd(*, context: ToolContext) -> ToolResult[Any]:
+        """Return what no JSON stands for."""
+        touch(context)
+        return ToolResult.ok(value)
+
+    yard.open(odd)
+    outcome = yard.call("odd")
+
+    assert outcome.status is Status.ERROR
+    assert "cannot be written as JSON" in outcome.text
+    yard.assert_untouched()
+    yard.session.snapshot()
+    assert yard.call("odd").status is Status.ERROR
+
+
+def test_a_render_that_raises_falls_back_and_is_logged(
+    yard: Any, touch: Touch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Bad(dict[str, int]):
+        def render(self) -> str:
+            msg = "cannot"
+            raise ValueError(msg)
+
+    @tool
+    def odd(*, context: ToolContext) -> ToolResult[Any]:
+        """Return what does not render."""
+        touch(context)
+        return ToolResult.ok(Bad(a=1), message="Here.")
+
+    yard.open(odd)
+    outcome = yard.call("odd")
+
+    assert (outcome.status, outcome.text) == (Status.SUCCEEDED, 'Here.\n{"a":1}')
+    assert "Rendering" in caplog.text
+    assert yard.marks == ["x"]
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_call_is_refused_when_its_deadline_has_passed(
+    yard: Any, touch: Touch, nested: bool
+) -> None:
+    ran: list[str] = []
+
+    @tool
+    def late(*, context: ToolContext) -> ToolResult[None]:  # noqa: ARG001
+        """Run too late."""
+        ran.append("late")
+        return ToolResult.ok()
+
+    @tool
+    def outer(*, context: ToolContext) -> ToolResult[None]:
+        """Call once the deadline has passed."""
+        touch(context)
+        deadline = context.deadline
+        assert deadline is not None
+        while not deadline.elapsed():
+            pass
+        context.call("late")
+        return ToolResult.ok()
+
+    seconds = 0.05 if nested else -1
+    yard.open(late, outer, deadline=Deadline.after(seconds))
+    with pytest.raises(PromptEvaluationError) as raised:
+        yard.call("outer" if nested else "late")
+
+    assert isinstance(raised.value.__cause__, DeadlineExceededError)
+    assert ran == []
+    yard.assert_untouched()
+    assert yard.events[-1].status is Status.DEADLINE
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_call_cancelled_through_its_handle_is_a_failed_result(
+    yard: Any, touch: Touch, is_async: bool
+) -> None:
+    stop = Cancellation()
+
+    if is_async:
+
+        @tool(name="works", timeout=None)
+        async def aworks(*, context: ToolContext) -> ToolResult[None]:
+            """Change something and be cancelled meanwhile."""
+            touch(context)
+            stop.cancel()
+            await asyncio.sleep(3600)
+            return ToolResult.ok()
+
+        works: Tool[Any, Any] = aworks
+    else:
+
+        @tool(name="works", timeout=None)
+        def sworks(*, context: ToolContext) -> ToolResult[None]:
+            """Change something and be cancelled meanwhile."""
+            touch(context)
+            assert not context.cancelled
+            stop.cancel()
+            assert context.cancelled
+            return ToolResult.ok()
+
+        works = sworks
+
+    yard.open(works)
+    outcome = yard.dispatch(ToolCall("works", cancellation=stop))
+
+    assert (outcome.status, outcome.text) == (Status.CANCELLED, "Request was cancelled")
+    yard.assert_untouched()
+    assert len(yard.events) == 1
+
+
+def test_a_call_cancelled_before_it_begins_does_not_run(yard: Any, touch: Touch) -> None:
+    stop = Cancellation()
+    stop.cancel()
+    yard.open(raising(ValueError(), touch))
+
+    outcome = yard.dispatch(ToolCall("fails", cancellation=stop))
+
+    assert outcome.status is Status.CANCELLED
+    yard.assert_untouched()
+
+
+class Faulty:
+    """A plugin that raises in one stage."""
+
+    def __init__(self, stage: str) -> None:
+        self.stage = stage
+
+    def fail(self, stage: str) -> None:
+        if stage == self.stage:
+            msg = f"{stage} broke"
+            raise RuntimeError(msg)
+
+    @hookimpl
+    def toolyard_trace(self) -> None:
+        self.fail("trace")
+
+    @hookimpl
+    def toolyard_lookup(self) -> None:
+        self.fail("lookup")
+
+    @hookimpl
+    def toolyard_parse(self) -> None:
+        self.fail("parse")
+
+    @hookimpl
+    def toolyard_check(self) -> None:
+        self.fail("check")
+
+    @hookimpl
+    def toolyard_snapshot(self) -> None:
+        self.fail("snapshot")
+
+    @hookimpl
+    def toolyard_execute(self) -> None:
+        self.fail("execute")
+
+    @hookimpl
+    def toolyard_render(self) -> None:
+        self.fail("render")
+
+    @hookimpl
+    def toolyard_on_result(self) -> None:
+        self.fail("on_result")
+
+    @hookimpl
+    def toolyard_rollback(self) -> None:
+        self.fail("rollback")
+
+    @hookimpl
+    def toolyard_telemetry(self) -> None:
+        self.fail("telemetry")
+
+
+@pytest.mark.parametrize("stage", ["lookup", "parse", "snapshot", "execute", "on_result"])
+def test_a_plugin_that_raises_fails_the_call(yard: Any, touch: Touch, stage: str) -> None:
+    ran: list[str] = []
+
+    @tool
+    def works(*, context: ToolContext) -> ToolResult[None]:
+        """Change something."""
+        ran.append("ran")
+        touch(context)
+        return ToolResult.ok()
+
+    yard.open(works, plugins=(Faulty(stage),))
+    outcome = yard.call("works")
+
+    assert (outcome.status, str(outcome.stage)) == (Status.ERROR, stage)
+    assert outcome.text == f"Internal error in works: {stage} broke"
+    assert ran == (["ran"] if stage == "on_result" else [])
+    yard.assert_untouched()
+    assert len(yard.events) == 1
+
+
+def test_a_plugin_that_raises_in_a_check_denies_the_call(yard: Any, touch: Touch) -> None:
+    yard.open(raising(ValueError(), touch), plugins=(Faulty("check"),))
+
+    outcome = yard.call("fails")
+
+    assert (outcome.status, outcome.stage) == (Status.DENIED, Stage.CHECK)
+    assert "requires human intervention" in outcome.text
+    assert not yard.events[0].rolled_back
+
+
+@pytest.mark.parametrize("stage", ["trace", "render", "telemetry"])
+def test_a_plugin_that_only_looks_on_changes_nothing_by_raising(
+    yard: Any, touch: Touch, stage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    @tool
+    def works(*, context: ToolContext) -> ToolResult[None]:
+        """Change something."""
+        touch(context)
+        return ToolResult.ok(message="done")
+
+    yard.open(works, plugins=(Faulty(stage),))
+    outcome = yard.call("works")
+
+    assert (outcome.status, outcome.text) == (Status.SUCCEEDED, "done")
+    assert yard.marks == yard.box.items == ["x"]
+    assert f"{stage} broke" in caplog.text
+    assert len(yard.events) == 1
+
+
+def test_news_of_a_rollback_that_raises_changes_nothing(
+    yard: Any, touch: Touch, caplog: pytest.LogCaptureFixture
+) -> None:
+    yard.open(raising(ValueError("boom"), touch), plugins=(Faulty("rollback"),))
+
+    assert yard.call("fails").text == "Internal error in fails: boom"
+    assert "rollback broke" in caplog.text
+
+
+class Joins:
+    """A participant that fails where it is told to."""
+
+    def __init__(self, fails_in: str, log: list[str]) -> None:
+        self.fails_in = fails_in
+        self.log = log
+
+    def _do(self, what: str) -> None:
+        self.log.append(what)
+        if what == self.fails_in:
+            msg = f"{what} broke"
+            raise RuntimeError(msg)
+
+    def prepare(self) -> None:
+        self._do("prepare")
+
+    def commit(self) -> None:
+        self._do("commit")
+
+    def rollback(self) -> None:
+        self._do("rollback")
+
+
+class Snapshots:
+    def __init__(self, participant: Joins) -> None:
+        self.participant = participant
+
+    @hookimpl
+    def toolyard_snapshot(self) -> Joins:
+        return self.participant
+
+
+@pytest.mark.parametrize(
+    ("fails_in", "status", "log", "kept"),
+    [
+        ("nowhere", Status.SUCCEEDED, ["prepare", "commit"], True),
+        ("prepare", Status.ERROR, ["prepare", "rollback"], False),
+        ("commit", Status.COMMIT_FAILED, ["prepare", "commit"], True),
+    ],
+)
+def test_a_participant_that_fails(
+    yard: Any, touch: Touch, fails_in: str, status: Status, log: list[str], kept: bool
+) -> None:
+    @tool
+    def works(*, context: ToolContext) -> ToolResult[None]:
+        """Change something."""
+        touch(context)
+        return ToolResult.ok(message="done")
+
+    joins = Joins(fails_in, [])
+    yard.open(works, plugins=(Snapshots(joins),))
+    outcome = yard.call("works")
+
+    assert outcome.status is status
+    assert joins.log == log
+    assert yard.marks == yard.box.items == (["x"] if kept else [])
+    assert len(yard.events) == 1
+    if status is Status.COMMIT_FAILED:
+        assert "Kept: the session" in outcome.text
+        assert "Not kept: Joins (commit broke)" in outcome.text
+        assert not outcome.event.rolled_back
+
+
+def test_a_denial_changes_nothing_and_names_the_reason(yard: Any, touch: Touch) -> None:
+    class Never:
+        name = "never"
+
+        def check(self, tool: Any, params: Any, *, context: Any) -> PolicyDecision:  # noqa: ARG002
+            return PolicyDecision.deny("Not before lunch. Have lunch, then retry.")
+
+        def on_result(self, tool: Any, params: Any, result: Any, *, context: Any) -> None: ...
+
+    yard.open(raising(ValueError(), touch), policies=(Never(),))
+    outcome = yard.call("fails")
+
+    assert (outcome.status, outcome.stage) == (Status.DENIED, Stage.CHECK)
+    assert outcome.text == "Not before lunch. Have lunch, then retry."
+    assert [(each.policy, each.allowed) for each in outcome.event.decisions] == [("never", False)]
+    assert outcome.is_error
+    yard.assert_untouched()
+
+
+def test_secrets_are_masked_in_messages_and_logs(
+    yard: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    from pydantic import SecretStr
+
+    from toolyard_hookspecs import Secret
+
+    @tool
+    def leaks(password: SecretStr, *, context: ToolContext) -> ToolResult[None]:
+        """Raise with a secret in the text."""
+        assert context.auth is not None
+        msg = f"refused {password.get_secret_value()} for {context.auth.reveal()}; {context!r}"
+        raise ValueError(msg)
+
+    yard.open(leaks, auth=Secret("token-4711"))
+    outcome = yard.call("leaks", password="hunter22")
+
+    for text in (outcome.text, caplog.text, str(outcome.envelope()), repr(outcome.event.params)):
+        assert "hunter22" not in text
+        assert "token-4711" not in text
+    assert "session=" not in outcome.text
