@@ -1,0 +1,60 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolyard.state.items import EMPTY, Items
+
+chunks = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 30), st.lists(st.integers(), max_size=4)),
+    max_size=30,
+)
+
+
+def depth(items):
+    return 0 if items is None else 1 + depth(items.below)
+
+
+@given(chunks)
+def test_a_version_never_changes_whoever_grows_which_version(steps):
+    versions = [(EMPTY, [])]
+    for owner, which, new in steps:
+        items, plain = versions[which % len(versions)]
+        grown = items.extended(f"owner {owner}", list(new), mutable=False)
+        versions.append((grown, plain + new))
+    for items, plain in versions:
+        assert list(items) == plain
+        assert len(items) == len(plain)
+        assert [items[i] for i in range(len(plain))] == plain
+        assert [items[-i - 1] for i in range(len(plain))] == plain[::-1]
+        assert list(reversed(items)) == plain[::-1]
+        assert items[1:3] == plain[1:3]
+        assert all(items.after(i) == plain[i:] for i in range(len(plain) + 1))
+        assert items == plain
+        assert not plain or items.last() == plain[-1]
+
+
+def test_a_slice_that_is_put_back_and_grown_over_and_over_stays_shallow():
+    items = EMPTY
+    for number in range(2000):
+        items.extended("me", [-1], mutable=False)
+        items = items.extended("me", [number], mutable=False)
+    assert list(items) == list(range(2000))
+    assert depth(items) < 15
+
+
+def test_growing_costs_nothing_of_the_size_when_the_list_is_the_owners():
+    items = Items.of(list(range(10)), "me", mutable=False)
+    grown = items.extended("me", [10], mutable=False)
+    assert grown.tail is items.tail
+    assert len(items) == 10
+
+
+def test_an_index_beyond_the_end_is_an_error():
+    items = Items.of([1], "me", mutable=False)
+    items.extended("me", [2], mutable=False)
+    with pytest.raises(IndexError, match="Item 1 of 1"):
+        items[1]
+
+
+def test_items_print_as_a_tuple():
+    assert repr(Items.of([1, 2], None, mutable=False)) == "(1, 2)"
