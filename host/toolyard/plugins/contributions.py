@@ -202,7 +202,8 @@ def guarded(what: str) -> Generator[None]:
         yield
     except PluginFault:
         raise
-    except Exception as error:
+    # A hook that calls sys.exit must not end the host.
+    except (Exception, SystemExit) as error:
         _log.debug("%s raised", what, exc_info=True)
         raise raised_in(what, error) from error
 

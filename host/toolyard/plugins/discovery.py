@@ -55,7 +55,7 @@ class FoundPlugin:
         reinstall = f"Reinstall {self.distribution or 'the plugin'}"
         block = f"or switch it off with TOOLYARD_BLOCK={self.name}"
         if isinstance(error, ModuleNotFoundError) and error.name is not None:
-            own = self.value.partition(":")[0].strip()
+            own = re.split(r"[:\s\[]", self.value, maxsplit=1)[0]
             if own != error.name and not own.startswith(f"{error.name}."):
                 return PluginFault(
                     f"{self.value} cannot be imported: it needs the module {error.name!r}, "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from toolyard.plugins.faults import PluginFault, nearest
@@ -70,16 +70,22 @@ def hooks_of(plugin: object, manager: HookManager) -> tuple[str, ...]:
 
 def _refuse_hidden(plugin: object) -> None:
     # Registration only looks at names with the prefix, so this one would be ignored in silence.
-    for name, value in vars(plugin).items() if isinstance(plugin, types.ModuleType) else ():
-        if (
-            isinstance(value, types.FunctionType)
-            and _MARK in vars(value)
-            and not name.startswith(HOOK_PREFIX)
-        ):
-            raise PluginFault(
-                f"{name} is marked with @hookimpl, but is not named as hooks are.",
-                f"Let its name begin with {HOOK_PREFIX}, or remove @hookimpl.",
-            )
+    for namespace in _namespaces(plugin):
+        for name, value in namespace.items():
+            if name.startswith(HOOK_PREFIX) or not isinstance(value, types.FunctionType):
+                continue
+            if _MARK in vars(value):
+                raise PluginFault(
+                    f"{name} is marked with @hookimpl, but is not named as hooks are.",
+                    f"Let its name begin with {HOOK_PREFIX}, or remove @hookimpl.",
+                )
+
+
+def _namespaces(plugin: object) -> list[Mapping[str, object]]:
+    if isinstance(plugin, types.ModuleType):
+        return [vars(plugin)]
+    kind = plugin if isinstance(plugin, type) else type(plugin)
+    return [vars(each) for each in kind.__mro__]
 
 
 def _refuse_unmarked(plugin: object, name: str, manager: HookManager) -> None:
@@ -87,7 +93,7 @@ def _refuse_unmarked(plugin: object, name: str, manager: HookManager) -> None:
     if isinstance(static, (type, types.ModuleType, Tool)):
         return
     if isinstance(static, _FUNCTIONS):
-        near = nearest(name, manager.arguments)
+        near = _nearest_hook(name, manager.arguments)
         hint = f" ({near} is a hook)" if near is not None and near != name else ""
         raise PluginFault(
             f"{name} is not marked with @hookimpl, so it would never be called{hint}.",
@@ -100,8 +106,15 @@ def _refuse_unmarked(plugin: object, name: str, manager: HookManager) -> None:
         )
 
 
+def _nearest_hook(name: str, known: Iterable[str]) -> str | None:
+    # With the prefix that all share, every name would be near.
+    bare = [each.removeprefix(HOOK_PREFIX) for each in known]
+    near = nearest(name.removeprefix(HOOK_PREFIX), bare)
+    return None if near is None else HOOK_PREFIX + near
+
+
 def _no_such_hook(hook: str, known: Mapping[str, object]) -> PluginFault:
-    near = nearest(hook, known)
+    near = _nearest_hook(hook, known)
     remedy = f"Did you mean {near}?" if near else f"The hooks are {', '.join(sorted(known))}."
     return PluginFault(f"There is no hook {hook}.", remedy)
 

@@ -238,9 +238,10 @@ class Plugins:
         except ConfigurationError as error:
             raise in_configuration(error) from error
         if name in self._block:
-            where = "block" if name in self.settings.block else "the caller"
+            configured = f"TOOLYARD_BLOCK or `block` in {self.settings.source_of('block')}"
+            where = configured if name in self.settings.block else "--block or the application"
             cause = f"It is switched off by {where}."
-            remedy = "To use it, take it out of --block, TOOLYARD_BLOCK and `block`."
+            remedy = "To use it, take its name out there."
         elif not enabled:
             key = f"plugins.{self.settings.table_name(name)}.enabled"
             cause = f"It is switched off by {key} in {self.settings.source_of(key)}."

@@ -1,0 +1,504 @@
+"""A broken plugin is reported with cause and remedy, leaves nothing, and harms no other."""
+
+import logging
+import re
+
+import pytest
+
+WORKS = """
+    from dataclasses import dataclass
+    from pydantic import BaseModel
+    from toolyard_hookspecs import Binding, MarkdownSection, hookimpl, tool
+
+    class BrokenResource:
+        pass
+
+    class BrokenPolicy:
+        pass
+
+    @tool
+    def broken_tool(a: int) -> int:
+        "Return it."
+        return a
+
+    @hookimpl
+    def toolyard_check(tool):
+        return None
+
+    @hookimpl
+    def toolyard_policies():
+        return {"broken_kind": BrokenPolicy}
+
+    @hookimpl
+    def toolyard_resources():
+        return [Binding(BrokenResource, lambda resources: BrokenResource())]
+
+    @hookimpl
+    def toolyard_sections():
+        return [MarkdownSection(key="broken", title="B", tools=[broken_tool])]
+"""
+"""Without anything added, this plugin is without fault; so only the addition is to blame."""
+
+
+def case(name, source, cause, remedy):
+    return pytest.param(source, cause, remedy, id=name)
+
+
+IMPORTS = [
+    case(
+        "a dependency is missing",
+        "import zqnothing",
+        r"broken cannot be imported: it needs the module 'zqnothing', which is not installed\.",
+        r"Install what provides 'zqnothing', or switch it off with TOOLYARD_BLOCK=broken\.",
+    ),
+    case(
+        "it has a syntax error",
+        "def (:",
+        r"SyntaxError: invalid syntax",
+        r"Reinstall broken in a version that works here",
+    ),
+    case(
+        "it raises while it is imported",
+        "raise RuntimeError('no\\nserver')",
+        r"broken cannot be imported: RuntimeError: no server\.",
+        r"TOOLYARD_BLOCK=broken",
+    ),
+    case(
+        "it ends the process while it is imported",
+        "raise SystemExit(3)",
+        r"broken cannot be imported: SystemExit: 3\.",
+        r"TOOLYARD_BLOCK=broken",
+    ),
+]
+
+HOOKS = [
+    case(
+        "a hook does not exist",
+        "@hookimpl\ndef toolyard_telemetri(event): ...",
+        r"There is no hook toolyard_telemetri\.",
+        r"Did you mean toolyard_telemetry\?",
+    ),
+    case(
+        "a hook is like no other",
+        "@hookimpl\ndef toolyard_xyzzyx(): ...",
+        r"There is no hook toolyard_xyzzyx\.",
+        r"The hooks are toolyard_approve, toolyard_check, ",
+    ),
+    case(
+        "an argument does not exist",
+        "@hookimpl\ndef toolyard_rollback(tool, reasn): ...",
+        r"toolyard_rollback has no argument reasn; it has tool, params, context, reason\. "
+        r"Did you mean reason\?",
+        r"by their names",
+    ),
+    case(
+        "an argument where there are none",
+        "@hookimpl\ndef toolyard_commands(host): ...",
+        r"toolyard_commands has no argument host; it has none\.",
+        r"leave out what is not needed",
+    ),
+    case(
+        "an old wrapper",
+        "@hookimpl(hookwrapper=True)\ndef toolyard_execute(tool):\n    yield",
+        r"toolyard_execute is marked with hookwrapper=True",
+        r"@hookimpl\(wrapper=True\).*`result = yield`.*`return result`",
+    ),
+    case(
+        "an old wrapper where none can be",
+        "@hookimpl(hookwrapper=True)\ndef toolyard_telemetry(event):\n    yield",
+        r"toolyard_telemetry is marked with hookwrapper=True",
+        r"plain function without hookwrapper=True.*toolyard_trace",
+    ),
+    case(
+        "a wrapper where none can be",
+        "@hookimpl(wrapper=True)\ndef toolyard_lookup(call):\n    return (yield)",
+        r"toolyard_lookup cannot be wrapped; wrapper=True works on toolyard_parse, "
+        r"toolyard_execute, toolyard_render\.",
+        r"plain function without wrapper=True",
+    ),
+    case(
+        "a wrapper in place of a context manager",
+        "@hookimpl(wrapper=True)\ndef toolyard_trace(call):\n    return (yield)",
+        r"toolyard_trace cannot be wrapped",
+        r"Return a context manager instead; remove wrapper=True\.",
+    ),
+    case(
+        "a wrapper that is an async generator",
+        "@hookimpl(wrapper=True)\nasync def toolyard_execute(tool):\n    yield",
+        r"toolyard_execute is a wrapper written as an async generator",
+        r"Write it with def",
+    ),
+    case(
+        "a wrapper that does not yield",
+        "@hookimpl(wrapper=True)\ndef toolyard_render(tool):\n    return ''",
+        r"toolyard_render is marked with wrapper=True, but does not yield",
+        r"`result = yield`",
+    ),
+    case(
+        "a generator in place of a wrapper",
+        "@hookimpl\ndef toolyard_parse(tool):\n    return (yield)",
+        r"toolyard_parse yields",
+        r"@hookimpl\(wrapper=True\)",
+    ),
+    case(
+        "a generator in place of a context manager",
+        "@hookimpl\ndef toolyard_lifespan(host):\n    yield",
+        r"toolyard_lifespan yields",
+        r"@contextmanager",
+    ),
+    case(
+        "an async generator in place of a context manager",
+        "@hookimpl\nasync def toolyard_lifespan(host):\n    yield",
+        r"toolyard_lifespan is an async generator",
+        r"@asynccontextmanager",
+    ),
+    case(
+        "a hook that is never awaited is async",
+        "@hookimpl\nasync def toolyard_telemetry(event): ...",
+        r"toolyard_telemetry is async, but this hook is never awaited",
+        r"Write it with def",
+    ),
+    case(
+        "a hook is not marked",
+        "def toolyard_telemetry(event): ...",
+        r"toolyard_telemetry is not marked with @hookimpl, so it would never be called\.",
+        r"Write @hookimpl above it",
+    ),
+    case(
+        "a misspelt hook is not marked",
+        "def toolyard_telemetri(event): ...",
+        r"toolyard_telemetri is not marked.*\(toolyard_telemetry is a hook\)",
+        r"Write @hookimpl above it",
+    ),
+    case(
+        "a hook is not a function",
+        "toolyard_telemetry = 3",
+        r"toolyard_telemetry is not a function",
+        r"Write it as a function",
+    ),
+    case(
+        "a marked function is not named as hooks are",
+        "@hookimpl(specname='toolyard_telemetry')\ndef watch(event): ...",
+        r"watch is marked with @hookimpl, but is not named as hooks are",
+        r"Let its name begin with toolyard_",
+    ),
+    case(
+        "an argument has a default",
+        "@hookimpl\ndef toolyard_telemetry(event=None): ...",
+        r"toolyard_telemetry has a default for event",
+        r"Write event without a default",
+    ),
+    case(
+        "an argument is taken by keyword only",
+        "@hookimpl\ndef toolyard_telemetry(*, event): ...",
+        r"toolyard_telemetry takes event by keyword only",
+        r"Remove the \*",
+    ),
+    case(
+        "it takes any arguments",
+        "@hookimpl\ndef toolyard_telemetry(*events): ...",
+        r"toolyard_telemetry takes \*events,",
+        r"Name those it wants of event\.",
+    ),
+    case(
+        "it takes any keywords",
+        "@hookimpl\ndef toolyard_telemetry(**events): ...",
+        r"toolyard_telemetry takes \*\*events,",
+        r"Name those it wants of event\.",
+    ),
+]
+
+OFFERS = [
+    case(
+        "the settings are no model",
+        "@hookimpl\ndef toolyard_settings():\n    return dict",
+        r"toolyard_settings returned dict, which it must not",
+        r"Return a pydantic model, the class itself",
+    ),
+    case(
+        "the settings take a key of the host's",
+        "class S(BaseModel):\n    prefix: str = ''\n"
+        "@hookimpl\ndef toolyard_settings():\n    return S",
+        r"has the field 'prefix', which is a key of the host's",
+        r"Give the field another name",
+    ),
+    case(
+        "a key that must be there is missing",
+        "class S(BaseModel):\n    url: str\n@hookimpl\ndef toolyard_settings():\n    return S",
+        r"the configuration: plugins\.broken\.url: is missing",
+        r"Correct it there",
+    ),
+    case(
+        "a hook raises",
+        "@hookimpl\ndef toolyard_settings():\n    raise OSError('gone')",
+        r"toolyard_settings raised OSError: gone\.",
+        r"block it with TOOLYARD_BLOCK",
+    ),
+    case(
+        "the policies are no mapping",
+        "@hookimpl\ndef toolyard_policies():\n    return [BrokenPolicy]",
+        r"toolyard_policies returned list, which it must not",
+        r"Return a mapping",
+    ),
+    case(
+        "a policy is no class",
+        "@hookimpl\ndef toolyard_policies():\n    return {'broken_kind': BrokenPolicy()}",
+        r"toolyard_policies returned BrokenPolicy",
+        r"Return a class for the kind 'broken_kind'",
+    ),
+    case(
+        "a resource is no binding",
+        "@hookimpl\ndef toolyard_resources():\n    return [BrokenResource()]",
+        r"toolyard_resources returned BrokenResource",
+        r"Return bindings",
+    ),
+    case(
+        "a type is bound twice",
+        "@hookimpl\ndef toolyard_resources():\n"
+        "    return [Binding(BrokenResource, BrokenResource)] * 2",
+        r"It binds BrokenResource twice",
+        r"Remove one",
+    ),
+    case(
+        "the sections raise half-way",
+        "@hookimpl\ndef toolyard_sections():\n"
+        "    yield MarkdownSection(key='broken', title='B', tools=[broken_tool])\n"
+        "    raise ValueError('half-way')",
+        r"toolyard_sections raised ValueError: half-way\.",
+        r"Mend the plugin",
+    ),
+    case(
+        "tools in place of sections",
+        "@hookimpl\ndef toolyard_sections():\n    return [broken_tool]",
+        r"toolyard_sections returned FunctionTool",
+        r"Return sections: MarkdownSection\(.*tools=",
+    ),
+    case(
+        "one section in place of several",
+        "@hookimpl\ndef toolyard_sections():\n    return MarkdownSection(key='broken', title='B')",
+        r"toolyard_sections returned MarkdownSection",
+        r"Return a list",
+    ),
+    case(
+        "something that is no section",
+        "@hookimpl\ndef toolyard_sections():\n    return [object()]",
+        r"toolyard_sections returned object",
+        r"Return sections",
+    ),
+    case(
+        "a section that raises when it is read",
+        "class S(MarkdownSection):\n"
+        "    def __getattribute__(self, name):\n"
+        "        if name == 'children': raise OSError('no disk')\n"
+        "        return super().__getattribute__(name)\n"
+        "@hookimpl\ndef toolyard_sections():\n    return [S(key='broken', title='B')]",
+        r"A section of toolyard_sections raised OSError: no disk\.",
+        r"Mend the plugin",
+    ),
+    case(
+        "two sections of one key",
+        "@hookimpl\ndef toolyard_sections():\n"
+        "    return [MarkdownSection(key='broken', title='B')] * 2",
+        r"It has two sections with the key 'broken'\.",
+        r"Give one of them another key",
+    ),
+    case(
+        "two tools of one name",
+        "@tool(name='broken_tool')\ndef other() -> None:\n    'Do nothing.'\n"
+        "@hookimpl\ndef toolyard_sections():\n"
+        "    return [MarkdownSection(key='broken', title='B', tools=[broken_tool, other])]",
+        r"Two tools of plugin 'broken' are called 'broken_tool'",
+        r"another name",
+    ),
+    case(
+        "another plugin has the tool's name",
+        "@tool\ndef aa_good() -> None:\n    'Do nothing.'\n"
+        "@hookimpl\ndef toolyard_sections():\n"
+        "    return [MarkdownSection(key='broken', title='B', tools=[broken_tool, aa_good])]",
+        r"Plugin 'broken' has the tool 'aa_good', a name that plugin 'aa-good' \(aa-good 1\.0\) "
+        r"has already\.",
+        r'prefix = "x_" into \[plugins\.broken\]',
+    ),
+    case(
+        "another plugin's tool has the wire name",
+        "@tool(wire_name='aa_good')\ndef broken_two() -> None:\n    'Do nothing.'\n"
+        "@hookimpl\ndef toolyard_sections():\n"
+        "    return [MarkdownSection(key='broken', title='B', tools=[broken_two])]",
+        r"the tool 'broken_two' with the wire name 'aa_good', a name that plugin 'aa-good'",
+        r'prefix = "x_" into \[plugins\.broken\]',
+    ),
+    case(
+        "another plugin has the section's key",
+        "@hookimpl\ndef toolyard_sections():\n"
+        "    return [MarkdownSection(key='aa_good', title='B', tools=[broken_tool])]",
+        r"a section with the key 'aa_good', which plugin 'aa-good' \(aa-good 1\.0\)",
+        r'prefix = "x_" into \[plugins\.broken\]',
+    ),
+]
+
+
+@pytest.fixture
+def broken(install, good, discovered, report_of, traces_of):
+    """Install a broken plugin between two good ones; return its report."""
+
+    def broken(source, tables=None):
+        for name in ("aa-good", "zz-good"):
+            good(name)
+        install("broken", source, version="2.5")
+        plugins = discovered(tables)
+
+        for name in ("aa-good", "zz-good"):
+            assert report_of(plugins, name).status == "loaded"
+            assert plugins.catalog.plugin_of(name.replace("-", "_")) == name
+            assert name in {each.plugin for each in plugins.implementations("toolyard_check")}
+        assert traces_of(plugins, "broken") == []
+        report = report_of(plugins, "broken")
+        assert (report.status, report.distribution, report.version) == ("failed", "broken", "2.5")
+        assert (report.hooks, report.tools) == ((), ())
+        assert "Traceback" not in f"{report.fault}{report.remedy}"
+        assert "\n" not in f"{report.fault}{report.remedy}"
+        return report
+
+    return broken
+
+
+def added_to_working(source):
+    return "\n".join((*(line[4:] for line in WORKS.splitlines()), source))
+
+
+def test_without_addition_the_plugin_of_these_tests_is_without_fault(
+    install, discovered, report_of, traces_of
+):
+    install("broken", WORKS)
+    plugins = discovered()
+    assert report_of(plugins, "broken").fault is None
+    assert len(traces_of(plugins, "broken")) > 6
+
+
+@pytest.mark.parametrize(("source", "cause", "remedy"), IMPORTS)
+def test_a_plugin_that_cannot_be_imported(broken, source, cause, remedy):
+    report = broken(source)
+    assert re.search(cause, report.fault)
+    assert re.search(remedy, report.remedy)
+
+
+@pytest.mark.parametrize(("source", "cause", "remedy"), HOOKS)
+def test_a_plugin_whose_functions_do_not_fit_the_hooks(broken, source, cause, remedy):
+    report = broken(added_to_working(source))
+    assert re.search(cause, report.fault)
+    assert re.search(remedy, report.remedy)
+
+
+@pytest.mark.parametrize(("source", "cause", "remedy"), OFFERS)
+def test_a_plugin_whose_offers_cannot_be_taken(broken, source, cause, remedy):
+    report = broken(added_to_working(source))
+    assert re.search(cause, report.fault)
+    assert re.search(remedy, report.remedy)
+
+
+@pytest.mark.parametrize(
+    ("table", "cause"),
+    [
+        ({"url": 3}, r"plugins\.broken\.url: expected text, found the number 3\."),
+        ({"uri": "a"}, r"plugins\.broken\.uri: is not a known key; did you mean 'url'\?"),
+        ({"enabled": "no"}, r"plugins\.broken\.enabled: expected true or false, found the text"),
+        ({"prefix": "No!"}, r"plugins\.broken\.prefix: expected .* found the text 'No!'"),
+        ({"prefix": "x" * 60}, r"The prefix 'x+' does not fit\. Tool 'broken_tool'"),
+    ],
+)
+def test_a_plugin_whose_table_does_not_fit(broken, table, cause):
+    source = (
+        "class S(BaseModel):\n    url: str = ''\n@hookimpl\ndef toolyard_settings():\n    return S"
+    )
+    report = broken(added_to_working(source), {"broken": table})
+    assert report.misconfigured
+    assert re.search(cause, report.fault)
+    assert report.remedy
+
+
+def test_a_table_is_a_fault_when_the_plugin_takes_no_settings(broken):
+    report = broken(WORKS, {"broken": {"url": "x", "token": "hunter2"}})
+    assert report.misconfigured
+    assert "plugins.broken: the plugin takes no settings, found url, token" in report.fault
+    assert "hunter2" not in report.fault
+
+
+def test_an_entry_point_to_a_module_that_is_not_there(install, discovered, report_of):
+    install("broken", value="zqaway.inner")
+    report = report_of(discovered(), "broken")
+    assert report.status == "failed"
+    assert "zqaway.inner cannot be imported: ModuleNotFoundError" in report.fault
+    assert report.remedy.startswith("Reinstall broken in a version that works here")
+
+
+def test_an_entry_point_to_an_attribute_that_is_not_there(install, discovered, report_of):
+    install("broken", "x = 3", value="broken:plugin")
+    report = report_of(discovered(), "broken")
+    assert "AttributeError" in report.fault
+
+
+@pytest.mark.parametrize("value", ["not a module", "a-b", ":x", ""])
+def test_an_entry_point_that_names_nothing(install, discovered, report_of, value):
+    install("broken", lines=f"broken = {value}")
+    report = report_of(discovered(), "broken")
+    assert "the entry point is neither `module` nor `module:attribute`" in report.fault
+
+
+def test_a_line_that_is_no_entry_point(install, discovered, report_of, good):
+    good("aa-good")
+    install("broken", lines="# a comment\nbroken")
+    plugins = discovered()
+    assert "'broken' of its entry points is not `name = module`" in (
+        report_of(plugins, "broken").fault
+    )
+    assert report_of(plugins, "aa-good").status == "loaded"
+
+
+def test_an_entry_point_to_a_class_in_place_of_an_instance(install, discovered, report_of):
+    source = """
+        from toolyard_hookspecs import hookimpl
+        class Broken:
+            @hookimpl
+            def toolyard_check(self, tool): ...
+    """
+    install("broken", source, value="broken:Broken")
+    report = report_of(discovered(), "broken")
+    assert report.fault == "The plugin is the class Broken, and toolyard_check needs an instance."
+    assert "`plugin = Broken()`" in report.remedy
+
+
+def test_the_second_distribution_with_a_plugin_of_one_name(install, good, discovered, report_of):
+    good("aa-good")
+    install("bb-good", "", version="3.0", plugin="aa-good")
+    plugins = discovered()
+    first, second = (each for each in plugins.reports if each.name == "aa-good")
+    assert (first.status, first.distribution) == ("loaded", "aa-good")
+    assert (second.status, second.distribution, second.version) == ("failed", "bb-good", "3.0")
+    assert second.fault == (
+        "Another plugin has this name: 'aa-good' (aa-good 1.0), from entry point aa_good."
+    )
+    assert second.remedy
+
+
+def test_a_plugin_that_implements_nothing_says_so(install, discovered, report_of):
+    install("broken", "x = 3")
+    report = report_of(discovered(), "broken")
+    assert (report.status, report.fault) == ("loaded", "It implements no hook.")
+    assert report.remedy
+
+
+def test_the_traceback_is_logged_for_those_who_ask(install, discovered, caplog):
+    install("broken", "1 / 0")
+    with caplog.at_level(logging.DEBUG, logger="toolyard"):
+        discovered()
+    (record,) = [each for each in caplog.records if "broken" in each.getMessage()]
+    assert record.exc_info[0] is ZeroDivisionError
+
+
+def test_a_distribution_without_metadata_is_reported_without_version(
+    install, discovered, report_of
+):
+    info = install("broken", "1 / 0")
+    (info / "METADATA").unlink()
+    report = report_of(discovered(), "broken")
+    assert (report.status, report.distribution, report.version) == ("failed", None, None)
