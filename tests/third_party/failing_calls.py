@@ -21,32 +21,29 @@ class Wanted:
     arguments: dict[str, Any]
 
 
-def make(calls: list[Wanted], context: ToolContext) -> None:
-    """Make nested calls; whether they succeed does not matter."""
-    for each in calls:
-        context.call(each.name, each.arguments)
+def make(calls: list[Wanted], context: ToolContext) -> str:
+    """Make nested calls, the last of which changes state; say whether it did."""
+    outcomes = [context.call(each.name, each.arguments) for each in calls]
+    return FAULT if outcomes[-1].success else outcomes[-1].text
 
 
 @tool
 def raise_after(calls: list[Wanted], *, context: ToolContext) -> None:
     """Make calls, then raise."""
-    make(calls, context)
-    raise RuntimeError(FAULT)
+    raise RuntimeError(make(calls, context))
 
 
 @tool
 async def raise_after_waiting(calls: list[Wanted], *, context: ToolContext) -> None:
     """Make calls from a coroutine, then raise."""
-    for each in calls:
-        await context.acall(each.name, each.arguments)
-    raise RuntimeError(FAULT)
+    outcomes = [await context.acall(each.name, each.arguments) for each in calls]
+    raise RuntimeError(FAULT if outcomes[-1].success else outcomes[-1].text)
 
 
 @tool
 def refuse_after(calls: list[Wanted], *, context: ToolContext) -> ToolResult[None]:
     """Make calls, then answer with a failure."""
-    make(calls, context)
-    return ToolResult.error(FAULT)
+    return ToolResult.error(make(calls, context))
 
 
 @tool

@@ -209,11 +209,13 @@ def changes(suite: str, session: Json, number: int) -> list[Json]:
         "username": config.get("username", "john"),
         "password": config.get("password", "john123"),
     }
+    people = list(config.get("user_map", {"Alice": "USR001", "Bob": "USR002"}).values())
+    message = {"receiver_id": people[1], "message": name}
     login = {"username": name, "password": "secret"}
     traveller: Json = dict.fromkeys(TRAVELLER, name)
     wanted: dict[str, list[tuple[str, Json]]] = {
         "GorillaFileSystem": [("mkdir", {"dir_name": name}), ("cd", {"folder": name})],
-        "MessageAPI": [("add_contact", {"user_name": name})],
+        "MessageAPI": [("message_login", {"user_id": people[0]}), ("send_message", message)],
         "TwitterAPI": [("authenticate_twitter", user), ("post_tweet", {"content": name})],
         "TicketAPI": [("ticket_login", login), ("create_ticket", {"title": name})],
         "TradingBot": [("trading_login", login), ("fund_account", {"amount": 1})],
@@ -224,7 +226,7 @@ def changes(suite: str, session: Json, number: int) -> list[Json]:
 
 
 #: Suites whose first change needs no other before it, so that it can be vetoed by itself.
-DIRECT = {"GorillaFileSystem", "MessageAPI", "TicketAPI", "TravelAPI", "VehicleControlAPI"}
+DIRECT = {"GorillaFileSystem", "TicketAPI", "TravelAPI", "VehicleControlAPI"}
 
 WAYS = ("veto", "raise_after", "raise_after_change", "refuse_after", "raise_after_waiting")
 

@@ -8,11 +8,23 @@ from itertools import groupby
 import pytest
 
 from toolyard import Host
-from toolyard_hookspecs import ToolCall, hookimpl
+from toolyard_hookspecs import MarkdownSection, ToolCall, ToolContext, hookimpl, tool
 
 
-class Veto:
-    """A plugin that lets calls run and then fails them, if their id asks for it."""
+@tool
+def note(name: str, text: str, *, context: ToolContext) -> str:
+    """Write a note and read it again, each by a nested call."""
+    context.call("touch", {"file_name": name})
+    context.call("echo", {"content": text, "file_name": name})
+    return context.call("cat", {"file_name": name}).result.value["file_content"]
+
+
+class Helper:
+    """A plugin that makes nested calls, and fails calls that have run if their id asks for it."""
+
+    @hookimpl
+    def toolyard_sections(self):
+        return [MarkdownSection(key="notes", title="Notes", tools=[note])]
 
     @hookimpl
     def toolyard_on_result(self, context):
@@ -33,7 +45,7 @@ def opened(tmp_path):
         lines = "\n".join(f"{key} = {json.dumps(value)}" for key, value in table.items())
         (tmp_path / "toolyard.toml").write_text(f"[plugins.bfcl]\n{lines}\n")
         with Host(config=tmp_path / "toolyard.toml") as host:
-            host.register(Veto(), name="veto")
+            host.register(Helper(), name="helper")
             with host.executor() as tools:
                 yield tools
 
@@ -127,3 +139,15 @@ def test_changes_to_one_backend_side_by_side_are_kept_in_call_order(opened, fina
     assert numbers == sorted(set(numbers))
     tweets = final_state()["TwitterAPI"]["tweets"]
     assert [tweets[str(number)]["content"] for number in numbers] == [str(n) for n in range(8)]
+
+
+def test_what_nested_calls_change_is_seen_by_the_next_and_kept_with_their_caller(
+    opened, final_state
+):
+    with opened(["GorillaFileSystem"], {}) as tools:
+        check(tools.dispatch(ToolCall("note", {"name": "a", "text": "one"})), "one")
+        failed = tools.dispatch(ToolCall("note", {"name": "b", "text": "two"}, id="veto-1"))
+        assert not failed.success
+        check(asyncio.run(tools.adispatch(ToolCall("note", {"name": "c", "text": "3"}))), "3")
+    contents = final_state()["GorillaFileSystem"]["root"]["contents"]
+    assert {name: file["content"] for name, file in contents.items()} == {"a": "one", "c": "3"}
