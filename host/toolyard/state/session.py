@@ -84,7 +84,7 @@ class Session:
     def log(self, event: object) -> None:
         """Add an event to the LOG slice of its type, at once, and publish it.
 
-        Reducers registered for the type apply too; one that raises is logged.
+        Reducers that other slices have for the type apply too; one that raises is logged.
 
         Raises:
             StateError: The slice of the type is STATE.
@@ -95,7 +95,7 @@ class Session:
         store.append_log(kind, keep(kind, (event,)))
         if kind in store.reducers:
             try:
-                store.dispatch(event)
+                store.dispatch(event, besides=kind)
             except Exception:
                 logger.exception("A reducer of %s raised; the event is kept.", kind.__qualname__)
         store.subscribers.publish(event)

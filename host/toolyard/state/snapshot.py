@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -99,7 +100,7 @@ def write(saved: Saved) -> str:
         "slices": slices,
         "policies": _dumped(PolicyState, saved.records.values()),
     }
-    return json.dumps(document, ensure_ascii=False)
+    return json.dumps(document, ensure_ascii=False, allow_nan=False)
 
 
 def read(text: str, kinds: Iterable[type[Any]]) -> Saved:
@@ -153,11 +154,12 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 def _dumped(kind: Any, items: Iterable[Any]) -> Any:
     try:
-        return json.loads(_adapter(kind).dump_json(list(items)))
+        # Not `dump_json`: it writes infinities as null, which cannot be read back.
+        return _spelt(_adapter(kind).dump_python(list(items), mode="json"))
     except Exception as error:
         raise SnapshotError(
-            f"The slice of {type_name(kind)} cannot be written as JSON: {error}. Make it a "
-            "dataclass, a pydantic model or a named tuple of JSON-like fields."
+            f"The slice of {type_name(kind)} cannot be written as JSON: {_first_line(error)} Make "
+            "it a dataclass, a pydantic model or a named tuple of JSON-like fields."
         ) from error
 
 
@@ -169,6 +171,22 @@ def _loaded(kind: Any, items: list[Any]) -> list[Any]:
             f"The items of {type_name(kind)} do not fit that type: {error}. The type may have "
             "changed since they were written; bring the JSON up to date first."
         ) from error
+
+
+def _spelt(value: Any) -> Any:
+    """Return the value with the floats that JSON lacks as words, which pydantic reads."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {key: _spelt(each) for key, each in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_spelt(each) for each in cast("list[Any]", value)]
+    return value
+
+
+def _first_line(error: Exception) -> str:
+    line = str(error).partition("\n")[0].rstrip(".")
+    return f"{line or type(error).__qualname__}."
 
 
 def _document(text: str) -> dict[str, Any]:

@@ -146,12 +146,19 @@ class Store:
             items, _ = reduced(kind, self.head.slices.get(kind, EMPTY), reducer, event, self)
             self.put({kind: items})
 
-    def dispatch(self, event: object) -> None:
-        """Apply the reducers of an event from outside any call: all of them or none."""
+    def dispatch(self, event: object, *, besides: type[Any] | None = None) -> None:
+        """Apply the reducers of an event from outside any call: all of them or none.
+
+        Args:
+            event: The event.
+            besides: A slice to leave out, because it has the event already.
+        """
         with self.lock:
             changed: dict[type[Any], Items] = {}
             logged: list[tuple[type[Any], Kept]] = []
             for kind, reducer in self.reducers.get(type(event), ()):
+                if kind is besides:
+                    continue
                 if kind in self.logs:
                     logged.append((kind, self.log_additions(kind, reducer, event)))
                 else:

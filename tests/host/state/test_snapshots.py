@@ -1,0 +1,242 @@
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from toolyard.state.session import Session
+from toolyard_hookspecs.calls import ToolInvoked
+from toolyard_hookspecs.errors import ConflictError, SnapshotError
+from toolyard_hookspecs.policies import PolicyState
+from toolyard_hookspecs.sessions import SlicePolicy, append_all
+
+
+@dataclass(frozen=True)
+class Note:
+    text: str
+    tags: tuple[str, ...] = ()
+    at: datetime | None = None
+    raw: bytes = b""
+
+
+@dataclass(frozen=True)
+class Reading:
+    value: float
+
+
+class Order(BaseModel):
+    lines: list[int]
+
+
+@dataclass(frozen=True)
+class Audit:
+    text: str
+
+
+class Plain:
+    pass
+
+
+KINDS = [Note, Order, Audit]
+
+
+def test_restore_puts_the_state_back_but_no_log(session):
+    session[Note].append(Note("a"))
+    before = session.snapshot(tag="before")
+    session[Note].append(Note("b"))
+    session[Order].append(Order(lines=[1]))
+    session.log(Audit("x"))
+    session.restore(before)
+    assert session[Note].all() == [Note("a")]
+    assert session[Order].all() == []
+    assert session[Audit].all() == [Audit("x")]
+    assert (before.tag, before.session_id) == ("before", "s1")
+    session[Note].append(Note("c"))
+    session.restore(before)
+    assert session[Note].all() == [Note("a")]
+
+
+def test_a_snapshot_costs_a_pointer(session):
+    session[Note].append(Note("a"))
+    assert session.snapshot().head is session.snapshot().head
+
+
+def test_a_snapshot_outlives_what_comes_after(session):
+    snapshots = []
+    for number in range(50):
+        snapshots.append(session.snapshot())
+        session[Note].append(Note(str(number)))
+        if number % 7 == 0:
+            session.restore(snapshots[number // 2])
+    for number in (49, 0, 25, 7):
+        session.restore(snapshots[number])
+        first = session[Note].all()
+        session[Note].append(Note("more"))
+        session.restore(snapshots[number])
+        assert session[Note].all() == first
+
+
+def test_reset_empties_the_state_and_keeps_reducers_and_logs(session):
+    session[Note].register(Note, append_all)
+    session.dispatch(Note("a"))
+    session.log(Audit("x"))
+    session.reset()
+    assert session[Note].all() == []
+    assert session[Audit].all() == [Audit("x")]
+    session.dispatch(Note("b"))
+    assert session[Note].all() == [Note("b")]
+
+
+def test_a_session_and_its_clones_take_one_anothers_snapshots(session):
+    session[Note].append(Note("a"))
+    clone = session.clone()
+    clone[Note].append(Note("b"))
+    session.restore(clone.snapshot())
+    assert session[Note].all() == [Note("a"), Note("b")]
+    session[Note].append(Note("mine"))
+    clone[Note].append(Note("theirs"))
+    clone.restore(session.snapshot())
+    assert clone[Note].all() == [Note("a"), Note("b"), Note("mine")]
+
+
+def test_a_snapshot_of_another_session_is_refused(session):
+    with pytest.raises(SnapshotError, match=r"of the session other.*read_snapshot"):
+        session.restore(Session(id="other").snapshot())
+    with pytest.raises(SnapshotError, match="A str is no snapshot"):
+        session.restore("before")
+
+
+def full(session):
+    session[Note].register(Note, append_all)
+    session.dispatch(Note("ä", ("x", "y"), datetime(2026, 1, 2, tzinfo=UTC), b"raw"))
+    session[Order].append(Order(lines=[1, 2]))
+    session.log(Audit("x"))
+    session[PolicyState].append(
+        PolicyState("p", frozenset({"t"}), frozenset({("t", "k")}), {"n": [1]})
+    )
+    return session
+
+
+def test_a_session_survives_json(session):
+    text = full(session).to_json()
+    again = Session.from_json(text, kinds=KINDS)
+    assert again.id == "s1"
+    for kind in (*KINDS, PolicyState):
+        assert again[kind].all() == session[kind].all()
+    assert again.to_json() == text
+    again[Note].append(Note("more"))
+    again.log(Audit("more"))
+    assert len(again[Audit].all()) == 2
+    again[Order].latest().lines.append(3)
+    assert again[Order].latest() == Order(lines=[1, 2])
+
+
+def test_the_json_says_what_it_is(session):
+    document = json.loads(full(session).to_json())
+    assert document["format"] == "toolyard.session"
+    assert document["version"] == 1
+    assert document["id"] == "s1"
+    assert document["slices"][1] == {
+        "type": f"{__name__}:Order",
+        "policy": "state",
+        "items": [{"lines": [1, 2]}],
+    }
+    assert [each["policy_name"] for each in document["policies"]] == ["p"]
+
+
+def test_a_snapshot_survives_json(session):
+    text = full(session).snapshot(tag="saved").to_json()
+    session[Note].clear()
+    session[Order].clear()
+    snapshot = session.read_snapshot(text)
+    assert (snapshot.session_id, snapshot.tag) == ("s1", "saved")
+    session.restore(snapshot)
+    assert session[Order].all() == [Order(lines=[1, 2])]
+    assert session[Note].latest().text == "ä"
+    assert session[Audit].all() == [Audit("x")]
+    other = Session()
+    other.restore(other.read_snapshot(text, kinds=KINDS))
+    assert other[Order].all() == [Order(lines=[1, 2])]
+
+
+def test_calls_under_way_conflict_with_a_restore_from_json(session):
+    text = full(session).to_json()
+    branch = session.fork()
+    session.restore(session.read_snapshot(text))
+    with pytest.raises(ConflictError):
+        branch.validate()
+
+
+def test_the_log_of_calls_is_not_written(session):
+    assert ToolInvoked.__name__ not in session.to_json()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "it is no JSON"),
+        ("[" * 100_000, "it is no JSON"),
+        ("[]", 'its "format" is not'),
+        ('{"format": "other"}', 'its "format" is not'),
+        (
+            '{"format": "toolyard.session", "version": 2}',
+            "version 2; this Toolyard reads version 1",
+        ),
+        ('{"format": "toolyard.session", "version": 1}', '"slices" is no list'),
+        (
+            '{"format": "toolyard.session", "version": 1, "slices": [3]}',
+            "slice number 1 is no object",
+        ),
+        (
+            '{"format": "toolyard.session", "version": 1, "slices": [{}]}',
+            'a slice has no "type"',
+        ),
+        (
+            '{"format": "toolyard.session", "version": 1, "slices": [{"type": "os:system"}]}',
+            r"a slice of os:system, a type that is not known.*kinds=\[",
+        ),
+        (
+            '{"format": "toolyard.session", "version": 1, "slices": [], "policies": 3}',
+            '"policies" is no list',
+        ),
+        (
+            '{"format": "toolyard.session", "version": 1, "slices": [], "policies": [3]}',
+            "PolicyState do not fit",
+        ),
+        (
+            '{"format": "toolyard.session", "version": 1, "slices": [], "policies": []}',
+            'it has no "id"',
+        ),
+    ],
+)
+def test_what_is_no_sessions_json_is_refused_with_the_reason(text, message):
+    with pytest.raises(SnapshotError, match=message):
+        Session.from_json(text, kinds=KINDS)
+
+
+def test_items_that_no_longer_fit_their_type_are_refused(session):
+    document = json.loads(full(session).to_json())
+    document["slices"][1]["items"] = [{"lines": ["many"]}]
+    with pytest.raises(SnapshotError, match=r"Order do not fit"):
+        Session.from_json(json.dumps(document), kinds=KINDS)
+
+
+def test_items_that_json_cannot_hold_are_named(session):
+    session[Plain].append(Plain())
+    with pytest.raises(SnapshotError, match=r"slice of .*:Plain cannot be written.*dataclass"):
+        session.to_json()
+
+
+@given(st.lists(st.floats(allow_nan=False)), st.lists(st.text()))
+def test_what_comes_back_equals_what_was_written(values, texts):
+    session = Session()
+    session[Reading].seed(*map(Reading, values))
+    session[str].register(str, append_all, SlicePolicy.LOG)
+    for text in texts:
+        session.log(text)
+    again = Session.from_json(session.to_json(), kinds=[Reading, str])
+    assert again[Reading].all() == session[Reading].all()
+    assert again[str].all() == texts
