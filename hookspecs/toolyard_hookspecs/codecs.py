@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 import pydantic_core
 from pydantic import PydanticUserError, SecretBytes, SecretStr, TypeAdapter, ValidationError
 
 from toolyard_hookspecs.errors import DefinitionError, ToolValidationError
-from toolyard_hookspecs.faults import explain, holds_secret, not_json
+from toolyard_hookspecs.faults import MAX_REASON, explain, holds_secret, not_json, shorten
 from toolyard_hookspecs.immutable import is_immutable_type
 from toolyard_hookspecs.schemas import ClosedJsonSchema
 from toolyard_hookspecs.strict_json import check_names
@@ -100,8 +100,12 @@ class Codec:
         """Return why the value is not of the type, or None when it is."""
         try:
             self.adapter.validate_python(value, strict=True)
+            # An instance of the right class may hold anything; writing it tells.
+            self.adapter.serializer.to_json(value, warnings="error")
         except ValidationError as error:
             return explain(error, self._known_schema)
+        except (ValueError, UserWarning) as error:
+            return shorten(" ".join(str(error).split()), MAX_REASON)
         return None
 
     def _known_schema(self) -> dict[str, Any]:
@@ -120,13 +124,19 @@ class Codec:
 
     def _reveal(self, value: object, *, by_alias: bool, warnings: bool) -> bytes:
         plain = self.adapter.serializer.to_python(value, by_alias=by_alias, warnings=warnings)
-        return pydantic_core.to_json(plain, fallback=_secret_value)
+        return pydantic_core.to_json(_revealed(plain))
 
 
-def _secret_value(value: object) -> object:
+def _revealed(value: Any) -> Any:
+    """Return plain data with the secrets in it as they are."""
     if isinstance(value, (SecretStr, SecretBytes)):
         return value.get_secret_value()
-    raise TypeError(f"{describe(type(value))} cannot be written as JSON")
+    if isinstance(value, dict):
+        pairs: dict[Any, Any] = value
+        return {name: _revealed(inside) for name, inside in pairs.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_revealed(inside) for inside in cast("list[Any]", value)]
+    return value
 
 
 def _no_schema(owner: str, kind: object, error: Exception) -> str:

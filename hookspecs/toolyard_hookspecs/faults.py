@@ -17,6 +17,9 @@ MAX_SHOWN: Final = 80
 MAX_REASON: Final = 200
 """Characters shown of a reason, which may hold the choices there are."""
 
+RETRY: Final = "\nMend these, then retry."
+"""The end of every listing."""
+
 _NOT_TEXT: Final = "the text holds a lone surrogate, which is no character"
 
 
@@ -57,7 +60,7 @@ def listing(faults: list[str]) -> str:
     shown = [f"  - {fault}" for fault in faults[:MAX_FAULTS]]
     if len(faults) > MAX_FAULTS:
         shown.append(f"  - and {len(faults) - MAX_FAULTS} more")
-    return "\n".join(["Invalid arguments:", *shown, "Mend these, then retry."])
+    return "\n".join(["Invalid arguments:", *shown]) + RETRY
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
@@ -118,8 +121,10 @@ def _reason(text: str) -> str:
 
 
 def _given(value: object) -> str:
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return f", got {shorten(json.dumps(_beginning(value)))}"
+    if isinstance(value, str):
+        return f", got {json.dumps(value[:MAX_SHOWN])}{_size(value)}"
+    if value is None or isinstance(value, (bool, int, float)):
+        return f", got {shorten(json.dumps(value))}"
     if isinstance(value, Mapping):
         return ", got an object"
     if isinstance(value, (list, tuple)):
@@ -127,5 +132,5 @@ def _given(value: object) -> str:
     return ""
 
 
-def _beginning(value: object) -> object:
-    return value[: MAX_SHOWN * 2] if isinstance(value, str) else value
+def _size(text: str) -> str:
+    return f"... ({len(text)} characters)" if len(text) > MAX_SHOWN else ""

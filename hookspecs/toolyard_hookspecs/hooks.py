@@ -374,7 +374,7 @@ def toolyard_render(tool: Tool[Any, Any], result: ToolResult[Any]) -> str | None
     Example:
         >>> @hookimpl(wrapper=True)
         ... def toolyard_render(tool, result):
-        ...     return shorten(yield)
+        ...     return shorten((yield))
     """
 
 

@@ -39,7 +39,11 @@ def make_record(
     faults = [fault for each in arguments if (fault := _fault(each, hints))]
     if faults:
         raise DefinitionError(f"{owner}: {'; '.join(faults)}.")
-    texts = argument_texts(docstring_of(function))
+    texts = {
+        name: text
+        for name, text in argument_texts(docstring_of(function)).items()
+        if not _says_itself(hints.get(name))
+    }
     fields = [(each.name, hints[each.name], _field(each, texts)) for each in arguments]
     title = "".join(part.capitalize() for part in name.replace("-", "_").split("_"))
     return dataclasses.make_dataclass(f"{title}Params", fields, frozen=True, kw_only=True)
@@ -69,6 +73,14 @@ def _fault(argument: inspect.Parameter, hints: Mapping[str, Any]) -> str | None:
             f"{name}: Annotated[..., Field(...)] = default"
         )
     return None
+
+
+def _says_itself(hint: Any) -> bool:
+    """Tell whether an annotation has a description, which is nearer than the docstring's."""
+    return any(
+        isinstance(each, str) or getattr(each, "description", getattr(each, "documentation", None))
+        for each in getattr(hint, "__metadata__", ())
+    )
 
 
 def _field(argument: inspect.Parameter, texts: Mapping[str, str]) -> Any:

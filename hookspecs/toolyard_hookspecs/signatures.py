@@ -243,7 +243,12 @@ def _agree_result(owner: str, declared: Any, annotated: Any) -> Any:
 
 def _accepts(wanted: Any, given: Any) -> bool:
     """Tell whether what wants the one type can be given the other."""
-    if wanted is ANYTHING or wanted == given or isinstance(wanted, typing.TypeVar):
+    if (
+        wanted is ANYTHING
+        or wanted is object
+        or wanted == given
+        or isinstance(wanted, typing.TypeVar)
+    ):
         return True
     origin = get_origin(wanted)
     if origin in {Union, types.UnionType}:

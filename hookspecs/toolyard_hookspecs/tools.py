@@ -22,11 +22,9 @@ from typing import (
     get_origin,
 )
 
-import pydantic_core
-
 from toolyard_hookspecs.codecs import Codec, NoParams, ValueCodec, as_json, describe
 from toolyard_hookspecs.errors import DefinitionError, ToolValidationError
-from toolyard_hookspecs.faults import known_names, suggest
+from toolyard_hookspecs.faults import RETRY, known_names, suggest
 from toolyard_hookspecs.idempotency import IdempotencyConfig
 from toolyard_hookspecs.schema_codec import SchemaCodec
 from toolyard_hookspecs.signatures import ANYTHING, Signature, read_full_form
@@ -242,9 +240,10 @@ class Tool(Generic[P, R]):
         if not isinstance(given, Mapping) or self.params_codec.fits(cast("Any", given)) is None:
             return example
         try:
-            params = self.params_codec.decode(pydantic_core.to_json(given))
-        except ValueError:  # told with the example's other faults
-            return example
+            params = self.params_codec.decode(as_json(cast("Any", given)))
+        except ToolValidationError as error:
+            fault = _example_fault(example, "input", str(error))
+            raise DefinitionError(f"{self._owner}: {fault}.") from None
         return dataclasses.replace(example, input=params)
 
     def _faults(self) -> list[str]:
@@ -276,11 +275,12 @@ class Tool(Generic[P, R]):
         ]
 
     def _example_faults(self) -> list[str]:
+        codecs = (("input", self.params_codec), ("output", self.result_codec))
         return [
-            f"example {example.description!r}: its {what} does not fit: {reason}"
+            _example_fault(example, what, reason)
             for example in self.examples
-            for what, codec in (("input", self.params_codec), ("output", self.result_codec))
-            if (reason := _misfit(codec, getattr(example, what))) is not None
+            for what, codec in codecs
+            if (reason := codec.fits(getattr(example, what))) is not None
         ]
 
     def _key_faults(self) -> list[str]:
@@ -318,6 +318,11 @@ _CHOICES: Final[dict[str, Any]] = {
     "concurrency": Concurrency,
     "isolation": Isolation,
 }
+
+
+def _example_fault(example: ToolExample[Any, Any], what: str, reason: str) -> str:
+    told = " ".join(reason.removesuffix(RETRY).split())
+    return f"example {example.description!r}: its {what} does not fit: {told}"
 
 
 def _name_faults(name: object) -> list[str]:
@@ -367,17 +372,6 @@ def _remake(declared: tuple[Any, Any], made_of: dict[str, Any]) -> Tool[Any, Any
     untyped = declared == (ANYTHING, ANYTHING)
     kind: Any = Tool if untyped else cast("Any", Tool).__class_getitem__(declared)
     return cast("Tool[Any, Any]", kind(**made_of))
-
-
-def _misfit(codec: ValueCodec, value: object) -> str | None:
-    reason = codec.fits(value)
-    if reason is not None:
-        return " ".join(reason.removesuffix("\nMend these, then retry.").split())
-    try:
-        codec.encode(value)
-    except ValueError as error:
-        return str(error)
-    return None
 
 
 def _no_handler(params: object, *, context: object) -> NoReturn:  # noqa: ARG001 - the full form

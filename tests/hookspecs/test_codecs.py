@@ -1,0 +1,269 @@
+"""Values go to strict JSON and come back the same."""
+
+import dataclasses
+import math
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from typing import Annotated, Any, Generic, TypeVar
+from uuid import UUID
+
+import pytest
+import typing_extensions
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field, SecretBytes, SecretStr, computed_field
+
+from toolyard_hookspecs import DefinitionError, ToolValidationError
+from toolyard_hookspecs.codecs import Codec, NoParams, as_json, describe
+
+T = TypeVar("T")
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    x: int
+    y: float = 0.0
+
+
+class Shape(BaseModel):
+    kind: Annotated[str, Field(alias="shapeKind")]
+    points: list[Point] = []
+    colour: Colour | None = None
+
+
+class Movie(typing_extensions.TypedDict):
+    title: str
+    year: typing_extensions.NotRequired[int]
+
+
+@dataclasses.dataclass
+class Page(Generic[T]):
+    items: list[T]
+    next: str | None = None
+
+
+class Login(BaseModel):
+    user: str
+    password: SecretStr
+    keys: tuple[SecretBytes, ...] = ()
+
+
+NATURAL = Annotated[int, Field(ge=0)]
+KINDS = [
+    int,
+    str,
+    bool,
+    Decimal,
+    UUID,
+    date,
+    datetime,
+    timedelta,
+    Colour,
+    Point,
+    Shape,
+    Movie,
+    Page[Point],
+    Page[int],
+    dict[str, Movie],
+    tuple[int, ...],
+    frozenset[str],
+    int | str | None,
+    NATURAL,
+]
+
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+points = st.builds(Point, st.integers(), finite)
+after = st.none() | st.text()
+STRATEGIES = {
+    NATURAL: st.integers(min_value=0),
+    Decimal: st.decimals(allow_nan=False, allow_infinity=False),
+    datetime: st.datetimes(),
+    timedelta: st.timedeltas(timedelta(days=-999), timedelta(days=999)),
+    Point: points,
+    Shape: st.builds(
+        Shape,
+        shapeKind=st.text(),
+        points=st.lists(points),
+        colour=st.none() | st.sampled_from(Colour),
+    ),
+    Page[Point]: st.builds(Page, st.lists(points), after),
+    Page[int]: st.builds(Page, st.lists(st.integers()), after),
+}
+
+
+def _values(kind):
+    return STRATEGIES[kind] if kind in STRATEGIES else st.from_type(kind)
+
+
+@given(st.data())
+def test_what_is_encoded_comes_back_the_same(data):
+    kind = data.draw(st.sampled_from(KINDS))
+    value = data.draw(_values(kind))
+    codec = Codec(kind, owner="test", reveals=True)
+    assert codec.decode(codec.encode(value)) == value
+    assert codec.fits(value) is None
+
+
+@given(st.data())
+def test_random_dataclasses_come_back_the_same(data):
+    kinds = data.draw(st.lists(st.sampled_from(KINDS), min_size=1, max_size=4))
+    record = dataclasses.make_dataclass("Record", [(f"f{i}", kind) for i, kind in enumerate(kinds)])
+    value = record(*(data.draw(_values(kind)) for kind in kinds))
+    codec = Codec(record, owner="test")
+    assert codec.decode(codec.encode(value)) == value
+
+
+def test_params_keep_their_secrets_and_results_hide_them():
+    value = Login(user="ada", password="hunter2", keys=(b"k",))
+    codec = Codec(Login, owner="test", reveals=True)
+    again = codec.decode(codec.encode(value))
+    assert again.password.get_secret_value() == "hunter2"
+    assert again.keys[0].get_secret_value() == b"k"
+    assert b"hunter2" not in Codec(Login, owner="test").encode(value)
+
+
+def test_a_computed_field_is_written():
+    class Box(BaseModel):
+        side: int
+
+        @computed_field
+        @property
+        def area(self) -> int:
+            return self.side**2
+
+    assert Codec(Box, owner="test").encode(Box(side=3)) == b'{"side":3,"area":9}'
+
+
+def test_unknown_names_are_refused_whatever_the_model_allows():
+    class Open(BaseModel, extra="allow"):
+        a: int
+
+    codec = Codec(Open, owner="test")
+    assert codec.schema()["additionalProperties"] is False
+    with pytest.raises(ToolValidationError, match="b: not known"):
+        codec.decode('{"a": 1, "b": 2}')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "nope",
+        "{",
+        '{"x": 1',
+        b"\xff",
+        '{"x": "\ud800"}',
+        '{"x": "\\ud800"}',
+        '{"x": ' * 10_000,
+        '{"x": ' + "[" * 10_000 + "]" * 10_000 + "}",
+        "[" * 10_000,
+    ],
+)
+def test_what_is_no_json_is_refused_shortly(text):
+    with pytest.raises(ToolValidationError, match=r"not valid JSON .*then retry") as caught:
+        Codec(Point, owner="test").decode(text)
+    assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize(
+    ("text", "got"), [("[]", "an array"), ("1", "1"), ("null", "null"), ('"a"', '"a"')]
+)
+def test_what_is_no_object_is_refused(text, got):
+    with pytest.raises(ToolValidationError, match=r"arguments: .*object") as caught:
+        Codec(Point, owner="test").decode(text)
+    assert got in str(caught.value)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999"])
+def test_a_float_is_a_finite_number(number):
+    with pytest.raises(ToolValidationError, match=number):
+        Codec(Point, owner="test").decode(f'{{"x": 1, "y": {number}}}')
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_every_finite_float_is_taken(number):
+    assert Codec(float, owner="test").decode(repr(number)) == number
+
+
+def test_a_duplicate_name_is_refused_also_within():
+    codec = Codec(dict[str, Any], owner="test")
+    for text in ('{"a": 1, "a": 1}', '{"x": {"a": 1, "a": 1}}', '[{"a": 1, "a": 1}]'):
+        with pytest.raises(ToolValidationError):
+            codec.decode(text)
+
+
+def test_a_type_without_schema_is_refused_with_the_remedy():
+    class Odd:
+        pass
+
+    with pytest.raises(DefinitionError, match=r"Tool 'x': no JSON schema .*Odd.* Use a dataclass"):
+        Codec(Odd, owner="Tool 'x'")
+
+
+def test_names_that_cannot_be_found_are_told_with_the_remedy():
+    @dataclasses.dataclass
+    class Lost:
+        inner: "Nowhere"  # noqa: F821
+
+    with pytest.raises(DefinitionError, match="top level of a module"):
+        Codec(Lost, owner="Tool 'x'")
+
+
+def test_a_typed_dict_of_typing_is_told_where_to_come_from_before_312():
+    from typing import TypedDict
+
+    class Old(TypedDict):
+        a: int
+
+    try:
+        codec = Codec(Old, owner="Tool 'x'")
+    except DefinitionError as error:
+        assert "import TypedDict from typing_extensions" in str(error)  # noqa: PT017
+    else:
+        assert codec.decode('{"a": 1}') == {"a": 1}
+
+
+def test_no_params_are_an_empty_object_and_none():
+    codec = NoParams()
+    assert codec.decode(codec.encode(None)) is None
+    assert codec.fits(None) is None
+    assert "no params" in codec.fits(1)
+    assert codec.schema()["additionalProperties"] is False
+    with pytest.raises(ToolValidationError, match="a: not known"):
+        codec.decode('{"a": 1}')
+
+
+def test_a_mapping_is_taken_as_a_provider_would_have_sent_it():
+    assert as_json({"a": 1}) == '{"a": 1}'
+    assert as_json("{}") == "{}"
+    assert as_json(b"{}") == b"{}"
+
+
+def _circle():
+    value = {}
+    value["self"] = value
+    return value
+
+
+@pytest.mark.parametrize("value", [{"a": math.nan}, {"a": object()}, {"a": b"x"}, _circle()])
+def test_a_mapping_that_json_cannot_say_is_refused(value):
+    with pytest.raises(ToolValidationError, match="not valid JSON"):
+        as_json(value)
+
+
+def test_a_lone_surrogate_in_a_mapping_is_refused():
+    with pytest.raises(ToolValidationError, match="not valid JSON"):
+        Codec(Movie, owner="test").decode(as_json({"title": "\ud800"}))
+
+
+def test_types_are_described_as_they_are_written():
+    assert describe(Point) == "Point"
+    assert describe(list[int]) == "list[int]"
+    assert describe(Any) == "Any"

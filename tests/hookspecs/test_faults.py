@@ -1,0 +1,102 @@
+"""What a model is told of wrong arguments."""
+
+from typing import Literal
+
+import pytest
+from pydantic import BaseModel, SecretStr
+
+from toolyard_hookspecs import ToolValidationError
+from toolyard_hookspecs.codecs import Codec
+from toolyard_hookspecs.faults import MAX_FAULTS, holds_secret, known_names, listing, suggest
+
+
+class Line(BaseModel):
+    sku: str
+    quantity: int
+
+
+class Order(BaseModel):
+    customer: str
+    lines: list[Line] = []
+    priority: Literal["low", "high"] = "low"
+
+
+class Login(BaseModel):
+    user: str
+    password: SecretStr
+    attempts: int = 1
+
+
+def message(kind, text):
+    with pytest.raises(ToolValidationError) as caught:
+        Codec(kind, owner="test").decode(text)
+    return str(caught.value)
+
+
+def test_all_faults_are_told_at_once_each_with_its_place_and_what_was_given():
+    text = '{"lines": [{"sku": 1, "quantity": "10"}, {}], "priority": "mid", "custmer": "x"}'
+    assert message(Order, text).splitlines() == [
+        "Invalid arguments:",
+        "  - customer: required, but missing",
+        "  - lines[0].sku: input should be a valid string, got 1",
+        '  - lines[0].quantity: input should be a valid integer, got "10"',
+        "  - lines[1].sku: required, but missing",
+        "  - lines[1].quantity: required, but missing",
+        "  - priority: input should be 'low' or 'high', got \"mid\"",
+        "  - custmer: not known; did you mean 'customer'?",
+        "Mend these, then retry.",
+    ]
+
+
+def test_true_is_no_integer():
+    told = message(Order, '{"customer": "x", "lines": [{"sku": "s", "quantity": true}]}')
+    assert "lines[0].quantity: input should be a valid integer, got true" in told
+
+
+def test_an_unknown_name_within_an_object_gets_the_nearest_known_there():
+    told = message(
+        Order, '{"customer": "x", "lines": [{"sku": "s", "quantity": 1, "quantiti": 1}]}'
+    )
+    assert "lines[0].quantiti: not known; did you mean 'quantity'?" in told
+
+
+def test_secrets_are_never_told():
+    told = message(Login, '{"user": 5, "password": 31337, "attempts": "hunter2"}')
+    assert "31337" not in told
+    assert "hunter2" not in told
+    assert told.count("  - ") == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"customer": ' + "x" * 10_000_000,
+        '{"customer": 1, "' + "y" * 10_000_000 + '": 1}',
+        '{"customer": ["' + "z" * 10_000_000 + '"]}',
+        '{"customer": "c", "priority": "' + "p" * 10_000_000 + '"}',
+    ],
+)
+def test_ten_megabytes_give_a_short_message(text):
+    assert len(message(Order, text)) < 600
+
+
+def test_no_more_than_twenty_faults_are_listed_and_the_rest_counted():
+    told = listing([str(number) for number in range(100)])
+    assert told.count("  - ") == MAX_FAULTS + 1
+    assert "  - and 80 more" in told
+
+
+def test_nothing_is_suggested_where_nothing_is_near():
+    assert suggest("xyz", ["customer"]) == ""
+
+
+def test_names_are_found_through_references_lists_and_maps():
+    schema = Codec(dict[str, list[Line]], owner="test").schema()
+    assert known_names(schema) == ()
+    assert known_names(schema, ["any", 3]) == ("sku", "quantity")
+    assert known_names(schema, ["any", "no list"]) == ()
+
+
+def test_a_secret_is_found_at_any_depth():
+    assert holds_secret(Codec(list[Login], owner="test").schema())
+    assert not holds_secret(Codec(Order, owner="test").schema())
