@@ -1,0 +1,94 @@
+"""Every hook says all there is to say of it."""
+
+import inspect
+import re
+
+import pluggy
+import pytest
+
+from toolyard_hookspecs import hooks
+from toolyard_hookspecs.markers import HOOK_PREFIX, PROJECT
+
+HOOKS = {
+    name: function
+    for name, function in vars(hooks).items()
+    if name.startswith(HOOK_PREFIX) and inspect.isfunction(function)
+}
+
+IN_CALL_ORDER = [
+    "toolyard_trace",
+    "toolyard_lookup",
+    "toolyard_parse",
+    "toolyard_check",
+    "toolyard_approve",
+    "toolyard_snapshot",
+    "toolyard_execute",
+    "toolyard_render",
+    "toolyard_on_result",
+    "toolyard_rollback",
+    "toolyard_telemetry",
+]
+
+RETURNS_NOTHING = {"toolyard_rollback", "toolyard_telemetry"}
+
+SECTION = re.compile(r"^(Args|Returns|Example):\n(.*?)(?=^\w|\Z)", re.MULTILINE | re.DOTALL)
+
+
+def sections_of(function):
+    return dict(SECTION.findall(inspect.getdoc(function)))
+
+
+def arguments_of(function):
+    return list(inspect.signature(function).parameters)
+
+
+def test_there_are_the_hooks_of_set_up_and_of_every_stage():
+    assert list(HOOKS)[-len(IN_CALL_ORDER) :] == IN_CALL_ORDER
+    assert set(HOOKS) - set(IN_CALL_ORDER) == {
+        "toolyard_settings",
+        "toolyard_sections",
+        "toolyard_policies",
+        "toolyard_resources",
+        "toolyard_commands",
+        "toolyard_dialects",
+        "toolyard_lifespan",
+    }
+
+
+@pytest.mark.parametrize("name", HOOKS)
+class TestHook:
+    def test_is_specified(self, name):
+        assert getattr(HOOKS[name], f"{PROJECT}_spec") is not None
+
+    def test_has_no_default_arguments(self, name):
+        parameters = inspect.signature(HOOKS[name]).parameters.values()
+        assert all(each.default is each.empty for each in parameters)
+        assert all(each.kind is each.POSITIONAL_OR_KEYWORD for each in parameters)
+
+    def test_documents_exactly_its_arguments(self, name):
+        text = sections_of(HOOKS[name]).get("Args", "")
+        assert re.findall(r"^    (\w+): \S", text, re.MULTILINE) == arguments_of(HOOKS[name])
+
+    def test_says_what_it_returns(self, name):
+        assert ("Returns" in sections_of(HOOKS[name])) is (name not in RETURNS_NOTHING)
+
+    def test_says_when_it_is_called_and_what_an_exception_does(self, name):
+        text = inspect.getdoc(HOOKS[name])
+        assert re.search(r"^Called", text, re.MULTILINE)
+        exception = re.search(r"exception|refuses the arguments", text)
+        assert exception or re.search(r"raises on leaving changes\s+nothing", text)
+
+    def test_has_an_example_that_could_be_registered(self, name):
+        example = sections_of(HOOKS[name])["Example"]
+        code = "\n".join(re.findall(r"^    (?:>>>|\.\.\.) ?(.*)$", example, re.MULTILINE))
+        compile(code, name, "exec")
+        assert "@hookimpl" in code
+        (arguments,) = re.findall(rf"def {name}\((.*)\):", code)
+        given = [each.strip() for each in arguments.split(",") if each.strip()]
+        assert set(given) <= set(arguments_of(HOOKS[name]))
+
+
+def test_pluggy_takes_them_all():
+    manager = pluggy.PluginManager(PROJECT)
+    manager.add_hookspecs(hooks)
+    assert set(vars(manager.hook)) == set(HOOKS)
