@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from pathlib import Path
 
 
 def example_plugin() -> Path:
     """Return the example's plugin, a single file."""
-    return Path(str(files("toolyard") / "examples" / "orders.py"))
+    return _folder() / "orders.py"
 
 
 def example_session() -> tuple[str, str]:
     """Return the name and the text of the example's session."""
-    session = files("toolyard") / "examples" / "session.jsonl"
+    session = _folder() / "session.jsonl"
     return session.name, session.read_text(encoding="utf-8")
+
+
+def _folder() -> Path:
+    from importlib.resources import files  # no other command has to wait for it
+
+    return Path(str(files("toolyard"))) / "examples"

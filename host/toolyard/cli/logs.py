@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Generator
 
 from toolyard.cli.text import one_line, printable
 
@@ -26,7 +26,7 @@ class _Lines(logging.Formatter):
 
 
 @contextlib.contextmanager
-def logging_to_stderr(verbosity: int) -> Iterator[None]:
+def logging_to_stderr(verbosity: int) -> Generator[None]:
     """Log to stderr within the block.
 
     Args:

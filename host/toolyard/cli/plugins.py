@@ -10,7 +10,7 @@ from rich.text import Text
 
 from toolyard.cli.console import Terminal
 from toolyard.cli.exits import Exit
-from toolyard.cli.failures import UsageError, say
+from toolyard.cli.faults import misconfigured
 from toolyard.cli.table import Column, Table, widest
 from toolyard.cli.text import counted, one_line
 from toolyard.host import Host
@@ -32,34 +32,7 @@ def plugins(host: Host, args: argparse.Namespace) -> int:
     else:
         for report in reports:
             args.out.write(_described(report))
-    return Exit.USAGE if _misconfigured(host, args) else Exit.OK
-
-
-def warn_of_faults(host: Host, args: argparse.Namespace) -> None:
-    """Say on stderr which plugins did not load.
-
-    Raises:
-        UsageError: Where that is the configuration's fault.
-    """
-    misconfigured = _misconfigured(host, args)
-    if misconfigured:
-        raise UsageError(*map(str, misconfigured))
-    for report in host.plugins.reports:
-        if report.status != "blocked" and report.fault is not None:
-            say("warning", str(report))
-
-
-def _misconfigured(host: Host, args: argparse.Namespace) -> list[PluginReport]:
-    """Return those for which the configuration is to blame.
-
-    To switch off what is not installed is worth a warning only: it is off.
-    """
-    switched_off = {*args.block, *host.configuration.block}
-    return [
-        report
-        for report in host.plugins.reports
-        if report.misconfigured and not (report.status == "absent" and report.name in switched_off)
-    ]
+    return Exit.USAGE if misconfigured(host, args) else Exit.OK
 
 
 def _print_table(reports: tuple[PluginReport, ...]) -> None:
@@ -98,8 +71,9 @@ def _texts(report: PluginReport) -> list[Text]:
 
 def _summary(reports: tuple[PluginReport, ...]) -> Text:
     line = Text(" ").append(counted(len(reports), "plugin"), "bold")
-    counts = Counter(report.status for report in reports)
-    for index, status in enumerate(status for status in STATUS if counts[status]):
+    counts: Counter[Status] = Counter(report.status for report in reports)
+    found = [status for status in STATUS if counts[status]]
+    for index, status in enumerate(found):
         line.append(", " if index else ": ").append(f"{counts[status]} {status}", STATUS[status][2])
     return line
 

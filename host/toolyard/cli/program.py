@@ -4,29 +4,35 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import sys
 import traceback
 from collections.abc import Sequence
 from typing import Any, Final
 
-from toolyard.cli import call, plugins, run, tools
 from toolyard.cli.example import example_plugin
 from toolyard.cli.exits import Exit
 from toolyard.cli.extensions import Run, with_extensions
 from toolyard.cli.failures import UsageError, say
+from toolyard.cli.faults import report_faults
 from toolyard.cli.logs import logging_to_stderr
-from toolyard.cli.options import check_command, take_common
+from toolyard.cli.options import COMMANDS, check_command, take_common
 from toolyard.cli.signals import Stopped, stop_on_signals
 from toolyard.cli.wire import json_lines
 from toolyard.host import Host
 from toolyard_hookspecs import ToolyardError
 
-BUILT_IN: Final[dict[str, Run]] = {
-    "run": run.run,
-    "call": call.call,
-    "tools": tools.tools,
-    "plugins": plugins.plugins,
-}
+
+def _built_in(name: str) -> Run:
+    """Return what runs a command; its module, named like it, is imported when it runs."""
+
+    def run(host: Host, args: argparse.Namespace) -> int:
+        return int(getattr(importlib.import_module(f"toolyard.cli.{name}"), name)(host, args))
+
+    return run
+
+
+BUILT_IN: Final = {name: _built_in(name) for name in COMMANDS}
 TRACEBACKS: Final = 2
 """The verbosity from which on tracebacks are shown."""
 
@@ -71,7 +77,7 @@ def _run(common: argparse.Namespace, rest: list[str], *, owns_process: bool) -> 
             return Exit.OK
         args = parser.parse_args(rest, namespace=common)
         if args.command != "plugins":
-            plugins.warn_of_faults(host, args)
+            report_faults(host, args)
         with host:
             return runs[args.command](host, args)
 

@@ -225,8 +225,8 @@ def _kind(value: object) -> str:
         return "null"
     if value == "":
         return "empty"
-    names = {bool: "a boolean", int: "a number", float: "a number", str: "a string"}
-    return names.get(type(value), "an array" if isinstance(value, list) else "an object")
+    kinds = ((str, "a string"), (bool, "a boolean"), (int | float, "a number"), (list, "an array"))
+    return next((name for kind, name in kinds if isinstance(value, kind)), "an object")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> JsonObject:

@@ -6,9 +6,8 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Protocol, Self
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 from rich.text import Text
 
 from toolyard.cli.console import Terminal
@@ -18,6 +17,9 @@ from toolyard.cli.table import Column, Table, widest
 from toolyard.cli.text import counted, duration, lines_of, one_line
 from toolyard.cli.wire import JsonLines
 from toolyard_hookspecs import Stage, Status, ToolCall
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 MANY: Final = 20
 """From this many calls on, a bar shows how far the run is."""
@@ -178,6 +180,14 @@ class TableReport:
         return [*shown, *(Text(note, "dim italic") for note in ending.notes)]
 
     def _make_progress(self) -> Progress:
+        from rich.progress import (  # only a terminal needs it
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            SpinnerColumn,
+            TextColumn,
+        )
+
         columns = [SpinnerColumn(), TextColumn("{task.description}", markup=False)]
         bar = [BarColumn(), MofNCompleteColumn()] if self._total >= MANY else []
         return Progress(*columns, *bar, console=self._terminal, transient=True)

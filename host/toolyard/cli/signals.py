@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from types import FrameType
 from typing import Any, Final, NoReturn
 
@@ -104,7 +104,7 @@ class Stopping:
 
 
 @contextlib.contextmanager
-def stop_on_signals(*, owns_process: bool) -> Iterator[Stopping]:
+def stop_on_signals(*, owns_process: bool) -> Generator[Stopping]:
     """Raise `Stopped` on Ctrl-C and SIGTERM within the block.
 
     Args:

@@ -7,7 +7,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any, TextIO
 
 
@@ -30,7 +30,7 @@ class JsonLines:
 
 
 @contextlib.contextmanager
-def json_lines() -> Iterator[JsonLines]:
+def json_lines() -> Generator[JsonLines]:
     """Take stdout for JSON Lines; what anything else prints meanwhile goes to stderr.
 
     That holds for `print` in a handler and, where stdout is the process's own, also for
@@ -43,7 +43,7 @@ def json_lines() -> Iterator[JsonLines]:
 
 
 @contextlib.contextmanager
-def _own_stdout() -> Iterator[TextIO]:
+def _own_stdout() -> Generator[TextIO]:
     try:
         number, diverted = sys.stdout.fileno(), sys.stderr.fileno()
     except (OSError, AttributeError, io.UnsupportedOperation):

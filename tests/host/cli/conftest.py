@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sysconfig
 from pathlib import Path
@@ -239,8 +238,6 @@ def process(folder):
             text=True,
             encoding="utf-8",
             cwd=folder,
-            # A shell that runs tests in the background lets them ignore Ctrl-C.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
             **options,
         )
         started.append(made)
