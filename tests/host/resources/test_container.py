@@ -385,8 +385,8 @@ def test_a_resolver_kept_for_later_works_and_finds_circles():
         def __init__(self, resolver):
             self.resolver = resolver
 
-    resources = opened(Binding(A, Lazy), Binding(B, lambda r: r.get(A).resolver.get(B)))
-    lazy = resources.get(A)
+    resources = opened(Binding(Lazy, Lazy), Binding(B, lambda r: r.get(Lazy).resolver.get(B)))
+    lazy = resources.get(Lazy)
     with pytest.raises(CircularDependencyError, match="B -> B"):
         lazy.resolver.get(B)
     assert lazy.resolver.get(C, "none") == "none"
