@@ -55,7 +55,7 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_HOMES, *contract.__all__})
 
 
-__all__ = [  # noqa: PLE0604 - the contract's names are found when asked for
+__all__ = [
     "Executor",
     "Host",
     "PendingToolTracker",

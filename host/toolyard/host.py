@@ -20,6 +20,7 @@ from toolyard.policies.rules import named, refuse_duplicates
 from toolyard.settings import Settings, load
 from toolyard.state.session import Session
 from toolyard_hookspecs import (
+    HOST_TIMEOUT,
     Approver,
     Binding,
     Catalog,
@@ -31,6 +32,7 @@ from toolyard_hookspecs import (
     SystemClock,
     ToolPolicy,
 )
+from toolyard_hookspecs.tools import HostDefault
 
 log = logging.getLogger("toolyard")
 
@@ -62,7 +64,7 @@ class Host:
         []
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is named and has a default
         self,
         *,
         config: Path | None = None,
@@ -75,14 +77,12 @@ class Host:
         resources: Iterable[Binding[Any]] = (),
         approver: Approver | None = None,
         clock: Clock | None = None,
-        timeout: float | ellipsis | None = ...,
+        timeout: float | HostDefault | None = HOST_TIMEOUT,
         interrupts: Iterable[type[BaseException]] = (),
     ) -> None:
         self.configuration = settings or (load(config=config) if discover or config else Settings())
-        if timeout is not ...:
-            self.configuration = replace(
-                self.configuration, timeout=cast("float | None", timeout)
-            )
+        if not isinstance(timeout, HostDefault):
+            self.configuration = replace(self.configuration, timeout=timeout)
         self.clock: Clock = clock or SystemClock()
         self.engine = Engine(tuple(interrupts))
         self.resources = tuple(resources)
@@ -233,9 +233,8 @@ class Host:
 
 def _bindings(given: Any) -> Iterable[Binding[Any]]:
     if not isinstance(given, Mapping):
-        return cast("Iterable[Binding[Any]]", given)
-    pairs = cast("Mapping[type[Any], Any]", given).items()
-    return [
-        value if isinstance(value, Binding) else Binding[Any].instance(kind, value)
-        for kind, value in pairs
-    ]
+        yield from cast("Iterable[Binding[Any]]", given)
+        return
+    for kind, value in cast("Mapping[type[Any], Any]", given).items():
+        is_binding = isinstance(value, Binding)
+        yield cast("Binding[Any]", value) if is_binding else Binding[Any].instance(kind, value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def enter_lifespans(host: Host, stack: ExitStack) -> None:
 
 
 def _enter(host: Host, lifespan: Any) -> None:
-    if isinstance(lifespan, AbstractContextManager):
+    if hasattr(lifespan.__class__, "__enter__"):
         lifespan.__enter__()
     else:
         host.engine.background.run(lifespan.__aenter__())
@@ -42,9 +42,9 @@ def _enter(host: Host, lifespan: Any) -> None:
 
 def _leave(host: Host, plugin: str, lifespan: Any) -> None:
     try:
-        if isinstance(lifespan, AbstractAsyncContextManager):
-            host.engine.background.run(lifespan.__aexit__(None, None, None))
-        else:
+        if hasattr(lifespan.__class__, "__exit__"):
             lifespan.__exit__(None, None, None)
+        else:
+            host.engine.background.run(lifespan.__aexit__(None, None, None))
     except Exception:
         log.exception("Plugin %s failed to stop what it kept running.", plugin)

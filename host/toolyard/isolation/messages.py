@@ -74,7 +74,7 @@ def portable_outcome(outcome: Outcome) -> Outcome:
     """Return the outcome without what cannot travel: the tool, and a value that is not plain."""
     event = outcome.event
     params = event.params
-    fields = {
+    fields: dict[str, Any] = {
         **vars(event),
         "tool": None,
         "params_source": None,

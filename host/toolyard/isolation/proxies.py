@@ -6,7 +6,7 @@ import asyncio
 import io
 import itertools
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import Any, BinaryIO, Literal
@@ -60,7 +60,8 @@ class ControlProxy:
 
     def call(self, call: ToolCall) -> Outcome:
         """Dispatch a nested call and wait for it."""
-        return self._parent.ask("control", "call", call)
+        outcome: Outcome = self._parent.ask("control", "call", call)
+        return outcome
 
     def acall(self, call: ToolCall) -> Awaitable[Outcome]:
         """Dispatch a nested call."""
@@ -207,11 +208,13 @@ class FilesystemProxy:
 
     def read(self, path: str) -> str:
         """Return a text file's content."""
-        return self._ask("read", path)
+        answer: str = self._ask("read", path)
+        return answer
 
     def read_bytes(self, path: str) -> bytes:
         """Return a file's content."""
-        return self._ask("read_bytes", path)
+        answer: bytes = self._ask("read_bytes", path)
+        return answer
 
     def write(self, path: str, content: str) -> None:
         """Write a text file."""
@@ -230,19 +233,23 @@ class FilesystemProxy:
 
     def exists(self, path: str) -> bool:
         """Tell whether there is a file or directory."""
-        return self._ask("exists", path)
+        answer: bool = self._ask("exists", path)
+        return answer
 
     def stat(self, path: str) -> FileStat:
         """Return what is known of a path."""
-        return self._ask("stat", path)
+        answer: FileStat = self._ask("stat", path)
+        return answer
 
     def is_readonly(self, path: str) -> bool:
         """Tell whether the path cannot be changed here."""
-        return self._ask("is_readonly", path)
+        answer: bool = self._ask("is_readonly", path)
+        return answer
 
     def list(self, path: str = "") -> Sequence[FileStat]:
         """Return what a directory holds."""
-        return self._ask("list", path)
+        answer: Sequence[FileStat] = self._ask("list", path)
+        return answer
 
     def mkdir(self, path: str) -> None:
         """Make a directory and those above it."""
@@ -271,7 +278,7 @@ class FilesystemProxy:
         yield from self._ask("search", pattern, path, limit=limit)
 
     @contextmanager
-    def exclusive_path(self) -> Iterator[str]:
+    def exclusive_path(self) -> Generator[str]:
         """Give the real directory, alone."""
         path = self._ask("enter_exclusive_path")
         try:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from toolyard.pipeline.limits import Limit
 from toolyard.pipeline.steps import Abandonable, Run, Step
-from toolyard.plugins.registry import Implementation
+from toolyard.plugins.implementations import Implementation
 
 log = logging.getLogger("toolyard.pipeline")
 SLOW = 0.05
@@ -27,9 +27,9 @@ class Asker(Abandonable, Protocol):
 
 def settle(run: Asker, value: Any, limit: Limit = ENDLESS) -> Asking:
     """Return the value, awaited first when it has to be."""
-    if not hasattr(type(value), "__await__"):
+    if not hasattr(value.__class__, "__await__"):
         return value
-    return (yield Run(lambda: _await(value), True, limit, run, False))
+    return (yield Run(lambda: _await(value), is_async=True, limit=limit, owner=run, inline=False))
 
 
 def ask(run: Asker, implementation: Implementation, *args: Any) -> Any:
@@ -61,9 +61,7 @@ def first_result(run: Asker, implementations: tuple[Implementation, ...], *args:
     return None
 
 
-def observe(
-    run: Asker, implementations: tuple[Implementation, ...], what: str, *args: Any
-) -> None:
+def observe(run: Asker, implementations: tuple[Implementation, ...], what: str, *args: Any) -> None:
     """Call all implementations, each by itself; what they raise is logged."""
     for each in implementations:
         try:

@@ -44,7 +44,8 @@ class AsyncDriver:
                 else:
                     step = pipeline.send(answer)
         except StopIteration as stop:
-            return stop.value
+            value: T = stop.value
+            return value
         finally:
             pipeline.close()
 
@@ -91,9 +92,9 @@ class AsyncDriver:
         try:
             while not _ended(step, job):
                 await waiter.wait(step.limit.remaining())
-                if not _ended(step, job) and (fault := step.limit.fault()) is not None:
-                    if job is None or job.give_up(str(fault)):
-                        raise fault
+                fault = None if _ended(step, job) else step.limit.fault()
+                if fault is not None and (job is None or job.give_up(str(fault))):
+                    raise fault
         except asyncio.CancelledError:
             if job is not None:
                 job.give_up("its caller was cancelled")
@@ -126,11 +127,11 @@ class _Waiter:
         except RuntimeError:
             log.debug("A job ended after its event loop was closed.")
 
-    async def wait(self, timeout: float | None) -> None:
+    async def wait(self, seconds: float | None) -> None:
         if not self._woken:
             self._future = self._loop.create_future()
-            if timeout is not None:
-                self._timer = self._loop.call_later(timeout, self.wake)
+            if seconds is not None:
+                self._timer = self._loop.call_later(seconds, self.wake)
             try:
                 await self._future
             finally:

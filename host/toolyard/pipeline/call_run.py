@@ -16,7 +16,6 @@ from toolyard.pipeline.batch import BatchOrder, Milestone
 from toolyard.pipeline.gates import Gate, Turns
 from toolyard.pipeline.limits import Cancelled, Limit
 from toolyard.resources.call import CallScope
-from toolyard_hookspecs.calls import NO_META
 from toolyard_hookspecs import (
     CallClosed,
     Cancellation,
@@ -29,6 +28,7 @@ from toolyard_hookspecs import (
     ToolContext,
     ToolResult,
 )
+from toolyard_hookspecs.calls import NO_META
 
 if TYPE_CHECKING:
     from toolyard.executor import Executor
@@ -83,7 +83,7 @@ class CallRun:
     _children: list[CallRun] | None = None
     _child_turns: Turns | None = None
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is named
         self,
         executor: Executor,
         call: ToolCall,
@@ -141,7 +141,8 @@ class CallRun:
         """The queue in which calls nested in this one commit."""
         if self._child_turns is None:
             with _lock:
-                self._child_turns = self._child_turns or Turns()
+                turns: Turns | None = self._child_turns
+                self._child_turns = Turns() if turns is None else turns
         return self._child_turns
 
     def limit_without_timeout(self) -> Limit:

@@ -118,7 +118,7 @@ def _ask_rules(run: CallRun) -> Staged:
         if decision is None or (decision.__class__ is PolicyDecision and _plain(decision)):
             continue
         if not isinstance(decision, PolicyDecision):
-            log.error("Policy %s answered %r, not a PolicyDecision.", rule.name, type(decision))
+            log.error("Policy %s answered %r, not a PolicyDecision.", rule.name, decision.__class__)
             decision = PolicyDecision.deny(_failed(rule))
         _note(run, rule, decision)
         reason = decision.reason or f"Policy {rule.name} does not allow {tool.name}."
@@ -138,8 +138,12 @@ def _approve(run: CallRun, reasons: list[str]) -> Staged:
         raise Refusal(Status.DENIED, msg)
     tool = _tool(run)
     request = request_for(
-        run.call_made, tool, tool.params_codec.decode(run.arguments), _canonical(run), reasons,
-        run.context,
+        run.call_made,
+        tool,
+        params=tool.params_codec.decode(run.arguments),
+        arguments=_canonical(run),
+        reasons=reasons,
+        context=run.context,
     )
     limit = Limit(run.executor.approval_timeout, run.deadline, run.cancellation)
     try:
@@ -201,7 +205,8 @@ def params_for(run: CallRun, rule: Rule) -> Any:
 
 
 def _canonical(run: CallRun) -> bytes:
-    return _tool(run).params_codec.encode(run.params)
+    canonical: bytes = _tool(run).params_codec.encode(run.params)
+    return canonical
 
 
 def _tool(run: CallRun) -> Any:

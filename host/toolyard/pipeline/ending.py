@@ -51,7 +51,7 @@ def undo(run: CallRun) -> Staged:
 def _attempt(run: CallRun, action: Any) -> Staged:
     try:
         yield from settle(run, action())
-    except BaseException:  # noqa: BLE001 - the call's own error goes on; the rest must be undone
+    except BaseException:
         log.exception("Rolling back %s met a failure; the rest is rolled back.", run)
 
 

@@ -54,8 +54,10 @@ def _parts(value: Any) -> Iterator[Any]:
     if isinstance(value, BaseModel) or (
         dataclasses.is_dataclass(value) and not isinstance(value, type)
     ):
-        yield from vars(value).values() if hasattr(value, "__dict__") else (
-            getattr(value, each.name) for each in dataclasses.fields(value)  # type: ignore[arg-type]
+        yield from (
+            vars(value).values()
+            if hasattr(value, "__dict__")
+            else (getattr(value, each.name) for each in dataclasses.fields(value))
         )
     elif isinstance(value, dict):
         yield from value.values()

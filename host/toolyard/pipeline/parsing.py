@@ -11,7 +11,7 @@ from toolyard.pipeline.plan import Table
 from toolyard.pipeline.refusals import Refusal
 from toolyard.pipeline.steps import Step
 from toolyard_hookspecs import Status, ToolCall
-from toolyard_hookspecs.tools import as_json
+from toolyard_hookspecs.codecs import as_json
 
 Staged = Generator[Step, Any, Any]
 

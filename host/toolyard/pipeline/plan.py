@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from toolyard.plugins.registry import Implementation, Plugins
+from toolyard.plugins.implementations import Implementation
+from toolyard.plugins.registry import Plugins
 from toolyard.policies.rules import Rule
 from toolyard_hookspecs import Tool
 from toolyard_hookspecs.tools import HostDefault

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,64 +77,109 @@ def read_failure(
         stage: Where it was raised.
         passed_on: Exceptions of other frameworks that are to leave `dispatch`.
     """
-    text = str(error)[:MAX_TEXT]
-    in_handler = stage is Stage.EXECUTE
-    match error:
-        case HandlerFailed():
-            return Failure(Status.FAILED, error.result)
-        case Refusal():
-            return Failure(error.status, ToolResult.error(text))
-        case TimedOut():
-            return Failure(Status.TIMED_OUT, ToolResult.error(_timed_out(name, text)))
-        case Cancelled():
-            return Failure(Status.CANCELLED, ToolResult.error("Request was cancelled"))
-        case DeadlineExceededError():
-            return _deadline(error, name)
-        case _ if in_handler and isinstance(error, (*PASSED_ON, *passed_on)):
-            late = isinstance(error.__cause__, DeadlineExceededError)
-            status = Status.DEADLINE if late else Status.RAISED
-            return Failure(status, ToolResult.error(text or type(error).__name__), 0, False, error)
-        case ToolValidationError():
-            status = Status.INVALID if stage is Stage.PARSE else Status.FAILED
-            return Failure(status, ToolResult.error(text))
-        case ConditionError():
-            return Failure(Status.FAILED, ToolResult.error(text))
-        case ConflictError():
-            return Failure(Status.CONFLICT, ToolResult.error(_conflict(name, text)))
-        case CommitFailed():
-            return Failure(Status.COMMIT_FAILED, ToolResult.error(text), logging.ERROR)
-        case CallClosed() if not in_handler:
-            return Failure(Status.CANCELLED, ToolResult.error(f"{name} was given up: {text}"))
-        case TypeError() if in_handler:
-            message = (
-                f"{name} was called in a way its code does not take, or its code is at fault "
-                f"(TypeError: {text}). Check the arguments against the schema, then retry once."
-            )
-            return Failure(Status.ERROR, ToolResult.error(message), logging.ERROR, True)
-        case Exception():
-            message = f"Internal error in {name}: {text or type(error).__name__}"
-            return Failure(Status.ERROR, ToolResult.error(message), logging.ERROR, True)
-        case _:
-            message = f"{name} was interrupted ({type(error).__name__})."
-            return Failure(Status.RAISED, ToolResult.error(message), 0, False, error)
+    if not isinstance(error, Exception):
+        message = f"{name} was interrupted ({type(error).__name__})."
+        return Failure(Status.RAISED, ToolResult.error(message), level=0, raises=error)
+    read = _IN_HANDLER if stage is Stage.EXECUTE else _ELSEWHERE
+    if read is _IN_HANDLER and isinstance(error, (*PASSED_ON, *passed_on)):
+        return _passed_on(error)
+    for kind, reader in read:
+        if isinstance(error, kind):
+            return reader(error, name)
+    return _internal(error, name)
 
 
-def _deadline(error: DeadlineExceededError, name: str) -> Failure:
+def _text(error: BaseException) -> str:
+    return str(error)[:MAX_TEXT]
+
+
+def _handler_failed(error: Any, name: str) -> Failure:  # noqa: ARG001 - one shape for all
+    return Failure(Status.FAILED, error.result)
+
+
+def _refused(error: Any, name: str) -> Failure:  # noqa: ARG001
+    return Failure(error.status, ToolResult.error(_text(error)))
+
+
+def _timed_out(error: Exception, name: str) -> Failure:
+    message = (
+        f"{name} {_text(error)}. It may still be running and may have had effects outside; its "
+        "changes here are rolled back. Find out what happened before you retry."
+    )
+    return Failure(Status.TIMED_OUT, ToolResult.error(message))
+
+
+def _cancelled(error: Exception, name: str) -> Failure:  # noqa: ARG001
+    return Failure(Status.CANCELLED, ToolResult.error("Request was cancelled"))
+
+
+def _given_up(error: Exception, name: str) -> Failure:
+    return Failure(Status.CANCELLED, ToolResult.error(f"{name} was given up: {_text(error)}"))
+
+
+def _deadline(error: Exception, name: str) -> Failure:
     message = f"{name} cannot run to its end: the deadline of this evaluation has passed."
     raised = PromptEvaluationError(message)
     raised.__cause__ = error
     return Failure(Status.DEADLINE, ToolResult.error(message), raises=raised)
 
 
-def _timed_out(name: str, text: str) -> str:
-    return (
-        f"{name} {text}. It may still be running and may have had effects outside; its "
-        "changes here are rolled back. Find out what happened before you retry."
-    )
+def _passed_on(error: Exception) -> Failure:
+    late = isinstance(error.__cause__, DeadlineExceededError)
+    status = Status.DEADLINE if late else Status.RAISED
+    result: ToolResult[Any] = ToolResult.error(_text(error) or type(error).__name__)
+    return Failure(status, result, level=0, raises=error)
 
 
-def _conflict(name: str, text: str) -> str:
-    return (
-        f"{name} was rolled back: {text} Effects it had outside were not undone. Read the "
-        "current state, then retry."
+def _invalid(error: Exception, name: str) -> Failure:  # noqa: ARG001
+    return Failure(Status.INVALID, ToolResult.error(_text(error)))
+
+
+def _said_by_handler(error: Exception, name: str) -> Failure:  # noqa: ARG001
+    return Failure(Status.FAILED, ToolResult.error(_text(error)))
+
+
+def _conflicting(error: Exception, name: str) -> Failure:
+    message = (
+        f"{name} was rolled back: {_text(error)} Effects it had outside were not undone. Read "
+        "the current state, then retry."
     )
+    return Failure(Status.CONFLICT, ToolResult.error(message))
+
+
+def _half_committed(error: Exception, name: str) -> Failure:  # noqa: ARG001
+    return Failure(Status.COMMIT_FAILED, ToolResult.error(_text(error)), logging.ERROR)
+
+
+def _badly_called(error: Exception, name: str) -> Failure:
+    message = (
+        f"{name} was called in a way its code does not take, or its code is at fault "
+        f"(TypeError: {_text(error)}). Check the arguments against the schema, then retry once."
+    )
+    return Failure(Status.ERROR, ToolResult.error(message), logging.ERROR, traceback=True)
+
+
+def _internal(error: Exception, name: str) -> Failure:
+    message = f"Internal error in {name}: {_text(error) or type(error).__name__}"
+    return Failure(Status.ERROR, ToolResult.error(message), logging.ERROR, traceback=True)
+
+
+Reader = Callable[[Any, str], Failure]
+Readers = tuple[tuple[type[Exception], Reader], ...]
+
+_ANYWHERE: Readers = (
+    (HandlerFailed, _handler_failed),
+    (Refusal, _refused),
+    (TimedOut, _timed_out),
+    (Cancelled, _cancelled),
+    (DeadlineExceededError, _deadline),
+    (ConflictError, _conflicting),
+    (CommitFailed, _half_committed),
+)
+_IN_HANDLER: Readers = (
+    *_ANYWHERE,
+    (ToolValidationError, _said_by_handler),
+    (ConditionError, _said_by_handler),
+    (TypeError, _badly_called),
+)
+_ELSEWHERE: Readers = (*_ANYWHERE, (ToolValidationError, _invalid), (CallClosed, _given_up))

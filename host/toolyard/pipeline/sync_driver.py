@@ -45,7 +45,8 @@ class SyncDriver:
                 else:
                     step = pipeline.send(answer)
         except StopIteration as stop:
-            return stop.value
+            value: T = stop.value
+            return value
         finally:
             pipeline.close()
 

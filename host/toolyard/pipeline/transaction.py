@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator
 from inspect import iscoroutine
-from typing import Any
+from typing import Any, cast
 
 from toolyard.pipeline.asking import Wrapped, ask, first_result, settle
 from toolyard.pipeline.batch import Milestone
@@ -97,10 +97,10 @@ def _take_turn(run: CallRun) -> Staged:
         gate = run.batch.before(Milestone.ENDED, run.index)
         if not gate.granted:
             yield WaitFor(gate, run.limit_without_timeout())
-    gate = run.turns.take(run)
+    turn = run.turns.take(run)
     run.has_turn = True
-    if gate is not None:
-        yield WaitFor(gate, run.limit_without_timeout())
+    if turn is not None:
+        yield WaitFor(turn, run.limit_without_timeout())
 
 
 def _execute(run: CallRun, table: Table, plan: Plan) -> Staged:
@@ -111,10 +111,9 @@ def _execute(run: CallRun, table: Table, plan: Plan) -> Staged:
     try:
         if run.answer is None:
             run.answer = yield from _ask_executors(run, table, plan)
-        if isinstance(run.answer, ToolResult):
-            run.replayed = True
-            result: Any = run.answer
-        else:
+        run.replayed = isinstance(run.answer, ToolResult)
+        result: Any = run.answer
+        if not run.replayed:
             result = yield from _run_handler(run, plan, run.answer)
     except BaseException as error:  # noqa: BLE001 - the wrappers see it first
         return _read_result(run, plan, wrapped.fail(error))
@@ -123,14 +122,12 @@ def _execute(run: CallRun, table: Table, plan: Plan) -> Staged:
 
 def _ask_executors(run: CallRun, table: Table, plan: Plan) -> Staged:
     if run.batch is not None:
-        yield WaitFor(
-            run.batch.before(Milestone.CLAIMED, run.index), run.limit_without_timeout()
-        )
+        yield WaitFor(run.batch.before(Milestone.CLAIMED, run.index), run.limit_without_timeout())
     params = run.params if plan.shares_params else plan.tool.params_codec.decode(run.arguments)
-    answer = yield from first_result(run, table.executes, plan.tool, params, run.context)
+    answer: Any = yield from first_result(run, table.executes, plan.tool, params, run.context)
     run.passed(Milestone.CLAIMED)
     if answer is None or isinstance(answer, ToolResult) or callable(answer):
-        return answer
+        return cast("Any", answer)
     msg = f"a plugin answered toolyard_execute with {type(answer).__name__}, not a ToolResult"
     raise TypeError(msg)
 
@@ -155,9 +152,7 @@ def _run_handler(run: CallRun, plan: Plan, instead: Any) -> Staged:
     started = clock.monotonic()
     run.handler_began = True
     try:
-        result = yield Run(
-            lambda: function(params, context=context), is_async, limit, run, inline
-        )
+        result = yield Run(lambda: function(params, context=context), is_async, limit, run, inline)
     finally:
         run.handler_duration = clock.monotonic() - started
     run.check_limits()
@@ -166,9 +161,10 @@ def _run_handler(run: CallRun, plan: Plan, instead: Any) -> Staged:
 
 def _read_result(run: CallRun, plan: Plan, result: Any) -> ToolResult[Any]:
     if isinstance(result, ToolResult):
-        if isinstance(result.message, str):
+        message: object = result.message
+        if isinstance(message, str):
             return result
-        what = f"a ToolResult whose message is of type {type(result.message).__name__}, not str"
+        what = f"a ToolResult whose message is of type {type(message).__name__}, not str"
     elif iscoroutine(result):
         result.close()
         what = "a coroutine (write its handler as async def, or await within it)"
@@ -225,8 +221,8 @@ def _render_plainly(run: CallRun) -> str:
 def _commit(run: CallRun) -> Staged:
     parent = run.parent
     if parent is not None:
-        for each in run.scope.joining():
-            yield from settle(run, each)
+        for step in run.scope.joining():
+            yield from settle(run, step)
         run.branch.commit()
         parent.participants += run.participants
         run.committed = True

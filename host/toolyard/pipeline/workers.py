@@ -24,6 +24,7 @@ class Workers:
 
     def submit(self, task: Task) -> None:
         """Run a task, which must not raise, on a thread of its own."""
+        inbox: SimpleQueue[Task | None]
         try:
             inbox = self._idle.pop()
         except IndexError:

@@ -13,9 +13,10 @@ def digest_of(tool: Tool[Any, Any], arguments: bytes) -> str:
     return hashlib.sha256(tool.name.encode() + b"\0" + arguments).hexdigest()
 
 
-def request_for(
+def request_for(  # noqa: PLR0913 - all of it is shown
     call: ToolCall,
     tool: Tool[Any, Any],
+    *,
     params: Any,
     arguments: bytes,
     reasons: list[str],

@@ -27,7 +27,8 @@ def make_policies(settings: Settings, kinds: Mapping[str, type[Any]]) -> list[To
         if "name" in _fields(kind):
             fields.setdefault("name", f"{table['kind']}@host#{position}")
         try:
-            made.append(TypeAdapter(kind).validate_python(fields, extra="forbid"))
+            policy: ToolPolicy = TypeAdapter[Any](kind).validate_python(fields, extra="forbid")
+            made.append(policy)
         except ValidationError as error:
             raise ConfigurationError(_faults(error, place)) from None
     return named(made, place="host")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from toolyard.plugins.registry import Implementation
+from toolyard.plugins.implementations import Implementation
 from toolyard_hookspecs import DefinitionError, Reserving, RollbackAware, ToolPolicy
 
 Check = Callable[[Any, Any, Any], Any]
