@@ -58,18 +58,20 @@ class LoadedPlugin:
         plugin: The module or object.
         hooks: The hooks it implements.
         contribution: What it offers.
-        complaints: By hook, what was wrong with an answer after the registration.
+        complaints: By hook, what was wrong with its last answer after the registration.
     """
 
     origin: Origin
     plugin: object
     hooks: tuple[str, ...]
     contribution: Contribution
-    complaints: Mapping[str, PluginFault] = field(default_factory=dict[str, PluginFault])
+    complaints: Mapping[str, tuple[PluginFault, ...]] = field(
+        default_factory=dict[str, tuple[PluginFault, ...]]
+    )
 
     def report(self) -> PluginReport:
         """Return what is told of it."""
-        faults = list(self.complaints.values())
+        faults = [fault for each in self.complaints.values() for fault in each]
         if not self.hooks:
             faults.append(
                 PluginFault(

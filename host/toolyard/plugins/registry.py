@@ -283,7 +283,7 @@ class Plugins:
                 self._put(record, contribution, turn)
         except PluginFault as fault:
             with self._lock:
-                self._roster.complain(name, "toolyard_sections", fault)
+                self._roster.complain(name, "toolyard_sections", [fault])
             msg = f"Plugin {record.origin} keeps the tools it had: {fault.cause} {fault.remedy}"
             raise PluginError(msg.rstrip()) from fault.__cause__
 
@@ -297,13 +297,14 @@ class Plugins:
             return
         self._roster.put(name, contribution)
         self._renewed[name] = turn
-        self._roster.complain(name, "toolyard_sections", None)
+        self._roster.complain(name, "toolyard_sections", [])
         self._publish()
 
     def _complain(self, hook: str, found: offers.Offers) -> None:
         with self._lock:
-            for name, fault in found.faults:
-                self._roster.complain(name, hook, fault)
+            for name in self._roster.records:
+                faults = [fault for plugin, fault in found.faults if plugin == name]
+                self._roster.complain(name, hook, faults)
 
     def _publish(self) -> None:
         self._view = view_of(self._roster, self._view.generation + 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -28,8 +27,8 @@ def renamed(tool: T, name: str) -> T:
             "_ and -; take a shorter prefix, or one of these characters."
         )
         raise DefinitionError(msg)
-    twin = copy.copy(tool)
-    object.__setattr__(twin, "name", name)
+    twin = object.__new__(type(tool))
+    vars(twin).update(vars(tool), name=name)
     return twin
 
 

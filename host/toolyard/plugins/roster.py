@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import pluggy
@@ -76,16 +76,12 @@ class Roster:
         self._refuse_clashes(name, contribution)
         self.records[name] = replace(self.records[name], contribution=contribution)
 
-    def complain(self, name: str, hook: str, fault: PluginFault | None) -> None:
-        """Note what is wrong with a plugin's last answer to a hook, or that nothing is."""
+    def complain(self, name: str, hook: str, faults: Iterable[PluginFault]) -> None:
+        """Note what is wrong with a plugin's last answer to a hook; nothing, if it is right."""
         record = self.records.get(name)
-        if record is None:
-            return
-        complaints = {**record.complaints}
-        complaints.pop(hook, None)
-        if fault is not None:
-            complaints[hook] = fault
-        self.records[name] = replace(record, complaints=complaints)
+        if record is not None:
+            complaints = {**record.complaints, hook: tuple(faults)}
+            self.records[name] = replace(record, complaints=complaints)
 
     def implementations(self, hook: str) -> Iterator[Implementation]:
         """Yield a hook's implementations in the order of calling, wrappers first."""

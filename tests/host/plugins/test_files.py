@@ -1,0 +1,125 @@
+"""A single Python file can be a plugin."""
+
+import sys
+import textwrap
+
+import pytest
+
+from toolyard.plugins.registry import Plugins
+from toolyard.settings import Settings
+from toolyard_hookspecs import PluginError
+
+SOURCE = """
+    '''Tools in a file.'''
+    from __future__ import annotations
+    from dataclasses import dataclass
+    from toolyard_hookspecs import MarkdownSection, hookimpl, tool
+
+    @dataclass(frozen=True)
+    class Sum:
+        value: int
+
+    @tool
+    def add(a: int, b: int) -> Sum:
+        "Add."
+        return Sum(a + b)
+
+    @hookimpl
+    def toolyard_sections():
+        return [MarkdownSection(key="math", title="Math", tools=[add])]
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(source, name="math.py"):
+        path = tmp_path / name
+        path.write_text(textwrap.dedent(source))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def plugins():
+    return Plugins(settings=Settings())
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_imported():
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        if name.startswith("toolyard_file_"):
+            del sys.modules[name]
+
+
+def modules_from_files():
+    return {name for name in sys.modules if name.startswith("toolyard_file_")}
+
+
+def test_a_file_is_a_plugin_that_is_called_as_its_stem(plugins, write):
+    path = write(SOURCE)
+    report = plugins.register_file(path)
+    assert (report.name, report.source, report.location) == ("math", "file", str(path))
+    assert (report.tools, report.summary) == (("add",), "Tools in a file.")
+    assert plugins.catalog.get("add")(1, 2).value == 3
+    assert "math" not in sys.modules or not hasattr(sys.modules["math"], "toolyard_sections")
+
+
+@pytest.mark.parametrize(
+    ("source", "cause"),
+    [
+        ("import zqnothing", r"ModuleNotFoundError: No module named 'zqnothing'"),
+        ("raise SystemExit", r"SystemExit"),
+        (SOURCE + "\n    @hookimpl\n    def toolyard_lokup(call): ...", r"no hook toolyard_lokup"),
+    ],
+)
+def test_a_broken_file_raises_and_leaves_nothing(plugins, write, source, cause):
+    before = modules_from_files()
+    with pytest.raises(PluginError, match=rf"Plugin 'math' is not registered: .*{cause}"):
+        plugins.register_file(write(source))
+    assert plugins.reports == ()
+    assert plugins.catalog.names() == ()
+    assert modules_from_files() == before
+
+
+def test_an_interrupt_while_a_file_is_imported_goes_through(plugins, write):
+    before = modules_from_files()
+    with pytest.raises(KeyboardInterrupt):
+        plugins.register_file(write("raise KeyboardInterrupt"))
+    assert modules_from_files() == before
+
+
+def test_a_file_that_is_not_there(plugins, tmp_path):
+    for name in ("absent.py", "plugin.txt"):
+        with pytest.raises(PluginError, match=r"is not a Python file\. Name an existing file"):
+            plugins.register_file(tmp_path / name)
+
+
+def test_a_blocked_file_is_not_even_imported(write):
+    plugins = Plugins(settings=Settings(), block=["math"])
+    assert plugins.register_file(write("1 / 0")).status == "blocked"
+
+
+def test_an_unregistered_file_can_be_registered_anew_as_it_is_then(plugins, write):
+    plugins.register_file(write(SOURCE))
+    plugins.unregister("math")
+    assert modules_from_files() == set()
+    plugins.register_file(write(SOURCE.replace("def add", "def plus").replace("[add]", "[plus]")))
+    assert plugins.catalog.names() == ("plus",)
+
+
+def test_configured_files_are_discovered_each_by_itself(write, tmp_path):
+    good, bad = write(SOURCE), write("1 / 0", "bad.py")
+    plugins = Plugins(settings=Settings(plugin_files=(bad, tmp_path / "away.py", good)))
+    plugins.discover()
+    plugins.discover()
+    found = {each.name: each for each in plugins.reports if each.source == "file"}
+    assert {name: each.status for name, each in found.items()} == {
+        "math": "loaded",
+        "bad": "failed",
+        "away": "failed",
+    }
+    assert "ZeroDivisionError: division by zero" in found["bad"].fault
+    assert found["bad"].remedy == "Mend the file."
