@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol
 
 import pydantic_core
 from pydantic import PydanticUserError, SecretBytes, SecretStr, TypeAdapter, ValidationError
@@ -131,11 +131,10 @@ def _revealed(value: Any) -> Any:
     """Return plain data with the secrets in it as they are."""
     if isinstance(value, (SecretStr, SecretBytes)):
         return value.get_secret_value()
-    if isinstance(value, dict):
-        pairs: dict[Any, Any] = value
-        return {name: _revealed(inside) for name, inside in pairs.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [_revealed(inside) for inside in cast("list[Any]", value)]
+    if value.__class__ is dict:
+        return {name: _revealed(inside) for name, inside in value.items()}
+    if value.__class__ in {list, tuple, set, frozenset}:
+        return [_revealed(inside) for inside in value]
     return value
 
 

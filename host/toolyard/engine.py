@@ -43,7 +43,7 @@ class Engine:
 
     def isolated(self, run: CallRun) -> Callable[..., Any]:
         """Return a handler that runs the tool's own in a process of its own."""
-        from toolyard.isolation.parent import IsolatedHandler  # noqa: PLC0415 - starts processes
+        from toolyard.isolation.parent import IsolatedHandler
 
         return IsolatedHandler(run)
 

@@ -5,20 +5,30 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Iterable
+from typing import ClassVar
 
+from toolyard.cli.exits import Exit
 from toolyard.cli.text import one_line
 
 
-class UsageError(Exception):
-    """The input or the command is wrong; says what, why and what to do.
+class CommandFailure(Exception):
+    """A command cannot go on; says what is wrong, why and what to do.
 
     Args:
         faults: What is wrong, one line each.
     """
 
+    status: ClassVar[Exit] = Exit.FAILED
+
     def __init__(self, *faults: str) -> None:
         super().__init__(*faults)
         self.faults = faults
+
+
+class UsageError(CommandFailure):
+    """The input or the command is wrong."""
+
+    status = Exit.USAGE
 
 
 def say(kind: str, *texts: str) -> None:

@@ -72,7 +72,7 @@ def _texts(report: PluginReport) -> list[Text]:
 def _summary(reports: tuple[PluginReport, ...]) -> Text:
     line = Text(" ").append(counted(len(reports), "plugin"), "bold")
     counts: Counter[Status] = Counter(report.status for report in reports)
-    found = [status for status in STATUS if counts[status]]
+    found: list[Status] = [status for status in STATUS if counts[status]]
     for index, status in enumerate(found):
         line.append(", " if index else ": ").append(f"{counts[status]} {status}", STATUS[status][2])
     return line

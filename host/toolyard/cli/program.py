@@ -13,7 +13,7 @@ from typing import Any, Final
 from toolyard.cli.example import example_plugin
 from toolyard.cli.exits import Exit
 from toolyard.cli.extensions import Run, with_extensions
-from toolyard.cli.failures import UsageError, say
+from toolyard.cli.failures import CommandFailure, say
 from toolyard.cli.faults import report_faults
 from toolyard.cli.logs import logging_to_stderr
 from toolyard.cli.options import COMMANDS, check_command, take_common
@@ -107,9 +107,9 @@ def _status(leaving: SystemExit) -> int:
 def _explain(error: Exception, verbosity: int) -> int:
     if verbosity >= TRACEBACKS:
         traceback.print_exception(error)
-    if isinstance(error, UsageError):
+    if isinstance(error, CommandFailure):
         say("error", *error.faults)
-        return Exit.USAGE
+        return error.status
     if isinstance(error, ToolyardError):
         say("error", str(error))
         return Exit.USAGE

@@ -7,16 +7,24 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NoReturn, cast
+from typing import Any, Final, NoReturn, Protocol, cast
 
 from toolyard.cli.failures import UsageError, nearest
-from toolyard_hookspecs import Dialect, ToolCall
+from toolyard_hookspecs import ToolCall
 
 KEYS: Final = ("id", "name", "arguments")
 MAX_FAULTS: Final = 10
 STDIN: Final = "-"
 
 JsonObject = dict[str, Any]
+
+
+class Conversations(Protocol):
+    """What of a dialect is needed here."""
+
+    def recorded(self, document: Any) -> list[ToolCall] | None:
+        """Return the calls of a recorded conversation, or None if it is not of its kind."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +55,7 @@ def read_source(path: str) -> tuple[str, str]:
 
 
 def read_calls(
-    text: str, source: str, dialects: Callable[[], Mapping[str, Dialect]]
+    text: str, source: str, dialects: Callable[[], Mapping[str, Conversations]]
 ) -> list[ToolCall]:
     """Return the calls that a text holds.
 
@@ -129,7 +137,7 @@ def _document(text: str, lines: list[Line], source: str) -> Any:
         raise UsageError(fault) from None
 
 
-def _recorded(document: object, dialects: Iterable[Dialect]) -> list[ToolCall] | None:
+def _recorded(document: object, dialects: Iterable[Conversations]) -> list[ToolCall] | None:
     found: list[ToolCall] | None = None
     for dialect in dialects:
         calls = dialect.recorded(document)

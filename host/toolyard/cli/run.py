@@ -17,6 +17,8 @@ from toolyard.cli.text import counted
 from toolyard.host import Host
 from toolyard_hookspecs import ExecutorHandle, ToolCall, ToolInvoked
 
+EXITING = "a tool asked the process to exit, which ends all calls of a parallel run."
+
 
 def run(host: Host, args: argparse.Namespace) -> int:
     """Dispatch the calls of a file, showing each as it ends.
@@ -69,5 +71,9 @@ def _at_once(tools: ExecutorHandle, calls: Sequence[ToolCall], report: Report) -
         ToolInvoked, lambda event: None if event.parent_id else report.advance()
     )
     report.running(f"{counted(len(calls), 'call')} in parallel")
-    for call, outcome in zip(calls, tools.dispatch_all(calls), strict=True):
+    try:
+        outcomes = tools.dispatch_all(calls)
+    except SystemExit:
+        raise UsageError(EXITING) from None
+    for call, outcome in zip(calls, outcomes, strict=True):
         yield endings.of(call, outcome)

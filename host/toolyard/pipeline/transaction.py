@@ -161,9 +161,10 @@ def _run_handler(run: CallRun, plan: Plan, instead: Any) -> Staged:
 
 def _read_result(run: CallRun, plan: Plan, result: Any) -> ToolResult[Any]:
     if isinstance(result, ToolResult):
-        message: object = result.message
+        given: ToolResult[Any] = result
+        message = cast("object", given.message)
         if isinstance(message, str):
-            return result
+            return given
         what = f"a ToolResult whose message is of type {type(message).__name__}, not str"
     elif iscoroutine(result):
         result.close()

@@ -114,7 +114,30 @@ def _fault(
     return place, f"expected {_expected(error)}, found {found}"
 
 
+# pydantic speaks of Python's types, the configuration's reader knows TOML's.
+_IN_TOML: Final = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "list_type": "an array",
+    "tuple_type": "an array",
+    "set_type": "an array",
+    "frozen_set_type": "an array",
+    "dict_type": "a table",
+    "model_type": "a table",
+    "dataclass_type": "a table",
+    "path_type": "a path, as text",
+}
+
+
 def _expected(error: ErrorDetails) -> str:
+    if error["type"] in _IN_TOML:
+        return _IN_TOML[error["type"]]
     text = error["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
     for beginning in ("Input should be ", "expected ", "Expected "):
         text = text.removeprefix(beginning)

@@ -149,7 +149,7 @@ def _written(kind: type[Any], items: Iterable[Any], policy: str) -> dict[str, An
 
 @lru_cache(maxsize=256)
 def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(list[kind])
+    return TypeAdapter[Any](list.__class_getitem__(kind))
 
 
 def _dumped(kind: Any, items: Iterable[Any]) -> Any:

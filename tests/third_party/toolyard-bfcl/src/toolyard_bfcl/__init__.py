@@ -37,10 +37,9 @@ def toolyard_sections(settings: Settings) -> list[MarkdownSection]:
 @hookimpl
 def toolyard_resources(settings: Settings) -> list[Binding[Any]]:
     """Offer the backends, one set of them for each session."""
-    start = settings.read_start()
     return [
         Binding(
             Backends,
-            lambda resources: BackendStore(settings.suites, start, settings.final_state),
+            lambda resources: BackendStore(settings.suites, settings.start, settings.final_state),
         )
     ]

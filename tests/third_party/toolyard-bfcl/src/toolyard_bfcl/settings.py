@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, FilePath, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 SuiteName = Literal[
     "GorillaFileSystem",
@@ -19,8 +20,19 @@ SuiteName = Literal[
 ]
 ALL_SUITES: tuple[SuiteName, ...] = get_args(SuiteName)
 
-Scenarios = dict[str, dict[str, Any]]
-_SCENARIOS = TypeAdapter(Scenarios)
+
+def _read(value: object) -> object:
+    """Return what the file holds where a path is given, anything else as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(Path(value).read_text(encoding="utf-8"))
+    except OSError as error:
+        fault = error.strerror or str(error)
+    except ValueError as error:
+        fault = f"not JSON, {error}"
+    msg = f"a table, or the path of a JSON file ({fault})"
+    raise ValueError(msg)
 
 
 class Settings(BaseModel):
@@ -35,25 +47,8 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    suites: tuple[SuiteName, ...] = Field(default=ALL_SUITES, min_length=1)
-    start: FilePath | Scenarios = Field(default_factory=dict)
+    suites: tuple[SuiteName, ...] = ALL_SUITES
+    start: Annotated[dict[str, dict[str, Any]], BeforeValidator(_read)] = Field(
+        default_factory=dict
+    )
     final_state: Path | None = None
-
-    def read_start(self) -> Scenarios:
-        """Return the start states, by suite.
-
-        Raises:
-            ValueError: When the file is not JSON, or not an object of objects.
-        """
-        if isinstance(self.start, dict):
-            return self.start
-        try:
-            return _SCENARIOS.validate_json(self.start.read_bytes())
-        except ValidationError as error:
-            fault = error.errors(include_url=False)[0]
-            place = ".".join(str(part) for part in fault["loc"])
-            msg = (
-                f"{self.start}: the start state is not a JSON object with one object for each "
-                f"suite ({place or 'as a whole'}: {fault['msg']}). Mend the file."
-            )
-            raise ValueError(msg) from error

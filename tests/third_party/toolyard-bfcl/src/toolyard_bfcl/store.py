@@ -96,8 +96,8 @@ class BackendBranch(Backends):
         """Return a backend that is this branch's alone."""
         backend = self.view(suite)
         if suite not in self._own:
-            backend = self._now[suite] = copy.deepcopy(backend)
             self._own.add(suite)
+            backend = self._now[suite] = copy.deepcopy(backend)
         return backend
 
     def lend(self, suite: str) -> Any:
