@@ -160,11 +160,10 @@ def _run_handler(run: CallRun, plan: Plan, instead: Any) -> Staged:
 
 
 def _read_result(run: CallRun, plan: Plan, result: Any) -> ToolResult[Any]:
-    if isinstance(result, ToolResult):
-        given: ToolResult[Any] = result
-        message = cast("object", given.message)
+    if issubclass(result.__class__, ToolResult):
+        message: object = result.message
         if isinstance(message, str):
-            return given
+            return cast("ToolResult[Any]", result)
         what = f"a ToolResult whose message is of type {type(message).__name__}, not str"
     elif iscoroutine(result):
         result.close()
