@@ -12,7 +12,6 @@ from rich.text import Text
 
 from toolyard.cli.console import Terminal
 from toolyard.cli.endings import Ending
-from toolyard.cli.signals import Stopped
 from toolyard.cli.table import Column, Table, widest
 from toolyard.cli.text import counted, duration, lines_of, one_line
 from toolyard.cli.wire import JsonLines
@@ -40,10 +39,26 @@ FAILURE: Final = ("✗", "x")
 
 
 class Report(Protocol):
-    """What is told of a run, and by what."""
+    """What is told of a run; entered when it begins, left when it ends."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> None: ...
 
     def running(self, text: str) -> None:
         """Hear what is being done now."""
+        ...
+
+    def progressed(
+        self, call: ToolCall, done: float, total: float | None, message: str | None, /
+    ) -> None:
+        """Hear how far a handler is."""
         ...
 
     def advance(self) -> None:
@@ -72,6 +87,9 @@ class JsonReport:
         """Add nothing: a summary would be no envelope."""
 
     def running(self, text: str) -> None:
+        """Show nothing."""
+
+    def progressed(self, *_: object) -> None:
         """Show nothing."""
 
     def advance(self) -> None:
@@ -124,13 +142,20 @@ class TableReport:
     ) -> None:
         if self._progress is not None:
             self._progress.stop()
-        if error is None or isinstance(error, Stopped):
+        if error is None or isinstance(error, KeyboardInterrupt):
             self.sum_up(stopped=error is not None)
 
     def running(self, text: str) -> None:
         """Show it below the table."""
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, description=one_line(text))
+
+    def progressed(
+        self, call: ToolCall, done: float, total: float | None, message: str | None
+    ) -> None:
+        """Show it below the table."""
+        far = f"{done:g}" if total is None else f"{done:g} of {total:g}"
+        self.running(f"{call.name}: {far} {message or ''}".rstrip())
 
     def advance(self) -> None:
         """Move the bar."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 
 from toolyard.cli.console import Terminal
 from toolyard.cli.endings import Ending, Endings
 from toolyard.cli.example import example_session
 from toolyard.cli.exits import Exit
-from toolyard.cli.failures import UsageError
+from toolyard.cli.failures import CommandFailure, UsageError
 from toolyard.cli.reader import read_calls, read_source
 from toolyard.cli.report import JsonReport, Report, TableReport
 from toolyard.cli.text import counted
@@ -27,8 +26,9 @@ def run(host: Host, args: argparse.Namespace) -> int:
         UsageError: When the file is wrong; nothing is run then.
     """
     calls = _read(host, args)
+    report = _report(args, calls)
     succeeded = True
-    with host.executor() as tools, _report(args, calls) as report:
+    with host.executor(on_progress=report.progressed) as tools, report:
         dispatch = _at_once if args.parallel else _one_by_one
         for ending in dispatch(tools, calls, report):
             report.ended(ending)
@@ -46,7 +46,7 @@ def _read(host: Host, args: argparse.Namespace) -> list[ToolCall]:
     return read_calls(text, source, host.dialects)
 
 
-def _report(args: argparse.Namespace, calls: Sequence[ToolCall]) -> AbstractContextManager[Report]:
+def _report(args: argparse.Namespace, calls: Sequence[ToolCall]) -> Report:
     if args.out is not None:
         return JsonReport(args.out)
     report = TableReport(Terminal(), calls)
@@ -74,6 +74,6 @@ def _at_once(tools: ExecutorHandle, calls: Sequence[ToolCall], report: Report) -
     try:
         outcomes = tools.dispatch_all(calls)
     except SystemExit:
-        raise UsageError(EXITING) from None
+        raise CommandFailure(EXITING) from None
     for call, outcome in zip(calls, outcomes, strict=True):
         yield endings.of(call, outcome)

@@ -80,13 +80,10 @@ def test_what_a_handler_prints_is_not_on_stdout_with_json(toolyard, calls):
     [
         ("stop_evaluation", "enough of it"),
         ("pause", "a person is needed"),
-        ("leave", "asked the process to exit"),
     ],
 )
 @pytest.mark.parametrize("mode", [(), ("--parallel",)])
 def test_what_leaves_dispatch_becomes_an_envelope(toolyard, calls, tool, told, mode):
-    if tool == "leave" and mode:
-        pytest.skip("it ends the batch as a whole")
     path = calls((tool,), ("add", {"a": 1, "b": 2}))
     status, out, _ = toolyard("run", path, "--json", *mode)
     first, second = envelopes(out)
@@ -95,6 +92,20 @@ def test_what_leaves_dispatch_becomes_an_envelope(toolyard, calls, tool, told, m
     assert second["data"] == 3
     _, out, _ = toolyard("run", path, *mode)
     assert re.search(rf"{tool} +✗ raised +execute", out)
+
+
+def test_a_tool_cannot_end_the_process(toolyard, calls):
+    path = calls(("leave",), ("add", {"a": 1, "b": 2}))
+    status, out, _ = toolyard("run", path, "--json")
+    assert status == 1
+    assert "cannot" in envelopes(out)[0]["error"]
+    assert envelopes(out)[1]["data"] == 3
+
+
+def test_a_tool_that_exits_fails_a_parallel_run(toolyard, calls):
+    status, _, err = toolyard("run", calls(("leave",), ("fail",)), "--parallel")
+    assert status == 1
+    assert "asked the process to exit" in err
 
 
 def test_parallel_gives_the_same_in_the_same_order(toolyard, calls):
