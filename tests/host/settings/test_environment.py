@@ -1,0 +1,36 @@
+"""What a variable's text stands for, and how it gets to its place."""
+
+import json
+import tomllib
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolyard.settings.environment import Override, apply, as_toml
+
+PRINTED = st.characters(min_codepoint=32, max_codepoint=126)
+PLAIN = st.booleans() | st.integers(-(2**62), 2**62) | st.text(PRINTED)
+
+
+@given(st.recursive(PLAIN, lambda inner: st.lists(inner, max_size=3), max_leaves=8))
+def test_what_is_written_as_toml_is_read_as_it_was_meant(value):
+    assert as_toml(json.dumps(value)) == value
+
+
+@given(st.text())
+def test_any_text_is_its_toml_value_or_itself(text):
+    value = as_toml(text)
+    # Compared as written, since nan does not equal itself.
+    assert value == text or repr(tomllib.loads(f"value = {text}")) == repr({"value": value})
+
+
+def test_a_text_cannot_smuggle_in_another_key():
+    assert as_toml("1\nblock = []") == "1\nblock = []"
+    assert as_toml("1\n[plugins]") == "1\n[plugins]"
+
+
+def test_a_document_is_not_changed_in_place():
+    document = {"plugins": {"a": {"b": 1}}}
+    changed = apply(iter([Override("V", ("plugins", "a", "b"), 2)]), document)
+    assert changed == {"plugins": {"a": {"b": 2}}}
+    assert document == {"plugins": {"a": {"b": 1}}}

@@ -1,0 +1,277 @@
+"""Settings come from the nearest file, and the environment overrides them."""
+
+from pathlib import Path
+
+import pytest
+
+from toolyard.settings import Settings, load
+from toolyard_hookspecs import ConfigurationError
+
+
+@pytest.fixture
+def project(tmp_path):
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    return tmp_path
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_without_a_file_the_defaults_hold(project):
+    settings = load(project, environ={})
+    assert settings == Settings()
+    assert settings.timeout == 15.0
+    assert settings.approval_timeout is None
+    assert settings.max_arguments == 16 * 1024 * 1024
+
+
+def test_everything_can_be_configured(project):
+    path = write(
+        project / "toolyard.toml",
+        """
+        block = ["podman"]
+        timeout = 2
+        approver = "chat"
+        approval_timeout = 60.5
+        max_arguments = 1024
+        plugin_files = ["mine.py", "/elsewhere/yours.py"]
+
+        [[policies]]
+        kind = "quota"
+        name = "daily"
+        most = 100
+
+        [plugins.tickets]
+        url = "https://example.org"
+        """,
+    )
+    assert load(project, environ={}) == Settings(
+        path=path,
+        block=("podman",),
+        timeout=2.0,
+        approver="chat",
+        approval_timeout=60.5,
+        max_arguments=1024,
+        policies=({"kind": "quota", "name": "daily", "most": 100},),
+        plugins={"tickets": {"url": "https://example.org"}},
+        plugin_files=(project / "mine.py", Path("/elsewhere/yours.py")),
+    )
+
+
+def test_never_is_written_as_none(project):
+    write(project / "toolyard.toml", 'timeout = "none"\napproval_timeout = "none"')
+    settings = load(project, environ={})
+    assert settings.timeout is None
+    assert settings.approval_timeout is None
+
+
+# --- Which file ----------------------------------------------------------------------------
+
+
+def test_the_nearest_directory_upward_wins(project):
+    write(project / "toolyard.toml", "timeout = 1")
+    write(project / "a" / "pyproject.toml", "[tool.toolyard]\ntimeout = 2")
+    assert load(project / "a" / "b", environ={}).timeout == 2
+    assert load(project, environ={}).timeout == 1
+
+
+def test_in_one_directory_toolyard_toml_comes_first(project):
+    write(project / "pyproject.toml", "[tool.toolyard]\ntimeout = 1")
+    write(project / "toolyard.toml", "timeout = 2")
+    assert load(project, environ={}).timeout == 2
+
+
+def test_the_working_directory_is_where_it_starts(project, monkeypatch):
+    write(project / "toolyard.toml", "timeout = 1")
+    monkeypatch.chdir(project / "a")
+    assert load(environ={}).timeout == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[tool.other]\nx = 1", "[tool]\nx = 'toolyard'", "tool = 'toolyard'", "not TOML at all"],
+)
+def test_a_pyproject_that_says_nothing_of_toolyard_is_passed_over(project, text):
+    write(project / "a" / "pyproject.toml", text)
+    write(project / "toolyard.toml", "timeout = 1")
+    assert load(project / "a", environ={}).timeout == 1
+
+
+def test_an_empty_file_is_a_configuration(project):
+    write(project / "toolyard.toml", "timeout = 1")
+    path = write(project / "a" / "toolyard.toml", "")
+    assert load(project / "a", environ={}) == Settings(path=path)
+
+
+def test_a_named_file_is_read_in_place_of_those_found(project):
+    write(project / "toolyard.toml", "timeout = 1")
+    other = write(project / "a" / "other.toml", "timeout = 2")
+    assert load(project, config=other, environ={}).timeout == 2
+    named = write(project / "a" / "pyproject.toml", "[tool.toolyard]\ntimeout = 3")
+    assert load(project, config=named, environ={}).timeout == 3
+
+
+def test_a_named_file_must_be_there(project):
+    with pytest.raises(ConfigurationError, match=r"away\.toml does not exist; name an existing"):
+        load(config=project / "away.toml", environ={})
+    with pytest.raises(ConfigurationError, match="is not a file"):
+        load(config=project, environ={})
+    empty = write(project / "pyproject.toml", "[project]\nname = 'toolyard'")
+    with pytest.raises(ConfigurationError, match=r"has no table \[tool\.toolyard\]"):
+        load(config=empty, environ={})
+
+
+# --- What is wrong with it -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"timeout = ", "Invalid value"),
+        (b"timeout = 1\ntimeout = 2", "Cannot overwrite a value"),
+        (b'approver = "\xff"', "byte 12 is not UTF-8"),
+        (b"block = " + b"[" * 100_000, "nested too deeply|not valid TOML"),
+    ],
+)
+def test_a_file_that_is_no_toml_is_named(project, content, reason):
+    (project / "toolyard.toml").write_bytes(content)
+    with pytest.raises(ConfigurationError, match=rf"toolyard\.toml is not valid TOML: .*{reason}"):
+        load(project, environ={})
+
+
+def test_a_tool_table_that_is_none_is_named(project):
+    write(project / "pyproject.toml", "[tool]\ntoolyard = 3")
+    with pytest.raises(ConfigurationError, match=r"pyproject\.toml: tool\.toolyard: expected a"):
+        load(project, environ={})
+
+
+def test_a_file_that_cannot_be_read_is_named(project, monkeypatch):
+    write(project / "toolyard.toml", "")
+
+    def refuse(path):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(ConfigurationError, match="cannot be read: Permission denied. Check"):
+        load(project, environ={})
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("timout = 3", r"timout: is not a known key; did you mean 'timeout'\? \(known: block, "),
+        ("xyz = 3", r"xyz: is not a known key; remove it \(known: block, "),
+        ("timeout = 0", "timeout: expected a positive number of seconds, .* found the number 0"),
+        ("timeout = true", r'timeout: expected .*or "none" for never, found true'),
+        ('timeout = "soon"', "timeout: expected .* found the text 'soon'"),
+        ("timeout = nan", "timeout: expected a positive number of seconds"),
+        ("timeout = inf", "timeout: expected a positive number of seconds"),
+        ("max_arguments = 0", "max_arguments: expected greater than 0, found the number 0"),
+        ("max_arguments = true", "max_arguments: expected a whole number, found true"),
+        ("approver = 3", "approver: expected text, found the number 3"),
+        ('block = "a"', "block: expected an array, found the text 'a'"),
+        ("block = [1]", r"block\[0\]: expected text, found the number 1"),
+        ("plugins = 3", "plugins: expected a table, found the number 3"),
+        ("plugins.a = []", r"plugins\.a: expected a table, \[plugins\.NAME\], found an array"),
+        ("policies = [3]", r"policies\[0\]: expected a table with a `kind`"),
+        ("[[policies]]\nname = 'a'", r"policies\[0\]: expected a table with a `kind`"),
+        ("[[policies]]\nkind = 'a'\nname = 3", r"policies\[0\]: expected a table with a `kind`"),
+        ("plugin_files = [3]", r"plugin_files\[0\]: expected a path, as text, found the number 3"),
+    ],
+)
+def test_a_fault_names_file_key_what_was_expected_and_what_was_found(project, text, fault):
+    path = write(project / "toolyard.toml", text)
+    with pytest.raises(ConfigurationError, match=fault) as raised:
+        load(project, environ={})
+    assert str(raised.value).startswith(f"{path}: ")
+
+
+def test_all_faults_are_told_at_once(project):
+    write(project / "toolyard.toml", "timeout = 0\nblock = 3\nxyz = 1")
+    with pytest.raises(ConfigurationError, match=r"block: .*timeout: .*xyz: ") as raised:
+        load(project, environ={})
+    assert raised.value.__cause__ is None
+
+
+# --- The environment -----------------------------------------------------------------------
+
+
+def test_the_environment_overrides_the_file(project):
+    write(project / "toolyard.toml", 'timeout = 1\napprover = "chat"')
+    settings = load(
+        project,
+        environ={
+            "TOOLYARD_TIMEOUT": "2.5",
+            "TOOLYARD_APPROVER": "5",
+            "TOOLYARD_APPROVAL_TIMEOUT": "9",
+            "TOOLYARD_MAX_ARGUMENTS": "100",
+            "OTHER": "x",
+        },
+    )
+    assert (settings.timeout, settings.approver) == (2.5, "5")
+    assert (settings.approval_timeout, settings.max_arguments) == (9, 100)
+    assert load(project, environ={"TOOLYARD_TIMEOUT": "none"}).timeout is None
+
+
+def test_this_process_environment_is_the_default(project, monkeypatch):
+    monkeypatch.setenv("TOOLYARD_TIMEOUT", "7")
+    assert load(project).timeout == 7
+
+
+def test_an_empty_variable_counts_as_unset(project):
+    write(project / "toolyard.toml", 'timeout = 1\nblock = ["a"]')
+    settings = load(project, environ={"TOOLYARD_TIMEOUT": "", "TOOLYARD_BLOCK": ""})
+    assert (settings.timeout, settings.block) == (1, ("a",))
+
+
+def test_file_and_environment_both_switch_off(project):
+    write(project / "toolyard.toml", 'block = ["a", "b"]')
+    assert load(project, environ={"TOOLYARD_BLOCK": "b, c ,,d"}).block == ("a", "b", "c", "d")
+
+
+def test_a_fault_in_a_variable_names_the_variable(project):
+    with pytest.raises(ConfigurationError, match=r"^TOOLYARD_TIMEOUT: timeout: expected"):
+        load(project, environ={"TOOLYARD_TIMEOUT": "soon"})
+
+
+def test_a_plugins_table_is_overridden_key_by_key(project):
+    write(
+        project / "toolyard.toml", '[plugins.my-tools]\nurl = "a"\ndepth = { most = 1, least = 0 }'
+    )
+    settings = load(
+        project,
+        environ={
+            "TOOLYARD_PLUGINS__MY_TOOLS__URL": "https://example.org",
+            "TOOLYARD_PLUGINS__MY_TOOLS__DEPTH__MOST": "3",
+            "TOOLYARD_PLUGINS__MY_TOOLS__NAMES": '["x", "y"]',
+            "TOOLYARD_PLUGINS__NEW__ON": "true",
+        },
+    )
+    assert settings.plugins == {
+        "my-tools": {
+            "url": "https://example.org",
+            "depth": {"most": 3, "least": 0},
+            "names": ["x", "y"],
+        },
+        "new": {"on": True},
+    }
+    assert settings.source_of("plugins.my-tools.depth.most") == (
+        "TOOLYARD_PLUGINS__MY_TOOLS__DEPTH__MOST"
+    )
+    assert settings.source_of("plugins.my-tools.url.inner") == "TOOLYARD_PLUGINS__MY_TOOLS__URL"
+    assert settings.source_of("plugins.my-tools.depth") == str(project / "toolyard.toml")
+
+
+@pytest.mark.parametrize("name", ["A", "A__", "__A", "A____B"])
+def test_a_variable_for_a_plugin_must_name_a_key(project, name):
+    variable = f"TOOLYARD_PLUGINS__{name}"
+    with pytest.raises(ConfigurationError, match=f"^{variable}: write TOOLYARD_PLUGINS__NAME__KEY"):
+        load(project, environ={variable: "1"})
+
+
+def test_a_variable_cannot_mend_a_file_that_is_wrong(project):
+    write(project / "toolyard.toml", "plugins = 3")
+    settings = load(project, environ={"TOOLYARD_PLUGINS__A__B": "1"})
+    assert settings.plugins == {"a": {"b": 1}}

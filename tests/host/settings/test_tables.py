@@ -1,0 +1,171 @@
+"""A plugin's table fits its model, or every fault is told."""
+
+import re
+from typing import Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+
+from toolyard.settings import Settings, validate_table
+from toolyard_hookspecs import ConfigurationError
+
+
+class Inner(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    depth: int
+
+
+class Model(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    url: str
+    mode: Literal["fast", "slow"] = "fast"
+    level: int | Inner = 1
+    inners: list[Inner] = []
+    most: int = Field(default=3, gt=0)
+    share: float = 0.5
+    shown: bool = True
+    by_name: dict[str, int] = {}
+    other: int = Field(default=1, alias="another")
+    handle: SecretStr | None = None
+    api_token: str = ""
+
+
+def fault(table, model=Model):
+    with pytest.raises(ConfigurationError) as raised:
+        validate_table(model, table, plugin="mine", source="toolyard.toml")
+    assert raised.value.__cause__ is None
+    assert raised.value.__suppress_context__
+    return str(raised.value)
+
+
+def test_a_table_that_fits_becomes_an_instance():
+    made = validate_table(
+        Model, {"url": "a", "level": {"depth": 2}, "another": 5}, plugin="mine", source="f"
+    )
+    assert (made.url, made.level, made.other) == ("a", Inner(depth=2), 5)
+
+
+@pytest.mark.parametrize(
+    ("table", "text"),
+    [
+        ({}, "url: is missing."),
+        ({"url": 3}, "url: expected text, found the number 3."),
+        ({"url": "a", "mode": "fats"}, "mode: expected 'fast' or 'slow', found the text 'fats'."),
+        ({"url": "a", "most": -1}, "most: expected greater than 0, found the number -1."),
+        ({"url": "a", "most": "x"}, "most: expected a whole number, found the text 'x'."),
+        ({"url": "a", "share": []}, "share: expected a number, found an array."),
+        ({"url": "a", "shown": {}}, "shown: expected true or false, found a table."),
+        ({"url": "a", "inners": {}}, "inners: expected an array, found a table."),
+        ({"url": "a", "inners": [{}]}, "inners[0].depth: is missing."),
+        ({"url": "a", "by_name": {"x": "y"}}, "by_name.x: expected a whole number, found the text"),
+    ],
+)
+def test_a_fault_names_source_key_what_was_expected_and_what_was_found(table, text):
+    assert fault(table).startswith(f"toolyard.toml: plugins.mine.{text}")
+
+
+def test_unknown_keys_are_refused_even_where_the_model_would_allow_them():
+    assert "plugins.mine.mod: is not a known key; did you mean 'mode'? (known: url, mode, " in (
+        fault({"url": "a", "mod": "fast"})
+    )
+    assert "plugins.mine.inners[0].dept: is not a known key; remove it" in (
+        fault({"url": "a", "inners": [{"depth": 1, "dept": 2}]})
+    )
+    assert "known: " in fault({"url": "a", "zzz": 1})
+    assert "there are none" in fault({"a": 1}, type("Empty", (BaseModel,), {}))
+
+
+def test_the_names_of_a_unions_members_are_no_keys():
+    assert "plugins.mine.level.depth: is missing." in fault({"url": "a", "level": {}})
+    assert "Inner" not in fault({"url": "a", "level": {"depth": "x"}})
+
+
+def test_a_missing_key_that_is_misspelt_is_recognised():
+    assert "plugins.mine.url: is missing; is 'urll' meant to be it?" in fault({"urll": "a"})
+
+
+def test_an_alias_is_the_key():
+    assert "another" in fault({"url": "a", "anothr": 1})
+
+
+def test_all_faults_are_told_at_once():
+    text = fault({"url": 3, "most": 0, "zzz": 1})
+    assert len(re.findall(r"toolyard\.toml: plugins\.mine\.", text)) == 3
+
+
+def test_a_long_value_is_shown_in_part():
+    assert "x" * 70 in fault({"url": "a", "most": "x" * 200})
+    assert "x" * 90 not in fault({"url": "a", "most": "x" * 200})
+
+
+class Checked(BaseModel):
+    url: str = ""
+    password: str = ""
+
+    @field_validator("url")
+    @classmethod
+    def check_url(cls, url: str) -> str:
+        if "@" in url:
+            msg = f"{url} must not have a user"
+            raise ValueError(msg)
+        return url
+
+    @model_validator(mode="after")
+    def check_all(self) -> "Checked":
+        if self.password:
+            msg = f"cannot log in with {self.password}"
+            raise RuntimeError(msg)
+        return self
+
+
+def test_a_validators_own_words_are_told():
+    text = fault({"url": "ada@example.org"}, Checked)
+    assert "plugins.mine.url: expected ada@example.org must not have a user, found the" in text
+
+
+def test_a_validator_that_breaks_is_told_without_the_secret():
+    text = fault({"password": "hunter2"}, Checked)
+    assert text == (
+        "toolyard.toml: plugins.mine: the check of Checked failed: "
+        "RuntimeError: cannot log in with ***."
+    )
+
+
+def test_credentials_in_an_address_are_not_shown():
+    text = fault({"url": "https://ada:hunter2@example.org"}, Checked)
+    assert "hunter2" not in text
+    assert "https://***@example.org" in text
+
+
+@given(
+    st.sampled_from(["api_token", "handle"]),
+    st.integers(10**6, 10**9) | st.lists(st.integers(10**6, 10**9), min_size=1, max_size=2),
+)
+def test_a_secret_is_never_shown(key, secret):
+    text = fault({"url": "a", key: secret})
+    assert f"plugins.mine.{key}: expected text, found a value that is not shown." in text
+    assert not any(str(each) in text for each in (secret if isinstance(secret, list) else [secret]))
+
+
+def test_a_secret_under_an_unknown_key_is_not_shown():
+    assert "hunter2" not in fault({"url": "a", "my_password": "hunter2"})
+
+
+def test_each_fault_names_its_own_source():
+    settings = Settings(
+        plugins={"mine": {}}, variables={"plugins.mine.url": "TOOLYARD_PLUGINS__MINE__URL"}
+    )
+    with pytest.raises(ConfigurationError) as raised:
+        validate_table(Model, {"url": 3, "most": 0}, plugin="mine", source=settings.source_of)
+    assert "TOOLYARD_PLUGINS__MINE__URL: plugins.mine.url: expected" in str(raised.value)
+    assert "the configuration: plugins.mine.most: expected" in str(raised.value)
+
+
+def test_a_table_is_found_by_a_name_that_variables_can_spell():
+    settings = Settings(plugins={"my_tools": {"a": 1}, "your-tools": {"b": 2}})
+    assert settings.table_of("my-tools") == {"a": 1}
+    assert settings.table_of("your-tools") == {"b": 2}
+    assert settings.table_of("their-tools") == {}
+    assert settings.table_name("My.Tools") == "my_tools"
