@@ -6,7 +6,7 @@ import itertools
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -240,5 +240,6 @@ class Outcome:
 
 def wire_time(moment: datetime, offset: float = 0.0) -> str:
     """Return a moment as ISO 8601 in UTC with milliseconds, `2026-01-15T10:30:00.000Z`."""
-    text = (moment + timedelta(seconds=offset)).isoformat(timespec="milliseconds")
+    later = moment.astimezone(UTC) + timedelta(seconds=offset)
+    text = later.isoformat(timespec="milliseconds")
     return text.replace("+00:00", "Z")

@@ -11,7 +11,6 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from toolyard_hookspecs.codecs import describe
 from toolyard_hookspecs.errors import ConditionError, DefinitionError
 from toolyard_hookspecs.signatures import is_async_callable
 from toolyard_hookspecs.tools import Tool
@@ -121,15 +120,19 @@ def _check(
 def _names(condition: Condition, description: str) -> tuple[str, ...]:
     if is_async_callable(condition):
         raise DefinitionError(
-            f"The condition {describe(condition)} is async, and would always hold; check in a "
+            f"The condition {_label(condition)} is async, and would always hold; check in a "
             "plain function, or within the handler."
         )
     if not description.strip():
         raise DefinitionError(
-            f"The condition {describe(condition)} has no description; say what must hold, as "
+            f"The condition {_label(condition)} has no description; say what must hold, as "
             "that is what the model reads."
         )
     return tuple(inspect.signature(condition).parameters)
+
+
+def _label(function: object) -> str:
+    return getattr(function, "__qualname__", type(function).__qualname__)
 
 
 def _refuse_tool(handler: object) -> None:
@@ -150,6 +153,6 @@ def _refuse_unknown(
     unknown = [name for name in names if name not in known]
     if unknown:
         raise DefinitionError(
-            f"A condition on {describe(handler)} asks for {', '.join(map(repr, unknown))}; "
+            f"A condition on {_label(handler)} asks for {', '.join(map(repr, unknown))}; "
             f"it can name {', '.join(sorted(known))}."
         )

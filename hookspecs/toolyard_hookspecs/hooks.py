@@ -180,6 +180,7 @@ def toolyard_lifespan(
         those entered are left again. One on leaving is logged.
 
     Example:
+        >>> from contextlib import contextmanager
         >>> @hookimpl
         ... @contextmanager
         ... def toolyard_lifespan(host, settings):

@@ -3,6 +3,8 @@
 import asyncio
 import copy
 import functools
+import importlib
+import pickle
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -299,3 +301,27 @@ def test_it_accepts_exactly_what_the_function_accepts(data):
             made.parse(values)
     else:
         assert made.signature.invoke(made.parse(values), context=None) == expected
+
+
+def test_it_can_be_pickled_by_the_name_it_can_be_imported_by(tmp_path, monkeypatch):
+    source = (
+        "from toolyard_hookspecs import tool\n"
+        "@tool(isolation='process')\n"
+        "def double(a: int) -> int:\n"
+        "    'Double.'\n"
+        "    return a * 2\n"
+    )
+    (tmp_path / "importable_tools.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    double = importlib.import_module("importable_tools").double
+    assert pickle.loads(pickle.dumps(double)) is double
+    renamed = pickle.loads(pickle.dumps(replace(double, name="twice")))
+    assert (renamed.name, renamed(2), call(renamed, '{"a": 3}')) == ("twice", 4, 6)
+
+
+def test_one_of_a_local_function_cannot_be_pickled_and_says_so():
+    made = tool(name="local", description="L.")(lambda: None)
+    with pytest.raises(pickle.PicklingError, match="Tool 'local' cannot be pickled"):
+        pickle.dumps(made)
+    with pytest.raises(DefinitionError, match="needs a handler that can be imported"):
+        tool(name="local", description="L.", isolation="process")(lambda: None)

@@ -1,0 +1,101 @@
+"""A call, its event and its outcome."""
+
+import dataclasses
+import json
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from toolyard_hookspecs import Outcome, Stage, Status, Tool, ToolCall, ToolInvoked, ToolResult
+from toolyard_hookspecs.calls import wire_time
+
+MOMENT = datetime(2026, 1, 15, 10, 30, tzinfo=UTC)
+
+
+def outcome(result, status=Status.SUCCEEDED, text="", data=None, tool=None):
+    event = ToolInvoked(
+        call=ToolCall("asked_for", id="c1"),
+        tool=tool,
+        params_source=None,
+        result=result,
+        status=status,
+        stage=Stage.TELEMETRY,
+        session_id="s",
+        parent_id=None,
+        timestamp=MOMENT,
+        duration=0.25,
+    )
+    return Outcome(event, text, data)
+
+
+def test_calls_without_an_id_get_one_each():
+    assert ToolCall("a").id != ToolCall("a").id
+    assert ToolCall("a", id="c1").id == "c1"
+    assert ToolCall("a").arguments == "{}"
+
+
+def test_a_success_has_data_and_no_error():
+    made = outcome(ToolResult.ok([1]), text="1", data=b"[1]")
+    assert made.envelope() == {
+        "tool": "asked_for",
+        "fetchedAt": "2026-01-15T10:30:00.250Z",
+        "data": [1],
+    }
+    assert (made.success, made.is_error) == (True, False)
+
+
+def test_a_success_without_a_value_has_its_text_as_data():
+    assert outcome(ToolResult.ok(message="Done."), text="Done.").envelope()["data"] == "Done."
+    assert outcome(ToolResult.ok()).envelope()["data"] is None
+    assert outcome(ToolResult.ok(), data=b"null").envelope()["data"] is None
+
+
+def test_a_failure_has_an_error_and_no_data():
+    made = outcome(ToolResult.error("No."), Status.FAILED, "No.", b"1")
+    assert made.envelope()["error"] == "No."
+    assert "data" not in made.envelope()
+    json.dumps(made.envelope())
+
+
+@pytest.mark.parametrize("status", Status)
+def test_a_handler_s_own_failure_is_no_error_of_the_host(status):
+    made = outcome(ToolResult.error("No."), status)
+    assert made.is_error is (status not in {Status.SUCCEEDED, Status.FAILED})
+
+
+def test_the_event_names_the_tool_that_was_found():
+    tool = Tool[None, None](name="found", description="F.")
+    made = outcome(ToolResult.ok(), tool=tool)
+    assert (made.event.tool_name, made.tool) == ("found", tool)
+    assert outcome(ToolResult.ok()).event.tool_name == "asked_for"
+    assert (made.event.call_id, made.call.id, made.event.success) == ("c1", "c1", True)
+    assert (made.status, made.stage) == (Status.SUCCEEDED, Stage.TELEMETRY)
+    assert made.result is made.event.result
+
+
+def test_params_are_shared_where_nothing_in_them_can_change_and_copied_elsewhere():
+    event = outcome(ToolResult.ok()).event
+    assert event.params is None
+    assert dataclasses.replace(event, held_params="held").params == "held"
+    copied = dataclasses.replace(event, params_source=lambda: ["fresh"])
+    assert copied.params == ["fresh"]
+    assert copied.params is not copied.params
+
+
+def test_stages_stand_in_the_order_of_a_call_s_life():
+    order = "lookup parse deadline check approve reserve snapshot execute render validate"
+    assert [*Stage] == [*order.split(), "on_result", "prepare", "commit", "telemetry"]
+
+
+def test_wire_times_are_in_utc_with_milliseconds():
+    assert wire_time(MOMENT, 1.0005) == "2026-01-15T10:30:01.000Z"
+    east = MOMENT.astimezone(timezone(timedelta(hours=2)))
+    assert wire_time(east) == "2026-01-15T10:30:00.000Z"
+
+
+def test_events_and_outcomes_cannot_be_changed():
+    made = outcome(ToolResult.ok())
+    for each in (made, made.event, made.call, made.result):
+        for name in (field.name for field in dataclasses.fields(each)):
+            with pytest.raises(dataclasses.FrozenInstanceError):
+                setattr(each, name, None)

@@ -1,0 +1,139 @@
+"""require and ensure: the model reads the author's words, and nothing of the internals."""
+
+import asyncio
+from dataclasses import dataclass
+
+import pytest
+
+from toolyard_hookspecs import (
+    ConditionError,
+    DefinitionError,
+    Tool,
+    ToolResult,
+    ensure,
+    require,
+    tool,
+)
+
+
+@dataclass
+class Amount:
+    value: int
+
+
+@require(lambda params: params.value > 0, "the amount must be positive")
+@ensure(lambda result, params: result.value < params.value, "the result must be smaller")
+def halve(params: Amount, *, context) -> ToolResult[int]:
+    return ToolResult.ok(params.value // 2 if params.value != 13 else 99)
+
+
+@require(lambda params: params.value > 0, "the amount must be positive")
+@ensure(lambda result: result.success, "it must succeed")
+async def ahalve(params: Amount, *, context) -> ToolResult[int]:
+    return ToolResult.ok(1) if params.value != 13 else ToolResult.error("no")
+
+
+def run(handler, value):
+    result = handler(Amount(value), context=None)
+    return asyncio.run(result) if asyncio.iscoroutine(result) else result
+
+
+@pytest.mark.parametrize("handler", [halve, ahalve])
+def test_a_condition_that_holds_changes_nothing(handler):
+    assert run(handler, 3).value == 1
+
+
+@pytest.mark.parametrize("handler", [halve, ahalve])
+def test_a_broken_precondition_is_told_in_the_author_s_words(handler):
+    with pytest.raises(ConditionError) as caught:
+        run(handler, -1)
+    assert str(caught.value) == "Precondition failed: the amount must be positive"
+
+
+@pytest.mark.parametrize(
+    ("handler", "said"), [(halve, "the result must be smaller"), (ahalve, "it must succeed")]
+)
+def test_a_broken_postcondition_is_told_in_the_author_s_words(handler, said):
+    with pytest.raises(ConditionError) as caught:
+        run(handler, 13)
+    assert str(caught.value) == f"Postcondition failed: {said}"
+
+
+def test_a_predicate_that_raises_does_not_hold_and_tells_nothing_of_itself():
+    @require(lambda params: params["secret"], "it must be known")
+    def handler(params, *, context):
+        raise AssertionError
+
+    with pytest.raises(ConditionError) as caught:
+        handler({}, context=None)
+    assert str(caught.value) == "Precondition failed: it must be known"
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_the_handler_does_not_run_when_a_precondition_is_broken():
+    ran = []
+
+    @require(lambda a: a, "a must hold")
+    def handler(a):
+        ran.append(a)
+
+    with pytest.raises(ConditionError):
+        handler(a=False)
+    handler(True)
+    assert ran == [True]
+
+
+def test_defaults_are_seen_by_predicates():
+    @require(lambda b: b == 2, "b must be two")
+    def handler(a, b=2):
+        return a
+
+    assert handler(1) == 1
+    with pytest.raises(ConditionError):
+        handler(1, 3)
+
+
+def test_a_handler_keeps_its_types_and_form():
+    made = Tool[Amount, int](name="halve", description="Halve.", handler=halve)
+    assert not made.is_async
+    assert Tool[Amount, int](name="halve", description="Halve.", handler=ahalve).is_async
+
+    @tool
+    @require(lambda a: a > 0, "a must be positive")
+    def root(a: float) -> float:
+        """Take a root."""
+        return a**0.5
+
+    assert root.signature.invoke(root.parse('{"a": 4}'), context=None) == 2.0
+
+
+def test_a_predicate_that_asks_for_too_much_is_refused_where_it_is_written():
+    with pytest.raises(
+        DefinitionError, match="handler asks for 'amount'; it can name context, params"
+    ):
+
+        @require(lambda amount: amount, "some")
+        def handler(params, *, context):
+            pass
+
+    with pytest.raises(DefinitionError, match="asks for 'result'"):
+        require(lambda result: result, "some")(halve)
+
+
+def test_an_async_predicate_is_refused():
+    async def check(params):
+        return False
+
+    with pytest.raises(DefinitionError, match="is async, and would always hold"):
+        require(check, "some")
+
+
+def test_a_condition_needs_words():
+    with pytest.raises(DefinitionError, match="has no description; say what must hold"):
+        ensure(lambda result: True, " ")
+
+
+def test_conditions_are_written_below_the_decorator():
+    made = tool(name="t", description="T.")(lambda: None)
+    with pytest.raises(DefinitionError, match=r"Tool 't': .*write @tool above @require"):
+        require(lambda: True, "some")(made)

@@ -1,0 +1,42 @@
+"""The tree drawn in the documentation is the tree there is."""
+
+import re
+
+import pytest
+
+from toolyard_hookspecs import ToolyardError, VisibilityExpansionRequired, errors
+
+
+def drawn():
+    """Return pairs of class and base as the docstring of the module draws them."""
+    pairs, above = [], {}
+    for line in errors.__doc__.splitlines():
+        found = re.fullmatch(r"(?P<lead>[ │├└─]*)(?P<name>[A-Z]\w+)(?:  +.*)?", line)
+        if found and line.startswith("    "):
+            depth = (len(found["lead"]) - 4) // 4
+            above[depth] = found["name"]
+            pairs.append((found["name"], above.get(depth - 1)))
+    return pairs
+
+
+def real(kind=ToolyardError, above=None):
+    yield kind.__name__, above
+    for each in kind.__subclasses__():
+        if each.__module__ == errors.__name__:
+            yield from real(each, kind.__name__)
+
+
+def test_the_tree_drawn_is_the_tree_there_is():
+    assert drawn() == list(real())
+
+
+@pytest.mark.parametrize("name", [name for name, _ in real()])
+def test_every_error_says_what_it_is(name):
+    assert getattr(errors, name).__doc__
+
+
+def test_sections_to_open_are_named():
+    error = VisibilityExpansionRequired(("a", "b"), "They hold the answer.")
+    assert str(error) == "Sections to open: a, b. They hold the answer."
+    assert (error.section_keys, error.reason) == (("a", "b"), "They hold the answer.")
+    assert str(VisibilityExpansionRequired(("a",))) == "Sections to open: a."

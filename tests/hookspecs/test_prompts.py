@@ -1,0 +1,99 @@
+"""Sections bundle guidance and tools; prompts are trees of them."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from toolyard_hookspecs import (
+    DefinitionError,
+    MarkdownSection,
+    Prompt,
+    PromptValidationError,
+    Section,
+    Tool,
+)
+
+ping = Tool[None, None](name="ping", description="Ping.")
+pong = Tool[None, None](name="pong", description="Pong.")
+
+
+def section(key="a", **rest):
+    return MarkdownSection(**{"key": key, "title": key.upper(), "template": "Text."} | rest)
+
+
+def prompt(*sections):
+    return Prompt("demo", "main", sections)
+
+
+def test_a_prompt_renders_its_tree_with_headings_by_depth():
+    tree = prompt(section("a", children=[section("b", template="")]), section("c"))
+    assert tree.render().text == "# A\n\nText.\n\n## B\n\n# C\n\nText."
+
+
+def test_headings_are_never_deeper_than_six():
+    tree = section("z")
+    for _ in range(8):
+        tree = section("y", children=[tree])
+    assert "\n###### Z" in prompt(tree).render().text
+
+
+def test_tools_come_in_order_from_enabled_sections():
+    off = section("off", tools=[ping], enabled=lambda session: False, children=[section("x")])
+    tree = prompt(section("a", tools=[pong], children=[section("b", tools=[ping])]), off)
+    assert tree.render().tools == (pong, ping)
+    assert "OFF" not in tree.render().text
+
+
+def test_placeholders_are_filled_from_a_mapping_or_a_dataclass():
+    @dataclass
+    class Who:
+        name: str
+
+    greeting = prompt(section("a", template="Hello ${name}, $$5."))
+    assert "Hello Ada, $5." in greeting.bind({"name": "Ada"}).render().text
+    assert "Hello Bob, $5." in greeting.bind(Who("Bob")).render().text
+    assert greeting.params == {}
+
+
+def test_binding_can_add_sections():
+    assert [each.key for each, _ in prompt(section("a")).bind(sections=[section("b")]).walk()] == [
+        "a",
+        "b",
+    ]
+
+
+@pytest.mark.parametrize("template", ["$missing", "100 $"])
+def test_a_placeholder_without_a_value_is_told_with_the_remedy(template):
+    with pytest.raises(PromptValidationError, match=r"Section 'a': .*write \$\$ for a dollar sign"):
+        prompt(section("a", template=template)).render()
+
+
+def test_a_tool_twice_is_told_with_both_places():
+    with pytest.raises(PromptValidationError, match="'ping' stands in section 'a' and in 'b'"):
+        prompt(section("a", tools=[ping]), section("b", tools=[ping])).render()
+
+
+def test_a_key_twice_among_siblings_is_refused():
+    with pytest.raises(PromptValidationError, match="'a' stands twice"):
+        prompt(section("a"), section("a")).render()
+    assert prompt(section("a", children=[section("a")])).render()
+
+
+def test_a_section_needs_a_key_and_a_title_and_tools_that_are_tools():
+    for wrong in ({"key": ""}, {"title": " "}):
+        with pytest.raises(DefinitionError, match="both a key and a title"):
+            section(**wrong)
+    with pytest.raises(DefinitionError, match="is not a Tool; decorate it with @tool"):
+        section(tools=[print])
+
+
+def test_setup_is_what_the_author_gave():
+    seen = []
+    section(on_session=seen.append).setup("session")
+    section().setup("session")
+    assert seen == ["session"]
+
+
+def test_any_object_of_the_form_is_a_section():
+    own: Section = section()
+    assert own.is_enabled(None)

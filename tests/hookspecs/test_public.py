@@ -1,0 +1,101 @@
+"""What the contract shows to the world."""
+
+import doctest
+import importlib
+import inspect
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import toolyard_hookspecs
+
+MODULES = sorted(
+    each.name for each in pkgutil.walk_packages(toolyard_hookspecs.__path__, "toolyard_hookspecs.")
+)
+NAMES = toolyard_hookspecs.__all__
+
+
+def own_members(kind):
+    for name, member in vars(kind).items():
+        inner = member.__func__ if isinstance(member, (classmethod, staticmethod)) else member
+        if not name.startswith("_") and (inspect.isfunction(inner) or isinstance(inner, property)):
+            yield name, inner
+
+
+def test_the_names_are_sorted_and_there():
+    constants = [name for name in NAMES if name.isupper()]
+    classes = [name for name in NAMES if name[0].isupper() and not name.isupper()]
+    functions = [name for name in NAMES if name[0].islower()]
+    assert sorted(constants) + sorted(classes) + sorted(functions) == NAMES
+    assert len(set(NAMES)) == len(NAMES)
+    assert all(hasattr(toolyard_hookspecs, name) for name in NAMES)
+
+
+def test_everything_imported_into_the_package_is_public():
+    found = {
+        name
+        for name, value in vars(toolyard_hookspecs).items()
+        if not name.startswith("_") and not inspect.ismodule(value) and name != "annotations"
+    }
+    assert found == set(NAMES)
+
+
+def test_every_error_is_public():
+    kinds = vars(toolyard_hookspecs.errors).values()
+    assert {each.__name__ for each in kinds if isinstance(each, type)} <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_public_name_says_what_it_is(name):
+    value = getattr(toolyard_hookspecs, name)
+    if not isinstance(value, type) and not inspect.isroutine(value):
+        return
+    doc = inspect.getdoc(value)
+    assert doc
+    assert not doc.startswith(f"{name}(")
+    if isinstance(value, type):
+        missing = [member for member, inner in own_members(value) if not inspect.getdoc(inner)]
+        assert not missing
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_module_says_what_it_is(name):
+    assert importlib.import_module(name).__doc__
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_in_docstrings_run(name):
+    public = {each: getattr(toolyard_hookspecs, each) for each in NAMES}
+    result = doctest.testmod(
+        importlib.import_module(name),
+        extraglobs=public,
+        optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS,
+    )
+    assert result.failed == 0
+
+
+def test_the_contract_imports_neither_host_nor_plugins():
+    text = (
+        "import sys, pkgutil, importlib, toolyard_hookspecs as t\n"
+        "for m in pkgutil.walk_packages(t.__path__, 'toolyard_hookspecs.'):\n"
+        "    if '.testing' not in m.name: importlib.import_module(m.name)\n"
+        "print([m for m in sys.modules if m.split('.')[0] in "
+        "{'toolyard', 'toolyard_plugins', 'rich', 'importlib_metadata'}])"
+    )
+    run = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+def test_calls_and_contexts_are_built_in_the_two_ways_the_host_builds_them():
+    for kind in (
+        toolyard_hookspecs.ToolInvoked,
+        toolyard_hookspecs.Outcome,
+        toolyard_hookspecs.ToolContext,
+    ):
+        made = object.__new__(kind)
+        made.__dict__.update(session=None)
+        assert made.__dict__ == {"session": None}
+        assert kind.__dataclass_params__.frozen

@@ -1,0 +1,60 @@
+"""How resources are bound, and how their roles are told."""
+
+import pytest
+
+from toolyard_hookspecs import (
+    Binding,
+    Branchable,
+    Closeable,
+    DefinitionError,
+    Exclusive,
+    PostConstruct,
+    Scope,
+)
+from toolyard_hookspecs.resources import is_borrowed
+
+
+def test_a_binding_is_a_singleton_unless_it_says_otherwise():
+    assert Binding(dict, lambda resources: {}).scope is Scope.SINGLETON
+    assert not Binding(dict, lambda resources: {}).portable
+
+
+def test_an_instance_belongs_to_whoever_made_it():
+    value = {}
+    binding = Binding.instance(dict, value, portable=True)
+    assert binding.provider(None) is value
+    assert binding.portable
+    assert is_borrowed(binding)
+    assert not is_borrowed(Binding(dict, lambda resources: {}))
+
+
+def test_a_provider_that_cannot_be_called_is_refused_with_the_remedy():
+    with pytest.raises(DefinitionError, match=r"Binding\.instance\(kind, value\)"):
+        Binding(dict, {})
+
+
+def test_roles_are_told_by_their_methods():
+    class Store:
+        def close(self):
+            pass
+
+        def post_construct(self):
+            pass
+
+        def branch(self, context, parent):
+            pass
+
+    class Database:
+        def begin(self):
+            pass
+
+        def commit(self, savepoint):
+            pass
+
+        def rollback(self, savepoint):
+            pass
+
+    assert all(isinstance(Store(), role) for role in (Closeable, PostConstruct, Branchable))
+    assert isinstance(Database(), Exclusive)
+    assert not isinstance(Store(), Exclusive)
+    assert not isinstance(Database(), Branchable)

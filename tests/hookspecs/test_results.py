@@ -1,0 +1,86 @@
+"""What the model reads of a result."""
+
+from collections import namedtuple
+from dataclasses import dataclass
+
+import pytest
+from pydantic import BaseModel
+
+from toolyard_hookspecs import ToolRenderableResult, ToolResult, render_value
+
+
+@dataclass
+class Silent:
+    a: int
+
+
+@dataclass
+class Spoken:
+    a: int
+
+    def render(self):
+        return f"a is {self.a}"
+
+
+class Model(BaseModel):
+    a: int
+
+
+Pair = namedtuple("Pair", "a b")  # noqa: PYI024
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, ""),
+        ("as it is\n", "as it is\n"),
+        (True, "true"),
+        (1, "1"),
+        (1.5, "1.5"),
+        (Spoken(1), "a is 1"),
+        (Model(a=1), '{"a":1}'),
+        ({"a": [1]}, '{"a":[1]}'),
+        (["x", Spoken(1), {"a": 1}, 2], 'x\na is 1\n{"a":1}\n2'),
+        (("x", None), "x\n"),
+        ({7}, "7"),
+        (b"bytes", '"bytes"'),
+        ([], ""),
+        (Pair(1, 2), "1\n2"),
+    ],
+)
+def test_a_value_is_rendered_by_the_first_rule_that_fits(value, text):
+    assert render_value(value) == text
+
+
+def test_a_dataclass_without_render_is_json_with_one_warning_per_type():
+    @dataclass
+    class Fresh:
+        a: int
+
+    with pytest.warns(UserWarning, match=r"Fresh has no render\(\).*define render\(\)"):
+        assert render_value(Fresh(1)) == '{"a":1}'
+    assert render_value(Fresh(2)) == '{"a":2}'
+
+
+def test_the_model_reads_the_message_then_the_value():
+    assert ToolResult.ok(Spoken(1), message="Done.").render() == "Done.\na is 1"
+    assert ToolResult.ok(Spoken(1)).render() == "a is 1"
+    assert ToolResult.ok(message="Done.").render() == "Done."
+    assert ToolResult.ok().render() == ""
+
+
+def test_an_excluded_value_is_not_read():
+    result = ToolResult.ok("secret", message="Kept.", exclude_value_from_context=True)
+    assert result.render() == "Kept."
+    assert result.value == "secret"
+
+
+def test_a_failure_s_value_is_not_read():
+    assert ToolResult("No.", "value", success=False).render() == "No."
+    failed = ToolResult.error("No.")
+    assert (failed.success, failed.value, failed.render()) == (False, None, "No.")
+
+
+def test_a_value_that_renders_itself_can_be_told():
+    assert isinstance(Spoken(1), ToolRenderableResult)
+    assert not isinstance(Silent(1), ToolRenderableResult)

@@ -1,0 +1,122 @@
+"""What is read of a handler's signature."""
+
+import functools
+from collections.abc import Awaitable, Coroutine
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeVar
+
+import pytest
+
+from toolyard_hookspecs import ToolResult
+from toolyard_hookspecs.signatures import is_async_callable, read_full_form, read_function
+
+T = TypeVar("T")
+
+
+async def coroutine():
+    pass
+
+
+def function():
+    pass
+
+
+class Callable:
+    async def __call__(self):
+        pass
+
+
+class SyncCallable:
+    def __call__(self):
+        pass
+
+
+@functools.wraps(function)
+async def async_around_sync():
+    pass
+
+
+@functools.wraps(coroutine)
+def sync_around_async():
+    return coroutine()
+
+
+@pytest.mark.parametrize(
+    ("handler", "expected"),
+    [
+        (coroutine, True),
+        (function, False),
+        (Callable(), True),
+        (SyncCallable(), False),
+        (Callable().__call__, True),
+        (functools.partial(coroutine), True),
+        (functools.partial(functools.partial(Callable())), True),
+        (functools.partial(function), False),
+        (async_around_sync, True),
+        (sync_around_async, True),
+        (print, False),
+    ],
+)
+def test_whether_a_call_gives_a_coroutine_is_seen_through_wrappers(handler, expected):
+    assert is_async_callable(handler) is expected
+
+
+@pytest.mark.parametrize(
+    ("hint", "result", "wraps"),
+    [
+        (int, int, True),
+        (None, None, True),
+        (NoReturn, None, True),
+        (ToolResult[int], int, False),
+        (ToolResult[None], None, False),
+        (ToolResult, Any, False),
+        (Awaitable[ToolResult[int]], int, False),
+        (Coroutine[Any, Any, int], int, True),
+        (ToolResult[int] | str, int | str, True),
+    ],
+)
+def test_a_result_is_read_from_the_return_annotation(hint, result, wraps):
+    def handler():
+        pass
+
+    handler.__annotations__["return"] = hint
+    found = read_function(handler, owner="test", name="test")
+    assert (found.result, found.wraps) == (result, wraps)
+
+
+def test_a_type_variable_says_nothing():
+    def handler(params: T, *, context) -> ToolResult[T]:
+        raise AssertionError
+
+    found = read_full_form(handler, owner="test", params=int, result=str)
+    assert (found.params, found.result) == (int, str)
+    found = read_full_form(handler, owner="test", params=Any, result=Any)
+    assert (found.params, found.result) == (Any, Any)
+
+
+def test_a_hint_that_cannot_be_found_does_not_hide_the_others():
+    def handler(params: "Lost", *, context: "Gone") -> ToolResult[int]:  # noqa: F821
+        raise AssertionError
+
+    found = read_full_form(handler, owner="test", params=Any, result=Any)
+    assert (found.params, found.result) == (Any, int)
+
+
+def test_names_of_the_author_s_scope_are_known():
+    @dataclass
+    class Local:
+        a: int
+
+    def handler(params: "Local") -> "list[Local]":
+        raise AssertionError
+
+    found = read_function(handler, owner="test", name="test", localns=locals())
+    assert (found.params, found.result) == (Local, list[Local])
+
+
+def test_a_mapping_can_be_given_as_a_dictionary():
+    def handler(params: dict[str, Any], *, context) -> ToolResult[None]:
+        raise AssertionError
+
+    found = read_full_form(handler, owner="test", params=dict[str, int], result=None)
+    assert found.params == dict[str, int]
