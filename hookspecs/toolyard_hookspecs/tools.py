@@ -307,7 +307,8 @@ class Tool(Generic[P, R]):
 
     def _refuse(self, faults: list[str]) -> None:
         if faults:
-            raise DefinitionError(f"{self._owner}: {'; '.join(faults)}.")
+            told = "; ".join(faults)
+            raise DefinitionError(f"{self._owner}: {told if told.endswith('?') else f'{told}.'}")
 
 
 _NO_OBJECTS: Final = (str, bytes, int, float, bool, list, tuple, set, frozenset)

@@ -68,7 +68,7 @@ def test_a_secret_is_not_echoed():
 
 def test_a_wrong_schema_is_refused_where_it_is_written():
     with pytest.raises(DefinitionError, match="Tool 'walk', params: its JSON Schema is not valid"):
-        codec({"type": "objct"})
+        codec({"type": 5})
 
 
 @pytest.mark.parametrize(
