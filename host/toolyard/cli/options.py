@@ -25,10 +25,10 @@ exit status: 0 all succeeded, 1 a call failed, 2 input or configuration wrong
 """
 
 COMMANDS: Final = {
-    "run": "dispatch recorded calls in one session and show what became of each",
+    "run": "dispatch recorded calls and show what became of each",
     "call": "dispatch one call and print what a model would read",
     "tools": "list the tools, or print them as a provider takes them",
-    "plugins": "list the plugins, with the cause and remedy where one did not load",
+    "plugins": "list the plugins, and why one did not load",
 }
 
 
@@ -109,7 +109,6 @@ def main_parser(more: Iterable[tuple[str, str]] = ()) -> tuple[Parser, dict[str,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    common_options(parser)
     adder = parser.add_subparsers(
         prog="toolyard", title="commands", metavar="COMMAND", dest="command"
     )
@@ -122,6 +121,7 @@ def main_parser(more: Iterable[tuple[str, str]] = ()) -> tuple[Parser, dict[str,
             epilog="The options that `toolyard --help` lists can be given here, too.",
             allow_abbrev=False,
         )
+    common_options(parser)
     for name, configure in _CONFIGURE.items():
         configure(parsers[name])
     return parser, parsers

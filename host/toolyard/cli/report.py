@@ -184,7 +184,7 @@ class TableReport:
         done, took = self._counts.total(), duration(time.perf_counter() - self._began)
         line = Text(" ")
         if stopped:
-            line.append("interrupted", "yellow").append("; the running call was rolled back. ")
+            line.append("interrupted", "yellow").append("; what was running is rolled back. ")
         if done < self._total:
             line.append(f"{done:,} of ")
         line.append(f"{counted(self._total, 'call')} in {took}", "bold")
@@ -192,7 +192,7 @@ class TableReport:
             line.append(", " if index else ": ")
             line.append(f"{number:,} {_outcome(status)}", STYLES.get(status, "red"))
         self._terminal.print()
-        self._terminal.print(line, soft_wrap=True)
+        self._terminal.print(line, soft_wrap=self._terminal.room is None)
 
     def _texts(self, ending: Ending) -> list[Text]:
         lines = lines_of(ending.text)

@@ -94,7 +94,7 @@ def test_a_faulty_line_is_told_with_its_number(line, told, number):
 
 
 def test_all_faulty_lines_are_told_at_once():
-    told = faults('{"name": "a"}\n{"nam": "b"}\n{"name": "c"}\n{"name": 1}')
+    told = faults('{"name": "a"}\n{"names": "b"}\n{"name": "c"}\n{"name": 1}')
     assert [each.split(":")[0] for each in told] == ["calls.jsonl, line 2", "calls.jsonl, line 4"]
 
 

@@ -121,10 +121,10 @@ def test_parallel_gives_the_same_in_the_same_order(toolyard, calls):
 def test_a_wrong_line_is_status_2_and_nothing_is_run(toolyard, folder, mode):
     flag = folder / "flag"
     good = json.dumps({"name": "sleep", "arguments": {"seconds": 0, "flag": str(flag)}})
-    (folder / "wrong.jsonl").write_text(f'{good}\n{{"nam": "add"}}\n')
+    (folder / "wrong.jsonl").write_text(f'{good}\n{{"names": "add"}}\n')
     status, out, err = toolyard("run", "wrong.jsonl", *mode)
     assert (status, out) == (2, "")
-    assert err.startswith("toolyard: error: wrong.jsonl, line 2: unknown key 'nam'; did you mean")
+    assert err.startswith("toolyard: error: wrong.jsonl, line 2: unknown key 'names'; did you mean")
     assert not flag.exists()
 
 
@@ -178,7 +178,7 @@ def test_the_example_tells_its_story(toolyard):
     assert (status, err) == (1, "")
     for told in (
         "There are no orders.",
-        "produkt: not known; did you mean 'product'?",
+        "products: not known; did you mean 'product'?",
         "Did you mean check_credit?",
         "Call check_credit first, then retry.",
         "rolled back",
