@@ -1,0 +1,46 @@
+"""Planning: tools with which an agent keeps a plan in the session.
+
+Settings, `[plugins.planning]`: `strategy`, one of `react`, `plan_act_reflect`,
+`goal_decompose_route_synthesise`.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from toolyard_hookspecs import Section, hookimpl
+from toolyard_plugins.planning.events import AddStep, ReadPlan, SetupPlan, UpdateStep
+from toolyard_plugins.planning.model import Plan, PlanStatus, PlanStep, StepStatus
+from toolyard_plugins.planning.section import PlanningToolsSection
+from toolyard_plugins.planning.strategies import PlanningStrategy
+
+__all__ = [
+    "AddStep",
+    "Plan",
+    "PlanStatus",
+    "PlanStep",
+    "PlanningStrategy",
+    "PlanningToolsSection",
+    "ReadPlan",
+    "SetupPlan",
+    "StepStatus",
+    "UpdateStep",
+]
+
+
+class PlanningSettings(BaseModel):
+    """The plugin's table in the configuration."""
+
+    strategy: PlanningStrategy = PlanningStrategy.REACT
+
+
+@hookimpl
+def toolyard_settings() -> type[BaseModel]:
+    """Declare the settings."""
+    return PlanningSettings
+
+
+@hookimpl
+def toolyard_sections(settings: PlanningSettings) -> list[Section]:
+    """Offer the planning section."""
+    return [PlanningToolsSection(strategy=settings.strategy)]

@@ -1,0 +1,77 @@
+"""The plan: an objective, and steps that never change their ids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+StepStatus = Literal["pending", "in_progress", "done"]
+PlanStatus = Literal["active", "completed"]
+
+_MARKS = {"pending": " ", "in_progress": ">", "done": "x"}
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStep:
+    """One step of a plan.
+
+    Args:
+        step_id: 1 for the first; never given to another step of the plan.
+        title: What is to be done.
+        status: How far it is.
+        notes: Observations and reflections, oldest first.
+    """
+
+    step_id: int
+    title: str
+    status: StepStatus = "pending"
+    notes: tuple[str, ...] = ()
+
+    def render(self) -> str:
+        """Return the step as a line of a checklist, its notes beneath."""
+        lines = [f"{self.step_id}. [{_MARKS[self.status]}] {self.title}"]
+        return "\n".join([*lines, *(f"   - {note}" for note in self.notes)])
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A plan; one slice of the session holds the current one.
+
+    Args:
+        objective: What it is for.
+        status: `completed` once it has steps and all are done.
+        steps: The steps, in order of their ids.
+    """
+
+    objective: str
+    status: PlanStatus = "active"
+    steps: tuple[PlanStep, ...] = ()
+
+    def render(self) -> str:
+        """Return the plan as a checklist."""
+        done = sum(step.status == "done" for step in self.steps)
+        head = (
+            f"Objective: {self.objective}\nStatus: {self.status}, {done} of {len(self.steps)} done"
+        )
+        return "\n".join([head, *(step.render() for step in self.steps)])
+
+    def find(self, step_id: int) -> PlanStep | None:
+        """Return the step of that id, or None."""
+        return next((step for step in self.steps if step.step_id == step_id), None)
+
+    def with_steps(self, titles: tuple[str, ...]) -> Plan:
+        """Return the plan with more steps at the end, numbered on."""
+        first = 1 + max((step.step_id for step in self.steps), default=0)
+        added = tuple(PlanStep(first + place, title) for place, title in enumerate(titles))
+        return self._settled((*self.steps, *added))
+
+    def with_step(self, changed: PlanStep) -> Plan:
+        """Return the plan with the step of the same id replaced."""
+        same = changed.step_id
+        return self._settled(
+            tuple(changed if step.step_id == same else step for step in self.steps)
+        )
+
+    def _settled(self, steps: tuple[PlanStep, ...]) -> Plan:
+        finished = bool(steps) and all(step.status == "done" for step in steps)
+        return replace(self, steps=steps, status="completed" if finished else "active")

@@ -1,0 +1,44 @@
+"""The planning suite as a section."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from toolyard_hookspecs import MarkdownSection, SessionProtocol
+from toolyard_plugins.planning.events import register_reducers
+from toolyard_plugins.planning.strategies import PlanningStrategy, guidance
+from toolyard_plugins.planning.tools import PLANNING_TOOLS
+
+
+class PlanningToolsSection(MarkdownSection):
+    """Planning tools with guidance on how to use them.
+
+    Args:
+        session: Gets the reducers at once; else each session does when it is first used.
+        strategy: The mindset that the guidance teaches.
+        accepts_overrides: Whether the tools' descriptions may be overridden.
+
+    Example:
+        >>> [tool.name for tool in PlanningToolsSection().tools][0]
+        'planning_setup_plan'
+    """
+
+    def __init__(
+        self,
+        session: SessionProtocol | None = None,
+        *,
+        strategy: PlanningStrategy = PlanningStrategy.REACT,
+        accepts_overrides: bool = True,
+    ) -> None:
+        super().__init__(
+            key="planning",
+            title="Planning",
+            template=guidance(strategy),
+            tools=tuple(
+                dataclasses.replace(tool, accepts_overrides=accepts_overrides)
+                for tool in PLANNING_TOOLS
+            ),
+            on_session=register_reducers,
+        )
+        if session is not None:
+            register_reducers(session)

@@ -1,0 +1,255 @@
+"""The planning suite: every rule of its specification, under both drivers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolyard import Host, Session
+from toolyard_hookspecs import Outcome, Prompt, Status, ToolCall, ToolContext, ToolResult, tool
+from toolyard_hookspecs.prompts import MarkdownSection
+from toolyard_plugins import planning
+from toolyard_plugins.planning import (
+    AddStep,
+    Plan,
+    PlanningStrategy,
+    PlanningToolsSection,
+    PlanStep,
+    SetupPlan,
+    UpdateStep,
+)
+
+
+@tool
+def plan_and_fail(*, context: ToolContext) -> ToolResult[None]:
+    """Change the plan through a nested call, then fail."""
+    context.call("planning_add_step", {"steps": ["never"]})
+    return ToolResult.error("no")
+
+
+class Planner:
+    def __init__(self, driver: str, tools: Any) -> None:
+        self.driver = driver
+        self.tools = tools
+
+    def __call__(self, name: str, /, **arguments: Any) -> Outcome:
+        call = ToolCall(f"planning_{name}", arguments)
+        if self.driver == "sync":
+            return self.tools.dispatch(call)
+        return asyncio.run(self.tools.adispatch(call))
+
+    @property
+    def plan(self) -> Plan | None:
+        return self.tools.session[Plan].latest()
+
+
+@pytest.fixture(params=["sync", "async"])
+def planner(request: pytest.FixtureRequest) -> Iterator[Planner]:
+    extra = MarkdownSection(key="extra", title="Extra", tools=[plan_and_fail])
+    prompt = Prompt("tests", "planning", (PlanningToolsSection(), extra))
+    with Host(discover=False) as host, host.executor(prompt=prompt) as tools:
+        yield Planner(request.param, tools)
+
+
+def test_setting_up_creates_a_plan_with_numbered_steps(planner: Planner) -> None:
+    outcome = planner("setup_plan", objective=" Ship ", initial_steps=[" build ", "test"])
+
+    assert outcome.success
+    expected = Plan("Ship", "active", (PlanStep(1, "build"), PlanStep(2, "test")))
+    assert planner.plan == outcome.result.value == expected
+    assert "1. [ ] build" in outcome.text
+
+
+def test_setting_up_again_replaces_the_plan(planner: Planner) -> None:
+    planner("setup_plan", objective="one", initial_steps=["a"])
+    planner("setup_plan", objective="two")
+
+    assert planner.plan == Plan("two")
+    assert len(planner.tools.session[Plan].all()) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("add_step", {"steps": ["a"]}),
+        ("update_step", {"step_id": 1, "status": "done"}),
+        ("read_plan", {}),
+    ],
+)
+def test_the_others_need_a_plan(planner: Planner, name: str, arguments: dict[str, Any]) -> None:
+    outcome = planner(name, **arguments)
+
+    assert outcome.status is Status.FAILED
+    assert "planning_setup_plan first, then retry" in outcome.text
+    assert planner.plan is None
+
+
+def test_ids_go_on_and_are_told(planner: Planner) -> None:
+    planner("setup_plan", objective="x", initial_steps=["a"])
+
+    assert "Added steps 2, 3." in planner("add_step", steps=["b", "c"]).text
+    assert "Added step 4." in planner("add_step", steps=["d"]).text
+    assert [step.step_id for step in planner.plan.steps] == [1, 2, 3, 4]
+
+
+def test_a_plan_is_completed_when_all_steps_are_done_and_reopened_by_a_new_one(
+    planner: Planner,
+) -> None:
+    planner("setup_plan", objective="x", initial_steps=["a", "b"])
+    assert planner.plan.status == "active"
+    planner("update_step", step_id=1, status="done")
+    assert planner.plan.status == "active"
+    outcome = planner("update_step", step_id=2, status="done")
+    assert planner.plan.status == "completed"
+    assert "the plan is completed" in outcome.text
+    planner("add_step", steps=["c"])
+    assert planner.plan.status == "active"
+
+
+def test_a_plan_without_steps_is_not_completed(planner: Planner) -> None:
+    planner("setup_plan", objective="x")
+    assert planner.plan.status == "active"
+
+
+def test_updating_changes_only_what_is_given_and_keeps_notes(planner: Planner) -> None:
+    planner("setup_plan", objective="x", initial_steps=["a", "b"])
+    planner("update_step", step_id=2, title="B")
+    planner("update_step", step_id=2, status="in_progress", note=" saw it ")
+    planner("update_step", step_id=2, note="again")
+
+    assert planner.plan.steps == (
+        PlanStep(1, "a"),
+        PlanStep(2, "B", "in_progress", ("saw it", "again")),
+    )
+
+
+def test_an_unknown_step_is_answered_with_those_there_are(planner: Planner) -> None:
+    planner("setup_plan", objective="x", initial_steps=["a", "b"])
+    outcome = planner("update_step", step_id=7, status="done")
+
+    assert outcome.status is Status.FAILED
+    assert "no step 7" in outcome.text
+    assert "1, 2" in outcome.text
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "faults"),
+    [
+        ("setup_plan", {"objective": " ", "initial_steps": ["", "x" * 501]}, 3),
+        ("add_step", {"steps": ["ok", "  ", "x" * 501]}, 2),
+        ("add_step", {"steps": []}, 1),
+        ("update_step", {"step_id": 1}, 1),
+        ("update_step", {"step_id": 1, "title": " ", "note": " "}, 2),
+    ],
+)
+def test_all_faults_of_the_texts_are_told_at_once(
+    planner: Planner, name: str, arguments: dict[str, Any], faults: int
+) -> None:
+    planner("setup_plan", objective="x", initial_steps=["a"])
+    before = planner.plan
+    outcome = planner(name, **arguments)
+
+    assert outcome.status is Status.FAILED
+    assert outcome.text.count("  - ") == faults
+    assert planner.plan == before
+
+
+@pytest.mark.parametrize("title", ["x", "x" * 500, f"  {'x' * 500}  "])
+def test_titles_of_1_to_500_characters_are_taken_after_stripping(
+    planner: Planner, title: str
+) -> None:
+    assert planner("setup_plan", objective="x", initial_steps=[title]).success
+    assert planner.plan.steps[0].title == title.strip()
+
+
+def test_an_unknown_status_is_refused_before_the_handler(planner: Planner) -> None:
+    planner("setup_plan", objective="x", initial_steps=["a"])
+    assert planner("update_step", step_id=1, status="finished").status is Status.INVALID
+
+
+def test_reading_returns_the_plan(planner: Planner) -> None:
+    planner("setup_plan", objective="x", initial_steps=["a"])
+    assert planner("read_plan").result.value == planner.plan
+
+
+def test_a_failed_caller_takes_its_changes_of_the_plan_back(planner: Planner) -> None:
+    planner("setup_plan", objective="x", initial_steps=["a"])
+    before = planner.plan
+    planner.tools.dispatch(ToolCall("plan_and_fail"))
+    assert planner.plan == before
+
+
+def test_parallel_calls_never_tell_an_id_that_is_not_the_steps(planner: Planner) -> None:
+    planner("setup_plan", objective="x")
+    calls = [ToolCall("planning_add_step", {"steps": [f"s{each}"]}) for each in range(20)]
+    if planner.driver == "sync":
+        outcomes = planner.tools.dispatch_all(calls)
+    else:
+        outcomes = asyncio.run(planner.tools.adispatch_all(calls))
+
+    by_title = {step.title: step.step_id for step in planner.plan.steps}
+    assert sorted(by_title.values()) == list(range(1, 21))
+    for place, outcome in enumerate(outcomes):
+        assert f"Added step {by_title[f's{place}']}." in outcome.text
+
+
+def test_the_section_registers_its_reducers_on_the_session_it_is_given() -> None:
+    session = Session()
+    PlanningToolsSection(session=session, accepts_overrides=False)
+    session.dispatch(SetupPlan("x", ("a",)))
+    session.dispatch(AddStep(("b",)))
+    session.dispatch(UpdateStep(2, status="done"))
+
+    assert session[Plan].latest() == Plan(
+        "x", "active", (PlanStep(1, "a"), PlanStep(2, "b", "done"))
+    )
+
+
+def test_events_without_a_plan_change_nothing() -> None:
+    session = Session()
+    PlanningToolsSection(session=session)
+    session.dispatch(AddStep(("b",)))
+    session.dispatch(UpdateStep(2, status="done"))
+    assert session[Plan].latest() is None
+
+
+@pytest.mark.parametrize("accepts", [True, False])
+def test_overrides_are_accepted_as_declared(accepts: bool) -> None:
+    section = PlanningToolsSection(accepts_overrides=accepts)
+    assert {each.accepts_overrides for each in section.tools} == {accepts}
+
+
+def test_strategies_share_one_structure_and_differ_in_their_mindset() -> None:
+    texts = [PlanningToolsSection(strategy=each).template for each in PlanningStrategy]
+    parts = [text.split("**Mindset**")[1].split("**Tools**") for text in texts]
+
+    assert len({mindset for mindset, _ in parts}) == 3
+    assert len({rest for _, rest in parts}) == 1
+    assert PlanningToolsSection().template == texts[0]
+    assert "Append the reflection" in texts[1]
+    assert "in your own words" in texts[2]
+
+
+def test_the_plugin_offers_the_section_as_configured() -> None:
+    settings = planning.PlanningSettings(strategy="plan_act_reflect")
+    (section,) = planning.toolyard_sections(settings)
+    assert "lay out the whole plan" in section.template.lower()
+
+
+@given(st.lists(st.tuples(st.integers(1, 6), st.sampled_from(["pending", "done"]))))
+def test_the_status_always_follows_the_steps(updates: list[tuple[int, Any]]) -> None:
+    session = Session()
+    PlanningToolsSection(session=session)
+    session.dispatch(SetupPlan("x", ("a", "b", "c")))
+    for step_id, status in updates:
+        session.dispatch(UpdateStep(step_id, status=status))
+        plan = session[Plan].latest()
+        assert plan is not None
+        done = all(step.status == "done" for step in plan.steps)
+        assert plan.status == ("completed" if done else "active")
+        assert [step.step_id for step in plan.steps] == [1, 2, 3]
