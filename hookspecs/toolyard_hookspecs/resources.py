@@ -70,7 +70,7 @@ class OpenResources(ResourceResolver, Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Binding(Generic[T]):
     """How a resource is made.
 
@@ -105,7 +105,7 @@ class Binding(Generic[T]):
         return _InstanceBinding(kind, lambda _: value, Scope.SINGLETON, portable)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _InstanceBinding(Binding[T]):
     """A binding whose instance belongs to whoever made it."""
 

@@ -25,7 +25,7 @@ class ToolRenderableResult(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ToolResult(Generic[R_co]):
     """What a call came to.
 

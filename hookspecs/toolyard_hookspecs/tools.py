@@ -57,7 +57,7 @@ HOST_TIMEOUT: Final = HostDefault()
 """A tool's timeout unless it says otherwise: the one the host is configured with (15 s)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ToolExample(Generic[P, R]):
     """A representative call, shown to models and checked against the tool's types.
 
