@@ -11,7 +11,7 @@ from typing import Any, Final, TypeGuard, cast
 
 from pydantic import BaseModel
 
-from toolyard.plugins.faults import PluginFault, in_configuration, raised_in
+from toolyard.plugins.faults import PluginFault, in_configuration, raised_in, wrong_answer
 from toolyard.plugins.host_keys import RESERVED, host_keys, own_keys
 from toolyard.plugins.implementations import Implementation
 from toolyard.plugins.renaming import with_prefix
@@ -125,7 +125,7 @@ def _settings(plugin: str, implementations: Implementations, settings: Settings)
 
 def _check_model(model: object) -> None:
     if not (inspect.isclass(model) and issubclass(model, BaseModel)):
-        raise _wrong("toolyard_settings", model, "a pydantic model, the class itself")
+        raise wrong_answer("toolyard_settings", model, "a pydantic model, the class itself")
     if taken := [key for key in RESERVED if key in model.model_fields]:
         raise PluginFault(
             f"The model of its settings has the field {taken[0]!r}, which is a key of the host's.",
@@ -142,10 +142,10 @@ def _policies(implementations: Implementations, settings: object) -> dict[str, t
         if answer is None:
             continue
         if not isinstance(answer, Mapping):
-            raise _wrong(hook, answer, "a mapping from a kind's name to its class")
+            raise wrong_answer(hook, answer, "a mapping from a kind's name to its class")
         for kind, made in cast("Mapping[object, object]", answer).items():
             if not isinstance(kind, str) or not inspect.isclass(made):
-                raise _wrong(hook, made, f"a class for the kind {kind!r}")
+                raise wrong_answer(hook, made, f"a class for the kind {kind!r}")
             kinds[kind] = made
     return kinds
 
@@ -155,7 +155,7 @@ def _bindings(implementations: Implementations, settings: object) -> tuple[Bindi
     bindings: dict[type[Any], Binding[Any]] = {}
     for each in _asked(hook, implementations, settings):
         if not _is_binding(each):
-            raise _wrong(hook, each, "bindings, such as Binding(Tracker, make_tracker)")
+            raise wrong_answer(hook, each, "bindings, such as Binding(Tracker, make_tracker)")
         if each.kind in bindings:
             cause = f"It binds {each.kind.__qualname__} twice."
             raise PluginFault(cause, "Remove one of the bindings.")
@@ -186,7 +186,7 @@ def listed(hook: str, call: Callable[..., Any], *arguments: object) -> tuple[obj
     if answer is None:
         return ()
     if not _is_several(answer):
-        raise _wrong(hook, answer, "a list")
+        raise wrong_answer(hook, answer, "a list")
     with guarded(hook):
         return tuple(answer)
 
@@ -208,23 +208,18 @@ def guarded(what: str) -> Generator[None]:
         raise raised_in(what, error) from error
 
 
-def _wrong(hook: str, answer: object, expected: str) -> PluginFault:
-    kind = answer.__qualname__ if isinstance(answer, type) else type(answer).__qualname__
-    if inspect.iscoroutine(answer):
-        answer.close()
-    return PluginFault(f"{hook} returned {kind}, which it must not.", f"Return {expected}.")
-
-
 def _check_section(hook: str, section: object) -> None:
     if issubclass(type(section), Tool):
-        raise _wrong(hook, section, "sections: MarkdownSection(key=..., title=..., tools=[...])")
+        raise wrong_answer(
+            hook, section, "sections: MarkdownSection(key=..., title=..., tools=[...])"
+        )
     whole = all(hasattr(section, part) for part in _SECTION_PARTS)
     if not whole or isinstance(section, type):
-        raise _wrong(hook, section, "sections, such as MarkdownSection(key=..., title=...)")
+        raise wrong_answer(hook, section, "sections, such as MarkdownSection(key=..., title=...)")
     known = cast("Section", section)
     for tool in cast("Iterable[object]", known.tools):
         if not isinstance(tool, Tool):
-            raise _wrong(f"Section {known.key!r} of {hook}", tool, "tools, made with @tool")
+            raise wrong_answer(f"Section {known.key!r} of {hook}", tool, "tools, made with @tool")
     for child in known.children:
         _check_section(hook, child)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Iterable
 from typing import Final
 
@@ -38,6 +39,20 @@ def raised_in(hook: str, error: BaseException) -> PluginFault:
         f"{hook} raised {one_line(error)}.",
         "Mend the plugin, or block it with TOOLYARD_BLOCK.",
     )
+
+
+def wrong_answer(hook: str, answer: object, expected: str) -> PluginFault:
+    """Return the fault of a hook that answers what it must not.
+
+    Args:
+        hook: The hook, or what else gave the answer.
+        answer: The answer, of which only the type is told.
+        expected: What it should return, as a part of a sentence.
+    """
+    if inspect.iscoroutine(answer):
+        answer.close()
+    kind = answer.__qualname__ if isinstance(answer, type) else type(answer).__qualname__
+    return PluginFault(f"{hook} returned {kind}, which it must not.", f"Return {expected}.")
 
 
 def one_line(error: BaseException) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from toolyard.plugins.contributions import listed
-from toolyard.plugins.faults import PluginFault
+from toolyard.plugins.faults import PluginFault, wrong_answer
 from toolyard.plugins.implementations import Implementation
 from toolyard_hookspecs import Command, Dialect
 
@@ -33,7 +33,7 @@ def dialects(implementations: Iterable[Implementation]) -> Offers:
     for plugin, each in _offered(implementations, offers):
         name = getattr(each, "name", None)
         if not isinstance(name, str) or isinstance(each, type):
-            fault = _wrong("toolyard_dialects", each, "dialects: objects with a name")
+            fault = wrong_answer("toolyard_dialects", each, "dialects: objects with a name")
             offers.faults.append((plugin, fault))
         elif name in owners:
             offers.faults.append((plugin, _taken("dialect", name, owners[name])))
@@ -48,7 +48,9 @@ def commands(implementations: Iterable[Implementation]) -> Offers:
     offers, owners = Offers(), dict[str, str]()
     for plugin, each in _offered(implementations, offers):
         if not isinstance(each, Command):
-            fault = _wrong("toolyard_commands", each, "commands: Command(name, help, run=...)")
+            fault = wrong_answer(
+                "toolyard_commands", each, "commands: Command(name, help, run=...)"
+            )
             offers.faults.append((plugin, fault))
         elif not each.extends and each.name in owners:
             offers.faults.append((plugin, _taken("command", each.name, owners[each.name])))
@@ -78,8 +80,3 @@ def _taken(what: str, name: str, owner: str) -> PluginFault:
         f"It offers the {what} {name!r}, which plugin {owner!r} has already.",
         "Rename it in the plugin, or switch one of the two off with TOOLYARD_BLOCK.",
     )
-
-
-def _wrong(hook: str, answer: object, expected: str) -> PluginFault:
-    kind = answer.__qualname__ if isinstance(answer, type) else type(answer).__qualname__
-    return PluginFault(f"{hook} offers {kind}, which it must not.", f"Return {expected}.")

@@ -328,5 +328,5 @@ def _second_of_name(first: Origin) -> PluginFault:
 def _absent(name: str, cause: str, known: Collection[str]) -> PluginReport:
     near = nearest(name, known)
     remedy = f"Did you mean {near!r}?" if near else "Install it, or take its name out."
-    fault = PluginFault(cause, remedy, misconfigured=True)
-    return Origin(name, "configuration").refused("absent", fault)
+    # No more than a warning: one configuration may serve places with different plugins.
+    return Origin(name, "configuration").refused("absent", PluginFault(cause, remedy))

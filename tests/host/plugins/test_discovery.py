@@ -107,6 +107,7 @@ def test_what_is_blocked_or_configured_and_not_installed_is_reported(good, disco
     assert (table.source, table.status) == ("configuration", "absent")
     assert table.fault == "the configuration configures 'zq-tool', which is not installed."
     assert table.remedy == "Did you mean 'zq-tools'?"
+    assert not table.misconfigured
     blocked = report_of(plugins, "zq-other")
     assert (blocked.status, blocked.fault) == (
         "absent",
