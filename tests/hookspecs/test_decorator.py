@@ -325,3 +325,24 @@ def test_one_of_a_local_function_cannot_be_pickled_and_says_so():
         pickle.dumps(made)
     with pytest.raises(DefinitionError, match="needs a handler that can be imported"):
         tool(name="local", description="L.", isolation="process")(lambda: None)
+
+
+def test_annotations_may_be_strings_that_name_what_only_the_author_s_scope_knows():
+    @dataclass
+    class Local:
+        number: int
+
+    @tool
+    def first(item: "Local", *, context: "ToolContext") -> "ToolResult[Local]":
+        """Take one."""
+        return ToolResult.ok(item)
+
+    @tool(category="read")
+    def second(params: "Local") -> "list[Local]":
+        """Take one."""
+        return [params]
+
+    assert call(first, '{"item": {"number": 1}}').value == Local(1)
+    assert first.signature.result is Local
+    assert call(second, '{"number": 1}') == [Local(1)]
+    assert call(replace(second, name="other"), '{"number": 1}') == [Local(1)]
