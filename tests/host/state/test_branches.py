@@ -171,11 +171,10 @@ class Node:
         return bool(moved & (self.reads | self.replaced)) or (self.whole and bool(moved))
 
     def must_conflict(self):
-        return isinstance(self.base, Root) and self.epoch != self.root.epoch
-
-
-def items_of(kind, values):
-    return [kind(value) for value in values]
+        if isinstance(self.base, Root) and self.epoch != self.root.epoch:
+            return True
+        now = self.base.view()
+        return any(now[kind] != self.start[kind] for kind in self.reads | self.replaced)
 
 
 def values_of(view):
@@ -185,6 +184,11 @@ def values_of(view):
 small = st.integers(0, 8)
 kinds = st.sampled_from(KINDS)
 which = st.integers(0, 20)
+operations = st.tuples(
+    st.sampled_from(["append", "dispatch", "seed", "clear", "read", "modify", "log", "save"]),
+    kinds,
+    small,
+)
 
 
 class Branches(RuleBasedStateMachine):
@@ -218,15 +222,18 @@ class Branches(RuleBasedStateMachine):
     # Branches come and go.
 
     @precondition(lambda self: len(self.open) < 6)
-    @rule()
-    def fork(self):
-        self.open.append(Node(self.session.fork(), self.root, self.root))
-
-    @precondition(lambda self: self.open and len(self.open) < 6)
     @rule(number=which)
-    def fork_nested(self, number):
-        parent = self.pick(number)
-        self.open.append(Node(parent.real.fork(), parent, self.root))
+    def fork(self, number):
+        self.fork_from(self.base(number))
+
+    def fork_from(self, base):
+        real = self.session if base is self.root else base.real
+        node = Node(real.fork(), base, self.root)
+        self.open.append(node)
+        return node
+
+    def base(self, number):
+        return self.pick(number) if self.open and number % 3 else self.root
 
     @has_open
     @rule(number=which)
@@ -234,31 +241,35 @@ class Branches(RuleBasedStateMachine):
         self.is_valid(self.pick(number))
 
     def is_valid(self, node):
+        due = node.must_conflict()
         try:
             node.real.validate()
         except ConflictError:
             assert node.may_conflict(), "nothing moved that this call had read or replaced"
             return False
-        assert not node.must_conflict()
+        assert not due, "what this call had read or replaced is not what it was"
         node.stand_on_base()
         return True
 
     @has_open
     @rule(number=which, again=st.booleans())
     def commit(self, number, again):
-        node = self.pick(number)
-        if not self.is_valid(node):
-            if not again:
-                self.fail(node)
-                return
+        self.finish(self.pick(number), again=again)
+
+    def finish(self, node, *, again):
+        if self.is_valid(node):
+            node.real.commit()
+            self.end(node, "committed")
+            self.join(node, node.base)
+        elif again:
             node.real.refork()
             for other in [each for each in self.open if each.base is node]:
                 self.end(other, "dropped")
             node.start_again()
-            return
-        node.real.commit()
-        self.end(node, "committed")
-        base = node.base
+        else:
+            self.fail(node)
+
+    def join(self, node, base):
         for op in node.ops:
             base.do(op)
         if isinstance(base, Node):
@@ -290,99 +301,123 @@ class Branches(RuleBasedStateMachine):
         node.real.close("abandoned")
         self.end(node, "dropped")
 
-    # Calls read and write; `number` 0 stands for direct use of the session.
+    @precondition(lambda self: len(self.open) < 5)
+    @rule(
+        number=which,
+        first=st.lists(operations, max_size=4),
+        second=st.lists(operations, min_size=1, max_size=4),
+        late=st.lists(operations, max_size=2),
+    )
+    def two_calls_at_once(self, number, first, second, late):
+        base = self.base(number)
+        one, two = self.fork_from(base), self.fork_from(base)
+        self.operate_all(one, first)
+        self.operate_all(two, second)
+        self.finish(two, again=False)
+        self.operate_all(one, late)
+        self.finish(one, again=True)
 
-    @rule(number=which, kind=kinds, value=small)
-    def append(self, number, kind, value):
-        real, model = self.target(number)
+    @precondition(lambda self: len(self.open) < 5)
+    @rule(
+        before=st.lists(operations, max_size=2),
+        nested=st.lists(operations, min_size=1, max_size=4),
+        between=st.lists(operations, max_size=2),
+        good=st.booleans(),
+        end=st.booleans(),
+    )
+    def a_call_that_calls_another(self, before, nested, between, good, end):
+        outer = self.fork_from(self.root)
+        self.operate_all(outer, before)
+        inner = self.fork_from(outer)
+        self.operate_all(inner, nested)
+        if good:
+            self.finish(inner, again=False)
+        else:
+            self.fail(inner)
+        self.operate_all(outer, between)
+        if end:
+            self.finish(outer, again=False)
+
+    # Calls read and write.
+
+    @has_open
+    @rule(number=which, operation=operations)
+    def work(self, number, operation):
+        self.operate_all(self.pick(number), [operation])
+
+    @rule(operation=operations)
+    def use_the_session_directly(self, operation):
+        if operation[0] not in {"read", "modify", "clear"}:
+            self.operate_all(self.root, [operation])
+
+    def operate_all(self, model, planned):
+        real = self.session if model is self.root else model.real
+        for name, kind, value in planned:
+            getattr(self, f"do_{name}")(real, model, kind, value)
+
+    def do_append(self, real, model, kind, value):
         real[kind].append(kind(value))
         model.do(("append", kind, value))
 
-    @rule(number=which, value=small)
-    def dispatch(self, number, value):
-        real, model = self.target(number)
+    def do_dispatch(self, real, model, kind, value):
         real.dispatch(Add(value))
         model.do(("event", value))
         (model.events if isinstance(model, Node) else self.expected).append(value)
 
-    @rule(number=which, kind=kinds, values=st.lists(small, max_size=4))
-    def seed(self, number, kind, values):
-        real, model = self.target(number)
-        real[kind].seed(*items_of(kind, values))
+    def do_seed(self, real, model, kind, value):
+        values = list(range(value % 4))
+        real[kind].seed(*[kind(each) for each in values])
         model.do(("seed", kind, values))
-        self.note_replaced(model, {kind})
+        if isinstance(model, Node):
+            model.replaced.add(kind)
 
-    @rule(number=which, kind=kinds, rest_by=st.none() | st.integers(0, 2))
-    def clear(self, number, kind, rest_by):
-        real, model = self.target(number)
+    def do_clear(self, real, model, kind, value):
+        rest_by = None if value > 2 else value
         if rest_by is None:
             real[kind].clear()
         else:
             real[kind].clear(lambda each: each.value % 3 == rest_by)
         model.do(("clear", kind, rest_by))
-        self.note_replaced(model, {kind})
-        if model is self.root:
-            self.root.epoch += 1
-
-    def note_replaced(self, model, kinds):
         if isinstance(model, Node):
-            model.replaced |= kinds
+            model.replaced.add(kind)
 
-    def target(self, number):
-        if not self.open or number % 3 == 0:
-            return self.session, self.root
-        node = self.pick(number)
-        return node.real, node
+    def do_read(self, real, model, kind, value):
+        model.do(("read", kind, values_of(real[kind])))
+        model.reads.add(kind)
+        if kind is Basket and real[Basket].latest() is not None:
+            self.change_in_place(model)
 
-    @has_open
-    @rule(number=which, kind=kinds)
-    def read(self, number, kind):
-        node = self.pick(number)
-        node.do(("read", kind, values_of(node.real[kind])))
-        node.reads.add(kind)
-
-    @has_open
-    @rule(number=which, kind=st.sampled_from([Note, Total, Recent]))
-    def read_modify_write(self, number, kind):
-        node = self.pick(number)
-        latest = node.real[kind].latest()
-        value = latest.value + 1 if latest else 0
-        node.real[kind].append(kind(value))
-        node.do(("read", kind, node.view()[kind]))
-        node.do(("append", kind, value))
-        node.reads.add(kind)
-
-    @has_open
-    @rule(number=which)
-    def change_in_place(self, number):
-        node = self.pick(number)
-        node.reads.add(Basket)
+    def change_in_place(self, node):
         basket = node.real[Basket].latest()
-        if basket is not None:
-            basket.things.append(IN_PLACE)
-            seen = [self.session[Basket].all()]
-            seen += [self.peek(each, Basket) for each in self.open if each is not node]
-            seen.append(node.real.fork()[Basket].all())
-            basket.things.pop()
-            assert not any(basket.things for baskets in seen for basket in baskets)
+        basket.things.append(IN_PLACE)
+        seen = [self.session[Basket].all()]
+        seen += [self.peek(each, Basket) for each in self.open if each is not node]
+        seen.append(node.real.fork()[Basket].all())
+        basket.things.pop()
+        assert not any(basket.things for baskets in seen for basket in baskets)
 
-    @rule(number=which, value=small)
-    def log_something(self, number, value):
-        real, _ = self.target(number)
+    def do_modify(self, real, model, kind, value):
+        latest = real[kind].latest()
+        value = latest.value + 1 if latest else 0
+        real[kind].append(kind(value))
+        model.do(("read", kind, model.view()[kind]))
+        model.do(("append", kind, value))
+        model.reads.add(kind)
+
+    def do_log(self, real, model, kind, value):
         real[Audit].append(Audit(value))
         real.dispatch(Audit(value))
         self.session.log(Audit(value))
         self.log += [value] * 3
 
-    @rule(number=which, name=st.sampled_from("pqr"), value=small)
-    def save_a_record(self, number, name, value):
-        real, model = self.target(number)
+    def do_save(self, real, model, kind, value):
+        name = "pqr"[value % 3]
         real[PolicyState].append(PolicyState(name, data={"value": value}))
-        if model is self.root:
-            self.root.records.pop(name, None)
-            self.root.records[name] = value
-        else:
+        if isinstance(model, Node):
             model.put({name: value})
+        else:
+            model.records.pop(name, None)
+            model.records[name] = value
 
     # State is put back.
 
@@ -391,23 +426,37 @@ class Branches(RuleBasedStateMachine):
         kept = self.root.view(), dict(self.root.records)
         self.snapshots.append((self.session.snapshot(), *kept))
 
-    @rule(number=which, which_one=which, to_nothing=st.booleans())
-    def put_back(self, number, which_one, to_nothing):
-        real, model = self.target(number)
-        state, records = {kind: [] for kind in KINDS}, {}
-        if to_nothing or not self.snapshots:
+    @has_open
+    @rule(number=which, to=which)
+    def put_back(self, number, to):
+        node = self.pick(number)
+        state, records = self.put_back_to(node.real, to)
+        node.do(("all", state))
+        node.put({**dict.fromkeys(node.seen_records()), **records})
+        node.replaced |= set(KINDS)
+        node.whole = True
+
+    @precondition(lambda self: len(self.closed) % 5 == 4)
+    @rule(to=which)
+    def put_back_from_outside(self, to):
+        state, records = self.put_back_to(self.session, to)
+        self.root.do(("all", state))
+        self.root.records = dict(records)
+        self.root.epoch += 1
+
+    @precondition(lambda self: len(self.closed) % 5 == 4)
+    @rule(kind=kinds, value=small)
+    def clear_from_outside(self, kind, value):
+        self.do_clear(self.session, self.root, kind, value)
+        self.root.epoch += 1
+
+    def put_back_to(self, real, to):
+        if not self.snapshots or to % 4 == 0:
             real.reset()
-        else:
-            snapshot, state, records = self.snapshots[which_one % len(self.snapshots)]
-            real.restore(snapshot)
-        model.do(("all", state))
-        if model is self.root:
-            self.root.records = dict(records)
-            self.root.epoch += 1
-        else:
-            model.put({**dict.fromkeys(model.seen_records()), **records})
-            model.replaced |= set(KINDS)
-            model.whole = True
+            return {kind: [] for kind in KINDS}, {}
+        snapshot, state, records = self.snapshots[to % len(self.snapshots)]
+        real.restore(snapshot)
+        return state, records
 
     # What holds at any time.
 
@@ -446,5 +495,5 @@ class Branches(RuleBasedStateMachine):
                 node.real[Note].append(Note(1))
 
 
-Branches.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+Branches.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
 TestBranches = Branches.TestCase
