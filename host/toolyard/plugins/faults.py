@@ -69,4 +69,4 @@ def one_line(error: BaseException) -> str:
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the known name that is most like another, or None when none is like it."""
-    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)), None)
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=0.7)), None)

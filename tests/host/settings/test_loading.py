@@ -161,7 +161,10 @@ def test_a_file_that_cannot_be_read_is_named(project, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("timout = 3", r"timout: is not a known key; did you mean 'timeout'\? \(known: block, "),
+        (
+            "timeouts = 3",
+            r"timeouts: is not a known key; did you mean 'timeout'\? \(known: block, ",
+        ),
         ("xyz = 3", r"xyz: is not a known key; remove it \(known: block, "),
         ("timeout = 0", "timeout: expected a positive number of seconds, .* found the number 0"),
         ("timeout = true", r'timeout: expected .*or "none" for never, found true'),

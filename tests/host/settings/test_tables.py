@@ -87,7 +87,7 @@ def test_a_missing_key_that_is_misspelt_is_recognised():
 
 
 def test_an_alias_is_the_key():
-    assert "another" in fault({"url": "a", "anothr": 1})
+    assert "did you mean 'another'?" in fault({"url": "a", "another_": 1})
 
 
 def test_all_faults_are_told_at_once():
