@@ -153,6 +153,12 @@ HOOKS = [
         r"@asynccontextmanager",
     ),
     case(
+        "an async generator in place of an answer",
+        "@hookimpl\nasync def toolyard_check(tool):\n    yield",
+        r"toolyard_check is an async generator",
+        r"Return the answer instead of yielding it",
+    ),
+    case(
         "a hook that is never awaited is async",
         "@hookimpl\nasync def toolyard_telemetry(event): ...",
         r"toolyard_telemetry is async, but this hook is never awaited",
@@ -284,6 +290,21 @@ OFFERS = [
         "@hookimpl\ndef toolyard_sections():\n    return [object()]",
         r"toolyard_sections returned object",
         r"Return sections",
+    ),
+    case(
+        "a coroutine in place of sections",
+        "async def later(): ...\n@hookimpl\ndef toolyard_sections():\n    return later()",
+        r"toolyard_sections returned coroutine",
+        r"Return a list",
+    ),
+    case(
+        "a function in place of a tool",
+        "from types import SimpleNamespace\n"
+        "@hookimpl\ndef toolyard_sections():\n"
+        "    return [SimpleNamespace(key='broken', title='B', tools=[print], policies=(),\n"
+        "        resources=(), children=())]",
+        r"Section 'broken' of toolyard_sections returned builtin_function_or_method",
+        r"Return tools, made with @tool",
     ),
     case(
         "a section that raises when it is read",

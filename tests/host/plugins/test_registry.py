@@ -123,6 +123,27 @@ def test_the_generation_grows_with_every_change(plugins):
     assert seen == sorted(set(seen))
 
 
+def test_a_plugin_that_cannot_be_looked_at_is_refused(plugins):
+    class Hiding:
+        def __dir__(self):
+            raise OSError("hidden")
+
+    with pytest.raises(PluginError, match=r"hook functions cannot be read: OSError: hidden\."):
+        plugins.register(Hiding())
+    assert plugins.reports == ()
+
+
+def test_a_class_with_static_hooks_can_be_a_plugin(plugins):
+    class Static:
+        @staticmethod
+        @hookimpl
+        def toolyard_telemetry(event):
+            return event
+
+    assert plugins.register(Static).name == "Static"
+    assert plugins.implementations("toolyard_telemetry")[0].call("e") == "e"
+
+
 # --- Implementations ---------------------------------------------------------------------
 
 
@@ -298,6 +319,23 @@ def test_without_a_table_the_models_defaults_hold_and_without_a_model_none(plugi
     plugins.register(Offering(), "other")
     assert plugins.settings_of("mine") == Limits(most=3)
     assert plugins.settings_of("other") is None
+
+
+def test_a_plugin_may_say_that_it_takes_no_settings():
+    class Undecided:
+        @hookimpl
+        def toolyard_settings(self):
+            return None
+
+        @hookimpl
+        def toolyard_policies(self):
+            return None
+
+    plugins = Plugins(settings=Settings(plugins={"b": {"most": 3}}))
+    plugins.register(Undecided(), "a")
+    assert plugins.settings_of("a") is None
+    with pytest.raises(PluginError, match=r"plugins\.b: the plugin takes no settings, found most"):
+        plugins.register(Undecided(), "b")
 
 
 def test_what_another_plugin_offers_already_is_refused(plugins):
