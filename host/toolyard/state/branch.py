@@ -20,6 +20,8 @@ from toolyard_hookspecs.errors import StateError
 from toolyard_hookspecs.policies import PolicyState
 from toolyard_hookspecs.sessions import Reducer, SessionProtocol, SliceView
 
+_CALLER_ENDED = "The call that made this one has ended, so this one can change nothing more."
+
 S = TypeVar("S")
 E = TypeVar("E")
 
@@ -141,12 +143,14 @@ class Branch(Transaction):
         """Check that nothing this branch read or replaced has changed, and stand on the newest.
 
         What was only appended, or reduced without having been read, is put on top of what
-        others have added meanwhile.
+        others have added meanwhile. Branches forked from this one that are still open are
+        closed: what they stand on moves, and the handler that could wait for them has ended.
 
         Raises:
             ConflictError: Another call changed such a slice; names all of them.
             CallClosed: It is closed.
         """
+        self._close_children(_CALLER_ENDED)
         if self._store.head is self._head and self._parent is None:
             self.check()
             return

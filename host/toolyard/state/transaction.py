@@ -160,6 +160,12 @@ class Transaction:
         if self._closed is None:
             self._shut(reason)
 
+    def _close_children(self, reason: str) -> None:
+        if self._children is not None:
+            for child in tuple(self._children):
+                child.close(reason)
+            self._children = None
+
     def _commit_to_store(self) -> None:
         changed = [cell for cell in self._cells.values() if cell.ops]
         if not changed and not self._overlay:
@@ -228,10 +234,7 @@ class Transaction:
     def _shut(self, reason: str) -> None:
         """Drop everything and refuse what comes; waits for no lock that a handler may hold."""
         self._closed = reason
-        if self._children is not None:
-            for child in tuple(self._children):
-                child.close(reason)
-            self._children = None
+        self._close_children(reason)
         if self._parent is not None:
             self._parent.release(self)
         if self._cells:

@@ -442,6 +442,14 @@ def test_a_branch_closed_takes_those_forked_from_it_along(session):
         inner.commit()
 
 
+def test_validation_closes_the_branches_that_outlive_their_caller(session):
+    outer = session.fork()
+    inner = outer.fork()
+    outer.validate()
+    with pytest.raises(CallClosed, match="The call that made this one has ended"):
+        inner[Note].append(Note("late"))
+
+
 def test_restore_and_reset_inside_a_call_stay_on_its_branch(session):
     before = session.snapshot()
     session[Total].append(Total(1))

@@ -242,6 +242,8 @@ class Branches(RuleBasedStateMachine):
 
     def is_valid(self, node):
         due = node.must_conflict()
+        for other in [each for each in self.open if each.base is node]:
+            self.end(other, "dropped")
         try:
             node.real.validate()
         except ConflictError:
@@ -263,8 +265,6 @@ class Branches(RuleBasedStateMachine):
             self.join(node, node.base)
         elif again:
             node.real.refork()
-            for other in [each for each in self.open if each.base is node]:
-                self.end(other, "dropped")
             node.start_again()
         else:
             self.fail(node)
