@@ -11,7 +11,13 @@ from toolyard.pipeline.batch import BatchOrder
 from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.plan import Plan, Table, plan_for, table_of
 from toolyard.pipeline.stages import pipeline
-from toolyard.policies.rules import Rule, refuse_duplicates, rule_of, rules_of_plugins
+from toolyard.policies.rules import (
+    Rule,
+    named,
+    refuse_duplicates,
+    rule_of,
+    rules_of_plugins,
+)
 from toolyard.resources.registry import ResourceRegistry
 from toolyard.runtime import runtime_of
 from toolyard_hookspecs import (
@@ -28,6 +34,7 @@ from toolyard_hookspecs import (
     Tool,
     ToolCall,
     ToolContext,
+    ToolPolicy,
     ToolyardError,
 )
 
@@ -201,8 +208,7 @@ class Executor:
             return known
         plan = self._others.get(id(tool))
         if plan is None or plan.tool is not tool:
-            policies = [*self.prompt.policies, *self._host.policies]
-            own = [*map(rule_of, policies), *self._hook_rules()]
+            own = [*map(rule_of, self._shared_policies()), *self._hook_rules()]
             plan = plan_for(tool, own, self._everywhere(), self._host.configuration.timeout)
             self._others[id(tool)] = plan
         return plan
@@ -224,15 +230,12 @@ class Executor:
         self._set_up_once(sections)
         self._others = {}
         everywhere = self._everywhere()
-        shared = [
-            *map(rule_of, [*self.prompt.policies, *self._host.policies]),
-            *self._hook_rules(),
-        ]
+        shared = [*map(rule_of, self._shared_policies()), *self._hook_rules()]
         plans: dict[str, Plan] = {}
         aliases: dict[str, Plan] = {}
         self.prompt.tools(self.session)
         for section in sections:
-            own = [*map(rule_of, section.policies), *shared]
+            own = [*map(rule_of, _policies_of(section)), *shared]
             for tool in section.tools:
                 plan = plan_for(tool, own, everywhere, self._host.configuration.timeout)
                 plans[tool.name] = plan
@@ -242,12 +245,17 @@ class Executor:
 
     def _everywhere(self) -> list[Rule]:
         policies = [
-            policy for section, _ in self.prompt.walk(self.session) for policy in section.policies
+            policy
+            for section, _ in self.prompt.walk(self.session)
+            for policy in _policies_of(section)
         ]
-        policies += [*self.prompt.policies, *self._host.policies]
+        policies += self._shared_policies()
         refuse_duplicates(policies)
         unique = {policy.name: policy for policy in policies}
         return [*map(rule_of, unique.values()), *self._hook_rules()]
+
+    def _shared_policies(self) -> list[ToolPolicy]:
+        return [*named(self.prompt.policies, place="prompt"), *self._host.policies]
 
     def _hook_rules(self) -> list[Rule]:
         hooks = self._host.plugins.implementations
@@ -279,6 +287,10 @@ class Executor:
             inflight=self.runtime.inflight,
         )
         return dict(vars(context))
+
+
+def _policies_of(section: Section) -> list[ToolPolicy]:
+    return named(section.policies, place=section.key)
 
 
 def _in_place(

@@ -1,0 +1,69 @@
+"""What kinds of tools may be called, and for which a person is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from toolyard_hookspecs import DefinitionError, PolicyDecision, Tool, ToolContext, ToolResult
+
+Rule = Literal["allow", "ask", "deny"]
+Category = Literal["read", "write", "delete", "side_effect"]
+Consequence = Literal["low", "medium", "high"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CategoryPolicy:
+    """Allows, asks or denies by a tool's category and consequence; the stronger rule wins.
+
+    Args:
+        category: The rule for each category; `allow` for those not named.
+        consequence: The rule for each consequence; `allow` for those not named.
+        name: The instance's name; made of kind, place and position if not given.
+
+    Raises:
+        DefinitionError: When it rules nothing.
+
+    Example:
+        >>> CategoryPolicy(category={"delete": "ask"}, consequence={"high": "deny"}).name
+        ''
+    """
+
+    category: Mapping[Category, Rule] = field(default_factory=dict[Category, Rule])
+    consequence: Mapping[Consequence, Rule] = field(default_factory=dict[Consequence, Rule])
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        """Check that there is a rule."""
+        if not self.category and not self.consequence:
+            msg = "CategoryPolicy: give a rule, such as category = {delete = 'ask'}."
+            raise DefinitionError(msg)
+
+    def check(
+        self,
+        tool: Tool[Any, Any],
+        params: Any,
+        *,
+        context: ToolContext,  # noqa: ARG002
+    ) -> PolicyDecision:
+        """Decide by the stronger of the two rules."""
+        rules = {
+            f"category {tool.category}": self.category.get(tool.category, "allow"),
+            f"consequence {tool.consequence}": self.consequence.get(tool.consequence, "allow"),
+        }
+        denied = [what for what, rule in rules.items() if rule == "deny"]
+        if denied:
+            return PolicyDecision.deny(
+                f"{tool.name} cannot be called here: tools of {' and '.join(denied)} are not "
+                "allowed. Do without it."
+            )
+        asked = [what for what, rule in rules.items() if rule == "ask"]
+        if asked:
+            return PolicyDecision.ask(f"{tool.name} is of {' and '.join(asked)}.")
+        return PolicyDecision.allow()
+
+    def on_result(
+        self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
+    ) -> None:
+        """Do nothing: it remembers nothing."""

@@ -1,0 +1,159 @@
+"""How often tools may be called: in a while, and in all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from toolyard_hookspecs import (
+    DefinitionError,
+    PolicyDecision,
+    PolicyState,
+    Tool,
+    ToolContext,
+    ToolResult,
+)
+
+
+class _Counting:
+    """A policy that only counts: it decides as calls are admitted, so that none slips by."""
+
+    def check(
+        self,
+        tool: Tool[Any, Any],
+        params: Any,
+        *,
+        context: ToolContext,  # noqa: ARG002
+    ) -> PolicyDecision:
+        """Leave the decision to `reserve`, where no two calls can count the same place."""
+        return PolicyDecision.allow()
+
+    def on_result(
+        self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
+    ) -> None:
+        """Do nothing: a call was counted when it was admitted."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateLimitPolicy(_Counting):
+    """Lets each tool be called so many times within a sliding window.
+
+    A call that was admitted counts, whatever became of it: failing in a loop is not free.
+
+    Args:
+        max_calls_per_minute: Calls of one tool in any 60 seconds; or else
+        max_calls: calls of one tool in any `window`.
+        window: The length of the window in seconds.
+        tools: The tools it governs; all if not given.
+        name: The instance's name; made of kind, place and position if not given.
+
+    Raises:
+        DefinitionError: Unless exactly one of the two numbers is given, and both numbers
+            are positive.
+    """
+
+    max_calls_per_minute: int | None = None
+    max_calls: int | None = None
+    window: float = 60.0
+    tools: frozenset[str] | None = None
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        if (self.max_calls is None) == (self.max_calls_per_minute is None):
+            msg = "RateLimitPolicy: give either max_calls_per_minute or max_calls with window."
+            raise DefinitionError(msg)
+        if self.most < 1 or not self.window > 0:
+            msg = "RateLimitPolicy: the number of calls and the window must be positive."
+            raise DefinitionError(msg)
+
+    @property
+    def most(self) -> int:
+        """Calls allowed within one window."""
+        return self.max_calls if self.max_calls is not None else self.max_calls_per_minute or 0
+
+    @property
+    def seconds(self) -> float:
+        """The length of the window in seconds."""
+        return self.window if self.max_calls is not None else 60.0
+
+    def reserve(
+        self,
+        tool: Tool[Any, Any],
+        params: Any,
+        *,
+        context: ToolContext,
+    ) -> PolicyDecision:
+        """Count the call, or deny it and say how long to wait."""
+        if self.tools is not None and tool.name not in self.tools:
+            return PolicyDecision.allow()
+        now = context.clock.now().timestamp()
+        state = PolicyState.reserved(context, self.name)
+        times = [each for each in state.data.get(tool.name, ()) if now - self.seconds < each <= now]
+        if len(times) >= self.most:
+            wait = math.ceil(times[len(times) - self.most] + self.seconds - now)
+            return PolicyDecision.deny(
+                f"Rate limit exceeded: {len(times)} calls of {tool.name} in the last "
+                f"{self.seconds:g} seconds, {self.most} are allowed. Wait {wait} seconds, "
+                "then retry."
+            )
+        replace(state, data={**state.data, tool.name: [*times, now]}).save(context)
+        return PolicyDecision.allow()
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuotaPolicy(_Counting):
+    """Lets tools be called so many times in a session, in all and each.
+
+    A call that was admitted counts, whatever became of it.
+
+    Args:
+        max_calls: Calls in all, None for any number.
+        per_tool: Calls of single tools.
+        name: The instance's name; made of kind, place and position if not given.
+
+    Raises:
+        DefinitionError: When nothing is limited, or a number is negative.
+    """
+
+    max_calls: int | None = None
+    per_tool: Mapping[str, int] = field(default_factory=dict[str, int])
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        if self.max_calls is None and not self.per_tool:
+            msg = "QuotaPolicy: give max_calls, per_tool or both; it limits nothing."
+            raise DefinitionError(msg)
+        if min([self.max_calls or 0, *self.per_tool.values()]) < 0:
+            msg = "QuotaPolicy: a quota cannot be negative."
+            raise DefinitionError(msg)
+
+    def reserve(
+        self,
+        tool: Tool[Any, Any],
+        params: Any,
+        *,
+        context: ToolContext,
+    ) -> PolicyDecision:
+        """Count the call, or deny it and say what is used up."""
+        state = PolicyState.reserved(context, self.name)
+        counts: dict[str, int] = dict(state.data)
+        used, own = sum(counts.values()), counts.get(tool.name, 0)
+        if self.max_calls is not None and used >= self.max_calls:
+            return PolicyDecision.deny(_exceeded(used, self.max_calls, "calls"))
+        most = self.per_tool.get(tool.name)
+        if most is not None and own >= most:
+            return PolicyDecision.deny(_exceeded(own, most, f"calls of {tool.name}"))
+        counts[tool.name] = own + 1
+        replace(state, data=counts).save(context)
+        return PolicyDecision.allow()
+
+
+def _exceeded(used: int, most: int, what: str) -> str:
+    return (
+        f"Quota exceeded: {used} of {most} {what} are used. It cannot be called again in this "
+        "session; go on without it."
+    )
