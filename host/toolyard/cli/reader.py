@@ -155,7 +155,7 @@ def _calls(lines: list[Line], source: str) -> list[ToolCall]:
         try:
             calls.append(_call(line, seen))
         except LineError as error:
-            faults.append(f"{source}, line {line.number}: {error}.")
+            faults.append(f"{source}, line {line.number}: {_sentence(str(error))}")
     if faults:
         more = len(faults) - MAX_FAULTS
         hint = [f"and {more} more faulty lines."] if more > 0 else []
@@ -222,6 +222,10 @@ def _decode_json(text: str) -> Any:
         raise
     except ValueError as error:
         raise LineError(f"not JSON ({error})") from None
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith("?") else f"{text}."
 
 
 def _reason(error: json.JSONDecodeError) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import sys
 from typing import Any
@@ -86,7 +87,24 @@ def _print_table(host: Host) -> None:
 
 def _arguments(tool: Tool[Any, Any]) -> str:
     """Return the names of the arguments, `(product, quantity?)`."""
+    required = _required(tool)
+    names = [name if needed else f"{name}?" for name, needed in required.items()]
+    return one_line(f"({', '.join(names)})") if names else ""
+
+
+def _required(tool: Tool[Any, Any]) -> dict[str, bool]:
+    """Return which arguments there are, and whether they must be given.
+
+    Of a plain dataclass the fields tell; to make a schema takes far longer.
+    """
+    kind = tool.signature.params
+    if tool.params_schema is None and dataclasses.is_dataclass(kind):
+        absent = dataclasses.MISSING
+        return {
+            each.name: each.default is absent and each.default_factory is absent
+            for each in dataclasses.fields(kind)
+            if each.init
+        }
     schema = tool.params_codec.schema()
     required = set(schema.get("required", ()))
-    names = [name if name in required else f"{name}?" for name in schema.get("properties", ())]
-    return one_line(f"({', '.join(names)})") if names else ""
+    return {name: name in required for name in schema.get("properties", ())}

@@ -22,6 +22,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import BaseModel
+
 from toolyard_hookspecs import (
     Command,
     Interrupt,
@@ -93,6 +95,17 @@ def leave() -> None:
     sys.exit(0)
 
 
+class Pair(BaseModel):
+    left: int
+    right: int = 0
+
+
+@tool
+def pair(params: Pair) -> int:
+    """Take a pair."""
+    return params.left
+
+
 @tool
 def refused() -> None:
     """Never allowed."""
@@ -151,8 +164,8 @@ def leave_a_thread(flag: str) -> None:
 @hookimpl
 def toolyard_sections():
     tools = [
-        add, say, note, fail, fail_after_note, stop_evaluation, pause, leave, refused, print_much,
-        sleep, sleep_on_worker, wait, never_end, leave_a_thread,
+        add, pair, say, note, fail, fail_after_note, stop_evaluation, pause, leave, refused,
+        print_much, sleep, sleep_on_worker, wait, never_end, leave_a_thread,
     ]
     return [MarkdownSection(key="test", title="Test", tools=tools)]
 

@@ -11,6 +11,7 @@ def test_tools_are_listed_with_their_arguments(toolyard):
     assert (status, err) == (0, "")
     assert re.search(r" add +read +medium +desk +Add two integers\.\n +\(a, b\)", out)
     assert "(text?)" in out
+    assert "(left, right?)" in out
 
 
 def test_json_is_an_object_for_each_tool(toolyard):
@@ -38,8 +39,10 @@ def test_an_unknown_dialect_is_status_2_and_told_with_those_there_are(toolyard):
 
 
 def test_without_tools_it_says_what_to_look_at(toolyard):
-    status, out, _ = toolyard("tools", plugin=False)
-    assert status == 0
+    _, out, _ = toolyard("plugins", "--json", plugin=False)
+    names = ",".join(json.loads(line)["name"] for line in out.splitlines())
+    status, out, err = toolyard("tools", "--block", names, plugin=False)
+    assert (status, err) == (0, "")
     assert "toolyard plugins" in out
 
 
