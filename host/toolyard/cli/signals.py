@@ -89,8 +89,10 @@ class Stopping:
 
     def _end_process(self, status: int) -> NoReturn:
         speaker = threading.Thread(target=self._say_last_words, daemon=True)
-        speaker.start()
-        speaker.join(FLUSH)
+        # Some Pythons start no thread once they are exiting; then all has been said.
+        with contextlib.suppress(RuntimeError):
+            speaker.start()
+            speaker.join(FLUSH)
         os._exit(status)
 
     def _say_last_words(self) -> None:
