@@ -149,7 +149,8 @@ def _written(kind: type[Any], items: Iterable[Any], policy: str) -> dict[str, An
 
 @lru_cache(maxsize=256)
 def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter[Any](list.__class_getitem__(kind))
+    items: Any = list[kind]
+    return TypeAdapter(items)
 
 
 def _dumped(kind: Any, items: Iterable[Any]) -> Any:
@@ -179,8 +180,8 @@ def _spelt(value: Any) -> Any:
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, dict):
         return {key: _spelt(each) for key, each in cast("dict[str, Any]", value).items()}
-    if isinstance(value, list):
-        return [_spelt(each) for each in cast("list[Any]", value)]
+    if isinstance(value, (list, tuple)):
+        return [_spelt(each) for each in cast("Sequence[Any]", value)]
     return value
 
 

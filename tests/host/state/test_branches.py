@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from toolyard.state.session import Session
 from toolyard_hookspecs.errors import CallClosed, ConflictError
@@ -54,6 +54,7 @@ class Audit:
 
 KINDS = [Note, Total, Recent, Basket]
 IN_PLACE = 999
+MOST_OPEN = 5
 
 
 def add_up(items, event):
@@ -184,6 +185,7 @@ def values_of(view):
 small = st.integers(0, 8)
 kinds = st.sampled_from(KINDS)
 which = st.integers(0, 20)
+rarely = st.integers(0, 4).map(lambda number: number == 4)
 operations = st.tuples(
     st.sampled_from(["append", "dispatch", "seed", "clear", "read", "modify", "log", "save"]),
     kinds,
@@ -208,6 +210,8 @@ class Branches(RuleBasedStateMachine):
         self.session.dispatcher.subscribe(Add, lambda event: self.heard.append(event.value))
 
     def pick(self, number):
+        if not self.open:
+            self.fork_from(self.root)
         return self.open[number % len(self.open)]
 
     def end(self, node, status):
@@ -217,16 +221,15 @@ class Branches(RuleBasedStateMachine):
         for other in [each for each in self.open if each.base is node]:
             self.end(other, "dropped")
 
-    has_open = precondition(lambda self: self.open)
-
     # Branches come and go.
 
-    @precondition(lambda self: len(self.open) < 6)
     @rule(number=which)
     def fork(self, number):
         self.fork_from(self.base(number))
 
     def fork_from(self, base):
+        if len(self.open) > MOST_OPEN and self.open[0] is not base:
+            self.fail(self.open[0])
         real = self.session if base is self.root else base.real
         node = Node(real.fork(), base, self.root)
         self.open.append(node)
@@ -235,7 +238,6 @@ class Branches(RuleBasedStateMachine):
     def base(self, number):
         return self.pick(number) if self.open and number % 3 else self.root
 
-    @has_open
     @rule(number=which)
     def validate(self, number):
         self.is_valid(self.pick(number))
@@ -253,7 +255,6 @@ class Branches(RuleBasedStateMachine):
         node.stand_on_base()
         return True
 
-    @has_open
     @rule(number=which, again=st.booleans())
     def commit(self, number, again):
         self.finish(self.pick(number), again=again)
@@ -282,7 +283,6 @@ class Branches(RuleBasedStateMachine):
             base.records = node.seen_records()
             self.expected += node.events
 
-    @has_open
     @rule(number=which)
     def rollback(self, number):
         self.fail(self.pick(number))
@@ -294,14 +294,12 @@ class Branches(RuleBasedStateMachine):
             node.base.reads |= node.reads
             node.base.whole |= node.whole
 
-    @has_open
     @rule(number=which)
     def abandon(self, number):
         node = self.pick(number)
         node.real.close("abandoned")
         self.end(node, "dropped")
 
-    @precondition(lambda self: len(self.open) < 5)
     @rule(
         number=which,
         first=st.lists(operations, max_size=4),
@@ -317,7 +315,6 @@ class Branches(RuleBasedStateMachine):
         self.operate_all(one, late)
         self.finish(one, again=True)
 
-    @precondition(lambda self: len(self.open) < 5)
     @rule(
         before=st.lists(operations, max_size=2),
         nested=st.lists(operations, min_size=1, max_size=4),
@@ -340,7 +337,6 @@ class Branches(RuleBasedStateMachine):
 
     # Calls read and write.
 
-    @has_open
     @rule(number=which, operation=operations)
     def work(self, number, operation):
         self.operate_all(self.pick(number), [operation])
@@ -426,7 +422,6 @@ class Branches(RuleBasedStateMachine):
         kept = self.root.view(), dict(self.root.records)
         self.snapshots.append((self.session.snapshot(), *kept))
 
-    @has_open
     @rule(number=which, to=which)
     def put_back(self, number, to):
         node = self.pick(number)
@@ -436,17 +431,19 @@ class Branches(RuleBasedStateMachine):
         node.replaced |= set(KINDS)
         node.whole = True
 
-    @precondition(lambda self: len(self.closed) % 5 == 4)
-    @rule(to=which)
-    def put_back_from_outside(self, to):
+    @rule(to=which, really=rarely)
+    def put_back_from_outside(self, to, really):
+        if not really:
+            return
         state, records = self.put_back_to(self.session, to)
         self.root.do(("all", state))
         self.root.records = dict(records)
         self.root.epoch += 1
 
-    @precondition(lambda self: len(self.closed) % 5 == 4)
-    @rule(kind=kinds, value=small)
-    def clear_from_outside(self, kind, value):
+    @rule(kind=kinds, value=small, really=rarely)
+    def clear_from_outside(self, kind, value, really):
+        if not really:
+            return
         self.do_clear(self.session, self.root, kind, value)
         self.root.epoch += 1
 
