@@ -46,7 +46,7 @@ from toolyard_hookspecs.policies import (
     ToolPolicy,
     Verdict,
 )
-from toolyard_hookspecs.prompts import MarkdownSection, Prompt, RenderedPrompt, Section
+from toolyard_hookspecs.prompts import Prompt, PromptTemplate, RenderedPrompt, SectionPlace
 from toolyard_hookspecs.resources import (
     Binding,
     Branchable,
@@ -60,6 +60,7 @@ from toolyard_hookspecs.resources import (
     Scope,
 )
 from toolyard_hookspecs.results import ToolRenderableResult, ToolResult, render_value
+from toolyard_hookspecs.sections import MarkdownSection, OpenedSections, Section, Visibility
 from toolyard_hookspecs.sessions import (
     Append,
     Dispatcher,
@@ -112,6 +113,7 @@ __all__ = [
     "Interrupt",
     "MarkdownSection",
     "OpenResources",
+    "OpenedSections",
     "Outcome",
     "Participant",
     "PluginError",
@@ -120,6 +122,7 @@ __all__ = [
     "PostConstruct",
     "Prompt",
     "PromptEvaluationError",
+    "PromptTemplate",
     "PromptValidationError",
     "Recovering",
     "Reducer",
@@ -134,6 +137,7 @@ __all__ = [
     "Scope",
     "Secret",
     "Section",
+    "SectionPlace",
     "SessionProtocol",
     "SessionSnapshot",
     "SlicePolicy",
@@ -155,6 +159,7 @@ __all__ = [
     "ToolyardError",
     "UnboundResourceError",
     "Verdict",
+    "Visibility",
     "VisibilityExpansionRequired",
     "append_all",
     "ensure",

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from toolyard_hookspecs.host import Catalog, Command, Dialect, HostHandle
     from toolyard_hookspecs.participants import Participant
     from toolyard_hookspecs.policies import PolicyDecision
-    from toolyard_hookspecs.prompts import Section
     from toolyard_hookspecs.resources import Binding
     from toolyard_hookspecs.results import ToolResult
+    from toolyard_hookspecs.sections import Section
     from toolyard_hookspecs.tools import Tool
 
 

@@ -1,129 +1,21 @@
-"""Sections and prompts: guidance and tools together, and the rules that go with them."""
+"""Prompts: trees of sections, bound to params and rendered for a model."""
 
 from __future__ import annotations
 
 import dataclasses
-import string
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol, cast
+from typing import Any, cast
 
-from toolyard_hookspecs.errors import DefinitionError, PromptValidationError
+from pydantic import BaseModel
+
+from toolyard_hookspecs.errors import PromptValidationError
+from toolyard_hookspecs.opening import section_tools
 from toolyard_hookspecs.policies import ToolPolicy
 from toolyard_hookspecs.resources import Binding
+from toolyard_hookspecs.sections import OpenedSections, Section, Visibility
 from toolyard_hookspecs.sessions import SessionProtocol
 from toolyard_hookspecs.tools import Tool
-
-# Authors' mistakes are caught whatever the annotations promise, so the check is a dynamic one.
-_TOOL: Final[Any] = Tool
-
-
-class Section(Protocol):
-    """A part of a prompt that bundles guidance with what it speaks of."""
-
-    @property
-    def key(self) -> str:
-        """What finds it; unique among its siblings."""
-        ...
-
-    @property
-    def title(self) -> str:
-        """Its heading."""
-        ...
-
-    @property
-    def tools(self) -> Sequence[Tool[Any, Any]]:
-        """The tools it offers."""
-        ...
-
-    @property
-    def policies(self) -> Sequence[ToolPolicy]:
-        """The rules over its tools."""
-        ...
-
-    @property
-    def resources(self) -> Sequence[Binding[Any]]:
-        """What its tools are given."""
-        ...
-
-    @property
-    def children(self) -> Sequence[Section]:
-        """The sections within it."""
-        ...
-
-    def is_enabled(self, session: SessionProtocol | None) -> bool:
-        """Tell whether it is part of the prompt now."""
-        ...
-
-    def setup(self, session: SessionProtocol) -> None:
-        """Register the slices and reducers its tools need; called once per session."""
-        ...
-
-    def render_body(self, params: Mapping[str, Any]) -> str:
-        """Return its text; raises `PromptValidationError` for a placeholder without a value."""
-        ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class MarkdownSection:
-    """A section whose text is Markdown with `$name` placeholders.
-
-    Args:
-        key: What finds it; `[a-z0-9_-]`, unique among its siblings.
-        title: Its heading.
-        template: Its text; `$name` and `${name}` are filled from the prompt's params.
-        tools: The tools it offers.
-        policies: The rules over its tools.
-        resources: What its tools are given.
-        children: The sections within it.
-        enabled: Decides from the session whether it is part of the prompt now.
-        on_session: Registers slices and reducers on a session, once.
-
-    Example:
-        >>> MarkdownSection(key="who", title="Who", template="You are $name.").render_body(
-        ...     {"name": "Ada"})
-        'You are Ada.'
-    """
-
-    key: str
-    title: str
-    template: str = ""
-    tools: Sequence[Tool[Any, Any]] = ()
-    policies: Sequence[ToolPolicy] = ()
-    resources: Sequence[Binding[Any]] = ()
-    children: Sequence[Section] = ()
-    enabled: Callable[[SessionProtocol | None], bool] | None = None
-    on_session: Callable[[SessionProtocol], None] | None = None
-
-    def __post_init__(self) -> None:
-        """Check what can be checked before anything is rendered."""
-        if not self.key or not self.title.strip():
-            msg = f"Section {self.key or self.title!r}: give it both a key and a title."
-            raise DefinitionError(msg)
-        strangers: list[object] = [each for each in self.tools if not isinstance(each, _TOOL)]
-        if strangers:
-            raise DefinitionError(
-                f"Section {self.key!r}: {strangers[0]!r} is not a Tool; decorate it with @tool."
-            )
-
-    def is_enabled(self, session: SessionProtocol | None) -> bool:
-        """Tell whether it is part of the prompt now."""
-        return self.enabled is None or self.enabled(session)
-
-    def setup(self, session: SessionProtocol) -> None:
-        """Register the slices and reducers its tools need."""
-        if self.on_session is not None:
-            self.on_session(session)
-
-    def render_body(self, params: Mapping[str, Any]) -> str:
-        """Return its text with the placeholders filled."""
-        try:
-            return string.Template(self.template).substitute(params)
-        except (KeyError, ValueError) as error:
-            missing = f"the placeholder ${error.args[0]} has no value"
-            what = missing if isinstance(error, KeyError) else str(error)
-            msg = f"Section {self.key!r}: {what}; bind it, or write $$ for a dollar sign."
-            raise PromptValidationError(msg) from None
 
 
 @dataclass(frozen=True)
@@ -140,82 +32,229 @@ class RenderedPrompt:
 
 
 @dataclass(frozen=True)
-class Prompt:
-    r"""A tree of sections, bound to params.
+class PromptTemplate:
+    """A tree of sections, before anything is bound to it.
 
     Args:
         ns: The namespace, such as the application's name.
         key: What finds it within the namespace.
         sections: The sections, in order.
         policies: The rules over all its tools.
-        params: What fills the placeholders.
-
-    Example:
-        >>> prompt = Prompt("demo", "main", (MarkdownSection(key="a", title="A", template="Hi."),))
-        >>> prompt.render().text
-        '# A\n\nHi.'
     """
 
     ns: str
     key: str
-    sections: tuple[Section, ...] = ()
-    policies: tuple[ToolPolicy, ...] = ()
-    params: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    sections: Sequence[Section] = ()
+    policies: Sequence[ToolPolicy] = ()
 
-    def bind(self, params: Any = None, *, sections: Sequence[Section] = ()) -> Prompt:
-        """Return the prompt with params (a mapping or dataclass) and further sections."""
-        values = _as_mapping(params)
-        return replace(self, params={**self.params, **values}, sections=(*self.sections, *sections))
+
+@dataclass(frozen=True)
+class Prompt:
+    r"""A tree of sections, bound to params, resources and further sections.
+
+    Args:
+        template: The tree it comes from.
+        params: What fills the placeholders.
+        resources: What its tools are given, over what its sections bring.
+        further: Sections after those of the template.
+
+    Example:
+        >>> section = MarkdownSection(key="a", title="A", template="Hi $name.")
+        >>> prompt = Prompt(PromptTemplate("demo", "main", [section])).bind({"name": "Ada"})
+        >>> prompt.render().text
+        '# A\n\nHi Ada.'
+    """
+
+    template: PromptTemplate
+    params: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    resources: tuple[Binding[Any], ...] = ()
+    further: tuple[Section, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        ns: str,
+        key: str,
+        sections: Sequence[Section] = (),
+        policies: Sequence[ToolPolicy] = (),
+    ) -> Prompt:
+        """Return the prompt of a template that needs nothing bound to it."""
+        return cls(PromptTemplate(ns, key, sections, policies))
+
+    @property
+    def ns(self) -> str:
+        """The namespace."""
+        return self.template.ns
+
+    @property
+    def key(self) -> str:
+        """What finds it within the namespace."""
+        return self.template.key
+
+    @property
+    def sections(self) -> tuple[Section, ...]:
+        """The sections, in order."""
+        return (*self.template.sections, *self.further)
+
+    @property
+    def policies(self) -> tuple[ToolPolicy, ...]:
+        """The rules over all its tools."""
+        return tuple(self.template.policies)
+
+    def bind(
+        self,
+        *params: Any,
+        resources: Mapping[type[Any], Any] | Iterable[Binding[Any]] = (),
+        sections: Sequence[Section] = (),
+    ) -> Prompt:
+        """Return the prompt with more bound to it.
+
+        Args:
+            *params: Mappings, dataclasses or models whose fields fill the placeholders.
+            resources: From type to instance or `Binding`, or bindings.
+            sections: Sections after those there are.
+        """
+        values = {name: value for each in params for name, value in _as_mapping(each).items()}
+        return replace(
+            self,
+            params={**self.params, **values},
+            resources=(*self.resources, *as_bindings(resources)),
+            further=(*self.further, *sections),
+        )
 
     def render(self, session: SessionProtocol | None = None) -> RenderedPrompt:
         """Return the text and the tools of the enabled sections.
+
+        Sections shown as summaries come with the tools that read and open them.
 
         Raises:
             PromptValidationError: For a tool or key twice, or a placeholder without value.
         """
         lines: list[str] = []
-        for section, depth in self.walk(session):
-            lines.append(f"{'#' * min(depth, 6)} {section.title}")
-            if body := section.render_body(self.params).strip():
-                lines.append(body)
+        for each in self.places(session):
+            lines.append(f"{'#' * min(each.depth, 6)} {each.section.title}")
+            body = each.section.render_body(self.params) if each.open else _summary(each)
+            if body.strip():
+                lines.append(body.strip())
         return RenderedPrompt("\n\n".join(lines), tuple(self.tools(session)))
 
     def tools(self, session: SessionProtocol | None = None) -> list[Tool[Any, Any]]:
-        """Return the tools of the enabled sections, in order."""
+        """Return the tools that can be called now, in order.
+
+        Raises:
+            PromptValidationError: For a name twice; names both sections.
+        """
         owner: dict[str, Section] = {}
         found: list[Tool[Any, Any]] = []
-        for section, _ in self.walk(session):
-            for tool in section.tools:
-                if tool.name in owner:
-                    msg = (
-                        f"Tool {tool.name!r} stands in section {owner[tool.name].key!r} and in "
-                        f"{section.key!r}; remove or rename one."
-                    )
-                    raise PromptValidationError(msg)
-                owner[tool.name] = section
-                found.append(tool)
+        for section, tool in self.offers(session):
+            if tool.name in owner:
+                msg = (
+                    f"Tool {tool.name!r} stands in section {owner[tool.name].key!r} and in "
+                    f"{section.key!r}; remove or rename one."
+                )
+                raise PromptValidationError(msg)
+            owner[tool.name] = section
+            found.append(tool)
         return found
+
+    def offers(
+        self, session: SessionProtocol | None = None
+    ) -> Iterator[tuple[Section, Tool[Any, Any]]]:
+        """Yield the tools that can be called now, each with its section."""
+        summarised: Section | None = None
+        for each in self.places(session):
+            if each.open:
+                for tool in each.section.tools:
+                    yield each.section, tool
+            else:
+                summarised = summarised or each.section
+        if summarised is not None:
+            for tool in section_tools():
+                yield summarised, tool
 
     def walk(self, session: SessionProtocol | None = None) -> Iterator[tuple[Section, int]]:
         """Yield the enabled sections with their depth, from 1, parents first."""
-        yield from _walk(self.sections, session, 1, "")
+        for each in self.places(session):
+            yield each.section, each.depth
+
+    def places(self, session: SessionProtocol | None = None) -> Iterator[SectionPlace]:
+        """Yield the enabled sections with where they stand, parents first.
+
+        What is within a section shown as a summary is not part of the prompt.
+        """
+        yield from _places(self.sections, session, 1, "", OpenedSections.of(session))
+
+    def everywhere(self) -> Iterator[Section]:
+        """Yield all sections, whether they are part of the prompt now or not."""
+        waiting = list(reversed(self.sections))
+        while waiting:
+            section = waiting.pop()
+            yield section
+            waiting += reversed(section.children)
+
+
+@dataclass(frozen=True, slots=True)
+class SectionPlace:
+    """Where a section stands in a prompt.
+
+    Args:
+        section: The section.
+        depth: 1 for the outermost.
+        path: The keys from the outermost section on, joined with dots.
+        open: Whether all of it is shown, and its tools can be called.
+    """
+
+    section: Section
+    depth: int
+    path: str
+    open: bool
+
+
+def as_bindings(
+    given: Mapping[type[Any], Any] | Iterable[Binding[Any]],
+) -> Iterator[Binding[Any]]:
+    """Yield the bindings that a mapping from type to instance or binding stands for."""
+    if not isinstance(given, Mapping):
+        yield from given
+        return
+    for kind, value in cast("Mapping[type[Any], Any]", given).items():
+        is_binding = isinstance(value, Binding)
+        yield cast("Binding[Any]", value) if is_binding else Binding[Any].instance(kind, value)
+
+
+def _summary(place: SectionPlace) -> str:
+    summary = getattr(place.section, "summary", None) or ""
+    return (
+        f"{summary}\n\n(This is a summary. Call open_sections with {place.path!r} for all of it.)"
+    )
 
 
 def _as_mapping(params: Any) -> dict[str, Any]:
+    if isinstance(params, BaseModel):
+        return dict(params)
     if dataclasses.is_dataclass(params) and not isinstance(params, type):
         return {each.name: getattr(params, each.name) for each in dataclasses.fields(params)}
     return dict(cast("Mapping[str, Any]", params or {}))
 
 
-def _walk(
-    sections: Sequence[Section], session: SessionProtocol | None, depth: int, place: str
-) -> Iterator[tuple[Section, int]]:
+def _places(
+    sections: Sequence[Section],
+    session: SessionProtocol | None,
+    depth: int,
+    place: str,
+    opened: frozenset[str],
+) -> Iterator[SectionPlace]:
     seen: set[str] = set()
     for section in sections:
+        path = f"{place}{section.key}"
         if section.key in seen:
-            msg = f"Section key {place}{section.key!r} stands twice; give one another key."
+            msg = f"Section key {path!r} stands twice; give one another key."
             raise PromptValidationError(msg)
         seen.add(section.key)
-        if section.is_enabled(session):
-            yield section, depth
-            yield from _walk(section.children, session, depth + 1, f"{place}{section.key}.")
+        if not section.is_enabled(session):
+            continue
+        visibility = getattr(section, "visibility", Visibility.FULL)
+        is_open = visibility is not Visibility.SUMMARY or path in opened
+        yield SectionPlace(section, depth, path, is_open)
+        if is_open:
+            yield from _places(section.children, session, depth + 1, f"{path}.", opened)

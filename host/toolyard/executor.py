@@ -25,8 +25,10 @@ from toolyard_hookspecs import (
     Binding,
     Deadline,
     Heartbeat,
+    OpenedSections,
     Outcome,
     Prompt,
+    RenderedPrompt,
     RunContext,
     Secret,
     Section,
@@ -36,6 +38,8 @@ from toolyard_hookspecs import (
     ToolContext,
     ToolPolicy,
     ToolyardError,
+    Visibility,
+    VisibilityExpansionRequired,
 )
 
 if TYPE_CHECKING:
@@ -104,6 +108,8 @@ class Executor:
         self._host = host
         self._own_prompt = prompt
         self._table: Table | None = None
+        self._changing: list[Section] = []
+        self._shown_then: tuple[object, ...] = ()
         self._others: dict[int, Plan] = {}
         self._set_up: set[int] = set()
         bindings = self._bindings(options)
@@ -134,7 +140,7 @@ class Executor:
             ... def add(a: int, b: int) -> int:
             ...     \"\"\"Add two integers.\"\"\"
             ...     return a + b
-            >>> prompt = Prompt("demo", "sums", (MarkdownSection(
+            >>> prompt = Prompt.of("demo", "sums", (MarkdownSection(
             ...     key="sums", title="Sums", tools=[add]),))
             >>> with Host(discover=False) as host, host.executor(prompt=prompt) as tools:
             ...     tools.dispatch(ToolCall("add", {"a": 1, "b": 2})).text
@@ -197,9 +203,31 @@ class Executor:
     def table(self) -> Table:
         """Return what calls are dispatched by, made anew when plugins have changed."""
         table = self._table
-        if table is None or table.generation != self._host.plugins.generation:
+        if (
+            table is None
+            or table.generation != self._host.plugins.generation
+            or (self._changing and self._shown() != self._shown_then)
+        ):
             table = self._table = self._make_table()
         return table
+
+    def expand(self, request: VisibilityExpansionRequired) -> RenderedPrompt:
+        """Open the sections that the model asked for, and render the prompt again.
+
+        Args:
+            request: What `dispatch` raised.
+
+        Returns:
+            The prompt with the sections open and their tools among its tools.
+        """
+        opened = OpenedSections.of(self.session) | set(request.section_keys)
+        self.session[OpenedSections].seed(OpenedSections(opened))
+        return self.prompt.render(self.session)
+
+    def _shown(self) -> tuple[object, ...]:
+        """Return what decides which sections are part of the prompt now."""
+        enabled = (each.is_enabled(self.session) for each in self._changing)
+        return (OpenedSections.of(self.session), *enabled)
 
     def plan_of(self, tool: Tool[Any, Any]) -> Plan:
         """Return the plan of a tool that a lookup hook gave, which may be nobody's."""
@@ -226,28 +254,26 @@ class Executor:
         ]
 
     def _make_table(self) -> Table:
-        sections = [section for section, _ in self.prompt.walk(self.session)]
-        self._set_up_once(sections)
+        self._set_up_once(self.prompt.everywhere())
+        self._changing = [each for each in self.prompt.everywhere() if _can_change(each)]
+        self._shown_then = self._shown()
         self._others = {}
         everywhere = self._everywhere()
         shared = [*map(rule_of, self._shared_policies()), *self._hook_rules()]
         plans: dict[str, Plan] = {}
         aliases: dict[str, Plan] = {}
         self.prompt.tools(self.session)
-        for section in sections:
+        for section, tool in self.prompt.offers(self.session):
             own = [*map(rule_of, _policies_of(section)), *shared]
-            for tool in section.tools:
-                plan = plan_for(tool, own, everywhere, self._host.configuration.timeout)
-                plans[tool.name] = plan
-                if tool.wire_name is not None:
-                    aliases.setdefault(tool.wire_name, plan)
+            plan = plan_for(tool, own, everywhere, self._host.configuration.timeout)
+            plans[tool.name] = plan
+            if tool.wire_name is not None:
+                aliases.setdefault(tool.wire_name, plan)
         return table_of(self._host.plugins, {**aliases, **plans}, tuple(plans))
 
     def _everywhere(self) -> list[Rule]:
         policies = [
-            policy
-            for section, _ in self.prompt.walk(self.session)
-            for policy in _policies_of(section)
+            policy for section in self.prompt.everywhere() for policy in _policies_of(section)
         ]
         policies += self._shared_policies()
         refuse_duplicates(policies)
@@ -261,7 +287,7 @@ class Executor:
         hooks = self._host.plugins.implementations
         return rules_of_plugins(hooks("toolyard_check"), hooks("toolyard_on_result"))
 
-    def _set_up_once(self, sections: list[Section]) -> None:
+    def _set_up_once(self, sections: Iterable[Section]) -> None:
         for section in sections:
             if id(section) not in self._set_up:
                 section.setup(self.session)
@@ -269,9 +295,9 @@ class Executor:
 
     def _bindings(self, options: ExecutorOptions) -> list[Binding[Any]]:
         bindings: list[Binding[Any]] = list(self._host.plugins.bindings())
-        for section, _ in self.prompt.walk(self.session):
+        for section in self.prompt.everywhere():
             bindings += section.resources
-        return [*bindings, *self._host.resources, *options.resources]
+        return [*bindings, *self.prompt.resources, *self._host.resources, *options.resources]
 
     def _context_fields(self, options: ExecutorOptions) -> dict[str, Any]:
         context = ToolContext(
@@ -287,6 +313,11 @@ class Executor:
             inflight=self.runtime.inflight,
         )
         return dict(vars(context))
+
+
+def _can_change(section: Section) -> bool:
+    summarised = getattr(section, "visibility", None) is Visibility.SUMMARY
+    return summarised or getattr(section, "enabled", True) is not None
 
 
 def _policies_of(section: Section) -> list[ToolPolicy]:

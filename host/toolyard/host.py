@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self
 
 from toolyard.engine import Engine
 from toolyard.executor import Executor, ExecutorOptions, require_open
@@ -32,6 +32,7 @@ from toolyard_hookspecs import (
     SystemClock,
     ToolPolicy,
 )
+from toolyard_hookspecs.prompts import as_bindings
 from toolyard_hookspecs.tools import HostDefault
 
 log = logging.getLogger("toolyard")
@@ -120,7 +121,7 @@ class Host:
         """
         require_open(self)
         if isinstance(options.get("resources"), (list, Mapping)):
-            options["resources"] = tuple(_bindings(options["resources"]))
+            options["resources"] = tuple(as_bindings(options["resources"]))
         return Executor(self, session or Session(), prompt, ExecutorOptions(**options))
 
     @property
@@ -133,7 +134,7 @@ class Host:
         """The prompt made of the sections of all plugins."""
         generation = self.plugins.generation
         if self._prompt is None or self._prompt[0] != generation:
-            prompt = Prompt("toolyard", "default", tuple(self.plugins.sections()))
+            prompt = Prompt.of("toolyard", "default", tuple(self.plugins.sections()))
             self._prompt = (generation, prompt)
         return self._prompt[1]
 
@@ -229,12 +230,3 @@ class Host:
         except DefinitionError as error:
             raise ConfigurationError(str(error)) from None
         return tuple(policies)
-
-
-def _bindings(given: Any) -> Iterable[Binding[Any]]:
-    if not isinstance(given, Mapping):
-        yield from cast("Iterable[Binding[Any]]", given)
-        return
-    for kind, value in cast("Mapping[type[Any], Any]", given).items():
-        is_binding = isinstance(value, Binding)
-        yield cast("Binding[Any]", value) if is_binding else Binding[Any].instance(kind, value)

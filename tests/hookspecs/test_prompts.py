@@ -22,7 +22,7 @@ def section(key="a", **rest):
 
 
 def prompt(*sections):
-    return Prompt("demo", "main", sections)
+    return Prompt.of("demo", "main", sections)
 
 
 def test_a_prompt_renders_its_tree_with_headings_by_depth():

@@ -106,7 +106,7 @@ class Yard:
                 **(host_options or {}),
             )
         )
-        prompt = Prompt(
+        prompt = Prompt.of(
             "tests", "yard", (MarkdownSection(key="tools", title="Tools", tools=tools),)
         )
         self.host = host

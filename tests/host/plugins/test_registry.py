@@ -371,7 +371,7 @@ def test_sections_keep_the_order_of_registration_and_of_writing(plugins):
 def test_the_sections_of_all_plugins_make_a_prompt(plugins):
     plugins.register(Offering(make_tool("one"), key="a"), "a")
     plugins.register(Offering(make_tool("two"), key="b"), "b")
-    rendered = Prompt("test", "all", plugins.sections()).render()
+    rendered = Prompt.of("test", "all", plugins.sections()).render()
     assert [each.name for each in rendered.tools] == ["one", "two"]
 
 
@@ -558,7 +558,7 @@ def test_a_prefix_resolves_a_clash_of_tool_names_and_sections():
     assert plugins.catalog.plugin_of("b_read") == "b"
     assert plugins.catalog.get("Read").name == "read"
     assert [each.key for each in plugins.sections()] == ["offering", "b_offering"]
-    Prompt("test", "all", plugins.sections()).render()
+    Prompt.of("test", "all", plugins.sections()).render()
 
 
 def test_the_wire_name_of_a_prefixed_tool_gives_way_whoever_comes_first():

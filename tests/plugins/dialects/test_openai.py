@@ -76,7 +76,7 @@ def test_a_long_description_stands_in_for_the_short_one(make_tool):
 
 
 def test_the_tools_of_a_prompt_are_those_of_its_sections(search):
-    prompt = Prompt("test", "main", (MarkdownSection(key="a", title="A", tools=[search]),))
+    prompt = Prompt.of("test", "main", (MarkdownSection(key="a", title="A", tools=[search]),))
     assert OpenAI().schemas(prompt) == OpenAI().schemas([search])
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from toolyard import Host, Session
 from toolyard_hookspecs import Outcome, Prompt, Status, ToolCall, ToolContext, ToolResult, tool
-from toolyard_hookspecs.prompts import MarkdownSection
+from toolyard_hookspecs import MarkdownSection
 from toolyard_plugins import planning
 from toolyard_plugins.planning import (
     AddStep,
@@ -51,7 +51,7 @@ class Planner:
 @pytest.fixture(params=["sync", "async"])
 def planner(request: pytest.FixtureRequest) -> Iterator[Planner]:
     extra = MarkdownSection(key="extra", title="Extra", tools=[plan_and_fail])
-    prompt = Prompt("tests", "planning", (PlanningToolsSection(), extra))
+    prompt = Prompt.of("tests", "planning", (PlanningToolsSection(), extra))
     with Host(discover=False) as host, host.executor(prompt=prompt) as tools:
         yield Planner(request.param, tools)
 

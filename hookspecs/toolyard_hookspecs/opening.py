@@ -1,0 +1,64 @@
+"""The two tools that come with sections shown as summaries: read one, open some."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any
+
+from toolyard_hookspecs.context import ToolContext
+from toolyard_hookspecs.decorator import tool
+from toolyard_hookspecs.errors import StateError, VisibilityExpansionRequired
+from toolyard_hookspecs.results import ToolResult
+from toolyard_hookspecs.tools import Tool
+
+if TYPE_CHECKING:
+    from toolyard_hookspecs.prompts import Prompt
+
+
+@cache
+def section_tools() -> tuple[Tool[Any, Any], ...]:
+    """Return `read_section` and `open_sections`, the same ones each time."""
+
+    @tool(category="read", consequence="low")
+    def read_section(
+        section_key: Annotated[str, "The key of the section, as its summary gives it."],
+        *,
+        context: ToolContext,
+    ) -> ToolResult[str]:
+        """Read all of a section that is shown as a summary, without opening it."""
+        prompt = _prompt(context)
+        known = {each.path: each for each in prompt.places(context.session)}
+        place = known.get(section_key)
+        if place is None:
+            return ToolResult.error(_unknown([section_key], list(known)))
+        return ToolResult.ok(place.section.render_body(prompt.params))
+
+    @tool(category="read", consequence="low")
+    def open_sections(
+        section_keys: Annotated[tuple[str, ...], "The keys, as the summaries give them."],
+        reason: Annotated[str, "Why they are needed."] = "",
+        *,
+        context: ToolContext,
+    ) -> ToolResult[None]:
+        """Open sections that are shown as summaries, to read them and call their tools."""
+        closed = [each.path for each in _prompt(context).places(context.session) if not each.open]
+        unknown = [key for key in section_keys if key not in closed]
+        if unknown or not section_keys:
+            return ToolResult.error(_unknown(unknown, closed))
+        raise VisibilityExpansionRequired(section_keys, reason)
+
+    return (read_section, open_sections)
+
+
+def _prompt(context: ToolContext) -> Prompt:
+    if context.prompt is None:
+        msg = "This call belongs to no prompt, so there are no sections."
+        raise StateError(msg)
+    return context.prompt
+
+
+def _unknown(keys: list[str], known: list[str]) -> str:
+    there = ", ".join(known) or "none"
+    if not keys:
+        return f"Give at least one section key. There are: {there}. Then retry."
+    return f"No section to open has the key {', '.join(keys)}. There are: {there}. Then retry."

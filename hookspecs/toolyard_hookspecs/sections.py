@@ -1,0 +1,180 @@
+"""Sections: guidance and tools together, and the rules that go with them."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, Generic, Protocol
+
+from typing_extensions import TypeVar
+
+from toolyard_hookspecs.errors import DefinitionError, PromptValidationError
+from toolyard_hookspecs.policies import ToolPolicy
+from toolyard_hookspecs.resources import Binding
+from toolyard_hookspecs.sessions import SessionProtocol
+from toolyard_hookspecs.tools import Tool
+
+P = TypeVar("P", default=Any)
+
+# Authors' mistakes are caught whatever the annotations promise, so the check is a dynamic one.
+_TOOL: Final[Any] = Tool
+
+
+class Section(Protocol):
+    """A part of a prompt that bundles guidance with what it speaks of."""
+
+    @property
+    def key(self) -> str:
+        """What finds it; unique among its siblings."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """Its heading."""
+        ...
+
+    @property
+    def tools(self) -> Sequence[Tool[Any, Any]]:
+        """The tools it offers."""
+        ...
+
+    @property
+    def policies(self) -> Sequence[ToolPolicy]:
+        """The rules over its tools."""
+        ...
+
+    @property
+    def resources(self) -> Sequence[Binding[Any]]:
+        """What its tools are given."""
+        ...
+
+    @property
+    def children(self) -> Sequence[Section]:
+        """The sections within it."""
+        ...
+
+    def is_enabled(self, session: SessionProtocol | None) -> bool:
+        """Tell whether it is part of the prompt now."""
+        ...
+
+    def setup(self, session: SessionProtocol) -> None:
+        """Register the slices and reducers its tools need; called once per session."""
+        ...
+
+    def render_body(self, params: Mapping[str, Any]) -> str:
+        """Return its text; raises `PromptValidationError` for a placeholder without a value."""
+        ...
+
+
+class Visibility(Enum):
+    """How much of a section the model is shown."""
+
+    FULL = "full"
+    """Its text, its tools and the sections within it."""
+    SUMMARY = "summary"
+    """Its summary only, until the model asks to open it."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedSections:
+    """The summarised sections that were opened in a session; a slice of it.
+
+    Args:
+        paths: The keys from the outermost section on, joined with dots.
+    """
+
+    paths: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, session: SessionProtocol | None) -> frozenset[str]:
+        """Return the paths of the sections that are open in a session."""
+        latest = session[cls].latest() if session is not None else None
+        return latest.paths if latest is not None else frozenset()
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarkdownSection(Generic[P]):
+    """A section whose text is Markdown with `$name` placeholders.
+
+    Write `MarkdownSection[Params]` to say which params fill them.
+
+    Args:
+        key: What finds it; `[a-z0-9_-]`, unique among its siblings.
+        title: Its heading.
+        template: Its text; `$name` and `${name}` are filled from the prompt's params.
+        tools: The tools it offers.
+        policies: The rules over its tools.
+        resources: What its tools are given.
+        children: The sections within it.
+        enabled: Decides from the session whether it is part of the prompt now.
+        on_session: Registers slices and reducers on a session, once.
+        visibility: Whether the model is shown all of it or, at first, its summary.
+        summary: What it is shown instead; needed for `Visibility.SUMMARY`.
+        accepts_overrides: Whether its text may be overridden.
+
+    Raises:
+        DefinitionError: When key, title or summary is missing, or a tool is none.
+
+    Example:
+        >>> MarkdownSection(key="who", title="Who", template="You are $name.").render_body(
+        ...     {"name": "Ada"})
+        'You are Ada.'
+    """
+
+    key: str
+    title: str
+    template: str = ""
+    tools: Sequence[Tool[Any, Any]] = ()
+    policies: Sequence[ToolPolicy] = ()
+    resources: Sequence[Binding[Any]] = ()
+    children: Sequence[Section] = ()
+    enabled: Callable[[SessionProtocol | None], bool] | None = None
+    on_session: Callable[[SessionProtocol], None] | None = None
+    visibility: Visibility = Visibility.FULL
+    summary: str | None = None
+    accepts_overrides: bool = True
+
+    def __post_init__(self) -> None:
+        """Check what can be checked before anything is rendered."""
+        if self.visibility is Visibility.SUMMARY and not (self.summary or "").strip():
+            raise DefinitionError(
+                f"Section {self.key!r} is shown as a summary but has none; give it summary=..."
+            )
+        if not self.key or not self.title.strip():
+            msg = f"Section {self.key or self.title!r}: give it both a key and a title."
+            raise DefinitionError(msg)
+        strangers: list[object] = [each for each in self.tools if not isinstance(each, _TOOL)]
+        if strangers:
+            raise DefinitionError(
+                f"Section {self.key!r}: {strangers[0]!r} is not a Tool; decorate it with @tool."
+            )
+
+    def is_enabled(self, session: SessionProtocol | None) -> bool:
+        """Tell whether it is part of the prompt now."""
+        return self.enabled is None or self.enabled(session)
+
+    def setup(self, session: SessionProtocol) -> None:
+        """Register the slices and reducers its tools need."""
+        if self.on_session is not None:
+            self.on_session(session)
+
+    def render_body(self, params: Mapping[str, Any]) -> str:
+        """Return its text with the placeholders filled."""
+        return fill(self.template, params, self.key)
+
+
+def fill(template: str, params: Mapping[str, Any], key: str) -> str:
+    """Return a section's template with its placeholders filled.
+
+    Raises:
+        PromptValidationError: For a placeholder without a value; names the section.
+    """
+    try:
+        return string.Template(template).substitute(params)
+    except (KeyError, ValueError) as error:
+        missing = f"the placeholder ${error.args[0]} has no value"
+        what = missing if isinstance(error, KeyError) else str(error)
+        msg = f"Section {key!r}: {what}; bind it, or write $$ for a dollar sign."
+        raise PromptValidationError(msg) from None
