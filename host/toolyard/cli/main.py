@@ -26,12 +26,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         0
     """
     arguments = sys.argv[1:] if argv is None else list(argv)
+    _open_missing_streams()
     try:
         status = _run(arguments, owns_process=argv is None)
         sys.stdout.flush()
     except BrokenPipeError:
         _close_stdout()
         return Exit.BROKEN_PIPE
+    except OSError as error:
+        _close_stdout()
+        sys.stderr.write(f"toolyard: error: the output cannot be written: {error.strerror}.\n")
+        return Exit.INTERNAL
     return int(status)
 
 
@@ -47,6 +52,14 @@ def _run(arguments: list[str], *, owns_process: bool) -> int:
 def _asks_for_version(arguments: list[str]) -> bool:
     end = arguments.index("--") if "--" in arguments else len(arguments)
     return "--version" in arguments[:end]
+
+
+def _open_missing_streams() -> None:
+    """Stand in for the standard streams that whoever started the process has closed."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            nowhere = open(os.devnull, mode, encoding="utf-8")  # noqa: PTH123, SIM115 - fast; it stays
+            setattr(sys, name, nowhere)
 
 
 def _close_stdout() -> None:

@@ -113,9 +113,6 @@ def _explain(error: Exception, verbosity: int) -> int:
     if isinstance(error, ToolyardError):
         say("error", str(error))
         return Exit.USAGE
-    if isinstance(error, OSError):
-        say("error", str(error))
-        return Exit.INTERNAL
     cause = f"{type(error).__name__}: {error}".rstrip(": ")
     say("error", f"something broke that should not have ({cause}). Add -vv to see where.")
     return Exit.INTERNAL

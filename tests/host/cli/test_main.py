@@ -1,5 +1,6 @@
 """The command line as a whole: help, options anywhere, unknown commands, plugins' commands."""
 
+import os
 import subprocess
 import sys
 import tomllib
@@ -144,3 +145,35 @@ def test_what_breaks_is_told_without_a_traceback(toolyard, folder):
     assert "RuntimeError: boom" in err
     assert "Traceback" not in err
     assert "Traceback" in toolyard("boom", "--plugin", "odd.py", "-vv")[2]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("arguments", [["--version"], ["tools"], ["tools", "--json"]])
+def test_output_that_cannot_be_written_is_told(process, arguments):
+    with Path("/dev/full").open("w") as full:
+        started = process(*arguments, stdout=full)
+        _, err = started.communicate(timeout=60)
+    assert started.returncode == 70
+    assert "No space left" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("closing", ["<&-", ">&-", "2>&-"])
+def test_closed_streams_do_no_harm(folder, closing):
+    command = (
+        f'"{sys.executable}" -m toolyard call --plugin desk.py say \'{{"text": "x"}}\' {closing}'
+    )
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, cwd=folder)  # noqa: PLW1510
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_output_in_ascii_is_readable(process, calls):
+    started = process(
+        "run",
+        calls(("say", {"text": "na\u00efve"})),
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    out, err = started.communicate(timeout=60)
+    assert (started.returncode, err) == (0, "")
+    assert "+ succeeded" in out
+    assert r"na\xefve" in out

@@ -75,6 +75,16 @@ def test_what_a_handler_prints_is_not_on_stdout_with_json(toolyard, calls):
     assert "printed by the handler" in err
 
 
+def test_what_programs_and_plugins_print_is_not_on_stdout_with_json(process, calls, folder):
+    text = (folder / "desk.py").read_text() + "\n\nprint('printed by the import')\n"
+    (folder / "desk.py").write_text(text)
+    out, err = process("run", calls(("print_much",)), "--json").communicate(timeout=60)
+    assert [each["data"] for each in envelopes(out)] == ["quiet"]
+    assert {f"printed by {who}" for who in ("the handler", "a program", "the import")} <= set(
+        err.splitlines()
+    )
+
+
 @pytest.mark.parametrize(
     ("tool", "told"),
     [
