@@ -225,11 +225,10 @@ class Branches(RuleBasedStateMachine):
 
     @rule(number=which)
     def fork(self, number):
-        self.fork_from(self.base(number))
+        if len(self.open) < MOST_OPEN:
+            self.fork_from(self.base(number))
 
     def fork_from(self, base):
-        if len(self.open) > MOST_OPEN and self.open[0] is not base:
-            self.fail(self.open[0])
         real = self.session if base is self.root else base.real
         node = Node(real.fork(), base, self.root)
         self.open.append(node)
