@@ -183,11 +183,13 @@ def values_of(view):
 
 
 small = st.integers(0, 8)
-kinds = st.sampled_from(KINDS)
+kinds = st.sampled_from([*KINDS, Basket])
 which = st.integers(0, 20)
 rarely = st.integers(0, 4).map(lambda number: number == 4)
 operations = st.tuples(
-    st.sampled_from(["append", "dispatch", "seed", "clear", "read", "modify", "log", "save"]),
+    st.sampled_from(
+        ["append", "dispatch", "seed", "clear", "read", "read", "modify", "log", "save"]
+    ),
     kinds,
     small,
 )
