@@ -11,8 +11,9 @@ from typing import Any, Protocol, TypeVar
 from toolyard_hookspecs.approval import Approver
 from toolyard_hookspecs.calls import Outcome, ToolCall
 from toolyard_hookspecs.clock import Clock
+from toolyard_hookspecs.errors import VisibilityExpansionRequired
 from toolyard_hookspecs.limits import Deadline
-from toolyard_hookspecs.prompts import Prompt
+from toolyard_hookspecs.prompts import Prompt, RenderedPrompt
 from toolyard_hookspecs.sessions import SessionProtocol
 from toolyard_hookspecs.tools import Tool
 
@@ -70,6 +71,10 @@ class ExecutorHandle(Protocol):
 
     def adispatch_all(self, calls: Iterable[ToolCall]) -> Awaitable[list[Outcome | BaseException]]:
         """Dispatch calls in parallel, isolated from one another; results in call order."""
+        ...
+
+    def expand(self, request: VisibilityExpansionRequired) -> RenderedPrompt:
+        """Open the sections that a call asked for, and render the prompt again."""
         ...
 
 

@@ -10,12 +10,15 @@ from typing import Any
 from toolyard_hookspecs import (
     ExecutorHandle,
     Outcome,
+    RenderedPrompt,
     SessionProtocol,
     Stage,
     Status,
     ToolCall,
     ToolInvoked,
+    VisibilityExpansionRequired,
 )
+from toolyard_hookspecs.calls import wire_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,8 @@ class Endings:
             outcome = tools.dispatch(call)
         except (KeyboardInterrupt, GeneratorExit):
             raise
+        except VisibilityExpansionRequired as request:
+            return self._opened(call, request, tools.expand(request))
         except BaseException as error:  # noqa: BLE001 - it becomes an envelope
             return self.of(call, error)
         return self.of(call, outcome)
@@ -92,6 +97,26 @@ class Endings:
                 _notes(event),
             )
         return _raised(call, outcome, event)
+
+    def _opened(
+        self, call: ToolCall, request: VisibilityExpansionRequired, rendered: RenderedPrompt
+    ) -> Ending:
+        event = self._events.pop(call.id)
+        text = f"Opened {', '.join(request.section_keys)}. The prompt is now:\n{rendered.text}"
+        envelope = {
+            "tool": event.tool_name,
+            "fetchedAt": wire_time(event.timestamp, event.duration),
+            "data": text,
+        }
+        return Ending(
+            call,
+            event.tool_name,
+            Status.SUCCEEDED,
+            Stage.TELEMETRY,
+            event.duration,
+            text,
+            envelope,
+        )
 
     def _keep(self, event: ToolInvoked) -> None:
         if event.parent_id is None:

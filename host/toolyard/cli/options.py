@@ -19,6 +19,7 @@ examples:
   toolyard run chat.json --json             run a recorded conversation, answer in JSON
   toolyard call add '{"a": 1, "b": 2}'      make one call
   toolyard tools --schema anthropic         show the tools as a provider takes them
+  toolyard prompt                           print the prompt, with its tools listed
   toolyard plugins                          show what is loaded, and what is not and why
 
 exit status: 0 all succeeded, 1 a call failed, 2 input or configuration wrong
@@ -28,6 +29,7 @@ COMMANDS: Final = {
     "run": "dispatch recorded calls and show what became of each",
     "call": "dispatch one call and print what a model would read",
     "tools": "list the tools, or print them as a provider takes them",
+    "prompt": "print the prompt that the sections of all plugins make",
     "plugins": "list the plugins, and why one did not load",
 }
 

@@ -1,0 +1,21 @@
+"""`toolyard prompt`: what the sections of all plugins tell a model."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from toolyard.cli.exits import Exit
+from toolyard.host import Host
+
+
+def prompt(host: Host, args: argparse.Namespace) -> int:
+    """Print the prompt of a new session; with `--json`, its text and the names of its tools."""
+    with host.executor() as tools:
+        rendered = tools.prompt.render(tools.session)
+    if args.out is not None:
+        names = [tool.name for tool in rendered.tools]
+        args.out.write({"text": rendered.text, "tools": names})
+    else:
+        sys.stdout.write(f"{rendered.text}\n")
+    return Exit.OK
