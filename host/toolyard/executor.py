@@ -106,7 +106,7 @@ class Executor:
         self.auth = options.auth
         self.on_progress = options.on_progress
         self._host = host
-        self._own_prompt = prompt
+        self._own_prompt = None if prompt is None else host.overridden(prompt)
         self._table: Table | None = None
         self._changing: list[Section] = []
         self._shown_then: tuple[object, ...] = ()
@@ -240,10 +240,6 @@ class Executor:
             plan = plan_for(tool, own, self._everywhere(), self._host.configuration.timeout)
             self._others[id(tool)] = plan
         return plan
-
-    def reserving_context(self, context: ToolContext) -> ToolContext:
-        """Return the context in which policies take a place for a call."""
-        return dataclasses.replace(context, session=self.session.reserving())
 
     def _batch(self, calls: Iterable[ToolCall], *, on_loop: bool) -> list[CallRun]:
         made = list(calls)

@@ -14,6 +14,7 @@ from typing import Any, Self
 from toolyard.engine import Engine
 from toolyard.executor import Executor, ExecutorOptions, require_open
 from toolyard.lifespans import enter_lifespans
+from toolyard.overrides import load_overrides, override
 from toolyard.plugins.registry import Plugins
 from toolyard.policies.configured import make_policies
 from toolyard.policies.rules import named, refuse_duplicates
@@ -97,6 +98,8 @@ class Host:
             self.plugins.register(plugin)
         self.policies = self._make_policies(policies)
         self._given_approver = approver
+        path = self.configuration.prompt_overrides
+        self._overrides = None if path is None else load_overrides(path)
         self._prompt: tuple[int, Prompt] | None = None
         self._running = ExitStack()
         self.is_open = False
@@ -135,7 +138,7 @@ class Host:
         generation = self.plugins.generation
         if self._prompt is None or self._prompt[0] != generation:
             prompt = Prompt.of("toolyard", "default", tuple(self.plugins.sections()))
-            self._prompt = (generation, prompt)
+            self._prompt = (generation, self.overridden(prompt))
         return self._prompt[1]
 
     @property
@@ -152,6 +155,10 @@ class Host:
             "install it, or name another."
         )
         raise ConfigurationError(msg)
+
+    def overridden(self, prompt: Prompt) -> Prompt:
+        """Return a prompt with the texts that the configured file overrides."""
+        return prompt if self._overrides is None else override(prompt, self._overrides)
 
     def settings(self, plugin: str) -> Any:
         """Return a plugin's validated settings, or None where it declares none."""

@@ -167,7 +167,16 @@ def _configure_tools(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _configure_prompt(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--overrides",
+        action="store_true",
+        help="print a file to override its texts with, for the key prompt_overrides",
+    )
+
+
 _CONFIGURE: Final = {
+    "prompt": _configure_prompt,
     "run": _configure_run,
     "call": _configure_call,
     "tools": _configure_tools,

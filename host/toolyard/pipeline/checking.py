@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Generator
 from typing import Any
@@ -81,7 +82,7 @@ def admit(run: CallRun) -> None:
 def _reserve(run: CallRun, rules: tuple[Rule, ...]) -> None:
     session = run.executor.session
     before = session.policy_records
-    context = run.executor.reserving_context(run.context)
+    context = dataclasses.replace(run.context, session=run.branch.reserving())
     for rule in rules:
         try:
             decision = rule.reserve(_tool(run), params_for(run, rule), context=context)  # type: ignore[misc]

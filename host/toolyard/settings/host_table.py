@@ -52,3 +52,4 @@ class HostTable(BaseModel):
     policies: tuple[Annotated[dict[str, Any], BeforeValidator(_policy)], ...] = ()
     plugins: dict[str, Annotated[dict[str, Any], BeforeValidator(_plugin)]] = {}
     plugin_files: tuple[Path, ...] = ()
+    prompt_overrides: Path | None = None

@@ -72,5 +72,10 @@ def _settings(
             {name: MappingProxyType(table) for name, table in host.plugins.items()}
         ),
         plugin_files=tuple(beside / each.expanduser() for each in host.plugin_files),
+        prompt_overrides=(
+            None
+            if host.prompt_overrides is None
+            else beside / host.prompt_overrides.expanduser()
+        ),
         variables=MappingProxyType(origins),
     )

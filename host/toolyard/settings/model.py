@@ -28,6 +28,7 @@ class Settings:
         policies: The `[[policies]]` tables: `kind`, maybe `name`, and the kind's fields.
         plugins: The `[plugins.NAME]` tables as written, by name.
         plugin_files: Python files to load as plugins.
+        prompt_overrides: The file whose texts take the place of those of prompts.
         variables: From a dotted key to the environment variable that its value came from.
 
     Example:
@@ -44,6 +45,7 @@ class Settings:
     policies: tuple[dict[str, Any], ...] = ()
     plugins: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     plugin_files: tuple[Path, ...] = ()
+    prompt_overrides: Path | None = None
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def table_of(self, plugin: str) -> Mapping[str, Any]:

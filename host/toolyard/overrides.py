@@ -1,0 +1,229 @@
+"""Texts of prompts that a file puts in place of those in the code.
+
+Every override carries the hash of the text it was written for. When the code's text has
+changed since, the override is stale: it is reported, and the code's text holds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import logging
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from toolyard_hookspecs import (
+    Binding,
+    ConfigurationError,
+    DefinitionError,
+    Prompt,
+    PromptTemplate,
+    Section,
+    SessionProtocol,
+    Tool,
+    ToolPolicy,
+    Visibility,
+)
+from toolyard_hookspecs.sections import fill
+
+log = logging.getLogger("toolyard.overrides")
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SectionOverride(_Strict):
+    """Another text for a section, and the hash of the one it was written for."""
+
+    text: str
+    hash: str
+
+
+class ToolOverride(_Strict):
+    """Another description for a tool, and the hash of the one it was written for."""
+
+    description: str
+    hash: str
+
+
+class PromptOverride(_Strict):
+    """The overrides of one prompt, sections by path and tools by name."""
+
+    sections: dict[str, SectionOverride] = {}
+    tools: dict[str, ToolOverride] = {}
+
+
+class Overrides(_Strict):
+    """What a file overrides, by `namespace/key` of the prompt."""
+
+    prompts: dict[str, PromptOverride] = {}
+
+
+def hash_of(text: str) -> str:
+    """Return what an override names the overridden text by: its SHA-256 in hex."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def load_overrides(path: Path) -> Overrides:
+    """Read a file of overrides.
+
+    Raises:
+        ConfigurationError: Naming the file, the key and what was expected.
+    """
+    try:
+        return Overrides.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        msg = f"prompt_overrides: {path} cannot be read ({error.strerror}); mend the path."
+        raise ConfigurationError(msg) from None
+    except tomllib.TOMLDecodeError as error:
+        msg = f"{path}: not valid TOML ({error})."
+        raise ConfigurationError(msg) from None
+    except ValidationError as error:
+        lines = [
+            f"{path}: {'.'.join(map(str, each['loc']))}: {each['msg'].lower()}"
+            for each in error.errors(include_url=False, include_input=False)
+        ]
+        raise ConfigurationError("\n".join(lines)) from None
+
+
+def override(prompt: Prompt, overrides: Overrides) -> Prompt:
+    """Return the prompt with the texts that are overridden; stale ones are logged."""
+    given = overrides.prompts.get(f"{prompt.ns}/{prompt.key}")
+    if given is None:
+        return prompt
+    used: set[str] = set()
+    sections = tuple(_override(each, given, "", used) for each in prompt.sections)
+    for name in {*given.sections, *given.tools} - used:
+        log.warning("Prompt %s/%s has no %r to override.", prompt.ns, prompt.key, name)
+    template = PromptTemplate(prompt.ns, prompt.key, sections, prompt.policies)
+    return dataclasses.replace(prompt, template=template, further=())
+
+
+def skeleton(prompt: Prompt) -> Iterator[str]:
+    """Yield the lines of a file that overrides every text of the prompt with itself."""
+    name = f"{prompt.ns}/{prompt.key}"
+    for path, section in _with_paths(prompt.sections, ""):
+        template = _text_of(section)
+        if template is not None and getattr(section, "accepts_overrides", False):
+            yield f'[prompts."{name}".sections."{path}"]'
+            yield f'hash = "{hash_of(template)}"'
+            yield f"text = {_quoted(template)}"
+            yield ""
+        for tool in section.tools:
+            if tool.accepts_overrides:
+                yield f'[prompts."{name}".tools.{tool.name}]'
+                yield f'hash = "{hash_of(tool.description)}"'
+                yield f"description = {_quoted(tool.description)}"
+                yield ""
+
+
+class OverriddenSection:
+    """A section with another text, other descriptions or other children."""
+
+    def __init__(
+        self,
+        section: Section,
+        text: str | None,
+        tools: Sequence[Tool[Any, Any]],
+        children: Sequence[Section],
+    ) -> None:
+        self._section = section
+        self._text = text
+        self.key = section.key
+        self.title = section.title
+        self.tools = tools
+        self.children = children
+        self.policies: Sequence[ToolPolicy] = section.policies
+        self.resources: Sequence[Binding[Any]] = section.resources
+        self.visibility: Visibility = getattr(section, "visibility", Visibility.FULL)
+        self.summary: str | None = getattr(section, "summary", None)
+        self.enabled: Any = getattr(section, "enabled", True)
+
+    def is_enabled(self, session: SessionProtocol | None) -> bool:
+        """Tell whether it is part of the prompt now."""
+        return self._section.is_enabled(session)
+
+    def setup(self, session: SessionProtocol) -> None:
+        """Register the slices and reducers its tools need."""
+        self._section.setup(session)
+
+    def render_body(self, params: Mapping[str, Any]) -> str:
+        """Return its text with the placeholders filled."""
+        if self._text is None:
+            return self._section.render_body(params)
+        return fill(self._text, params, self.key)
+
+
+def _override(section: Section, given: PromptOverride, place: str, used: set[str]) -> Section:
+    path = f"{place}{section.key}"
+    text = _section_text(section, path, given, used)
+    tools = tuple(_override_tool(tool, given, used) for tool in section.tools)
+    children = tuple(_override(each, given, f"{path}.", used) for each in section.children)
+    same = text is None and all(a is b for a, b in zip(tools, section.tools, strict=True))
+    if same and all(a is b for a, b in zip(children, section.children, strict=True)):
+        return section
+    return OverriddenSection(section, text, tools, children)
+
+
+def _section_text(section: Section, path: str, given: PromptOverride, used: set[str]) -> str | None:
+    found = given.sections.get(path)
+    if found is None:
+        return None
+    used.add(path)
+    template = _text_of(section)
+    if template is None or not getattr(section, "accepts_overrides", False):
+        log.warning("Section %r accepts no overrides; its own text holds.", path)
+        return None
+    if found.hash != hash_of(template):
+        _report_stale("section", path, template)
+        return None
+    return found.text
+
+
+def _override_tool(tool: Tool[Any, Any], given: PromptOverride, used: set[str]) -> Tool[Any, Any]:
+    found = given.tools.get(tool.name)
+    if found is None:
+        return tool
+    used.add(tool.name)
+    if not tool.accepts_overrides:
+        log.warning("Tool %r accepts no overrides; its own description holds.", tool.name)
+        return tool
+    if found.hash != hash_of(tool.description):
+        _report_stale("tool", tool.name, tool.description)
+        return tool
+    try:
+        return dataclasses.replace(tool, description=found.description, long_description=None)
+    except DefinitionError as error:
+        raise ConfigurationError(f"The override of tool {tool.name!r} is wrong: {error}") from None
+
+
+def _report_stale(what: str, name: str, text: str) -> None:
+    log.warning(
+        "The override of %s %r is stale: the text it was written for has changed. The code's "
+        "text holds; look at both, then set hash = %r.",
+        what,
+        name,
+        hash_of(text),
+    )
+
+
+def _text_of(section: Section) -> str | None:
+    template: object = getattr(section, "template", None)
+    return template if isinstance(template, str) else None
+
+
+def _with_paths(sections: Sequence[Section], place: str) -> Iterator[tuple[str, Section]]:
+    for section in sections:
+        path = f"{place}{section.key}"
+        yield path, section
+        yield from _with_paths(section.children, f"{path}.")
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"""\n{escaped}"""' if "\n" in text else f'"{escaped}"'
