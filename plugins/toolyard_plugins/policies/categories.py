@@ -45,7 +45,7 @@ class CategoryPolicy:
         tool: Tool[Any, Any],
         params: Any,
         *,
-        context: ToolContext,  # noqa: ARG002
+        context: ToolContext,
     ) -> PolicyDecision:
         """Decide by the stronger of the two rules."""
         rules = {

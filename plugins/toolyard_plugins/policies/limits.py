@@ -25,7 +25,7 @@ class _Counting:
         tool: Tool[Any, Any],
         params: Any,
         *,
-        context: ToolContext,  # noqa: ARG002
+        context: ToolContext,
     ) -> PolicyDecision:
         """Leave the decision to `reserve`, where no two calls can count the same place."""
         return PolicyDecision.allow()

@@ -40,7 +40,7 @@ class Box:
 
     items: list[str] = field(default_factory=list[str])
 
-    def branch(self, context: ToolContext, parent: Any) -> BoxBranch:  # noqa: ARG002
+    def branch(self, context: ToolContext, parent: Any) -> BoxBranch:
         return BoxBranch(parent or self)
 
 
@@ -178,7 +178,7 @@ def touch_fixture() -> Callable[..., None]:
     return touch
 
 
-@pytest.fixture(name="Mark")
+@pytest.fixture(name="mark")
 def mark_type() -> type[Mark]:
     return Mark
 
@@ -192,7 +192,9 @@ def box_type() -> type[Box]:
 def nesting() -> Callable[..., Tool[Any, Any]]:
     """Make a tool that calls another one and keeps what it is told."""
 
-    def make(inner: str, told: list[Outcome], *, is_async: bool, **arguments: Any) -> Tool[Any, Any]:
+    def make(
+        inner: str, told: list[Outcome], *, is_async: bool, **arguments: Any
+    ) -> Tool[Any, Any]:
         if is_async:
 
             @tool(name="outer")

@@ -57,7 +57,7 @@ def araising(error: BaseException, touch: Touch) -> Tool[Any, Any]:
 FAILING: dict[str, tuple[BaseException, Status, str]] = {
     "validation error": (ToolValidationError("path: too long"), Status.FAILED, "path: too long"),
     "type error": (TypeError("takes 1"), Status.ERROR, "TypeError: takes 1"),
-    "value error": (ValueError("no such row"), Status.ERROR, "Internal error in fails: no such row"),
+    "value error": (ValueError("no row"), Status.ERROR, "Internal error in fails: no row"),
     "empty error": (RuntimeError(), Status.ERROR, "Internal error in fails: RuntimeError"),
 }
 
@@ -125,26 +125,26 @@ def test_a_failed_result_is_returned_as_it_is_and_rolled_back(
     assert [record.levelname for record in caplog.records] == ["INFO"]
 
 
-def test_a_value_of_a_failed_result_is_never_reduced(yard: Any, Mark: Any) -> None:
+def test_a_value_of_a_failed_result_is_never_reduced(yard: Any, mark: Any) -> None:
     @tool
     def fails() -> ToolResult[Any]:
         """Fail with a value that a reducer waits for."""
-        return ToolResult("no", Mark("reduced"), success=False)
+        return ToolResult("no", mark("reduced"), success=False)
 
-    yard.session[Mark].register(Mark, lambda items, event: [*items, event])
+    yard.session[mark].register(mark, lambda items, event: [*items, event])
     yard.open(fails)
     yard.call("fails")
 
     yard.assert_untouched()
 
 
-def test_a_value_of_a_success_is_reduced_on_the_branch(yard: Any, Mark: Any) -> None:
+def test_a_value_of_a_success_is_reduced_on_the_branch(yard: Any, mark: Any) -> None:
     @tool
     def works() -> ToolResult[Any]:
         """Succeed with a value that a reducer waits for."""
-        return ToolResult.ok(Mark("reduced"))
+        return ToolResult.ok(mark("reduced"))
 
-    yard.session[Mark].register(Mark, lambda items, event: [*items, event])
+    yard.session[mark].register(mark, lambda items, event: [*items, event])
     yard.open(works)
     yard.call("works")
 
@@ -254,7 +254,7 @@ def test_task_cancellation_is_rolled_back_and_goes_on(make_yard: Any, touch: Tou
 def test_what_is_no_tool_result_is_a_failed_result_naming_tool_and_type(
     yard: Any, touch: Touch, value: Any
 ) -> None:
-    def handler(params: None, *, context: ToolContext) -> Any:  # noqa: ARG001
+    def handler(params: None, *, context: ToolContext) -> Any:
         touch(context)
         return value
 
@@ -271,7 +271,7 @@ def test_a_coroutine_where_a_result_was_due_is_a_failed_result(yard: Any, touch:
     async def later() -> ToolResult[None]:
         return ToolResult.ok()
 
-    def handler(params: None, *, context: ToolContext) -> Any:  # noqa: ARG001
+    def handler(params: None, *, context: ToolContext) -> Any:
         touch(context)
         return later()
 
@@ -348,7 +348,7 @@ def test_a_call_is_refused_when_its_deadline_has_passed(
     ran: list[str] = []
 
     @tool
-    def late(*, context: ToolContext) -> ToolResult[None]:  # noqa: ARG001
+    def late(*, context: ToolContext) -> ToolResult[None]:
         """Run too late."""
         ran.append("late")
         return ToolResult.ok()
@@ -575,7 +575,7 @@ class Snapshots:
         ("commit", Status.COMMIT_FAILED, ["prepare", "commit"], True),
     ],
 )
-def test_a_participant_that_fails(
+def test_a_participant_that_fails(  # noqa: PLR0917 - a case has these
     yard: Any, touch: Touch, fails_in: str, status: Status, log: list[str], kept: bool
 ) -> None:
     @tool
@@ -602,7 +602,7 @@ def test_a_denial_changes_nothing_and_names_the_reason(yard: Any, touch: Touch) 
     class Never:
         name = "never"
 
-        def check(self, tool: Any, params: Any, *, context: Any) -> PolicyDecision:  # noqa: ARG002
+        def check(self, tool: Any, params: Any, *, context: Any) -> PolicyDecision:
             return PolicyDecision.deny("Not before lunch. Have lunch, then retry.")
 
         def on_result(self, tool: Any, params: Any, result: Any, *, context: Any) -> None: ...

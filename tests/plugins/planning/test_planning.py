@@ -11,8 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolyard import Host, Session
-from toolyard_hookspecs import Outcome, Prompt, Status, ToolCall, ToolContext, ToolResult, tool
-from toolyard_hookspecs import MarkdownSection
+from toolyard_hookspecs import (
+    MarkdownSection,
+    Outcome,
+    Prompt,
+    Status,
+    ToolCall,
+    ToolContext,
+    ToolResult,
+    tool,
+)
 from toolyard_plugins import planning
 from toolyard_plugins.planning import (
     AddStep,

@@ -1,0 +1,11 @@
+"""What holds for all tests."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+
+# Machines are noisy: how long an example took says nothing about the code.
+settings.register_profile(
+    "toolyard", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("toolyard")
