@@ -287,7 +287,7 @@ def toolyard_check(
 
 @hookspec(firstresult=True)
 def toolyard_approve(
-    request: ApprovalRequest,
+    request: ApprovalRequest, settings: Any
 ) -> ApprovalAnswer | bool | Awaitable[ApprovalAnswer | bool | None] | None:
     """Answer when a policy or the tool asks for a person.
 
@@ -296,6 +296,7 @@ def toolyard_approve(
 
     Args:
         request: What to show.
+        settings: The plugin's own validated settings, or None.
 
     Returns:
         An answer; `True` approves, `False` and None deny. An exception and a timeout

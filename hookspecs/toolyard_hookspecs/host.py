@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from toolyard_hookspecs.approval import Approver
@@ -146,6 +146,10 @@ def _no_arguments(parser: argparse.ArgumentParser) -> None:  # noqa: ARG001 - ha
     return None
 
 
+def _no_settings(args: argparse.Namespace) -> Mapping[str, Any]:  # noqa: ARG001 - has none
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
     """A command of the command line, or more options for one that exists.
@@ -156,6 +160,20 @@ class Command:
         run: Does it; returns the exit status. None with `extends`.
         configure: Adds arguments to its parser.
         extends: Whether `name` is a command that exists and gets the options.
+        settings: Turns the parsed arguments into configuration for this run, by dotted key;
+            it wins over the file and the environment. Which plugins are loaded is settled by
+            then.
+        defaults: Configuration for this command, by dotted key, where neither the file nor
+            the environment says anything.
+
+    Example:
+        >>> Command(
+        ...     "run",
+        ...     extends=True,
+        ...     configure=lambda parser: parser.add_argument("--workspace"),
+        ...     settings=lambda args: {"plugins.vfs.root": args.workspace},
+        ... ).name
+        'run'
     """
 
     name: str
@@ -163,3 +181,5 @@ class Command:
     run: Callable[[HostHandle, argparse.Namespace], int] | None = None
     configure: Callable[[argparse.ArgumentParser], None] = _no_arguments
     extends: bool = False
+    settings: Callable[[argparse.Namespace], Mapping[str, Any]] = _no_settings
+    defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from toolyard.plugins.registry import Plugins
 from toolyard.policies.configured import make_policies
 from toolyard.policies.rules import named, refuse_duplicates
 from toolyard.settings import Settings, load
+from toolyard.settings.overriding import overridden
 from toolyard.state.session import Session
 from toolyard_hookspecs import (
     HOST_TIMEOUT,
@@ -30,6 +31,7 @@ from toolyard_hookspecs import (
     DefinitionError,
     Dialect,
     Prompt,
+    StateError,
     SystemClock,
     ToolPolicy,
 )
@@ -96,7 +98,8 @@ class Host:
             self.plugins.register_file(Path(path))
         for plugin in plugins:
             self.plugins.register(plugin)
-        self.policies = self._make_policies(policies)
+        self._given_policies = tuple(policies)
+        self.policies = self._make_policies(self._given_policies)
         self._given_approver = approver
         path = self.configuration.prompt_overrides
         self._overrides = None if path is None else load_overrides(path)
@@ -111,6 +114,19 @@ class Host:
             PluginError: Naming the plugin, the cause and the remedy; nothing of it stays.
         """
         self.plugins.register(plugin, name)
+
+    def configure(self, values: Mapping[str, Any]) -> None:
+        """Let values, by dotted key, win over the configuration, before the host is opened.
+
+        Raises:
+            ConfigurationError: When a key is unknown, or a value does not fit.
+            StateError: When the host is open.
+        """
+        if self.is_open:
+            raise StateError("This host is open; configure it before it is opened.")
+        self.configuration = overridden(self.configuration, values)
+        self.plugins.configure(self.configuration)
+        self.policies = self._make_policies(self._given_policies)
 
     def executor(
         self, *, session: Session | None = None, prompt: Prompt | None = None, **options: Any
@@ -149,7 +165,7 @@ class Host:
             return self._given_approver
         for each in self.plugins.implementations("toolyard_approve"):
             if each.plugin == name:
-                return each.call
+                return _with_settings(each.call, self.settings(name))
         msg = (
             f"approver = {name!r}: no loaded plugin of that name implements toolyard_approve; "
             "install it, or name another."
@@ -237,3 +253,7 @@ class Host:
         except DefinitionError as error:
             raise ConfigurationError(str(error)) from None
         return tuple(policies)
+
+
+def _with_settings(approve: Callable[..., Any], settings: object) -> Approver:
+    return lambda request: approve(request, settings)

@@ -8,6 +8,8 @@ from typing import Any
 
 from toolyard.cli.failures import say
 from toolyard.cli.options import Parser, main_parser
+from toolyard.host import Host
+from toolyard.settings.overriding import without_configured
 from toolyard_hookspecs import Command, HostHandle
 
 Run = Callable[[Any, argparse.Namespace], int]
@@ -15,8 +17,8 @@ Run = Callable[[Any, argparse.Namespace], int]
 
 def with_extensions(
     commands: Iterable[Command], built_in: Mapping[str, Run]
-) -> tuple[Parser, dict[str, Run]]:
-    """Return the parser of everything, and what runs each command.
+) -> tuple[Parser, dict[str, Run], list[Command]]:
+    """Return the parser of everything, what runs each command, and what plugins have added.
 
     A command that cannot be added is reported on stderr and left out.
 
@@ -32,6 +34,7 @@ def with_extensions(
             added.append(command)
             runs[command.name] = _runner(command)
     parser, parsers = main_parser((each.name, each.help) for each in added)
+    taken: list[Command] = []
     for command in (*added, *(each for each in commands if each.extends)):
         if command.name not in parsers:
             _warn(command, f"there is no command {command.name!r} to extend")
@@ -42,7 +45,23 @@ def with_extensions(
             _warn(command, f"its options cannot be added: {error}")
             if not command.extends:
                 del runs[command.name]
-    return parser, runs
+        else:
+            taken.append(command)
+    return parser, runs, taken
+
+
+def configure(host: Host, commands: Iterable[Command], args: argparse.Namespace) -> None:
+    """Let the options of the command that runs change the configuration.
+
+    Raises:
+        ConfigurationError: When a value does not fit.
+    """
+    mine = [each for each in commands if each.name == args.command]
+    defaults = {key: value for each in mine for key, value in each.defaults.items()}
+    given = {key: value for each in mine for key, value in each.settings(args).items()}
+    values = {**without_configured(host.configuration, defaults), **given}
+    if values:
+        host.configure(values)
 
 
 def _fits(command: Command, runs: Mapping[str, Run]) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from toolyard.cli.example import example_plugin
 from toolyard.cli.exits import Exit
-from toolyard.cli.extensions import Run, with_extensions
+from toolyard.cli.extensions import Run, configure, with_extensions
 from toolyard.cli.failures import CommandFailure, say
 from toolyard.cli.faults import report_faults
 from toolyard.cli.logs import logging_to_stderr
@@ -70,12 +70,14 @@ def _run(common: argparse.Namespace, rest: list[str], *, owns_process: bool) -> 
         common.out = stack.enter_context(json_lines()) if common.json else None
         stack.enter_context(logging_to_stderr(common.verbose))
         host = _make_host(common, or_none=_asks_for_help(rest))
-        parser, runs = with_extensions(host.plugins.commands() if host else (), BUILT_IN)
+        offered = host.plugins.commands() if host else ()
+        parser, runs, commands = with_extensions(offered, BUILT_IN)
         check_command(rest, runs)
         if host is None or not rest:
             parser.parse_args(rest or ["--help"], namespace=common)
             return Exit.OK
         args = parser.parse_args(rest, namespace=common)
+        configure(host, commands, args)
         if args.command != "plugins":
             report_faults(host, args)
         with host:

@@ -130,6 +130,31 @@ class Plugins:
                 forget(record.plugin)
             self._publish()
 
+    def configure(self, settings: Settings) -> None:
+        """Let other settings hold, asking the plugins whose tables change for all they offer.
+
+        What is loaded stays loaded.
+
+        Raises:
+            ConfigurationError: When a table does not fit its plugin; then nothing changes.
+            PluginError: When a plugin cannot live with its table; then nothing changes.
+        """
+        with self._lock:
+            changed = [
+                name
+                for name in self._roster.records
+                if settings.table_of(name) != self.settings.table_of(name)
+            ]
+            try:
+                self._roster.configure(settings, changed)
+            except PluginFault as fault:
+                if isinstance(fault.__cause__, ConfigurationError):
+                    raise fault.__cause__ from None
+                msg = f"A plugin does not take its new settings: {fault.cause} {fault.remedy}"
+                raise PluginError(msg.rstrip()) from fault.__cause__
+            self.settings = settings
+            self._publish()
+
     # --- What they come to -----------------------------------------------------------------
 
     @property

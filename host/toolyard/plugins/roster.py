@@ -54,6 +54,21 @@ class Roster:
         self.records[origin.name] = record
         return record
 
+    def configure(self, settings: Settings, names: Iterable[str]) -> None:
+        """Ask some plugins again for all they offer, with other settings.
+
+        Raises:
+            PluginFault: For anything wrong with one of them; then nothing changes.
+        """
+        before, records = self._settings, self.records
+        self._settings, self.records = settings, dict(records)
+        try:
+            for name in names:
+                self.put(name, collect(name, self._of(name), settings))
+        except BaseException:
+            self._settings, self.records = before, records
+            raise
+
     def drop(self, name: str) -> None:
         """Give up a plugin with all it offers."""
         del self.records[name]

@@ -1,0 +1,89 @@
+"""Options of plugins can change the configuration of the run they are given to."""
+
+import pytest
+
+PLUGIN = '''
+from pydantic import BaseModel
+
+from toolyard_hookspecs import Command, MarkdownSection, hookimpl, tool
+
+
+class Settings(BaseModel):
+    word: str = "unset"
+    number: int = 0
+
+
+@hookimpl
+def toolyard_settings():
+    return Settings
+
+
+@hookimpl
+def toolyard_sections(settings):
+    @tool(name="told")
+    def told() -> str:
+        """Tell the settings."""
+        return f"{settings.word} {settings.number}"
+
+    return [MarkdownSection(key="told", title="Told", tools=[told])]
+
+
+def given(args):
+    found = {}
+    if args.word is not None:
+        found["plugins.echo.word"] = args.word
+    if args.number is not None:
+        found["plugins.echo.number"] = args.number
+    return found
+
+
+def options(parser):
+    parser.add_argument("--word")
+    parser.add_argument("--number")
+
+
+@hookimpl
+def toolyard_commands():
+    return [
+        Command(
+            "call",
+            extends=True,
+            configure=options,
+            settings=given,
+            defaults={"plugins.echo.word": "by default"},
+        )
+    ]
+'''
+
+
+@pytest.fixture
+def echo(folder, toolyard):
+    (folder / "echo.py").write_text(PLUGIN, encoding="utf-8")
+
+    def run(*arguments, config=""):
+        (folder / "toolyard.toml").write_text(config, encoding="utf-8")
+        return toolyard("--plugin", "echo.py", "call", "told", *arguments)
+
+    return run
+
+
+def test_a_default_fills_what_the_file_leaves_open(echo):
+    assert echo()[1] == "by default 0\n"
+    assert echo(config='[plugins.echo]\nword = "file"')[1] == "file 0\n"
+
+
+def test_an_option_wins_over_the_file_and_leaves_the_rest(echo):
+    config = '[plugins.echo]\nword = "file"\nnumber = 7'
+    assert echo("--word", "mine", config=config)[1] == "mine 7\n"
+
+
+def test_an_option_wins_over_the_environment(echo, monkeypatch):
+    monkeypatch.setenv("TOOLYARD_PLUGINS__ECHO__WORD", "environment")
+    assert echo()[1] == "environment 0\n"
+    assert echo("--word", "mine")[1] == "mine 0\n"
+
+
+def test_a_value_that_does_not_fit_is_told_with_its_source(echo):
+    status, out, err = echo("--number", "many")
+    assert (status, out) == (2, "")
+    assert "the command line: plugins.echo.number: expected a whole number" in err
