@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-INSTANTLY = 1.5
+INSTANTLY = 1.9
 GRACE = 2.0
 MARGIN = 6.0
 
