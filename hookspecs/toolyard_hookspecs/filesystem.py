@@ -98,12 +98,15 @@ class Filesystem(Protocol):
         """Delete a file, an empty directory, or with `recursive` a whole one."""
         ...
 
-    def copy(self, source: str, target: str) -> None:
-        """Copy a file or a directory."""
+    def copy(self, source: str, target: str, *, overwrite: bool = False) -> None:
+        """Copy a file or a directory to a path that is free, or with `overwrite` file onto file.
+
+        `target` is the whole new path, never a directory to put it into.
+        """
         ...
 
-    def move(self, source: str, target: str) -> None:
-        """Move a file or a directory."""
+    def move(self, source: str, target: str, *, overwrite: bool = False) -> None:
+        """Move a file or a directory, as `copy` does."""
         ...
 
     def glob(self, pattern: str, path: str = "") -> Iterator[FileStat]:
@@ -111,9 +114,16 @@ class Filesystem(Protocol):
         ...
 
     def search(
-        self, pattern: str, path: str = "", *, limit: int | None = None
+        self, pattern: str, path: str = "", *, glob: str | None = None, limit: int | None = None
     ) -> Iterator[FileMatch]:
-        """Yield the lines that a regular expression matches."""
+        """Yield the lines of text files that a regular expression matches, in time that is bounded.
+
+        Args:
+            pattern: The expression.
+            path: The file or directory to search.
+            glob: Only files whose path beneath `path` matches.
+            limit: How many lines at most.
+        """
         ...
 
     def exclusive_path(self) -> AbstractContextManager[str]:

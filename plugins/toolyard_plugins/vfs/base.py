@@ -1,0 +1,114 @@
+"""What an overlay lies on, and what commits it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from toolyard_plugins.vfs.nodes import Kind, Node
+
+
+class Base(Protocol):
+    """A tree as it is underneath. Paths are canonical."""
+
+    def look(self, path: str) -> Node | None:
+        """Return what is at a path; None when nothing is, or what is above is no directory."""
+        ...
+
+    def names(self, path: str) -> Mapping[str, Kind]:
+        """Return what a directory holds; empty when there is none."""
+        ...
+
+    def hidden(self, path: str) -> str | None:
+        """Return the name of something in a directory that no path here can name, if any."""
+        ...
+
+    def nodes(self, path: str, names: Iterable[str]) -> Iterator[tuple[str, Node]]:
+        """Yield what is at names of a directory, without those that have gone."""
+        ...
+
+    def readonly(self, path: str) -> str | None:
+        """Return why a path cannot be changed here, or None when it can."""
+        ...
+
+    def unchanged(self, path: str, version: object | None) -> bool:
+        """Tell whether a path is still in the state of a version, None for absence."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a call makes of one path.
+
+    Args:
+        path: The path.
+        before: The version it was in; None for absence.
+        kind: What it was; None for absence.
+        after: What it is to be; None for absence.
+    """
+
+    path: str
+    before: object | None
+    kind: Kind | None
+    after: Node | None
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a call has seen and made.
+
+    Args:
+        seen: The version of every path that was looked at, None for absence.
+        made: What is to be changed.
+        key: The call's top-level key, where somebody else's record decides on the commit.
+    """
+
+    seen: Mapping[str, object | None]
+    made: Sequence[Change]
+    key: str | None = None
+
+
+class Transaction(Protocol):
+    """Changes that are prepared, and keep every other commit waiting."""
+
+    def commit(self) -> None:
+        """Make them; only what lies outside the machine's care can fail here."""
+        ...
+
+    def rollback(self) -> None:
+        """Drop them."""
+        ...
+
+
+class Store(Base, Protocol):
+    """A tree that takes changes, all of a call's or none."""
+
+    def begin(self, changes: Changes) -> Transaction | None:
+        """Check what was seen and prepare what was made, without waiting.
+
+        Returns:
+            The transaction, or None when another one is under way.
+
+        Raises:
+            ConflictError: When something seen has changed; nothing is prepared.
+            OSError: When the changes cannot be kept; nothing is prepared.
+        """
+        ...
+
+    def exclusive_path(self) -> AbstractContextManager[str]:
+        """Give the real directory, alone, until left.
+
+        Raises:
+            OSError: When there is none.
+        """
+        ...
+
+    def recover(self, decided: Callable[[str], bool | None]) -> None:
+        """Finish after a crash what was decided, drop what was not."""
+        ...
+
+    def close(self) -> None:
+        """Give back what it holds."""
+        ...

@@ -1,0 +1,103 @@
+"""What a branch has changed, for people to look at."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from toolyard_plugins.vfs.base import Change
+from toolyard_plugins.vfs.layer import Layer
+from toolyard_plugins.vfs.nodes import Content, Node
+from toolyard_plugins.vfs.text import looks_binary
+
+#: Comparing takes longer than the product of the lengths in the worst case.
+_MAX_BYTES: Final = 512 * 1024
+_MAX_LINES: Final = 5_000
+
+
+def diff(layer: Layer) -> str:
+    """Return a unified diff of text files; of everything else one line each."""
+    changes = layer.changes().made
+    moved = dict(_moves(layer, changes))
+    origins = set(moved.values())
+    parts: list[str] = []
+    for change in changes:
+        before = layer.before(change.path)
+        if change.path in moved:
+            parts.append(f"moved {moved[change.path]} to {change.path}\n")
+        elif change.path not in origins:
+            parts.append(_one(change.path, before, change.after))
+    return "".join(parts)
+
+
+def _moves(layer: Layer, changes: Sequence[Change]) -> Iterator[tuple[str, str]]:
+    """Yield target and source of the files whose content only changed its place."""
+    gone: dict[Content, str] = {}
+    for change in changes:
+        before = layer.before(change.path)
+        if change.after is None and before is not None and before.content is not None:
+            gone[before.content] = change.path
+    for change in changes:
+        content = change.after.content if change.after is not None else None
+        if content is not None and content in gone and change.kind is None:
+            yield change.path, gone.pop(content)
+
+
+def _one(path: str, before: Node | None, after: Node | None) -> str:
+    old = before.content if before is not None else None
+    new = after.content if after is not None else None
+    if after is None:
+        slash = "/" if before is not None and before.kind == "directory" else ""
+        size = f" ({old.size} bytes)" if old is not None else ""
+        return f"deleted {path}{slash}{size}\n"
+    if new is None:
+        return f"created {path}/\n"
+    texts = _lines(old), _lines(new)
+    if texts[0] is None or texts[1] is None:
+        verb = "created" if old is None else "changed"
+        sizes = f"{new.size} bytes" if old is None else f"{old.size} to {new.size} bytes"
+        kind = "binary" if _is_binary(old) or _is_binary(new) else "large"
+        return f"{verb} {path} ({kind}, {sizes})\n"
+    if old is None and not texts[1]:
+        return f"created {path} (empty)\n"
+    source = "/dev/null" if old is None else f"a/{path}"
+    lines = difflib.unified_diff(texts[0], texts[1], source, f"b/{path}")
+    return "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+    )
+
+
+def _is_binary(content: Content | None) -> bool:
+    if content is None:
+        return False
+    with content.open() as stream:
+        start = stream.read(8192)
+    if looks_binary(start):
+        return True
+    return content.size <= _MAX_BYTES and _decoded(content.read()) is None
+
+
+def _lines(content: Content | None) -> list[str] | None:
+    """Return a text's lines; None for what is binary or too large to compare."""
+    if content is None:
+        return []
+    if content.size > _MAX_BYTES:
+        return None
+    text = _decoded(content.read())
+    if text is None:
+        return None
+    lines = [f"{line}\n" for line in text.split("\n")]
+    lines[-1] = lines[-1][:-1]
+    if not lines[-1]:
+        lines.pop()
+    return lines if len(lines) <= _MAX_LINES else None
+
+
+def _decoded(data: bytes) -> str | None:
+    if looks_binary(data):
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,113 @@
+"""Lines that a regular expression matches, in time that grows with the text alone."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from toolyard_hookspecs import FileMatch
+from toolyard_plugins.vfs.nodes import Content
+from toolyard_plugins.vfs.text import looks_binary
+
+_BLOCK_BYTES: Final = 1 << 20
+_MAX_PATTERN_CHARACTERS: Final = 10_000
+# What means something else in a block of lines than in one of them.
+_BY_LINE_ONLY: Final = re.compile(r"\\[AzQC]|\(\?[a-zA-Z]*-")
+MAX_LINE_CHARACTERS: Final = 2_000
+"""Of a longer line the beginning is shown, with what is left out said behind it."""
+
+
+class Search:
+    """A compiled expression.
+
+    RE2 looks at each byte once, so no expression can take forever, and lets go of the
+    interpreter's lock meanwhile. It knows no look-around and no back-references.
+
+    Raises:
+        ValueError: When it is no such expression.
+    """
+
+    __slots__ = ("_pattern", "_prefilter")
+
+    def __init__(self, pattern: str) -> None:
+        if len(pattern) > _MAX_PATTERN_CHARACTERS:
+            raise ValueError(
+                f"The regular expression has {len(pattern)} characters; "
+                f"{_MAX_PATTERN_CHARACTERS} at most."
+            )
+        self._pattern = _compile(pattern, pattern)
+        # One look at a whole block tells that none of its lines can match.
+        by_line = _BY_LINE_ONLY.search(pattern) is not None
+        self._prefilter = None if by_line else _compile(f"(?m:{pattern})", pattern)
+
+    def lines(self, path: str, content: Content) -> Iterator[FileMatch]:
+        """Yield the matching lines of a file; none of a binary one."""
+        number = 1
+        with content.open() as stream:
+            rest = b""
+            first = True
+            while block := stream.read(_BLOCK_BYTES):
+                if first and looks_binary(block):
+                    return
+                first = False
+                head, newline, tail = (rest + block).rpartition(b"\n")
+                whole = head + newline
+                if not newline and len(tail) > _BLOCK_BYTES:
+                    # A line without end is looked at piece by piece.
+                    whole, tail = tail, b""
+                if not _is_text(whole):
+                    return
+                yield from self._block(path, whole, number)
+                number += whole.count(b"\n")
+                rest = tail
+            if rest and _is_text(rest):
+                yield from self._block(path, rest, number)
+
+    def _block(self, path: str, block: bytes, number: int) -> Iterator[FileMatch]:
+        if not block or self._cannot_match(block):
+            return
+        for offset, line in enumerate(block.removesuffix(b"\n").split(b"\n")):
+            text = line.removesuffix(b"\r")
+            if self._pattern.search(text):
+                yield FileMatch(path, number + offset, _shown(text))
+
+    def _cannot_match(self, block: bytes) -> bool:
+        # The end of a line is before its \r, which a look at the block does not know.
+        return (
+            self._prefilter is not None and b"\r" not in block and not self._prefilter.search(block)
+        )
+
+
+def _compile(pattern: str, shown: str) -> Any:
+    # Late, as it is a compiled library that only a search needs.
+    re2: Any = importlib.import_module("re2")
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern.encode(), options)
+    except (re2.error, UnicodeEncodeError) as error:
+        reason = error.args[0] if error.args else "not valid"
+        text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+        raise ValueError(
+            f"{shown[:200]!r} is not a regular expression that can be searched for: {text}. "
+            "The syntax is RE2's, without look-around and back-references; put a backslash "
+            "before characters meant as they are."
+        ) from None
+
+
+def _is_text(block: bytes) -> bool:
+    # The cut pieces of an endless line may end within a character.
+    try:
+        block.decode()
+    except UnicodeDecodeError as error:
+        return len(block) - error.start < 4 and not block.endswith(b"\n")  # noqa: PLR2004
+    return True
+
+
+def _shown(line: bytes) -> str:
+    text = line.decode(errors="replace")
+    if len(text) <= MAX_LINE_CHARACTERS:
+        return text
+    return f"{text[:MAX_LINE_CHARACTERS]}... ({len(text) - MAX_LINE_CHARACTERS} more characters)"

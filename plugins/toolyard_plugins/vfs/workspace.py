@@ -1,0 +1,297 @@
+"""The workspace as a resource: each call has a branch of it, all of which is kept, or nothing."""
+
+from __future__ import annotations
+
+import builtins
+import os
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime
+from typing import Any, BinaryIO, Literal
+
+from toolyard_hookspecs import FileMatch, FileStat, StateError, ToolContext
+from toolyard_plugins.vfs.base import Base, Changes, Store, Transaction
+from toolyard_plugins.vfs.conflicts import check_seen
+from toolyard_plugins.vfs.diff import diff
+from toolyard_plugins.vfs.layer import Layer
+from toolyard_plugins.vfs.memory import MemoryStore
+from toolyard_plugins.vfs.overlay import Overlay
+from toolyard_plugins.vfs.streams import WriteStream
+from toolyard_plugins.vfs.turns import wait, wait_async
+
+
+class VirtualFilesystem:
+    """A workspace that takes part in calls, and outside of any a `Filesystem` itself.
+
+    Used directly, each method that changes something is a commit of its own.
+
+    Args:
+        store: What it lies on, which it closes.
+
+    Example:
+        >>> files = VirtualFilesystem.in_memory({"a.txt": "one"})
+        >>> branch = files.branch(ToolContext(session=None), None)
+        >>> branch.resource.write("a.txt", "two")
+        >>> files.read("a.txt")
+        'one'
+        >>> branch.prepare()
+        >>> branch.commit()
+        >>> files.read("a.txt")
+        'two'
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    @classmethod
+    def in_memory(cls, files: Mapping[str, str | bytes] | None = None) -> VirtualFilesystem:
+        """Return a workspace in memory.
+
+        Args:
+            files: What it holds at first, by path.
+        """
+        contents = {
+            path: content.encode() if isinstance(content, str) else content
+            for path, content in (files or {}).items()
+        }
+        return cls(MemoryStore(contents))
+
+    @classmethod
+    def on_disk(cls, root: str | os.PathLike[str], *, fsync: bool = False) -> VirtualFilesystem:
+        """Return a workspace in a directory, finishing what a crash has left there.
+
+        Args:
+            root: The directory.
+            fsync: Whether a commit also survives a loss of power; costs some milliseconds each.
+
+        Raises:
+            OSError: When it is no directory that can be opened.
+        """
+        # Late: a platform without directory descriptors has workspaces in memory.
+        from toolyard_plugins.vfs.disk import DiskStore
+
+        return cls(DiskStore(root, fsync=fsync))
+
+    # --- for the host ---
+
+    def branch(self, context: ToolContext, parent: Any | None) -> WorkspaceBranch:
+        """Return a call's own version; a nested call's is of its parent's."""
+        above = parent if isinstance(parent, WorkspaceBranch) else None
+        return WorkspaceBranch(self.store, above, now=context.clock.now)
+
+    def recover(self, decided: Callable[[str], bool | None]) -> None:
+        """Finish after a crash what was decided, drop what was not.
+
+        Args:
+            decided: Tells of a top-level key whether it was; None while nobody can say.
+        """
+        self.store.recover(decided)
+
+    def close(self) -> None:
+        """Give back what it holds."""
+        self.store.close()
+
+    # --- a Filesystem, outside of calls ---
+
+    def read(self, path: str) -> str:
+        """Return a text file's content."""
+        return self._view().read(path)
+
+    def read_bytes(self, path: str) -> bytes:
+        """Return a file's content."""
+        return self._view().read_bytes(path)
+
+    def write(self, path: str, content: str) -> None:
+        """Write a text file."""
+        with self._committing() as files:
+            files.write(path, content)
+
+    def write_bytes(self, path: str, content: bytes) -> None:
+        """Write a file."""
+        with self._committing() as files:
+            files.write_bytes(path, content)
+
+    def open(self, path: str, mode: Literal["rb", "wb", "ab"] = "rb") -> BinaryIO:
+        """Open a file as a stream; what is written is committed when the stream is closed."""
+        branch = self._branch()
+        stream = branch.resource.open(path, mode)
+        if isinstance(stream, WriteStream):
+            stream.then(lambda: self._commit(branch))
+        return stream
+
+    def exists(self, path: str) -> bool:
+        """Tell whether there is a file or directory."""
+        return self._view().exists(path)
+
+    def stat(self, path: str) -> FileStat:
+        """Return what is known of a path."""
+        return self._view().stat(path)
+
+    def is_readonly(self, path: str) -> bool:
+        """Tell whether the path cannot be changed here."""
+        return self._view().is_readonly(path)
+
+    def list(self, path: str = "") -> Sequence[FileStat]:
+        """Return what a directory holds, by name."""
+        return self._view().list(path)
+
+    def mkdir(self, path: str) -> None:
+        """Make a directory and those above it."""
+        with self._committing() as files:
+            files.mkdir(path)
+
+    def delete(self, path: str, *, recursive: bool = False) -> None:
+        """Delete a file, an empty directory, or with `recursive` a whole one."""
+        with self._committing() as files:
+            files.delete(path, recursive=recursive)
+
+    def copy(self, source: str, target: str, *, overwrite: bool = False) -> None:
+        """Copy a file or a directory."""
+        with self._committing() as files:
+            files.copy(source, target, overwrite=overwrite)
+
+    def move(self, source: str, target: str, *, overwrite: bool = False) -> None:
+        """Move a file or a directory."""
+        with self._committing() as files:
+            files.move(source, target, overwrite=overwrite)
+
+    def glob(self, pattern: str, path: str = "") -> Iterator[FileStat]:
+        """Yield what matches."""
+        return self._view().glob(pattern, path)
+
+    def search(
+        self, pattern: str, path: str = "", *, glob: str | None = None, limit: int | None = None
+    ) -> Iterator[FileMatch]:
+        """Yield the lines that a regular expression matches."""
+        return self._view().search(pattern, path, glob=glob, limit=limit)
+
+    def exclusive_path(self) -> AbstractContextManager[str]:
+        """Give the real directory, alone, for starting programs; not rolled back."""
+        return self.store.exclusive_path()
+
+    # --- underneath ---
+
+    def _branch(self) -> WorkspaceBranch:
+        return WorkspaceBranch(self.store, None, now=_now)
+
+    def _view(self) -> Overlay:
+        return self._branch().resource
+
+    @contextmanager
+    def _committing(self) -> Iterator[Overlay]:
+        branch = self._branch()
+        yield branch.resource
+        self._commit(branch)
+
+    def _commit(self, branch: WorkspaceBranch) -> None:
+        branch.prepare_waiting()
+        branch.commit()
+
+
+class WorkspaceBranch:
+    """A call's version of a workspace; a `ResourceBranch`.
+
+    Args:
+        store: The workspace.
+        parent: The branch of the call that made this one.
+        now: Gives the time for what is written.
+
+    Attributes:
+        resource: The `Filesystem` for the handler.
+        key: The call's top-level key, set before `prepare` where a decider elsewhere (a
+            ledger) says after a crash whether the call was committed.
+    """
+
+    __slots__ = ("_layer", "_parent", "_prepared", "_store", "_transaction", "key", "resource")
+
+    def __init__(
+        self, store: Store, parent: WorkspaceBranch | None, *, now: Callable[[], datetime]
+    ) -> None:
+        base: Base = store if parent is None else parent._layer  # noqa: SLF001 - the same class
+        self.key: str | None = None
+        self._store = store
+        self._parent = parent
+        self._layer: Layer = Layer(base)
+        self._prepared: Changes | None = None
+        self._transaction: Transaction | None = None
+        self.resource = Overlay(self._layer, now, self._exclusive_path)
+
+    @property
+    def changed(self) -> bool:
+        """Whether the call has changed anything so far."""
+        return self._layer.changed
+
+    def diff(self) -> str:
+        """Return what the call has changed, as a unified diff; empty when nothing is."""
+        return diff(self._layer)
+
+    def changed_paths(self) -> builtins.list[str]:
+        """Return the paths that the call has changed, sorted."""
+        return [change.path for change in self._layer.changes().made]
+
+    def prepare(self) -> Awaitable[None] | None:
+        """Check what was read and prepare what was written.
+
+        Returns:
+            None when done, or what to await while another commit holds the workspace.
+
+        Raises:
+            ConflictError: When a file this call looked at has changed meanwhile.
+            OSError: When the changes cannot be kept.
+        """
+        if self._attempt() is None:
+            return self._prepare_async()
+        return None
+
+    def prepare_waiting(self) -> None:
+        """Prepare, blocking the thread while another commit holds the workspace."""
+        wait(self._attempt)
+
+    def commit(self) -> None:
+        """Make the changes those of the workspace, or of the parent's branch."""
+        self._layer.close("This call is over, so its workspace cannot be used any more.")
+        changes, self._prepared = self._prepared, None
+        transaction, self._transaction = self._transaction, None
+        if self._parent is not None and changes is not None:
+            self._parent._layer.absorb(changes)  # noqa: SLF001 - of the same class
+        elif transaction is not None:
+            transaction.commit()
+
+    def rollback(self) -> None:
+        """Drop the changes; whoever still has the file system is told that the call is over."""
+        self._layer.close("This call was rolled back, so its workspace cannot be used any more.")
+        self._prepared = None
+        transaction, self._transaction = self._transaction, None
+        if transaction is not None:
+            transaction.rollback()
+
+    async def _prepare_async(self) -> None:
+        await wait_async(self._attempt)
+
+    def _attempt(self) -> Literal[True] | None:
+        """Try to prepare; None while another commit holds the workspace."""
+        changes = self._layer.changes(self.key)
+        if self._parent is not None:
+            check_seen(self._parent._layer, changes)  # noqa: SLF001 - of the same class
+        elif changes.seen or changes.made:
+            self._transaction = self._store.begin(changes)
+            if self._transaction is None:
+                return None
+        self._prepared = changes
+        return True
+
+    def _exclusive_path(self) -> AbstractContextManager[str]:
+        above: WorkspaceBranch | None = self
+        while above is not None:
+            if above.changed:
+                raise StateError(
+                    "This call has changed files that are not in the real directory before it "
+                    "ends, so no program can be started there now. Change the files in one "
+                    "call and start the program in the next."
+                )
+            above = above._parent  # noqa: SLF001 - of the same class
+        return self._store.exclusive_path()
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
