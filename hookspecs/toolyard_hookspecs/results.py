@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 import pydantic_core
+from pydantic import BaseModel
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -62,13 +63,34 @@ class ToolResult(Generic[R_co]):
 
     def render(self) -> str:
         """Return what the model reads: the message, then the rendered value, if any."""
-        if not self.success or self.exclude_value_from_context:
-            return self.message
-        text = render_value(self.value)
-        return f"{self.message}\n{text}" if self.message and text else self.message or text
+        return render_result(self)
 
 
 _warned: set[type] = set()
+
+
+def render_result(result: ToolResult[Any], encoded: bytes | None = None) -> str:
+    """Return what the model reads of a result; see `ToolResult.render`.
+
+    Args:
+        result: The result.
+        encoded: The value as JSON, where it was written already; used where it renders so.
+    """
+    value = result.value
+    if value is None or not result.success or result.exclude_value_from_context:
+        return result.message
+    if encoded is not None and _renders_as_json(value):
+        text = encoded.decode()
+    else:
+        text = render_value(value)
+    return f"{result.message}\n{text}" if result.message and text else result.message or text
+
+
+def _renders_as_json(value: object) -> bool:
+    kind = value.__class__
+    if kind is int or kind is float or kind is bool:
+        return True
+    return issubclass(kind, (BaseModel, Mapping)) and getattr(kind, "render", None) is None
 
 
 def render_value(value: object) -> str:

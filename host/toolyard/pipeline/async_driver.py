@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from toolyard.pipeline.background import Background
 from toolyard.pipeline.jobs import Job
+from toolyard.pipeline.limits import Limit, TimedOut
 from toolyard.pipeline.steps import Run, Step, WaitFor
 from toolyard.pipeline.sync_driver import Pipeline
 from toolyard.pipeline.workers import Workers
+from toolyard_hookspecs import DeadlineExceededError
 
 T = TypeVar("T")
 log = logging.getLogger("toolyard.pipeline")
@@ -63,46 +64,104 @@ class AsyncDriver:
 
     async def _perform(self, step: Step) -> Any:
         if isinstance(step, WaitFor):
-            if not step.waitable.granted:
-                await self._wait(step, None)
-            return None
-        if step.is_async and step.limit.endless:
+            return None if step.waitable.granted else await _wait_for(step)
+        if not step.is_async:
+            return await self._run_elsewhere(step)
+        if step.limit.endless:
             return await step.function()
-        loop = asyncio.get_running_loop()
-        waiter = _Waiter(loop)
-        job = Job(step, waiter.wake if step.is_async else waiter.wake_from_thread)
-        if step.is_async:
-            started = time.monotonic()
-            job.start_task(loop)
-            await self._wait(step, job, waiter)
-            _warn_if_blocked(step, started)
-        else:
-            job.start(self._workers, self._background)
-            await self._wait(step, job, waiter)
+        return await _Attended(step).run()
+
+    async def _run_elsewhere(self, step: Run) -> Any:
+        waiter = _Waiter(asyncio.get_running_loop())
+        job = Job(step, waiter.wake_from_thread)
+        job.start(self._workers, self._background)
+        await waiter.until(lambda: job.finished, step.limit, job.give_up)
         return job.answer()
 
-    async def _wait(self, step: Step, job: Job | None, waiter: _Waiter | None = None) -> None:
-        if waiter is None:
-            waiter = _Waiter(asyncio.get_running_loop())
-        forget: Callable[[], None] | None = None
-        if step.limit.cancellation is not None:
-            forget = step.limit.cancellation.on_cancel(waiter.wake_from_thread)
-        if isinstance(step, WaitFor):
-            step.waitable.on_grant(waiter.wake_from_thread)
+
+async def _wait_for(step: WaitFor) -> None:
+    waiter = _Waiter(asyncio.get_running_loop())
+    step.waitable.on_grant(waiter.wake_from_thread)
+    await waiter.until(lambda: step.waitable.granted, step.limit, lambda _: True)
+
+
+class _Attended:
+    """An async step in a task of its own, given up when its limit says so.
+
+    The task is not waited for then: a handler that ignores its cancellation, or whose
+    cleanup hangs, holds nobody up. All of it happens on one thread, so that the future
+    alone decides whether the step finished or was abandoned.
+    """
+
+    __slots__ = ("_done", "_loop", "_step", "_task", "_timer")
+
+    def __init__(self, step: Run) -> None:
+        self._step = step
+        self._loop = asyncio.get_running_loop()
+        self._done: asyncio.Future[tuple[Any, BaseException | None]] = self._loop.create_future()
+        self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def run(self) -> Any:
+        """Run the step; return what it gives, raise what it raises or why it was given up."""
+        step, limit = self._step, self._step.limit
+        forget = None
+        if limit.cancellation is not None:
+            forget = limit.cancellation.on_cancel(self._look_from_thread)
+        self._task = self._loop.create_task(self._work())
+        self._set_timer()
+        started = self._loop.time()
         try:
-            while not _ended(step, job):
-                await waiter.wait(step.limit.remaining())
-                fault = None if _ended(step, job) else step.limit.fault()
-                if fault is not None and (job is None or job.give_up(str(fault))):
-                    raise fault
+            value, error = await self._done
         except asyncio.CancelledError:
-            if job is not None:
-                job.give_up("its caller was cancelled")
+            self._give_up("its caller was cancelled")
             raise
         finally:
-            waiter.close()
+            if self._timer is not None:
+                self._timer.cancel()
             if forget is not None:
                 forget()
+        if limit.timeout is not None and self._loop.time() - started > limit.timeout:
+            _warn_if_blocked(step, error)
+        if error is not None:
+            raise error
+        return value
+
+    async def _work(self) -> None:
+        try:
+            answer = await self._step.function(), None
+        except BaseException as error:  # noqa: BLE001 - raised where the call was dispatched
+            answer = None, error
+        if self._done.done():
+            self._step.owner.ended_late()
+        else:
+            self._done.set_result(answer)
+
+    def _look(self) -> None:
+        if self._done.done():
+            return
+        fault = self._step.limit.fault()
+        if fault is None:
+            self._set_timer()
+        else:
+            self._give_up(str(fault))
+            self._done.set_result((None, fault))
+
+    def _look_from_thread(self) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._look)
+        except RuntimeError:
+            log.debug("A call was cancelled after its event loop was closed.")
+
+    def _set_timer(self) -> None:
+        remaining = self._step.limit.remaining()
+        if remaining is not None:
+            self._timer = self._loop.call_later(remaining, self._look)
+
+    def _give_up(self, reason: str) -> None:
+        self._step.owner.abandon(reason)
+        if self._task is not None:
+            self._task.cancel()
 
 
 class _Waiter:
@@ -127,6 +186,26 @@ class _Waiter:
         except RuntimeError:
             log.debug("A job ended after its event loop was closed.")
 
+    async def until(
+        self, ended: Callable[[], bool], limit: Limit, give_up: Callable[[str], bool]
+    ) -> None:
+        """Wait until something has ended, or the limit says why not any longer."""
+        forget = None
+        if limit.cancellation is not None:
+            forget = limit.cancellation.on_cancel(self.wake_from_thread)
+        try:
+            while not ended():
+                await self.wait(limit.remaining())
+                fault = None if ended() else limit.fault()
+                if fault is not None and give_up(str(fault)):
+                    raise fault
+        except asyncio.CancelledError:
+            give_up("its caller was cancelled")
+            raise
+        finally:
+            if forget is not None:
+                forget()
+
     async def wait(self, seconds: float | None) -> None:
         if not self._woken:
             self._future = self._loop.create_future()
@@ -144,21 +223,15 @@ class _Waiter:
             self._timer = None
 
 
-def _ended(step: Step, job: Job | None) -> bool:
-    if job is not None:
-        return job.finished
-    return isinstance(step, WaitFor) and step.waitable.granted
-
-
-def _warn_if_blocked(step: Run, started: float) -> None:
-    timeout = step.limit.timeout
-    if timeout is not None and time.monotonic() - started > timeout:
-        log.warning(
-            "%s blocked its event loop for longer than its timeout of %g s, so it could not "
-            "be timed out; make it await, or write it as a plain function.",
-            step.owner,
-            timeout,
-        )
+def _warn_if_blocked(step: Run, error: BaseException | None) -> None:
+    if isinstance(error, (TimedOut, DeadlineExceededError)):
+        return
+    log.warning(
+        "%s blocked its event loop for longer than its timeout of %g s, so it could not be "
+        "timed out; make it await, or write it as a plain function.",
+        step.owner,
+        step.limit.timeout,
+    )
 
 
 async def _kept(work: Any) -> Any:

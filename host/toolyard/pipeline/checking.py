@@ -11,7 +11,7 @@ from toolyard.pipeline.asking import settle
 from toolyard.pipeline.batch import Milestone
 from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.limits import Limit, TimedOut
-from toolyard.pipeline.parsing import parse
+from toolyard.pipeline.parsing import ask_parsers
 from toolyard.pipeline.plan import Table
 from toolyard.pipeline.refusals import Refusal
 from toolyard.pipeline.steps import Run, Step
@@ -28,6 +28,7 @@ from toolyard_hookspecs import (
 from toolyard_hookspecs.signatures import is_async_callable
 
 log = logging.getLogger("toolyard.policies")
+ALLOW = PolicyDecision.allow()
 
 Staged = Generator[Step, Any, Any]
 
@@ -49,7 +50,7 @@ def check(run: CallRun, table: Table) -> Staged:
         answer = yield from _approve(run, reasons)
         if answer.answer is Answer.EDITED:
             edited = ToolCall(run.call_made.name, answer.arguments or "{}", id=run.call_made.id)
-            yield from parse(run, table, edited)
+            yield from ask_parsers(run, table, edited)
             run.copies = None
             digest = digest_of(_tool(run), _canonical(run))
         approved = digest
@@ -103,10 +104,12 @@ def _ask_rules(run: CallRun) -> Staged:
     denials: list[str] = []
     asks: list[str] = []
     tool, context = plan.tool, run.context
+    shared = plan.shares_params
     for rule in plan.checks:
         try:
-            decision = rule.check(tool, params_for(run, rule), context)  # type: ignore[misc]
-            if decision is None:
+            params = run.params if shared else params_for(run, rule)
+            decision = rule.check(tool, params, context)  # type: ignore[misc]
+            if decision is None or decision is ALLOW:
                 continue
             if decision.__class__ is not PolicyDecision:
                 decision = yield from settle(run, decision, run.limit_without_timeout())

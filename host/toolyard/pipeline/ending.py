@@ -7,13 +7,14 @@ import traceback
 from collections.abc import Generator
 from typing import Any
 
-from toolyard.pipeline.asking import observe, settle
+from toolyard.pipeline.asking import observe
 from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.checking import params_for
 from toolyard.pipeline.masking import mask
 from toolyard.pipeline.plan import Table
 from toolyard.pipeline.refusals import Failure, read_failure
 from toolyard.pipeline.steps import Step
+from toolyard.pipeline.undoing import undo
 from toolyard_hookspecs import Outcome, Stage, Status, ToolInvoked, ToolResult
 
 log = logging.getLogger("toolyard.pipeline")
@@ -35,27 +36,11 @@ def fail(run: CallRun, table: Table, error: BaseException) -> Staged:
         yield from undo(run)
         run.rolled_back = run.admitted
         if run.admitted:
-            _tell(run, table, message)
+            tell_rollback(run, table, message)
 
 
-def undo(run: CallRun) -> Staged:
-    """Put back everything the call changed, in reverse; one failure stops no other."""
-    run.branch.rollback()
-    for each in run.scope.undoing():
-        yield from _attempt(run, each)
-    for participant in reversed(run.participants):
-        yield from _attempt(run, participant.rollback)
-    run.participants = []
-
-
-def _attempt(run: CallRun, action: Any) -> Staged:
-    try:
-        yield from settle(run, action())
-    except BaseException:
-        log.exception("Rolling back %s met a failure; the rest is rolled back.", run)
-
-
-def _tell(run: CallRun, table: Table, reason: str) -> None:
+def tell_rollback(run: CallRun, table: Table, reason: str) -> None:
+    """Tell the policies and plugins that the changes of an admitted call are gone."""
     plan = run.plan
     assert plan is not None  # noqa: S101 - admitted calls have one
     for rule in plan.on_rollbacks:

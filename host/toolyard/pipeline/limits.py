@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 from toolyard_hookspecs import Cancellation, Deadline, DeadlineExceededError, ToolyardError
+
+# One for all limits: it is held for moments, and only by calls that begin or end to wait.
+_pausing = threading.Lock()
 
 
 class TimedOut(ToolyardError):
@@ -24,7 +28,7 @@ class Limit:
         cancellation: Cancels from outside, None where nothing can.
     """
 
-    __slots__ = ("_ends", "_paused", "cancellation", "deadline", "timeout")
+    __slots__ = ("_ends", "_paused", "_pauses", "cancellation", "deadline", "timeout")
 
     def __init__(
         self,
@@ -37,6 +41,7 @@ class Limit:
         self.cancellation = cancellation
         self._ends = None if timeout is None else time.monotonic() + timeout
         self._paused: float | None = None
+        self._pauses = 0
 
     @property
     def endless(self) -> bool:
@@ -57,13 +62,19 @@ class Limit:
         return None if left is None else max(left, 0.0)
 
     def pause(self) -> None:
-        """Stop the timeout's clock; the deadline's goes on."""
-        if self._paused is None:
-            self._paused = time.monotonic()
+        """Stop the timeout's clock until each pause is over; the deadline's goes on."""
+        with _pausing:
+            self._pauses += 1
+            if self._paused is None:
+                self._paused = time.monotonic()
 
     def resume(self) -> None:
-        """Let the timeout's clock go on."""
-        if self._paused is not None:
+        """End one pause; the timeout's clock goes on after the last."""
+        with _pausing:
+            if self._pauses:
+                self._pauses -= 1
+            if self._pauses or self._paused is None:
+                return
             if self._ends is not None:
                 self._ends += time.monotonic() - self._paused
             self._paused = None

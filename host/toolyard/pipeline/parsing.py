@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any
+from typing import Any, cast
 
 from toolyard.pipeline.asking import Wrapped, first_result
 from toolyard.pipeline.call_run import CallRun
@@ -16,27 +16,40 @@ from toolyard_hookspecs.codecs import as_json
 Staged = Generator[Step, Any, Any]
 
 
-def parse(run: CallRun, table: Table, call: ToolCall) -> Staged:
+def parse(run: CallRun, call: ToolCall) -> None:
+    """Turn the call's arguments into params, by the tool's own types.
+
+    Raises:
+        ToolValidationError: Naming every fault at once.
+        Refusal: When there is too much of them.
+    """
+    plan = run.plan
+    assert plan is not None  # noqa: S101 - looked up before
+    arguments = call.arguments
+    if arguments.__class__ is not str:
+        arguments = as_json(arguments)
+    if len(arguments) > run.executor.max_arguments:
+        msg = (
+            f"Invalid arguments: {len(arguments):,} bytes, {run.executor.max_arguments:,} are "
+            "allowed. Send less, then retry."
+        )
+        raise Refusal(Status.INVALID, msg)
+    run.arguments = cast("str | bytes", arguments)
+    run.params = plan.tool.params_codec.decode(run.arguments)
+
+
+def ask_parsers(run: CallRun, table: Table, call: ToolCall) -> Staged:
     """Turn the call's arguments into params, through the plugins that have a say in it."""
     plan = run.plan
     assert plan is not None  # noqa: S101 - looked up before
     tool = plan.tool
-    run.arguments = as_json(call.arguments)
-    if len(run.arguments) > run.executor.max_arguments:
-        msg = (
-            f"Invalid arguments: {len(run.arguments):,} bytes, {run.executor.max_arguments:,} are "
-            "allowed. Send less, then retry."
-        )
-        raise Refusal(Status.INVALID, msg)
-    if not table.parses and not table.parse_wrappers:
-        run.params = tool.params_codec.decode(run.arguments)
-        return
     wrapped = Wrapped(table.parse_wrappers, tool, call)
     wrapped.enter()
     try:
         params = yield from first_result(run, table.parses, tool, call)
         if params is None:
-            params = tool.params_codec.decode(run.arguments)
+            parse(run, call)
+            params = run.params
     except BaseException as error:  # noqa: BLE001 - the wrappers see it first
         params = wrapped.fail(error)
     else:

@@ -17,7 +17,7 @@ from toolyard.pipeline.batch import Milestone
 from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.checking import admit, check
 from toolyard.pipeline.ending import fail, publish
-from toolyard.pipeline.parsing import parse
+from toolyard.pipeline.parsing import ask_parsers, parse
 from toolyard.pipeline.plan import Plan, Table
 from toolyard.pipeline.refusals import Refusal
 from toolyard.pipeline.steps import Step, WaitFor
@@ -58,15 +58,25 @@ def pipeline(run: CallRun) -> Generator[Step, Any, Outcome]:
 
 
 def _pass_stages(run: CallRun, table: Table) -> Staged:
-    plan = yield from _look_up(run, table)
+    plan = table.plans.get(run.call_made.name)
+    if table.lookups or plan is None:
+        plan = yield from _look_up(run, table, plan)
+    run.plan = plan
+    tool = plan.tool
+    if tool.handler is None and not table.executes:
+        msg = f"{tool.name} cannot be called: it has no handler."
+        raise Refusal(Status.UNKNOWN_TOOL, msg)
     run.stage = Stage.PARSE
-    yield from parse(run, table, run.call_made)
+    if table.parses or table.parse_wrappers:
+        yield from ask_parsers(run, table, run.call_made)
+    else:
+        parse(run, run.call_made)
     run.stage = Stage.DEADLINE
     run.check_limits()
     run.open()
     if run.batch is not None:
         yield WaitFor(run.batch.before(Milestone.ADMITTED, run.index), run.limit_without_timeout())
-    if plan.checks or plan.tool.requires_confirmation:
+    if plan.checks or tool.requires_confirmation:
         run.stage = Stage.CHECK
         yield from check(run, table)
     run.stage = Stage.RESERVE
@@ -74,21 +84,12 @@ def _pass_stages(run: CallRun, table: Table) -> Staged:
     yield from transact(run, table)
 
 
-def _look_up(run: CallRun, table: Table) -> Staged:
+def _look_up(run: CallRun, table: Table, by_name: Plan | None) -> Generator[Step, Any, Plan]:
     call = run.call_made
-    plan: Plan | None = None
-    if table.lookups:
-        tool = yield from first_result(run, table.lookups, call, run.executor.catalog)
-        if tool is not None:
-            plan = run.executor.plan_of(tool)
-    if plan is None:
-        plan = table.plans.get(call.name)
+    tool = yield from first_result(run, table.lookups, call, run.executor.catalog)
+    plan = by_name if tool is None else run.executor.plan_of(tool)
     if plan is None:
         raise Refusal(Status.UNKNOWN_TOOL, _unknown(call, table))
-    run.plan = plan
-    if plan.tool.handler is None and not table.executes:
-        msg = f"{plan.tool.name} cannot be called: it has no handler."
-        raise Refusal(Status.UNKNOWN_TOOL, msg)
     return plan
 
 

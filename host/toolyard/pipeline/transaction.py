@@ -7,7 +7,7 @@ from collections.abc import Generator
 from inspect import iscoroutine
 from typing import Any, cast
 
-from toolyard.pipeline.asking import Wrapped, ask, first_result, settle
+from toolyard.pipeline.asking import ENDLESS, Wrapped, ask, first_result, settle
 from toolyard.pipeline.batch import Milestone
 from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.checking import params_for
@@ -17,6 +17,7 @@ from toolyard.pipeline.plan import Plan, Table
 from toolyard.pipeline.refusals import CommitFailed, HandlerFailed, Refusal
 from toolyard.pipeline.steps import Run, Step, WaitFor
 from toolyard_hookspecs import ConflictError, Participant, Stage, Status, ToolResult
+from toolyard_hookspecs.results import render_result
 from toolyard_hookspecs.signatures import is_async_callable
 
 log = logging.getLogger("toolyard.pipeline")
@@ -33,7 +34,7 @@ def transact(run: CallRun, table: Table) -> Staged:
         yield WaitFor(run.batch.after_all(Milestone.ADMITTED), run.limit_without_timeout())
     if plan.tool.concurrency == "serial":
         yield from _take_serial(run, plan)
-    run.branch.refork()
+    run.branch.begin()
     while True:
         try:
             yield from _run_once(run, table, plan)
@@ -59,53 +60,63 @@ def _take_serial(run: CallRun, plan: Plan) -> Staged:
 
 
 def _run_once(run: CallRun, table: Table, plan: Plan) -> Staged:
-    tool, context = plan.tool, run.context
-    run.stage = Stage.SNAPSHOT
-    for each in table.snapshots:
-        participant = ask(run, each, context, tool)
-        if participant is not None:
-            participant = yield from settle(run, participant)
-            if participant is not None:
-                run.participants.append(participant)
+    if table.snapshots:
+        run.stage = Stage.SNAPSHOT
+        yield from _take_snapshots(run, table, plan)
     run.stage = Stage.EXECUTE
-    result = yield from _execute(run, table, plan)
+    if table.executes or table.execute_wrappers:
+        result = yield from _ask_and_run(run, table, plan)
+    else:
+        result = yield from _run_handler(run, plan, None)
     if not result.success:
         raise HandlerFailed(result)
     run.result = result
-    value = result.value
-    if value is not None:
-        run.branch.dispatch(value)
+    if result.value is not None:
+        run.branch.dispatch(result.value)
     run.stage = Stage.RENDER
     _render(run, table, plan)
     run.check_limits()
     if not run.has_turn:
-        yield from _take_turn(run)
+        if run.batch is not None:
+            yield from _wait_for_earlier_calls(run)
+        turn = run.turns.take(run)
+        run.has_turn = True
+        if turn is not None:
+            yield WaitFor(turn, run.limit_without_timeout())
     run.stage = Stage.VALIDATE
     run.branch.validate()
     if plan.on_results:
         run.stage = Stage.ON_RESULT
-        for rule in plan.on_results:
-            answer = rule.on_result(tool, params_for(run, rule), result, context)  # type: ignore[misc]
-            if answer is not None:
-                yield from settle(run, answer)
+        yield from _tell_result(run, plan)
     run.stage = Stage.PREPARE
     yield from _commit(run)
 
 
-def _take_turn(run: CallRun) -> Staged:
-    if run.batch is not None:
-        gate = run.batch.before(Milestone.ENDED, run.index)
-        if not gate.granted:
-            yield WaitFor(gate, run.limit_without_timeout())
-    turn = run.turns.take(run)
-    run.has_turn = True
-    if turn is not None:
-        yield WaitFor(turn, run.limit_without_timeout())
+def _take_snapshots(run: CallRun, table: Table, plan: Plan) -> Staged:
+    for each in table.snapshots:
+        participant = yield from settle(run, ask(run, each, run.context, plan.tool))
+        if participant is not None:
+            run.participants.append(participant)
 
 
-def _execute(run: CallRun, table: Table, plan: Plan) -> Staged:
-    if not table.executes and not table.execute_wrappers:
-        return (yield from _run_handler(run, plan, None))
+def _tell_result(run: CallRun, plan: Plan) -> Staged:
+    tool, result, context = plan.tool, run.result, run.context
+    for rule in plan.on_results:
+        params = run.params if plan.shares_params else params_for(run, rule)
+        answer = rule.on_result(tool, params, result, context)  # type: ignore[misc]
+        if answer is not None:
+            yield from settle(run, answer)
+
+
+def _wait_for_earlier_calls(run: CallRun) -> Staged:
+    batch = run.batch
+    assert batch is not None  # noqa: S101 - asked by the caller
+    gate = batch.before(Milestone.ENDED, run.index)
+    if not gate.granted:
+        yield WaitFor(gate, run.limit_without_timeout())
+
+
+def _ask_and_run(run: CallRun, table: Table, plan: Plan) -> Staged:
     wrapped = Wrapped(table.execute_wrappers, plan.tool, run.params, run.context)
     wrapped.enter()
     try:
@@ -134,7 +145,11 @@ def _ask_executors(run: CallRun, table: Table, plan: Plan) -> Staged:
 
 def _run_handler(run: CallRun, plan: Plan, instead: Any) -> Staged:
     tool, params, context = plan.tool, run.params, run.context
-    limit = run.limit = Limit(plan.timeout, run.deadline, run.cancellation)
+    if plan.timeout is None and run.deadline is None and run.cancellation is None:
+        limit = ENDLESS
+    else:
+        limit = Limit(plan.timeout, run.deadline, run.cancellation)
+    run.limit = limit
     if instead is not None:
         function, is_async = instead, is_async_callable(instead)
     elif tool.handler is None:
@@ -152,7 +167,12 @@ def _run_handler(run: CallRun, plan: Plan, instead: Any) -> Staged:
     started = clock.monotonic()
     run.handler_began = True
     try:
-        result = yield Run(lambda: function(params, context=context), is_async, limit, run, inline)
+        if inline and not is_async and not run.on_loop and run.batch is None:
+            result = function(params, context=context)
+        else:
+            result = yield Run(
+                lambda: function(params, context=context), is_async, limit, run, inline
+            )
     finally:
         run.handler_duration = clock.monotonic() - started
     run.check_limits()
@@ -189,7 +209,7 @@ def _render(run: CallRun, table: Table, plan: Plan) -> None:
         if table.renders or table.render_wrappers:
             run.text = _ask_renderers(run, table, plan)
         else:
-            run.text = result.render()
+            run.text = render_result(result, run.data)
     except Exception:
         log.exception("Rendering the result of %s failed; it is rendered plainly.", run)
         run.text = _render_plainly(run)
@@ -202,7 +222,7 @@ def _ask_renderers(run: CallRun, table: Table, plan: Plan) -> str:
         answers = (each.call(plan.tool, run.result) for each in table.renders)
         text = next((each for each in answers if each is not None), None)
         if text is None:
-            text = run.result.render()
+            text = render_result(run.result, run.data)
     except Exception as error:  # noqa: BLE001 - the wrappers see it first
         text = wrapped.fail(error)
     else:
@@ -228,13 +248,15 @@ def _commit(run: CallRun) -> Staged:
         run.committed = True
         return
     participants: list[Participant] = [*run.participants, *run.scope.participants()]
-    participants.sort(key=_decides)
+    if len(participants) > 1:
+        participants.sort(key=_decides)
     for each in participants:
         yield from settle(run, each.prepare())
     run.branch.commit()
     run.stage = Stage.COMMIT
     run.committed = True
-    yield from _commit_all(run, participants)
+    if participants:
+        yield from _commit_all(run, participants)
 
 
 def _commit_all(run: CallRun, participants: list[Participant]) -> Staged:

@@ -62,6 +62,9 @@ class Branch(Transaction):
             StateError: The branch is frozen, or a reducer did not return items.
         """
         registered = self._store.reducers.get(type(event))
+        if registered is None and not self._store.subscribers:
+            self.check(to_write=True)
+            return
         with self.lock:
             self.check(to_write=True)
             if registered is not None:
@@ -126,6 +129,13 @@ class Branch(Transaction):
             self._pin()
             self._closed = None
             self.frozen = False
+
+    def begin(self) -> None:
+        """Allow writes, from the newest state of the base; as `refork` of an unused branch."""
+        if self._parent is None and self._head is self._store.head and not self._cells:
+            self.frozen = False
+        else:
+            self.refork()
 
     def freeze(self) -> None:
         """Refuse writes, and keep reads out of the read set, until `thaw`."""
