@@ -134,6 +134,10 @@ class CallScope:
             raise CallClosed(self._over)
         self.owner.check_open()
 
+    def present(self) -> list[Any]:
+        """Return what the call was given so far, each once, in order of first access."""
+        return list({id(value): value for value in list(self._given.values())}.values())
+
     # --- what the pipeline does ---
 
     def participants(self) -> list[Part]:

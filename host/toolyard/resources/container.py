@@ -62,6 +62,11 @@ class Container:
         """Tell whether asking again within a call gives the same instance again."""
         return self._bindings[kind].scope is not Scope.PROTOTYPE
 
+    def present(self) -> list[Any]:
+        """Return the singletons built so far, each once, in the order they were built."""
+        with self.lock:
+            return [found.value for found in self._shelf.known.values()]
+
     def tool_scope(self) -> ToolScope:
         """Enter the scope of one call; its instances are closed when left."""
         return ToolScope(self)

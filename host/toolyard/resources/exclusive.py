@@ -105,11 +105,13 @@ class Claim:
     Args:
         lock: The lock.
         call: The call.
+        waitable: Whether others may wait for it to end; they are refused at once otherwise.
     """
 
-    __slots__ = ("_end", "abandoned", "call", "lock", "over")
+    __slots__ = ("_end", "abandoned", "call", "lock", "over", "waitable")
 
-    def __init__(self, lock: ExclusiveLock, call: Claimant) -> None:
+    def __init__(self, lock: ExclusiveLock, call: Claimant, *, waitable: bool = True) -> None:
+        self.waitable = waitable
         self.lock = lock
         self.call = call
         self.abandoned = False
@@ -260,7 +262,7 @@ class ExclusiveLock:
         if any(claim.abandoned for claim in self.claims):
             raise self.abandoned_error()
         holder = self.claims[-1].call
-        if fail_fast:
+        if fail_fast or not self.claims[-1].waitable:
             raise ResourceBusyError(
                 f"{self.name} is held by {holder}, and this call may not wait for it; retry later."
             )

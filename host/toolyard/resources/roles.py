@@ -24,14 +24,16 @@ def role_of(instance: object) -> Role:
     The methods must be those of its class and take what the host passes: an object that
     happens to have a `commit()` of its own, such as a database session, is plain.
     """
-    if _has(instance, "branch", 2):
+    if has_method(instance, "branch", 2):
         return Role.BRANCHABLE
-    if _has(instance, "begin", 0) and _has(instance, "commit", 1) and _has(instance, "rollback", 1):
+    exclusive = (("begin", 0), ("commit", 1), ("rollback", 1))
+    if all(has_method(instance, method, arguments) for method, arguments in exclusive):
         return Role.EXCLUSIVE
     return Role.PLAIN
 
 
-def _has(instance: object, method: str, arguments: int) -> bool:
+def has_method(instance: object, method: str, arguments: int) -> bool:
+    """Tell whether an instance's class has a method that takes so many arguments."""
     function: Any = getattr(type(instance), method, None)
     if not callable(function):
         return False

@@ -1,0 +1,344 @@
+"""Transactions by hand, for code that runs tools past the host.
+
+Calls that the host dispatches need none of this: each works on a branch. Where something else
+runs the tool - another framework's native ones, say - these put back what it did.
+
+What takes part:
+
+- the session: its STATE slices; LOG slices are never put back;
+- of the resources that have been built so far, each that can be put back: one with `snapshot()`
+  and `restore(snapshot)` (`Snapshotable`), and within `tool_transaction` and `PendingToolTracker`
+  also an `Exclusive` one, through `begin`, `commit` and `rollback`.
+
+Nothing else does: a resource that can only be branched, one that is built later, and whatever
+happened outside. An exclusive resource is held for the whole transaction; it is not waited for,
+and nobody waits for it: whoever asks for it meanwhile is refused at once. Changes that others
+make to the session meanwhile are put back as well, so run one such tool at a time.
+
+Example:
+    >>> from toolyard.resources.registry import ResourceRegistry
+    >>> from toolyard.state.session import Session
+    >>> session, resources = Session(), ResourceRegistry.build({}).open()
+    >>> with tool_transaction(session, resources, tag="import") as snapshot:
+    ...     session[str].append("half done")
+    ...     restore_snapshot(session, resources, snapshot)
+    >>> list(session[str].all())
+    []
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Generator, Hashable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from toolyard.resources.call import CallScope
+from toolyard.resources.closing import Failures
+from toolyard.resources.exclusive import Claim, lock_of
+from toolyard.resources.roles import Role, has_method, role_of
+from toolyard_hookspecs.errors import SnapshotError, StateError
+from toolyard_hookspecs.sessions import SessionProtocol, SessionSnapshot
+
+_log = logging.getLogger(__name__)
+
+
+@runtime_checkable
+class Snapshotable(Protocol):
+    """A resource whose state can be kept and put back."""
+
+    def snapshot(self) -> Any:
+        """Return what `restore` needs to put the state back as it is now."""
+        ...
+
+    def restore(self, snapshot: Any) -> None:
+        """Put the state back; the same snapshot may be restored more than once."""
+        ...
+
+
+class Present(Protocol):
+    """Resources that tell what has been built: a container, or `context.resources`."""
+
+    def present(self) -> Sequence[Any]:
+        """Return what has been built so far."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ToolSnapshot:
+    """A moment of a session and its resources.
+
+    Args:
+        tag: What its maker called it.
+        session: The session's part.
+        kept: Each resource that takes part with a snapshot of its own.
+        resources: What it was taken of.
+        held: What is held of exclusive resources, while the transaction lasts.
+    """
+
+    tag: str | None
+    session: SessionSnapshot
+    kept: tuple[tuple[Snapshotable, Any], ...]
+    resources: Present
+    held: _Held | None = None
+
+
+def create_snapshot(
+    session: SessionProtocol, resources: Present, *, tag: str | None = None
+) -> ToolSnapshot:
+    """Return the state of a session and its resources as it is now.
+
+    Args:
+        session: The session.
+        resources: Its open resources; the module says which of them take part.
+        tag: A name for the snapshot.
+    """
+    kept = tuple(
+        (resource, resource.snapshot())
+        for resource in resources.present()
+        if _is_snapshotable(resource)
+    )
+    return ToolSnapshot(tag, session.snapshot(tag=tag), kept, resources)
+
+
+def restore_snapshot(session: SessionProtocol, resources: Present, snapshot: ToolSnapshot) -> None:
+    """Put a session and its resources back; as often as wanted.
+
+    Every resource is tried, also after errors.
+
+    Raises:
+        SnapshotError: When it was taken of another session or of other resources, or when it
+            holds exclusive ones and its transaction is over; nothing has been put back.
+        ResourceError: Listing what could not be put back.
+    """
+    if resources is not snapshot.resources:
+        raise SnapshotError(
+            f"Snapshot {snapshot.tag!r} was taken of other resources; restore it with those."
+        )
+    if snapshot.held is not None and snapshot.held.over and snapshot.held.resources:
+        raise SnapshotError(
+            f"Snapshot {snapshot.tag!r} cannot be restored: its transaction is over, and what it "
+            "did to exclusive resources is kept. Restore it within the `with` block."
+        )
+    session.restore(snapshot.session)
+    failures = Failures("restoring")
+    if snapshot.held is not None:
+        snapshot.held.restart(failures)
+    _restore(snapshot, failures)
+    failures.raise_any()
+
+
+@contextmanager
+def tool_transaction(
+    session: SessionProtocol, resources: Present, *, tag: str | None = None
+) -> Generator[ToolSnapshot]:
+    """Keep what the block does, or, when anything is raised in it, nothing.
+
+    Args:
+        session: The session.
+        resources: Its open resources; the module says which of them take part.
+        tag: A name for the snapshot and for messages.
+
+    Yields:
+        The snapshot of the beginning; restore it to put things back and go on.
+
+    Raises:
+        ResourceBusyError: When a call holds an exclusive resource.
+    """
+    transaction = _Transaction(session, resources, tag)
+    try:
+        yield transaction.snapshot
+    except BaseException as error:
+        transaction.undo(error)
+        raise
+    transaction.keep()
+
+
+class PendingToolTracker:
+    """Puts back what tools did that fail, where only their begin and end can be seen.
+
+    Args:
+        session: The session.
+        resources: Its open resources; the module says which of them take part.
+
+    Example:
+        >>> from toolyard.resources.registry import ResourceRegistry
+        >>> from toolyard.state.session import Session
+        >>> session, resources = Session(), ResourceRegistry.build({}).open()
+        >>> tracker = PendingToolTracker(session=session, resources=resources)
+        >>> tracker.begin_tool_execution(tool_use_id="abc", tool_name="write_file")
+        >>> session[str].append("half done")
+        >>> tracker.end_tool_execution(tool_use_id="abc", success=False)
+        True
+        >>> list(session[str].all())
+        []
+    """
+
+    def __init__(self, *, session: SessionProtocol, resources: Present) -> None:
+        self._session = session
+        self._resources = resources
+        self._pending: dict[str, tuple[str, _Transaction]] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def pending(self) -> Mapping[str, str]:
+        """The tools that have begun and not ended: their names by tool-use id."""
+        with self._lock:
+            return {tool_use_id: name for tool_use_id, (name, _) in self._pending.items()}
+
+    def begin_tool_execution(self, *, tool_use_id: str, tool_name: str) -> None:
+        """Remember the state before a tool runs.
+
+        Raises:
+            StateError: When a tool with this id is pending already.
+            ResourceBusyError: When a call, or another pending tool, holds an exclusive resource.
+        """
+        with self._lock:
+            if tool_use_id in self._pending:
+                raise StateError(
+                    f"Tool use {tool_use_id!r} of {tool_name} has begun already; end it first, or "
+                    "give each use an id of its own."
+                )
+            transaction = _Transaction(self._session, self._resources, tool_name)
+            self._pending[tool_use_id] = (tool_name, transaction)
+
+    def end_tool_execution(self, *, tool_use_id: str, success: bool) -> bool:
+        """Keep what the tool did, or put the state back.
+
+        An id that has not begun is ignored: not every tool is announced.
+
+        Returns:
+            Whether the state was put back.
+
+        Raises:
+            ResourceError: Listing what could not be kept or put back.
+        """
+        with self._lock:
+            _, transaction = self._pending.pop(tool_use_id, (None, None))
+        if transaction is None:
+            return False
+        if success:
+            transaction.keep()
+            return False
+        transaction.undo(None)
+        return True
+
+
+class _Transaction:
+    """A snapshot, and what is held of exclusive resources until the end."""
+
+    def __init__(self, session: SessionProtocol, resources: Present, tag: str | None) -> None:
+        self._session = session
+        exclusive = [each for each in resources.present() if role_of(each) is Role.EXCLUSIVE]
+        held = _Held(exclusive, tag, lock=not isinstance(resources, CallScope))
+        try:
+            kept = create_snapshot(session, resources, tag=tag)
+        except BaseException:
+            held.end("rollback", Failures("rolling back"))
+            raise
+        others = tuple((each, state) for each, state in kept.kept if each not in exclusive)
+        self.snapshot = ToolSnapshot(tag, kept.session, others, resources, held)
+
+    def keep(self) -> None:
+        failures = Failures("committing")
+        self._held.end("commit", failures)
+        failures.raise_any()
+
+    def undo(self, cause: BaseException | None) -> None:
+        """Put everything back; with a cause, failures are told in it and do not hide it."""
+        failures = Failures("restoring")
+        try:
+            self._session.restore(self.snapshot.session)
+        except BaseException as error:  # noqa: BLE001 - told with the others
+            failures.add(self._session, error)
+        self._held.end("rollback", failures)
+        _restore(self.snapshot, failures)
+        if cause is None:
+            failures.raise_any()
+        elif note := failures.text():
+            cause.add_note(note)
+            _log.error("After %s, %s.", type(cause).__name__, note)
+
+    @property
+    def _held(self) -> _Held:
+        held = self.snapshot.held
+        assert held is not None  # noqa: S101 - given when made
+        return held
+
+
+class _Held:
+    """Exclusive resources that one transaction has begun.
+
+    Args:
+        resources: The resources.
+        tag: How messages name the transaction.
+        lock: Whether their locks have to be had; the call of a scope has them already.
+    """
+
+    parent: None = None
+
+    def __init__(self, resources: Sequence[Any], tag: str | None, *, lock: bool) -> None:
+        self.over = False
+        self.resources = resources
+        self._tag = tag
+        self._claims: list[Claim] = []
+        self._begun: list[tuple[Any, Any]] = []
+        try:
+            for resource in resources:
+                if lock:
+                    self._lock(resource)
+                self._begun.append((resource, resource.begin()))
+        except BaseException:
+            self.end("rollback", Failures("rolling back"))
+            raise
+
+    @property
+    def root_id(self) -> Hashable:
+        """What the locks know the transaction by."""
+        return id(self)
+
+    def __str__(self) -> str:
+        return f"the transaction {self._tag!r}" if self._tag else "a transaction"
+
+    def end(self, how: str, failures: Failures) -> None:
+        """Commit or roll back, newest first, and give the locks back."""
+        self.over = True
+        self._end_all(how, failures)
+        for claim in self._claims:
+            claim.leave()
+
+    def restart(self, failures: Failures) -> None:
+        """Roll back and begin again."""
+        self._end_all("rollback", failures)
+        for resource in self.resources:
+            try:
+                self._begun.append((resource, resource.begin()))
+            except BaseException as error:  # noqa: BLE001 - told when all have begun
+                failures.add(resource, error)
+
+    def _lock(self, resource: Any) -> None:
+        claim = Claim(lock_of(resource), self, waitable=False)
+        claim.request(fail_fast=True)
+        self._claims.append(claim)
+
+    def _end_all(self, how: str, failures: Failures) -> None:
+        while self._begun:
+            resource, savepoint = self._begun.pop()
+            try:
+                getattr(resource, how)(savepoint)
+            except BaseException as error:  # noqa: BLE001 - told when all have ended
+                failures.add(resource, error)
+
+
+def _restore(snapshot: ToolSnapshot, failures: Failures) -> None:
+    for resource, state in reversed(snapshot.kept):
+        try:
+            resource.restore(state)
+        except BaseException as error:  # noqa: BLE001 - told when all is restored
+            failures.add(resource, error)
+
+
+def _is_snapshotable(resource: Any) -> bool:
+    return has_method(resource, "snapshot", 0) and has_method(resource, "restore", 1)
