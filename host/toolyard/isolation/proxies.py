@@ -259,23 +259,23 @@ class FilesystemProxy:
         """Delete a file or a directory."""
         self._ask("delete", path, recursive=recursive)
 
-    def copy(self, source: str, target: str) -> None:
+    def copy(self, source: str, target: str, *, overwrite: bool = False) -> None:
         """Copy a file or a directory."""
-        self._ask("copy", source, target)
+        self._ask("copy", source, target, overwrite=overwrite)
 
-    def move(self, source: str, target: str) -> None:
+    def move(self, source: str, target: str, *, overwrite: bool = False) -> None:
         """Move a file or a directory."""
-        self._ask("move", source, target)
+        self._ask("move", source, target, overwrite=overwrite)
 
     def glob(self, pattern: str, path: str = "") -> Iterator[FileStat]:
         """Yield what matches."""
         yield from self._ask("glob", pattern, path)
 
     def search(
-        self, pattern: str, path: str = "", *, limit: int | None = None
+        self, pattern: str, path: str = "", *, glob: str | None = None, limit: int | None = None
     ) -> Iterator[FileMatch]:
         """Yield the lines that match."""
-        yield from self._ask("search", pattern, path, limit=limit)
+        yield from self._ask("search", pattern, path, glob=glob, limit=limit)
 
     @contextmanager
     def exclusive_path(self) -> Generator[str]:
