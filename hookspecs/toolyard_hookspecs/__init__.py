@@ -37,7 +37,7 @@ from toolyard_hookspecs.host import Catalog, Command, Dialect, ExecutorHandle, H
 from toolyard_hookspecs.idempotency import IdempotencyConfig
 from toolyard_hookspecs.limits import BudgetTracker, Cancellation, Deadline, Heartbeat
 from toolyard_hookspecs.markers import hookimpl, hookspec
-from toolyard_hookspecs.participants import Participant, Recovering
+from toolyard_hookspecs.participants import Participant, Recovering, Showing
 from toolyard_hookspecs.policies import (
     PolicyDecision,
     PolicyState,
@@ -140,6 +140,7 @@ __all__ = [
     "SectionPlace",
     "SessionProtocol",
     "SessionSnapshot",
+    "Showing",
     "SlicePolicy",
     "SliceView",
     "SnapshotError",

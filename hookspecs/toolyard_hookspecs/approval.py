@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
+
+from toolyard_hookspecs.limits import Cancellation
 
 if TYPE_CHECKING:
     from toolyard_hookspecs.calls import ToolCall
@@ -30,11 +32,13 @@ class ApprovalRequest:
         call: The call as it came.
         tool: The tool.
         params: Its params; a copy of the approver's own.
-        arguments: The params as canonical JSON, as the approval binds them.
+        arguments: The params as canonical JSON, as the approval binds them; secrets are in
+            clear here.
         reasons: Why it is asked, one per policy that does, or the tool's own rule.
         digest: SHA-256 of tool and arguments (and diff): what the approval is bound to.
         context: The call's context, read-only.
         diff: What the call would change, where it has run already and waits to commit.
+        withdrawn: Cancelled once nobody waits for the answer any more.
     """
 
     call: ToolCall
@@ -45,6 +49,7 @@ class ApprovalRequest:
     digest: str
     context: ToolContext
     diff: str | None = None
+    withdrawn: Cancellation = field(default_factory=Cancellation, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,9 @@ class Status(StrEnum):
     """What became of a call."""
 
     SUCCEEDED = "succeeded"
-    """It did what it should, and its changes are committed (or joined to its parent's)."""
+    """It did what it should, and its changes are committed (or joined to its parent's).
+
+    In a dry run it did what it should, and its changes are rolled back."""
     FAILED = "failed"
     """The handler itself said so, with `ToolResult.error` or `ToolValidationError`."""
     UNKNOWN_TOOL = "unknown_tool"

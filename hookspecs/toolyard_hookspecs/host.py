@@ -104,7 +104,7 @@ class HostHandle(Protocol):
         """Return a provider's dialect; an unknown name is an error that lists the known."""
         ...
 
-    def executor(
+    def executor(  # noqa: PLR0913 - each is named and has a default
         self,
         *,
         session: SessionProtocol | None = None,
@@ -112,8 +112,13 @@ class HostHandle(Protocol):
         approver: Approver | None = None,
         deadline: Deadline | None = None,
         user_id: str | None = None,
+        dry_run: bool = False,
     ) -> AbstractContextManager[ExecutorHandle]:
-        """Return what dispatches calls, in a new session unless one is given."""
+        """Return what dispatches calls, in a new session unless one is given.
+
+        With `dry_run` contained tools run, show what they would change and are rolled back;
+        others are denied.
+        """
         ...
 
 

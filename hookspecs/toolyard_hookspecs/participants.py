@@ -11,8 +11,9 @@ class Participant(Protocol):
 
     Every participant's `prepare` runs before any `commit`. All that can fail belongs in
     `prepare`; a `commit` that raises all the same gives the outcome `commit_failed`. Each
-    method may return an awaitable. Two attributes are optional: `decides = True` for the
-    one whose `prepare` is the decision (prepared last), and `recover`, see `Recovering`.
+    method may return an awaitable. Three attributes are optional: `decides = True` for the
+    one whose `prepare` is the decision (prepared last), `recover`, see `Recovering`, and
+    `diff`, see `Showing`.
     """
 
     def prepare(self) -> Awaitable[None] | None:
@@ -37,5 +38,17 @@ class Recovering(Protocol):
 
         Args:
             decided: Tells of a top-level key whether it was; None while nobody can say.
+        """
+        ...
+
+
+@runtime_checkable
+class Showing(Protocol):
+    """A participant, or the branch of a resource, that can show what its commit would change."""
+
+    def diff(self) -> str | Awaitable[str]:
+        """Return what would change, for a person to read; empty where nothing would.
+
+        Called before `prepare`, for an approver and in a dry run. Changes nothing.
         """
         ...

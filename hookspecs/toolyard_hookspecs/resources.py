@@ -136,7 +136,7 @@ class PostConstruct(Protocol):
 class ResourceBranch(Protocol):
     """A call's own version of a `Branchable` resource; a `Participant` of the call.
 
-    Its `resource` is what the handler is given.
+    Its `resource` is what the handler is given. A method `diff`, see `Showing`, is optional.
     """
 
     @property

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from toolyard.pipeline.batch import BatchOrder
 from toolyard.pipeline.call_run import CallRun
-from toolyard.pipeline.plan import Plan, Table, plan_for, table_of
+from toolyard.pipeline.plan import Manner, Plan, Table, as_strict_as, plan_for, table_of
 from toolyard.pipeline.stages import pipeline
 from toolyard.policies.rules import (
+    CONTAINED_ONLY,
     Rule,
     named,
     refuse_duplicates,
@@ -64,6 +65,9 @@ class ExecutorOptions:
         run_context: Ids for correlation.
         resources: Bindings that win over those of plugins and sections.
         on_progress: Hears the progress that handlers report.
+        dry_run: Let contained tools run, note what each call would change in its event, as
+            `toolyard.diff`, and roll it back; deny the others. Each call stands by itself:
+            none sees what an earlier one would have changed.
     """
 
     approver: Approver | None = None
@@ -76,6 +80,7 @@ class ExecutorOptions:
     run_context: RunContext | None = None
     resources: tuple[Binding[Any], ...] = ()
     on_progress: Progress | None = None
+    dry_run: bool = False
 
 
 class Executor:
@@ -105,6 +110,10 @@ class Executor:
         self.user_id = options.user_id
         self.auth = options.auth
         self.on_progress = options.on_progress
+        self.dry_run = options.dry_run
+        self._manner = Manner(
+            host.configuration.timeout, host.configuration.approve_diff, options.dry_run
+        )
         self._host = host
         self._own_prompt = None if prompt is None else host.overridden(prompt)
         self._table: Table | None = None
@@ -236,8 +245,9 @@ class Executor:
             return known
         plan = self._others.get(id(tool))
         if plan is None or plan.tool is not tool:
-            own = [*map(rule_of, self._shared_policies()), *self._hook_rules()]
-            plan = plan_for(tool, own, self._everywhere(), self._host.configuration.timeout)
+            own = self._shared_rules()
+            plan = plan_for(tool, own, self._everywhere(), self._manner)
+            plan = as_strict_as(plan, self._kin_of(tool))
             self._others[id(tool)] = plan
         return plan
 
@@ -255,13 +265,13 @@ class Executor:
         self._shown_then = self._shown()
         self._others = {}
         everywhere = self._everywhere()
-        shared = [*map(rule_of, self._shared_policies()), *self._hook_rules()]
+        shared = self._shared_rules()
         plans: dict[str, Plan] = {}
         aliases: dict[str, Plan] = {}
         self.prompt.tools(self.session)
         for section, tool in self.prompt.offers(self.session):
             own = [*map(rule_of, _policies_of(section)), *shared]
-            plan = plan_for(tool, own, everywhere, self._host.configuration.timeout)
+            plan = plan_for(tool, own, everywhere, self._manner)
             plans[tool.name] = plan
             if tool.wire_name is not None:
                 aliases.setdefault(tool.wire_name, plan)
@@ -276,8 +286,21 @@ class Executor:
         unique = {policy.name: policy for policy in policies}
         return [*map(rule_of, unique.values()), *self._hook_rules()]
 
+    def _kin_of(self, tool: Tool[Any, Any]) -> list[Plan]:
+        """Return the plans of known tools that a plugin's tool may pass itself off as."""
+        return [
+            plan
+            for plan in self.table().plans.values()
+            if plan.tool.name == tool.name
+            or (tool.handler is not None and plan.tool.handler is tool.handler)
+        ]
+
     def _shared_policies(self) -> list[ToolPolicy]:
         return [*named(self.prompt.policies, place="prompt"), *self._host.policies]
+
+    def _shared_rules(self) -> list[Rule]:
+        rules = [*map(rule_of, self._shared_policies()), *self._hook_rules()]
+        return [*rules, CONTAINED_ONLY] if self.dry_run else rules
 
     def _hook_rules(self) -> list[Rule]:
         hooks = self._host.plugins.implementations

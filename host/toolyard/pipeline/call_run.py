@@ -21,6 +21,7 @@ from toolyard_hookspecs import (
     Cancellation,
     Deadline,
     Outcome,
+    ResourceBusyError,
     Stage,
     StateError,
     Status,
@@ -79,6 +80,8 @@ class CallRun:
     serial_ticket: Any = None
     facts: Mapping[str, Any] = NO_META
     copies: dict[str, Any] | None = None
+    asks: tuple[str, ...] = ()
+    approved: str | None = None
     when_abandoned: Callable[[], None] | None = None
     _children: list[CallRun] | None = None
     _child_turns: Turns | None = None
@@ -123,7 +126,13 @@ class CallRun:
     @property
     def unusual(self) -> bool:
         """Whether its event says more than that it succeeded."""
-        return bool(self.parent is not None or self.replayed or self.reruns or self.decisions)
+        return bool(
+            self.parent is not None
+            or self.replayed
+            or self.reruns
+            or self.decisions
+            or self.rolled_back
+        )
 
     @property
     def name(self) -> str:
@@ -166,20 +175,27 @@ class CallRun:
 
     def open(self) -> None:
         """Fork the branch and make the context that checks see, which changes nothing."""
+        self.fork()
+        self.opened = True
+
+    def fork(self) -> None:
+        """Fork a branch from the newest state, with resources and a context of its own."""
         parent = self.parent
         base = self.executor.session if parent is None else parent.branch
         self.branch = base.fork()
         self._make_context()
-        self.opened = True
 
     def renew(self) -> None:
-        """Fork again from the newest state, for a run that starts afresh."""
+        """Fork again from the newest state, for checks or a run that start afresh."""
         self.scope.close()
-        base = self.executor.session if self.parent is None else self.parent.branch
-        self.branch = base.fork()
-        self._make_context()
+        self.fork()
         self.participants = []
-        self.scope.fail_fast = True
+
+    def give_turn_back(self) -> None:
+        """Let others commit while this call waits for something else."""
+        if self.has_turn:
+            self.has_turn = False
+            self.turns.give_back(self)
 
     def _make_context(self) -> None:
         parent = self.parent
@@ -209,9 +225,7 @@ class CallRun:
         """Give back everything a call holds while it lasts."""
         if self.admitted:
             self.executor.runtime.leave(self)
-        if self.has_turn:
-            self.has_turn = False
-            self.turns.give_back(self)
+        self.give_turn_back()
         if self.opened:
             self.branch.close(_OVER)
             self.scope.close()
@@ -268,8 +282,18 @@ class CallRun:
             msg = f"{self.name} {self.closed}"
             raise CallClosed(msg)
 
-    def before_exclusive(self, kind: type[Any]) -> Gate | None:  # noqa: ARG002 - one rule for all
-        """Return what to wait for before an exclusive resource may be had."""
+    def before_exclusive(self, kind: type[Any]) -> Gate | None:
+        """Return what to wait for before an exclusive resource may be had.
+
+        Raises:
+            ResourceBusyError: When it could not be had without keeping others from it while a
+                person looks at the diff, or in a dry run.
+        """
+        each: CallRun | None = self
+        while each is not None:
+            if each.asks or each.executor.dry_run:
+                raise ResourceBusyError(_not_to_be_had(kind, each))
+            each = each.parent
         root = self.root
         return root.batch.before(Milestone.ENDED, root.index) if root.batch is not None else None
 
@@ -320,6 +344,11 @@ class CallRun:
     def __str__(self) -> str:
         """Return how log messages name it."""
         return f"{self.name} ({self.call_made.id})"
+
+
+def _not_to_be_had(kind: type[Any], run: CallRun) -> str:
+    when = "in a dry run" if run.executor.dry_run else f"before a person has approved {run.name}"
+    return f"{kind.__name__} cannot be had {when}: one call at a time has it. Do without it."
 
 
 _lock = threading.Lock()

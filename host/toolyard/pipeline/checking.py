@@ -7,25 +7,27 @@ import logging
 from collections.abc import Generator
 from typing import Any
 
+from toolyard.pipeline.approving import approve, canonical, refuse_unaskable
 from toolyard.pipeline.asking import settle
 from toolyard.pipeline.batch import Milestone
 from toolyard.pipeline.call_run import CallRun
-from toolyard.pipeline.limits import Limit, TimedOut
 from toolyard.pipeline.parsing import ask_parsers
 from toolyard.pipeline.plan import Table
 from toolyard.pipeline.refusals import Refusal
-from toolyard.pipeline.steps import Run, Step
-from toolyard.policies.approval import digest_of, read_answer, request_for
+from toolyard.pipeline.steps import Step
+from toolyard.pipeline.undoing import undo
+from toolyard.policies.approval import digest_of
 from toolyard.policies.rules import Rule
 from toolyard_hookspecs import (
     Answer,
+    ApprovalAnswer,
     DeadlineExceededError,
     PolicyDecision,
     Stage,
     Status,
     ToolCall,
 )
-from toolyard_hookspecs.signatures import is_async_callable
+from toolyard_hookspecs.codecs import as_json
 
 log = logging.getLogger("toolyard.policies")
 ALLOW = PolicyDecision.allow()
@@ -36,29 +38,54 @@ Staged = Generator[Step, Any, Any]
 def check(run: CallRun, table: Table) -> Staged:
     """Ask every rule; deny, or let a person decide, or go on.
 
+    Where the person is to be shown the diff, it is only noted that one has to be asked.
+
     Raises:
         Refusal: With every reason there is.
     """
+    plan = run.plan
+    assert plan is not None  # noqa: S101 - looked up before
     run.branch.freeze()
-    reasons = yield from _ask_rules(run)
+    reasons = yield from ask_rules(run)
+    if plan.approves_diff:
+        run.asks = tuple(reasons)
+        if reasons:
+            run.stage = Stage.APPROVE
+            refuse_unaskable(run, reasons)
+        return
     approved: str | None = None
-    while reasons:
-        run.stage = Stage.APPROVE
-        digest = digest_of(_tool(run), _canonical(run))
-        if digest == approved:
-            break
-        answer = yield from _approve(run, reasons)
-        if answer.answer is Answer.EDITED:
-            edited = ToolCall(run.call_made.name, answer.arguments or "{}", id=run.call_made.id)
-            yield from ask_parsers(run, table, edited)
-            run.copies = None
-            digest = digest_of(_tool(run), _canonical(run))
-        approved = digest
+    while reasons and digest_of(plan.tool, canonical(run)) != approved:
+        approved = yield from _approve(run, table, reasons)
         run.check_limits()
-        run.branch.refork()
+        # Time has passed: the checks look again, at the state and the resources as they are.
+        yield from undo(run)
+        run.renew()
         run.branch.freeze()
         run.stage = Stage.CHECK
-        reasons = yield from _ask_rules(run)
+        reasons = yield from ask_rules(run)
+
+
+def _approve(run: CallRun, table: Table, reasons: list[str]) -> Staged:
+    """Return the digest of what is approved: as it was shown, or exactly as it was edited."""
+    assert run.plan is not None  # noqa: S101 - looked up before
+    shown = canonical(run)
+    answer = yield from approve(run, reasons)
+    if answer.answer is Answer.EDITED:
+        edited, shown = as_edited(run, answer)
+        yield from ask_parsers(run, table, edited)
+        run.copies = None
+    return digest_of(run.plan.tool, shown)
+
+
+def as_edited(run: CallRun, answer: ApprovalAnswer) -> tuple[ToolCall, bytes]:
+    """Return the call with an approver's arguments, and these as canonical JSON.
+
+    Raises:
+        ToolValidationError: When they do not fit the tool.
+    """
+    edited = ToolCall(run.call_made.name, answer.arguments or "{}", id=run.call_made.id)
+    codec = _tool(run).params_codec
+    return edited, codec.encode(codec.decode(as_json(edited.arguments)))
 
 
 def admit(run: CallRun) -> None:
@@ -98,7 +125,12 @@ def _reserve(run: CallRun, rules: tuple[Rule, ...]) -> None:
             raise Refusal(Status.DENIED, reason or _failed(rule))
 
 
-def _ask_rules(run: CallRun) -> Staged:
+def ask_rules(run: CallRun) -> Staged:
+    """Ask every rule; return why a person has to be asked.
+
+    Raises:
+        Refusal: With every reason against the call.
+    """
     plan = run.plan
     assert plan is not None  # noqa: S101 - looked up before
     denials: list[str] = []
@@ -129,68 +161,9 @@ def _ask_rules(run: CallRun) -> Staged:
         (asks if decision.allowed else denials).append(reason)
     if denials:
         raise Refusal(Status.DENIED, "\n".join(dict.fromkeys(denials)))
-    if tool.requires_confirmation:
+    if plan.confirms:
         asks.append(f"{tool.name} requires confirmation.")
     return list(dict.fromkeys(asks))
-
-
-def _approve(run: CallRun, reasons: list[str]) -> Staged:
-    approver = run.executor.approver
-    refused = f"{run.name} needs a person's approval ({' '.join(reasons)})"
-    if approver is None:
-        msg = f"{refused}, and there is nobody to ask. It cannot run here; say so, or do without."
-        raise Refusal(Status.DENIED, msg)
-    tool = _tool(run)
-    request = request_for(
-        run.call_made,
-        tool,
-        params=tool.params_codec.decode(run.arguments),
-        arguments=_canonical(run),
-        reasons=reasons,
-        context=run.context,
-    )
-    limit = Limit(run.executor.approval_timeout, run.deadline, run.cancellation)
-    try:
-        given = yield Run(
-            lambda: approver(request),
-            is_async_callable(approver),
-            limit,
-            _Asked(run),
-            limit.endless,
-        )
-        given = yield from settle(run, given, limit)
-    except TimedOut:
-        msg = f"{refused}, and nobody answered in time. Ask again later, then retry."
-        raise Refusal(Status.DENIED, msg) from None
-    except Exception as error:
-        run.check_limits()
-        log.exception("The approver failed; the call is denied.")
-        msg = f"{refused}, and asking for it failed. It cannot run now."
-        raise Refusal(Status.DENIED, msg) from error
-    answer = read_answer(given)
-    run.note("toolyard.approval", answer.answer.value)
-    if answer.answer is Answer.DENIED:
-        reason = f": {answer.reason}" if answer.reason else "."
-        msg = f"A person did not approve {run.name}{reason} Do not try it again unchanged."
-        raise Refusal(Status.DENIED, msg)
-    if answer.answer is Answer.PENDING:
-        msg = f"{run.name} waits for a person's approval. Nothing has run; ask for it later."
-        run.note("toolyard.approval_token", answer.token)
-        raise Refusal(Status.PENDING, msg)
-    return answer
-
-
-class _Asked:
-    """An approver at work; giving it up abandons nothing of the call."""
-
-    def __init__(self, run: CallRun) -> None:
-        self._run = run
-
-    def abandon(self, reason: str) -> None:
-        log.info("The approval of %s was given up: %s.", self._run, reason)
-
-    def ended_late(self) -> None:
-        log.info("An approver answered for %s after it was given up.", self._run)
 
 
 def params_for(run: CallRun, rule: Rule) -> Any:
@@ -204,13 +177,8 @@ def params_for(run: CallRun, rule: Rule) -> Any:
     if run.copies is None:
         run.copies = {}
     if rule.name not in run.copies:
-        run.copies[rule.name] = plan.tool.params_codec.decode(run.arguments)
+        run.copies[rule.name] = plan.tool.params_codec.copy(run.arguments)
     return run.copies[rule.name]
-
-
-def _canonical(run: CallRun) -> bytes:
-    canonical: bytes = _tool(run).params_codec.encode(run.params)
-    return canonical
 
 
 def _tool(run: CallRun) -> Any:

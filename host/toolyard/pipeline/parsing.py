@@ -54,5 +54,6 @@ def ask_parsers(run: CallRun, table: Table, call: ToolCall) -> Staged:
         params = wrapped.fail(error)
     else:
         params = wrapped.leave(params)
-    run.params = params
+    # What was parsed may still be in a plugin's hands: the call gets a copy of its own.
     run.arguments = tool.params_codec.encode(params)
+    run.params = tool.params_codec.decode(run.arguments)

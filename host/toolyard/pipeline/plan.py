@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from toolyard.plugins.implementations import Implementation
@@ -27,6 +27,9 @@ class Plan:
         on_results: The rules that hear of a success.
         on_rollbacks: The rules that hear of a rollback.
         shares_params: Whether params can be shared, because nothing in them can change.
+        confirms: Whether a person must approve every call.
+        approves_diff: Whether a person who is asked is shown the diff, after it has run.
+        shows_diff: Whether the diff may have to be shown, to a person or in a dry run.
     """
 
     tool: Tool[Any, Any]
@@ -36,20 +39,45 @@ class Plan:
     on_results: tuple[Rule, ...]
     on_rollbacks: tuple[Rule, ...]
     shares_params: bool
+    confirms: bool
+    approves_diff: bool
+    shows_diff: bool
 
 
-def plan_for(
-    tool: Tool[Any, Any], own: list[Rule], everywhere: list[Rule], default_timeout: float | None
-) -> Plan:
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How all calls of an executor pass, whatever the tool.
+
+    Args:
+        timeout: Seconds for tools that do not say, None for never.
+        approve_diff: Whether contained tools run before a person is asked, or which.
+        dry_run: Whether nothing is kept.
+    """
+
+    timeout: float | None
+    approve_diff: bool | Collection[str] = False
+    dry_run: bool = False
+
+    def approves_diff(self, tool: Tool[Any, Any]) -> bool:
+        """Tell whether a person who is asked is shown what the tool would change."""
+        named = self.approve_diff
+        wanted = named if isinstance(named, bool) else tool.name in named
+        # A serial tool holds the one place in which it runs, so it cannot wait for a person.
+        alone = tool.concurrency == "serial"
+        return wanted and bool(tool.contained) and not alone and not self.dry_run
+
+
+def plan_for(tool: Tool[Any, Any], own: list[Rule], everywhere: list[Rule], manner: Manner) -> Plan:
     """Return the plan of a tool.
 
     Args:
         tool: The tool.
         own: The rules of its section, its prompt and the host, and the plugins' hooks.
         everywhere: All rules there are; each hears of every success.
-        default_timeout: The host's timeout in seconds.
+        manner: How all calls of the executor pass.
     """
-    timeout = default_timeout if isinstance(tool.timeout, HostDefault) else tool.timeout
+    timeout = manner.timeout if isinstance(tool.timeout, HostDefault) else tool.timeout
+    approves_diff = manner.approves_diff(tool)
     return Plan(
         tool=tool,
         timeout=timeout,
@@ -58,7 +86,32 @@ def plan_for(
         on_results=tuple(rule for rule in everywhere if rule.on_result is not None),
         on_rollbacks=tuple(rule for rule in own if rule.on_rollback is not None),
         shares_params=tool.params_codec.immutable,
+        confirms=tool.requires_confirmation,
+        approves_diff=approves_diff,
+        shows_diff=approves_diff or manner.dry_run,
     )
+
+
+def as_strict_as(plan: Plan, kin: Iterable[Plan]) -> Plan:
+    """Return a plan under which no rule is missing that holds for the same tool elsewhere.
+
+    Args:
+        plan: That of a tool which a plugin gave.
+        kin: Those of known tools with its name or its handler.
+    """
+    for each in kin:
+        plan = replace(
+            plan,
+            checks=_merged(plan.checks, each.checks),
+            reserves=_merged(plan.reserves, each.reserves),
+            confirms=plan.confirms or each.confirms,
+        )
+    return plan
+
+
+def _merged(rules: tuple[Rule, ...], more: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    names = {rule.name for rule in rules}
+    return (*rules, *(rule for rule in more if rule.name not in names))
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,7 @@ def _pass_stages(run: CallRun, table: Table) -> Staged:
     run.open()
     if run.batch is not None:
         yield WaitFor(run.batch.before(Milestone.ADMITTED, run.index), run.limit_without_timeout())
-    if plan.checks or tool.requires_confirmation:
+    if plan.checks or plan.confirms:
         run.stage = Stage.CHECK
         yield from check(run, table)
     run.stage = Stage.RESERVE

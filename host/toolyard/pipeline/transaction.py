@@ -11,11 +11,12 @@ from toolyard.pipeline.asking import ENDLESS, Wrapped, ask, first_result, settle
 from toolyard.pipeline.batch import Milestone
 from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.checking import params_for
-from toolyard.pipeline.ending import undo
 from toolyard.pipeline.limits import Limit
 from toolyard.pipeline.plan import Plan, Table
 from toolyard.pipeline.refusals import CommitFailed, HandlerFailed, Refusal
+from toolyard.pipeline.reviewing import Edited, review, start_over
 from toolyard.pipeline.steps import Run, Step, WaitFor
+from toolyard.pipeline.undoing import undo
 from toolyard_hookspecs import ConflictError, Participant, Stage, Status, ToolResult
 from toolyard_hookspecs.results import render_result
 from toolyard_hookspecs.signatures import is_async_callable
@@ -44,8 +45,11 @@ def transact(run: CallRun, table: Table) -> Staged:
             run.reruns += 1
             yield from undo(run)
             run.renew()
+            run.scope.fail_fast = True
             if not plan.shares_params:
-                run.params = plan.tool.params_codec.decode(run.arguments)
+                run.params = plan.tool.params_codec.copy(run.arguments)
+        except Edited as edit:
+            yield from start_over(run, table, edit.call)
         else:
             return
 
@@ -76,6 +80,8 @@ def _run_once(run: CallRun, table: Table, plan: Plan) -> Staged:
     run.stage = Stage.RENDER
     _render(run, table, plan)
     run.check_limits()
+    if plan.shows_diff and (yield from review(run, table)):
+        return
     if not run.has_turn:
         if run.batch is not None:
             yield from _wait_for_earlier_calls(run)
@@ -134,7 +140,7 @@ def _ask_and_run(run: CallRun, table: Table, plan: Plan) -> Staged:
 def _ask_executors(run: CallRun, table: Table, plan: Plan) -> Staged:
     if run.batch is not None:
         yield WaitFor(run.batch.before(Milestone.CLAIMED, run.index), run.limit_without_timeout())
-    params = run.params if plan.shares_params else plan.tool.params_codec.decode(run.arguments)
+    params = run.params if plan.shares_params else plan.tool.params_codec.copy(run.arguments)
     answer: Any = yield from first_result(run, table.executes, plan.tool, params, run.context)
     run.passed(Milestone.CLAIMED)
     if answer is None or isinstance(answer, ToolResult) or callable(answer):

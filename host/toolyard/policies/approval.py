@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from typing import Any
 
 from toolyard_hookspecs import Answer, ApprovalAnswer, ApprovalRequest, Tool, ToolCall, ToolContext
 
 
-def digest_of(tool: Tool[Any, Any], arguments: bytes) -> str:
-    """Return what an approval is bound to: SHA-256 of the tool and its canonical params."""
-    return hashlib.sha256(tool.name.encode() + b"\0" + arguments).hexdigest()
+def digest_of(tool: Tool[Any, Any], arguments: bytes, diff: str | None = None) -> str:
+    """Return what an approval is bound to: SHA-256 of the tool, its canonical params, the diff."""
+    shown = tool.name.encode() + b"\0" + arguments
+    if diff is not None:
+        shown += b"\0" + diff.encode(errors="surrogatepass")
+    return hashlib.sha256(shown).hexdigest()
 
 
 def request_for(  # noqa: PLR0913 - all of it is shown
@@ -19,8 +23,9 @@ def request_for(  # noqa: PLR0913 - all of it is shown
     *,
     params: Any,
     arguments: bytes,
-    reasons: list[str],
+    reasons: Iterable[str],
     context: ToolContext,
+    diff: str | None = None,
 ) -> ApprovalRequest:
     """Return the request that an approver is shown."""
     return ApprovalRequest(
@@ -29,8 +34,9 @@ def request_for(  # noqa: PLR0913 - all of it is shown
         params=params,
         arguments=arguments.decode(),
         reasons=tuple(reasons),
-        digest=digest_of(tool, arguments),
+        digest=digest_of(tool, arguments, diff),
         context=context,
+        diff=diff,
     )
 
 

@@ -5,10 +5,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from toolyard.plugins.implementations import Implementation
-from toolyard_hookspecs import DefinitionError, Reserving, RollbackAware, ToolPolicy
+from toolyard_hookspecs import (
+    DefinitionError,
+    PolicyDecision,
+    Reserving,
+    RollbackAware,
+    Tool,
+    ToolPolicy,
+)
 
 Check = Callable[[Any, Any, Any], Any]
 OnResult = Callable[[Any, Any, Any, Any], Any]
@@ -95,3 +102,16 @@ def refuse_duplicates(policies: Iterable[ToolPolicy]) -> None:
             )
             raise DefinitionError(msg)
         seen[policy.name] = policy
+
+
+def _check_contained(tool: Tool[Any, Any], params: object, context: object) -> PolicyDecision:  # noqa: ARG001 - a check
+    if tool.contained:
+        return PolicyDecision.allow()
+    return PolicyDecision.deny(
+        f"{tool.name} is not contained: its effects could not be rolled back, so it cannot run in "
+        "a dry run. Go on without it."
+    )
+
+
+CONTAINED_ONLY: Final = Rule("dry run", _check_contained, None, wants_params=False)
+"""The rule of a dry run."""

@@ -16,6 +16,7 @@ TABLES: Final = "TOOLYARD_PLUGINS__"
 KEYS: Final = {
     "TOOLYARD_TIMEOUT": "timeout",
     "TOOLYARD_APPROVAL_TIMEOUT": "approval_timeout",
+    "TOOLYARD_APPROVE_DIFF": "approve_diff",
     "TOOLYARD_APPROVER": "approver",
     "TOOLYARD_MAX_ARGUMENTS": "max_arguments",
 }

@@ -48,6 +48,7 @@ class HostTable(BaseModel):
     timeout: Seconds = DEFAULT_TIMEOUT
     approver: str | None = None
     approval_timeout: Seconds = None
+    approve_diff: bool | tuple[str, ...] = False
     max_arguments: Annotated[int, Field(gt=0, strict=True)] = DEFAULT_MAX_ARGUMENTS
     policies: tuple[Annotated[dict[str, Any], BeforeValidator(_policy)], ...] = ()
     plugins: dict[str, Annotated[dict[str, Any], BeforeValidator(_plugin)]] = {}

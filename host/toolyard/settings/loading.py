@@ -66,6 +66,7 @@ def _settings(
         timeout=host.timeout,
         approver=host.approver,
         approval_timeout=host.approval_timeout,
+        approve_diff=host.approve_diff,
         max_arguments=host.max_arguments,
         policies=host.policies,
         plugins=MappingProxyType(

@@ -24,6 +24,8 @@ class Settings:
         timeout: Seconds until a tool's call is given up, None for never.
         approver: The plugin that answers when a person has to decide.
         approval_timeout: Seconds until an unanswered approval counts as denied, None for never.
+        approve_diff: Whether contained tools run before a person is asked, who is then shown
+            what they would change; or the names of those for which it holds.
         max_arguments: The most bytes that the arguments of a call may have.
         policies: The `[[policies]]` tables: `kind`, maybe `name`, and the kind's fields.
         plugins: The `[plugins.NAME]` tables as written, by name.
@@ -41,6 +43,7 @@ class Settings:
     timeout: float | None = DEFAULT_TIMEOUT
     approver: str | None = None
     approval_timeout: float | None = None
+    approve_diff: bool | tuple[str, ...] = False
     max_arguments: int = DEFAULT_MAX_ARGUMENTS
     policies: tuple[dict[str, Any], ...] = ()
     plugins: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])

@@ -1,0 +1,163 @@
+"""Asking a person: what the approver is shown, how long it is waited for, what it may say."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator, Iterable
+from typing import Any
+
+from toolyard.pipeline.asking import settle
+from toolyard.pipeline.call_run import CallRun
+from toolyard.pipeline.limits import Limit, TimedOut
+from toolyard.pipeline.masking import mask
+from toolyard.pipeline.refusals import Refusal
+from toolyard.pipeline.steps import Run, Step
+from toolyard.policies.approval import read_answer, request_for
+from toolyard.resources.participants import ExclusivePart
+from toolyard_hookspecs import Answer, ApprovalAnswer, ApprovalRequest, Stage, Status, Tool
+from toolyard_hookspecs.signatures import is_async_callable
+
+log = logging.getLogger("toolyard.policies")
+
+Staged = Generator[Step, Any, Any]
+
+
+def approve(run: CallRun, reasons: Iterable[str], diff: str | None = None) -> Staged:
+    """Return the approver's answer, which approves or edits.
+
+    Args:
+        run: The call.
+        reasons: Why a person is asked.
+        diff: What the call would change, where it has run already.
+
+    Raises:
+        Refusal: When it is denied or pending, or when nobody answers.
+    """
+    run.stage = Stage.APPROVE
+    refuse_unaskable(run, reasons, has_run=diff is not None)
+    request = _request(run, reasons, diff)
+    # Waiting for a person counts against the deadline, not against any tool's timeout.
+    run.pause_timeout()
+    try:
+        given = yield from _ask(run, request, _needs(run, reasons))
+    finally:
+        run.resume_timeout()
+    answer = read_answer(given)
+    run.note("toolyard.approval", answer.answer.value)
+    _refuse_denied(run, answer, has_run=diff is not None)
+    return answer
+
+
+def refuse_unaskable(run: CallRun, reasons: Iterable[str], *, has_run: bool = False) -> None:
+    """Deny where a person cannot be asked: nobody is there, or a resource would be held up.
+
+    Raises:
+        Refusal: Saying why.
+    """
+    if run.executor.approver is None:
+        msg = (
+            f"{_needs(run, reasons)}, and there is nobody to ask. It cannot run here; say so, or "
+            "do without."
+        )
+        raise Refusal(Status.DENIED, msg)
+    holder = run if has_run else run.parent
+    while holder is not None:
+        held = _held(holder)
+        if held is not None:
+            msg = (
+                f"{_needs(run, reasons)}, and nobody is asked while {holder.name} holds {held}. It "
+                f"cannot run within {holder.name}; call it by itself."
+            )
+            raise Refusal(Status.DENIED, msg)
+        holder = holder.parent
+
+
+def canonical(run: CallRun) -> bytes:
+    """Return the params as an approval binds them."""
+    arguments: bytes = _tool(run).params_codec.encode(run.params)
+    return arguments
+
+
+def _held(run: CallRun) -> str | None:
+    if run.serial_ticket is not None:
+        return "the one place in which it runs"
+    parts = run.scope.participants()
+    return next((part.name for part in parts if isinstance(part, ExclusivePart)), None)
+
+
+def _request(run: CallRun, reasons: Iterable[str], diff: str | None) -> ApprovalRequest:
+    tool = _tool(run)
+    arguments = canonical(run)
+    return request_for(
+        run.call_made,
+        tool,
+        params=tool.params_codec.copy(arguments),
+        arguments=arguments,
+        reasons=reasons,
+        context=run.context,
+        diff=None if diff is None else mask(diff, run.params, run.executor.auth),
+    )
+
+
+def _ask(run: CallRun, request: ApprovalRequest, needs: str) -> Staged:
+    approver = run.executor.approver
+    assert approver is not None  # noqa: S101 - refused before
+    asked = _Asked(run, request)
+    limit = Limit(run.executor.approval_timeout, run.deadline, run.cancellation)
+    try:
+        given = yield Run(
+            lambda: approver(request), is_async_callable(approver), limit, asked, limit.endless
+        )
+        return (yield from settle(asked, given, limit))
+    except TimedOut:
+        msg = f"{needs}, and nobody answered in time. Ask again later, then retry."
+        raise Refusal(Status.DENIED, msg) from None
+    except Exception as error:
+        run.check_limits()
+        log.exception("The approver failed; the call is denied.")
+        msg = f"{needs}, and asking for it failed. It cannot run now."
+        raise Refusal(Status.DENIED, msg) from error
+
+
+def _refuse_denied(run: CallRun, answer: ApprovalAnswer, *, has_run: bool) -> None:
+    kept = " Nothing of it is kept." if has_run else ""
+    if answer.answer is Answer.PENDING:
+        if run.parent is not None:
+            msg = (
+                f"{run.name} is not approved yet, and a call within another cannot wait for it."
+                f"{kept} Call {run.name} by itself."
+            )
+            raise Refusal(Status.DENIED, msg)
+        run.note("toolyard.approval_token", answer.token)
+        state = kept or " Nothing has run."
+        msg = f"{run.name} waits for a person's approval.{state} Ask for it later."
+        raise Refusal(Status.PENDING, msg)
+    if answer.answer is Answer.DENIED:
+        reason = f": {answer.reason}" if answer.reason else "."
+        msg = f"A person did not approve {run.name}{reason}{kept} Do not try it again unchanged."
+        raise Refusal(Status.DENIED, msg)
+
+
+def _needs(run: CallRun, reasons: Iterable[str]) -> str:
+    return f"{run.name} needs a person's approval ({' '.join(reasons)})"
+
+
+def _tool(run: CallRun) -> Tool[Any, Any]:
+    assert run.plan is not None  # noqa: S101 - looked up before
+    return run.plan.tool
+
+
+class _Asked:
+    """An approver at work; giving it up abandons nothing of the call."""
+
+    def __init__(self, run: CallRun, request: ApprovalRequest) -> None:
+        self.on_loop = run.on_loop
+        self._run = run
+        self._request = request
+
+    def abandon(self, reason: str) -> None:
+        self._request.withdrawn.cancel()
+        log.info("The approval of %s was given up: %s.", self._run, reason)
+
+    def ended_late(self) -> None:
+        log.info("An approver answered for %s after it was given up.", self._run)

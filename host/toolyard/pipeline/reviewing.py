@@ -1,0 +1,140 @@
+"""Showing what a call would change, before it is kept: to an approver, or in a dry run."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Generator
+from typing import Any, Final
+
+from toolyard.pipeline.approving import approve, canonical
+from toolyard.pipeline.asking import settle
+from toolyard.pipeline.call_run import CallRun
+from toolyard.pipeline.checking import as_edited, ask_rules, check
+from toolyard.pipeline.ending import tell_rollback
+from toolyard.pipeline.masking import mask
+from toolyard.pipeline.parsing import ask_parsers
+from toolyard.pipeline.plan import Table
+from toolyard.pipeline.steps import Step
+from toolyard.pipeline.undoing import undo
+from toolyard.policies.approval import digest_of
+from toolyard_hookspecs import Answer, Stage, ToolCall
+
+Staged = Generator[Step, Any, Any]
+
+DIFF: Final = "toolyard.diff"
+DRY_RUN: Final = "toolyard.dry_run"
+
+
+class Edited(Exception):
+    """An approver who was shown the diff wants the call run with other arguments."""
+
+    def __init__(self, call: ToolCall) -> None:
+        super().__init__()
+        self.call = call
+
+
+def review(run: CallRun, table: Table) -> Staged:
+    """Show what a call that has run would change, before its commit turn.
+
+    Returns:
+        Whether it ends here, rolled back: a dry run.
+
+    Raises:
+        Refusal: When the approver denies it.
+        Edited: When the approver wants other arguments.
+    """
+    if run.executor.dry_run:
+        if run.parent is not None:
+            return False
+        yield from _end_dry(run, table)
+        return True
+    if run.asks:
+        yield from _approve_diff(run)
+    return False
+
+
+def start_over(run: CallRun, table: Table, edited: ToolCall) -> Staged:
+    """Take a call back that has run, and check it with the arguments it was edited to."""
+    yield from undo(run)
+    tell_rollback(run, table, "A person edited the arguments.")
+    run.answer, run.replayed = None, False
+    run.renew()
+    run.stage = Stage.PARSE
+    yield from ask_parsers(run, table, edited)
+    run.copies = None
+    run.check_limits()
+    run.stage = Stage.CHECK
+    reasons = run.asks
+    yield from check(run, table)
+    # Whoever edited is shown what that comes to, also where nothing asks any more.
+    run.asks = run.asks or reasons
+    run.branch.refork()
+
+
+def _end_dry(run: CallRun, table: Table) -> Staged:
+    yield from _note_diff(run)
+    run.note(DRY_RUN, value=True)
+    yield from undo(run)
+    run.rolled_back = True
+    tell_rollback(run, table, "It was a dry run.")
+
+
+def _approve_diff(run: CallRun) -> Staged:
+    assert run.plan is not None  # noqa: S101 - looked up before
+    tool = run.plan.tool
+    run.stage = Stage.APPROVE
+    diff = yield from _note_diff(run)
+    digest = digest_of(tool, canonical(run), diff)
+    if digest == run.approved:
+        return
+    run.give_turn_back()
+    answer = yield from approve(run, run.asks, diff)
+    if answer.answer is Answer.EDITED:
+        edited, arguments = as_edited(run, answer)
+        if arguments != canonical(run):
+            raise Edited(edited)
+    run.check_limits()
+    yield from _check_again(run)
+    run.approved = digest
+
+
+def _check_again(run: CallRun) -> Staged:
+    """Ask the rules once more, in the state that the call would fork from now."""
+    run.stage = Stage.CHECK
+    kept = run.branch, run.scope, run.context
+    run.fork()
+    run.branch.freeze()
+    try:
+        yield from ask_rules(run)
+        yield from undo(run, participants=False)
+    finally:
+        run.branch.close("The checks are over.")
+        run.scope.close()
+        run.branch, run.scope, run.context = kept
+
+
+def _note_diff(run: CallRun) -> Staged:
+    """Work out what the call would change; returns it, and notes it without secrets."""
+    parts: list[str] = []
+    silent: list[str] = []
+    changes = run.branch.describe_changes()
+    if changes:
+        parts.append(_part("session", "\n".join(changes)))
+    for each in [*run.participants, *run.scope.participants()]:
+        name = str(getattr(each, "name", None) or type(each).__name__)
+        show = getattr(each, "diff", None)
+        if not callable(show):
+            silent.append(name)
+            continue
+        shown = yield from settle(run, show())
+        if shown:
+            parts.append(_part(name, str(shown)))
+    if silent:
+        parts.append(f"also used, but cannot show changes: {', '.join(silent)}")
+    diff = "\n".join(parts) or "no changes"
+    run.note(DIFF, mask(diff, run.params, run.executor.auth))
+    return diff
+
+
+def _part(name: str, text: str) -> str:
+    return f"{name}:\n{textwrap.indent(text.rstrip(), '  ')}"
