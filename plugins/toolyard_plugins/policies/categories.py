@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from toolyard_hookspecs import DefinitionError, PolicyDecision, Tool, ToolContext, ToolResult
+from toolyard_plugins.policies.naming import is_among
 
 Rule = Literal["allow", "ask", "deny"]
 Category = Literal["read", "write", "delete", "side_effect"]
@@ -20,6 +21,7 @@ class CategoryPolicy:
     Args:
         category: The rule for each category; `allow` for those not named.
         consequence: The rule for each consequence; `allow` for those not named.
+        tools: The tools it governs; all if not given.
         name: The instance's name; made of kind, place and position if not given.
 
     Raises:
@@ -32,6 +34,7 @@ class CategoryPolicy:
 
     category: Mapping[Category, Rule] = field(default_factory=dict[Category, Rule])
     consequence: Mapping[Consequence, Rule] = field(default_factory=dict[Consequence, Rule])
+    tools: frozenset[str] | None = None
     name: str = ""
 
     def __post_init__(self) -> None:
@@ -48,20 +51,21 @@ class CategoryPolicy:
         context: ToolContext,
     ) -> PolicyDecision:
         """Decide by the stronger of the two rules."""
-        rules = {
-            f"category {tool.category}": self.category.get(tool.category, "allow"),
-            f"consequence {tool.consequence}": self.consequence.get(tool.consequence, "allow"),
-        }
-        denied = [what for what, rule in rules.items() if rule == "deny"]
-        if denied:
+        category: Rule = self.category.get(tool.category, "allow")
+        consequence: Rule = self.consequence.get(tool.consequence, "allow")
+        if category == "allow" and consequence == "allow":
+            return PolicyDecision.allow()
+        if self.tools is not None and not is_among(tool, self.tools):
+            return PolicyDecision.allow()
+        rule: Rule = "deny" if "deny" in {category, consequence} else "ask"
+        reasons = [f"category {tool.category}"] if category == rule else []
+        reasons += [f"{tool.consequence} consequence"] if consequence == rule else []
+        kind = f"tools of {' and '.join(reasons)}"
+        if rule == "deny":
             return PolicyDecision.deny(
-                f"{tool.name} cannot be called here: tools of {' and '.join(denied)} are not "
-                "allowed. Do without it."
+                f"{tool.name} cannot be called here: {kind} are not allowed. Do without it."
             )
-        asked = [what for what, rule in rules.items() if rule == "ask"]
-        if asked:
-            return PolicyDecision.ask(f"{tool.name} is of {' and '.join(asked)}.")
-        return PolicyDecision.allow()
+        return PolicyDecision.ask(f"A person decides on {kind}, such as {tool.name}.")
 
     def on_result(
         self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext

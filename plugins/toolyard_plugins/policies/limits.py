@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from toolyard_hookspecs import (
     DefinitionError,
@@ -15,6 +15,10 @@ from toolyard_hookspecs import (
     ToolContext,
     ToolResult,
 )
+from toolyard_plugins.policies.naming import is_among
+
+IN_ALL: Final = "*"
+"""Under what a quota counts all calls; no tool can have the name."""
 
 
 class _Counting:
@@ -87,11 +91,12 @@ class RateLimitPolicy(_Counting):
         context: ToolContext,
     ) -> PolicyDecision:
         """Count the call, or deny it and say how long to wait."""
-        if self.tools is not None and tool.name not in self.tools:
+        if self.tools is not None and not is_among(tool, self.tools):
             return PolicyDecision.allow()
         now = context.clock.now().timestamp()
         state = PolicyState.reserved(context, self.name)
-        times = [each for each in state.data.get(tool.name, ()) if now - self.seconds < each <= now]
+        began = now - self.seconds
+        times = [each for each in state.data.get(tool.name, ()) if began < each <= now]
         if len(times) >= self.most:
             wait = math.ceil(times[len(times) - self.most] + self.seconds - now)
             return PolicyDecision.deny(
@@ -99,7 +104,7 @@ class RateLimitPolicy(_Counting):
                 f"{self.seconds:g} seconds, {self.most} are allowed. Wait {wait} seconds, "
                 "then retry."
             )
-        replace(state, data={**state.data, tool.name: [*times, now]}).save(context)
+        replace(state, data={**state.data, tool.name: (*times, now)}).save(context)
         return PolicyDecision.allow()
 
 
@@ -112,6 +117,7 @@ class QuotaPolicy(_Counting):
     Args:
         max_calls: Calls in all, None for any number.
         per_tool: Calls of single tools.
+        tools: The tools that count towards `max_calls`; all if not given.
         name: The instance's name; made of kind, place and position if not given.
 
     Raises:
@@ -120,6 +126,7 @@ class QuotaPolicy(_Counting):
 
     max_calls: int | None = None
     per_tool: Mapping[str, int] = field(default_factory=dict[str, int])
+    tools: frozenset[str] | None = None
     name: str = ""
 
     def __post_init__(self) -> None:
@@ -139,21 +146,33 @@ class QuotaPolicy(_Counting):
         context: ToolContext,
     ) -> PolicyDecision:
         """Count the call, or deny it and say what is used up."""
+        most_in_all = self._most_in_all(tool)
+        most = self._most(tool)
+        if most is None and most_in_all is None:
+            return PolicyDecision.allow()
         state = PolicyState.reserved(context, self.name)
-        counts: dict[str, int] = dict(state.data)
-        used, own = sum(counts.values()), counts.get(tool.name, 0)
-        if self.max_calls is not None and used >= self.max_calls:
-            return PolicyDecision.deny(_exceeded(used, self.max_calls, "calls"))
-        most = self.per_tool.get(tool.name)
+        in_all, own = state.data.get(IN_ALL, 0), state.data.get(tool.name, 0)
+        if most_in_all is not None and in_all >= most_in_all:
+            return PolicyDecision.deny(_exceeded(in_all, most_in_all, "calls"))
         if most is not None and own >= most:
             return PolicyDecision.deny(_exceeded(own, most, f"calls of {tool.name}"))
-        counts[tool.name] = own + 1
-        replace(state, data=counts).save(context)
+        counted = {tool.name: own + 1, IN_ALL: in_all + (most_in_all is not None)}
+        replace(state, data={**state.data, **counted}).save(context)
         return PolicyDecision.allow()
+
+    def _most_in_all(self, tool: Tool[Any, Any]) -> int | None:
+        counts = self.tools is None or is_among(tool, self.tools)
+        return self.max_calls if counts else None
+
+    def _most(self, tool: Tool[Any, Any]) -> int | None:
+        most = self.per_tool.get(tool.name)
+        if most is None and tool.wire_name is not None:
+            most = self.per_tool.get(tool.wire_name)
+        return most
 
 
 def _exceeded(used: int, most: int, what: str) -> str:
     return (
-        f"Quota exceeded: {used} of {most} {what} are used. It cannot be called again in this "
-        "session; go on without it."
+        f"Quota exceeded: {used} of {most} {what} are used. It cannot be called again; go "
+        "on without it."
     )

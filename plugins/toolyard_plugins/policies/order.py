@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from toolyard_hookspecs import (
@@ -14,11 +15,14 @@ from toolyard_hookspecs import (
     ToolContext,
     ToolResult,
 )
+from toolyard_plugins.policies.naming import is_among
 
 
 @dataclass(frozen=True, kw_only=True)
 class SequentialDependencyPolicy:
     """Lets a tool be called only after others have succeeded.
+
+    A success counts for the rest of the session, whichever section the tool is in.
 
     Args:
         dependencies: From a tool to the tools that must have succeeded before it.
@@ -52,16 +56,19 @@ class SequentialDependencyPolicy:
         *,
         context: ToolContext,
     ) -> PolicyDecision:
-        """Deny while anything is missing, naming all of it."""
-        required = self.dependencies.get(tool.name)
+        """Deny while anything is missing, naming all of it and what to call next."""
+        required = self._required_by(tool)
         if not required:
             return PolicyDecision.allow()
-        missing = sorted(required - PolicyState.of(context, self.name).invoked_tools)
+        succeeded = PolicyState.of(context, self.name).invoked_tools
+        missing = sorted(required - succeeded)
         if not missing:
             return PolicyDecision.allow()
+        steps = [" and ".join(sorted(step)) for step in self._steps_to(missing, succeeded)]
+        first, *then = steps
         return PolicyDecision.deny(
-            f"Cannot call {tool.name!r} yet: missing {', '.join(missing)}. Call "
-            f"{' and '.join(missing)} first, then retry {tool.name}."
+            f"Cannot call {tool.name!r} yet: missing {', '.join(missing)}. Call {first} first, "
+            f"{''.join(f'then {step}, ' for step in then)}then retry {tool.name}."
         )
 
     def on_result(
@@ -73,14 +80,48 @@ class SequentialDependencyPolicy:
         context: ToolContext,
     ) -> None:
         """Remember a success that others wait for."""
-        if not result.success or not self._is_awaited(tool.name):
+        if not is_among(tool, self._awaited):
             return
+        names = self._awaited.intersection((tool.name, tool.wire_name))
         state = PolicyState.of(context, self.name)
-        if tool.name not in state.invoked_tools:
-            state.with_tool(tool.name).save(context)
+        if not names <= state.invoked_tools:
+            replace(state, invoked_tools=state.invoked_tools | names).save(context)
 
-    def _is_awaited(self, tool: str) -> bool:
-        return any(tool in needed for needed in self.dependencies.values())
+    @cached_property
+    def _awaited(self) -> frozenset[str]:
+        return frozenset[str]().union(*self.dependencies.values())
+
+    def _required_by(self, tool: Tool[Any, Any]) -> frozenset[str]:
+        required = self.dependencies.get(tool.name, _NOTHING)
+        if tool.wire_name is not None:
+            required |= self.dependencies.get(tool.wire_name, _NOTHING)
+        return required
+
+    def _steps_to(self, missing: list[str], succeeded: frozenset[str]) -> list[set[str]]:
+        """Return what to call, in order: each step needs only what comes before it."""
+        waiting = self._closure(missing, succeeded)
+        steps: list[set[str]] = []
+        while waiting:
+            ready = {name for name in waiting if not self._needs(name) & waiting}
+            steps.append(ready)
+            waiting -= ready
+        return steps
+
+    def _closure(self, missing: list[str], succeeded: frozenset[str]) -> set[str]:
+        found: set[str] = set()
+        waiting = list(missing)
+        while waiting:
+            name = waiting.pop()
+            if name not in found:
+                found.add(name)
+                waiting += self._needs(name) - succeeded
+        return found
+
+    def _needs(self, name: str) -> frozenset[str]:
+        return self.dependencies.get(name, _NOTHING)
+
+
+_NOTHING: frozenset[str] = frozenset()
 
 
 def _circle(start: str, dependencies: Mapping[str, frozenset[str]]) -> list[str]:
