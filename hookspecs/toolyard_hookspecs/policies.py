@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from toolyard_hookspecs.context import ToolContext
     from toolyard_hookspecs.results import ToolResult
+    from toolyard_hookspecs.sessions import SliceView
     from toolyard_hookspecs.tools import Tool
 
 
@@ -86,8 +87,7 @@ class PolicyState:
     @classmethod
     def of(cls, context: ToolContext, name: str) -> PolicyState:
         """Return the newest record of the named instance, or an empty one."""
-        found = context.session[PolicyState].where(lambda each: each.policy_name == name)
-        return found[-1] if found else cls(name)
+        return record_of(context.session[PolicyState], name) or cls(name)
 
     @classmethod
     def reserved(cls, context: ToolContext, name: str) -> PolicyState:
@@ -113,6 +113,16 @@ class PolicyState:
     def with_key(self, tool: str, key: str) -> PolicyState:
         """Return the record with one more pair of tool and key."""
         return replace(self, invoked_keys=self.invoked_keys | {(tool, key)})
+
+
+def record_of(view: SliceView[PolicyState], name: str) -> PolicyState | None:
+    """Return the newest record of the named instance, or None."""
+    # The host's own slice finds it at once, whatever else there is; stand-ins look through all.
+    named: Callable[[str], PolicyState | None] | None = getattr(view, "named", None)
+    if named is not None:
+        return named(name)
+    found = view.where(lambda each: each.policy_name == name)
+    return found[-1] if found else None
 
 
 class ToolPolicy(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any, NoReturn, Protocol
+from typing import Any, Final, NoReturn, Protocol, cast
 
 from toolyard_hookspecs.errors import StateError
 from toolyard_hookspecs.policies import PolicyState
@@ -60,9 +60,34 @@ def refuse_reserved(name: str) -> None:
         )
 
 
+class _Flat(dict[str, Any]):
+    """Data in which nothing can change but the mapping itself: a shallow copy is a copy."""
+
+
+_ATOMS: Final = frozenset({str, int, float, bool, type(None)})
+
+
+def kept(record: PolicyState) -> PolicyState:
+    """Return the record to be stored: with `data` that nobody else can change."""
+    if not record.data:
+        return record
+    flat = all(map(_is_fixed, record.data.values()))
+    return replace(record, data=_Flat(record.data) if flat else deepcopy(dict(record.data)))
+
+
 def own(record: PolicyState) -> PolicyState:
-    """Return the record with `data` of its own; all else in it cannot change."""
-    return replace(record, data=deepcopy(dict(record.data))) if record.data else record
+    """Return a stored record to be read: with `data` of its own; all else cannot change."""
+    data = record.data
+    if not data:
+        return record
+    copied = dict(data) if type(data) is _Flat else deepcopy(dict(data))
+    return PolicyState(record.policy_name, record.invoked_tools, record.invoked_keys, copied)
+
+
+def _is_fixed(value: object) -> bool:
+    if type(value) is tuple:
+        return all(map(_is_fixed, cast("tuple[object, ...]", value)))
+    return type(value) in _ATOMS
 
 
 class RecordsOwner(Protocol):
@@ -70,6 +95,10 @@ class RecordsOwner(Protocol):
 
     def read_records(self) -> Records:
         """Return the newest records."""
+        ...
+
+    def read_record(self, name: str) -> PolicyState | None:
+        """Return the newest record of a name, or None."""
         ...
 
     def write_records(self, update: Mapping[str, PolicyState | None]) -> None:
@@ -97,17 +126,22 @@ class RecordSlice:
         """Return all records, the one updated last at the end."""
         return [own(each) for each in self._owner.read_records().values()]
 
+    def named(self, name: str) -> PolicyState | None:
+        """Return the record of a name, or None; costs the same however many there are."""
+        record = self._owner.read_record(name)
+        return None if record is None else own(record)
+
     def where(self, predicate: Callable[[PolicyState], bool]) -> Sequence[PolicyState]:
         """Return the records for which the predicate holds."""
         return [own(each) for each in self._owner.read_records().values() if predicate(each)]
 
     def append(self, item: PolicyState) -> None:
         """Keep a record as the newest of its name."""
-        self._owner.write_records({item.policy_name: own(item)})
+        self._owner.write_records({item.policy_name: kept(item)})
 
     def seed(self, *items: PolicyState) -> None:
         """Keep records as the newest of their names; those of other names stay."""
-        self._owner.write_records({each.policy_name: own(each) for each in items})
+        self._owner.write_records({each.policy_name: kept(each) for each in items})
 
     def clear(self, predicate: Callable[[PolicyState], bool] | None = None) -> None:
         """Remove all records, or those for which the predicate holds; reserved ones stay."""

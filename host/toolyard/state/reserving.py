@@ -10,7 +10,7 @@ from toolyard.state.items import Items, readable
 from toolyard.state.records import RESERVED, Records, RecordSlice, is_reserved
 from toolyard.state.store import Store, check_kind
 from toolyard_hookspecs.errors import StateError
-from toolyard_hookspecs.policies import PolicyState
+from toolyard_hookspecs.policies import PolicyState, record_of
 from toolyard_hookspecs.sessions import Dispatcher, SessionProtocol, SliceView
 
 S = TypeVar("S")
@@ -77,6 +77,10 @@ class ReservingView:
     def read_records(self) -> Records:
         """Return the newest records."""
         return {each.policy_name: each for each in self._base[PolicyState].all()}
+
+    def read_record(self, name: str) -> PolicyState | None:
+        """Return the newest record of a name, or None."""
+        return record_of(self._base[PolicyState], name)
 
     def write_records(self, update: Mapping[str, PolicyState | None]) -> None:
         """Update reserved records, on the session."""

@@ -186,6 +186,10 @@ class Store:
         """Return the newest records of the policies."""
         return self.head.records
 
+    def read_record(self, name: str) -> PolicyState | None:
+        """Return the newest record of a name, or None."""
+        return self.head.records.get(name)
+
     def write_records(self, update: Mapping[str, PolicyState | None]) -> None:
         """Update records from outside any call."""
         with self.lock:

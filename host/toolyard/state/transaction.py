@@ -94,6 +94,14 @@ class Transaction:
         below = self._store.head.records if parent is None else parent.read_records()
         return overlaid(below, self._overlay)
 
+    def read_record(self, name: str) -> PolicyState | None:
+        """Return the newest record of a name, or None."""
+        self.check()
+        if name in self._overlay:
+            return self._overlay[name]
+        parent = self._parent
+        return self._store.read_record(name) if parent is None else parent.read_record(name)
+
     def _update_records(self, update: Mapping[str, PolicyState | None]) -> None:
         # A new mapping each time: readers in other threads may be looking at the old one.
         overlay: Overlay = dict(self._overlay)
