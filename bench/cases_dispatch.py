@@ -1,0 +1,162 @@
+"""A call through all stages, beside the bare function; and eight calls at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from floors import FLOOR_OF_ADD, FLOOR_OF_ORDER
+from full_host import executor_for, full_host
+from measuring import Block, Case, Effort, Probe, Row, compare, timed, timed_on_loop
+from workload import (
+    ADD_ARGUMENTS,
+    ORDER_ARGUMENTS,
+    add,
+    add_async,
+    create_order,
+    create_order_async,
+)
+
+from toolyard import Host
+from toolyard_hookspecs import Tool, ToolCall, tool
+
+BATCH = 8
+
+
+@dataclass(frozen=True)
+class Work:
+    """One of the two tools, in its four forms, with what to call it with.
+
+    Args:
+        name: The tool's name.
+        arguments: The JSON text of a call's arguments.
+        floor: The same work without a host.
+        limits: How much dearer it may be: async handler, sync handler, sync handler with a
+            timeout.
+    """
+
+    name: str
+    arguments: str
+    function: Callable[..., Any]
+    coroutine: Callable[..., Any]
+    floor: Probe
+    limits: tuple[float, float, float]
+
+    def sync_tool(self) -> Tool[Any, Any]:
+        return tool(name=self.name)(self.function)
+
+    def untimed_tool(self) -> Tool[Any, Any]:
+        return tool(name=self.name, timeout=None)(self.function)
+
+    def async_tool(self) -> Tool[Any, Any]:
+        return tool(name=self.name)(self.coroutine)
+
+    def call(self) -> ToolCall:
+        return ToolCall(self.name, self.arguments)
+
+
+ADD = Work("add", ADD_ARGUMENTS, add, add_async, FLOOR_OF_ADD, (25, 20, 65))
+ORDER = Work(
+    "create_order", ORDER_ARGUMENTS, create_order, create_order_async, FLOOR_OF_ORDER, (2, 2, 5)
+)
+
+
+def measure_dispatch(effort: Effort) -> list[Row]:
+    """Measure single calls in each pairing of handler and driver."""
+    with full_host() as host:
+        return compare([*_singles(host, ADD), *_singles(host, ORDER)], effort)
+
+
+def measure_batch(effort: Effort) -> list[Row]:
+    """Measure a call that is dispatched together with seven others."""
+    with full_host() as host:
+        return compare([*_batches(host, ADD), *_batches(host, ORDER)], effort)
+
+
+def _singles(host: Host, work: Work) -> list[Case]:
+    dear, cheap, handed_over = work.limits
+    probes = (
+        ("async handler, async driver, timeout", _awaiting(host, work, work.async_tool), dear),
+        ("sync handler, sync driver, no timeout", _calling(host, work, work.untimed_tool), cheap),
+        ("sync handler, sync driver, timeout", _calling(host, work, work.sync_tool), handed_over),
+        ("sync handler, async driver, timeout", _awaiting(host, work, work.sync_tool), handed_over),
+    )
+    return [
+        Case(Probe(f"{work.name}: {form}", opened), work.floor, limit)
+        for form, opened, limit in probes
+    ]
+
+
+def _batches(host: Host, work: Work) -> list[Case]:
+    each = f"{work.name}: each of {BATCH} at once"
+    return [
+        Case(
+            Probe(f"{each}, async handlers, async driver", _awaiting_batch(host, work)),
+            work.floor,
+        ),
+        Case(
+            Probe(f"{each}, sync handlers, sync driver", _calling_batch(host, work)),
+            work.floor,
+        ),
+    ]
+
+
+Opened = Callable[[], AbstractContextManager[Block]]
+
+
+def _calling(host: Host, work: Work, make: Callable[[], Tool[Any, Any]]) -> Opened:
+    @contextmanager
+    def opened() -> Iterator[Block]:
+        with executor_for(host, make()) as executor:
+            _refuse_failures([executor.dispatch(work.call())])
+            yield timed(lambda: executor.dispatch(work.call()))
+
+    return opened
+
+
+def _awaiting(host: Host, work: Work, make: Callable[[], Tool[Any, Any]]) -> Opened:
+    @contextmanager
+    def opened() -> Iterator[Block]:
+        with executor_for(host, make()) as executor:
+            _refuse_failures([executor.dispatch(work.call())])
+            with timed_on_loop(lambda: executor.adispatch(work.call())) as block:
+                yield block
+
+    return opened
+
+
+def _calling_batch(host: Host, work: Work) -> Opened:
+    @contextmanager
+    def opened() -> Iterator[Block]:
+        with executor_for(host, work.sync_tool()) as executor:
+            _refuse_failures(executor.dispatch_all(_eight(work)))
+            yield _per_call(timed(lambda: executor.dispatch_all(_eight(work))))
+
+    return opened
+
+
+def _awaiting_batch(host: Host, work: Work) -> Opened:
+    @contextmanager
+    def opened() -> Iterator[Block]:
+        with executor_for(host, work.async_tool()) as executor:
+            _refuse_failures(executor.dispatch_all(_eight(work)))
+            with timed_on_loop(lambda: executor.adispatch_all(_eight(work))) as block:
+                yield _per_call(block)
+
+    return opened
+
+
+def _eight(work: Work) -> list[ToolCall]:
+    return [work.call() for _ in range(BATCH)]
+
+
+def _per_call(block: Block) -> Block:
+    return lambda times: block(times) / BATCH
+
+
+def _refuse_failures(outcomes: Sequence[Any]) -> None:
+    # A call that fails early is fast, and says nothing.
+    for outcome in outcomes:
+        assert outcome.success, outcome.text

@@ -1,0 +1,41 @@
+"""How long the command line takes to answer, beside an interpreter that does nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+from measuring import Block, Case, Effort, Probe, Row, compare, timed
+
+BARE = ("-c", "pass")
+VERSION = ("-m", "toolyard", "--version")
+TOOLS = ("-m", "toolyard", "tools")
+
+
+def measure_startup(effort: Effort) -> list[Row]:
+    """Measure whole processes, each beside a bare interpreter's."""
+    bare = Probe("python -c pass", _running(BARE))
+    return compare(
+        [
+            Case(Probe("toolyard --version", _running(VERSION)), bare, 8),
+            Case(Probe("toolyard tools", _running(TOOLS)), bare, 25),
+        ],
+        effort,
+    )
+
+
+def _running(arguments: tuple[str, ...]) -> Callable[[], AbstractContextManager[Block]]:
+    @contextmanager
+    def opened() -> Iterator[Block]:
+        # An empty directory, so that no configuration is found.
+        with tempfile.TemporaryDirectory() as directory:
+            yield timed(
+                lambda: subprocess.run(
+                    [sys.executable, *arguments], cwd=directory, check=True, capture_output=True
+                )
+            )
+
+    return opened

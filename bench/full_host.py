@@ -1,0 +1,164 @@
+"""A host with every stage in use, as an application would have it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Final
+
+from toolyard import Executor, Host, Session
+from toolyard_hookspecs import (
+    Binding,
+    MarkdownSection,
+    PolicyDecision,
+    PolicyState,
+    Prompt,
+    Tool,
+    ToolContext,
+    ToolInvoked,
+    ToolResult,
+    hookimpl,
+)
+
+FILES: Final = 10_000
+
+
+class Quota:
+    """A policy of the dearest kind: it reads its record, counts every call and every success."""
+
+    name = "quota"
+
+    def check(
+        self,
+        tool: Tool[Any, Any],
+        params: Any,  # noqa: ARG002 - a policy's signature
+        *,
+        context: ToolContext,
+    ) -> PolicyDecision:
+        state = PolicyState.of(context, self.name)
+        if state.data.get(tool.name, 0) < 0:
+            return PolicyDecision.deny("The count is wrong. This requires human intervention.")
+        return PolicyDecision.allow()
+
+    def reserve(
+        self,
+        tool: Tool[Any, Any],
+        params: Any,  # noqa: ARG002
+        *,
+        context: ToolContext,
+    ) -> PolicyDecision:
+        _counted(PolicyState.reserved(context, self.name), tool.name).save(context)
+        return PolicyDecision.allow()
+
+    def on_result(
+        self,
+        tool: Tool[Any, Any],
+        params: Any,  # noqa: ARG002
+        result: ToolResult[Any],  # noqa: ARG002
+        *,
+        context: ToolContext,
+    ) -> None:
+        _counted(PolicyState.of(context, self.name), tool.name).save(context)
+
+
+class OfficeRules:
+    """A policy in the form of two hooks, which ask for no more than they need."""
+
+    @hookimpl
+    def toolyard_check(self, tool: Tool[Any, Any], context: ToolContext) -> PolicyDecision | None:
+        if tool.consequence == "high" and context.user_id is None:
+            return PolicyDecision.deny("Nobody is signed in. It cannot be called.")
+        return None
+
+    @hookimpl
+    def toolyard_on_result(self, tool: Tool[Any, Any], context: ToolContext) -> None:
+        if tool.category == "delete" and context.user_id is None:
+            msg = "Nobody is signed in."
+            raise PermissionError(msg)
+
+
+class Meter:
+    """A telemetry observer."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.seconds = 0.0
+
+    @hookimpl
+    def toolyard_telemetry(self, event: ToolInvoked) -> None:
+        self.calls += 1
+        self.seconds += event.duration
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Many files, of which a call gets a branch when it asks for them."""
+
+    files: MappingProxyType[str, bytes]
+
+    def branch(self, context: ToolContext, parent: Any | None) -> WorkspaceBranch:  # noqa: ARG002
+        return WorkspaceBranch(self)
+
+
+class WorkspaceBranch:
+    """A call's overlay over the files."""
+
+    def __init__(self, base: Workspace) -> None:
+        self.base = base
+        self.resource = self
+        self.written: dict[str, bytes] = {}
+
+    def prepare(self) -> None:
+        """Nothing can fail."""
+
+    def commit(self) -> None:
+        """A stand-in: nobody writes."""
+
+    def rollback(self) -> None:
+        self.written.clear()
+
+
+@dataclass(frozen=True)
+class Total:
+    """What a reducer makes of results: all numbers so far, added up."""
+
+    value: int = 0
+
+
+@contextmanager
+def full_host() -> Iterator[Host]:
+    """Give a host with two policies, a workspace of many files and an observer."""
+    workspace = Workspace(
+        MappingProxyType({f"src/{index:05d}.txt": b"text" for index in range(FILES)})
+    )
+    with Host(
+        discover=False,
+        plugins=(OfficeRules(), Meter()),
+        policies=(Quota(),),
+        resources=(Binding.instance(Workspace, workspace),),
+    ) as host:
+        yield host
+
+
+@contextmanager
+def executor_for(
+    host: Host, tool: Tool[Any, Any], session: Session | None = None
+) -> Iterator[Executor]:
+    """Give what dispatches calls of a tool, in a session with a reducer."""
+    session = session or Session()
+    session[Total].register(int, add_up)
+    section = MarkdownSection(key="bench", title="Bench", tools=[tool])
+    prompt = Prompt.of("bench", "bench", (section,))
+    with host.executor(prompt=prompt, session=session) as executor:
+        yield executor
+
+
+def add_up(items: Sequence[Total], event: int) -> Sequence[Total]:
+    """Keep one total."""
+    return [Total((items[-1].value if items else 0) + event)]
+
+
+def _counted(state: PolicyState, tool: str) -> PolicyState:
+    return replace(state, data={tool: state.data.get(tool, 0) + 1})

@@ -1,0 +1,66 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RUN = Path(__file__).parents[2] / "bench" / "run.py"
+
+FORMS = (
+    "async handler, async driver, timeout",
+    "sync handler, sync driver, no timeout",
+    "sync handler, sync driver, timeout",
+    "sync handler, async driver, timeout",
+)
+LIMITS = {
+    **dict(zip((f"add: {form}" for form in FORMS), (25, 20, 65, 65), strict=True)),
+    **dict(zip((f"create_order: {form}" for form in FORMS), (2, 2, 5, 5), strict=True)),
+    "write_note: calls 1,101 to 2,100": 1.2,
+    "rollback of a call: 1,000 entries": 1.5,
+    "rollback of a branch: 1,000 entries": 1.5,
+    "toolyard --version": 8,
+    "toolyard tools": 25,
+}
+
+
+def run(*arguments):
+    return subprocess.run(
+        [sys.executable, RUN, "--quick", *arguments], capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    path = tmp_path_factory.mktemp("bench") / "rows.json"
+    ended = run("--json", path)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout, json.loads(path.read_text())
+
+
+def test_a_quick_run_measures_every_case_that_has_a_limit(quick):
+    _, written = quick
+    assert {row["case"]: row["limit"] for row in written["rows"] if row["limit"]} == LIMITS
+
+
+def test_what_has_a_limit_has_a_ratio_to_something_that_was_measured_too(quick):
+    _, written = quick
+    cases = {row["case"] for row in written["rows"]}
+    for row in written["rows"]:
+        if row["limit"] is not None:
+            assert row["ratio"] > 0
+            assert row["floor"] in cases
+
+
+def test_the_table_shows_each_case_once_and_a_quick_run_judges_none(quick):
+    table, written = quick
+    for row in written["rows"]:
+        assert table.count(f"| {row['case']} ") == 1
+        assert row["over"] is None
+
+
+def test_one_group_can_be_measured_alone():
+    ended = run("--only", "rollback")
+    assert ended.returncode == 0, ended.stderr
+    assert "rollback of a call" in ended.stdout
+    assert "add" not in ended.stdout
