@@ -49,6 +49,8 @@ class Node:
         content: A file's content.
         modified: When it last changed; None where nobody knows.
         special: For what is neither file nor directory, what it is, for messages.
+        readonly: Whether its mode lets nobody write it.
+        mode: The permissions that a directory has, or is to have; None for the usual ones.
     """
 
     kind: Kind
@@ -56,13 +58,15 @@ class Node:
     content: Content | None = None
     modified: datetime | None = None
     special: str = ""
+    readonly: bool = False
+    mode: int | None = None
 
     def stat(self, path: str, *, readonly: bool) -> FileStat:
         """Return what is known of it."""
         size, digest = 0, None
         if self.content is not None:
             size, digest = self.content.size, self.content.digest
-        return FileStat(path, self.kind, size, self.modified, readonly, digest)
+        return FileStat(path, self.kind, size, self.modified, readonly or self.readonly, digest)
 
 
 def file_node(content: Content, modified: datetime | None = None) -> Node:
@@ -70,9 +74,9 @@ def file_node(content: Content, modified: datetime | None = None) -> Node:
     return Node("file", object(), content, modified)
 
 
-def directory_node(modified: datetime | None = None) -> Node:
+def directory_node(modified: datetime | None = None, mode: int | None = None) -> Node:
     """Return a directory."""
-    return Node("directory", DIRECTORY_VERSION, None, modified)
+    return Node("directory", DIRECTORY_VERSION, None, modified, mode=mode)
 
 
 class InMemory:

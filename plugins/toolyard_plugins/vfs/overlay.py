@@ -83,7 +83,11 @@ class Overlay:
 
     def is_readonly(self, path: str) -> bool:
         """Tell whether the path cannot be changed here."""
-        return self._layer.readonly(paths.canonical(path)) is not None
+        path = paths.canonical(path)
+        if self._layer.readonly(path) is not None:
+            return True
+        node = self._layer.look(path)
+        return node is not None and node.readonly
 
     def list(self, path: str = "") -> Sequence[FileStat]:
         """Return what a directory holds, by name."""
@@ -243,6 +247,8 @@ class Overlay:
         self._check_writable(path)
         if node is None:
             self._missing_parents(path)
+        else:
+            _check_mode(path, node)
         return node
 
     def _write(self, path: str, content: Content) -> None:
@@ -309,7 +315,7 @@ class Overlay:
         now = self._now()
         for (_, each), path in zip(taken, placed, strict=True):
             if each.content is None:
-                self._layer.put(path, directory_node(now))
+                self._layer.put(path, directory_node(now, each.mode))
             else:
                 modified = each.modified if verb == "moved" else now
                 self._layer.put(path, file_node(each.content, modified))
@@ -331,6 +337,7 @@ class Overlay:
             raise FileExistsError(
                 f"{target} is there already. Choose another target, or retry with overwrite."
             )
+        _check_mode(target, there)
 
     def _glob(self, pattern: Pattern, path: str) -> Iterator[FileStat]:
         for directory, names in pattern.walk(path, self._layer.names):
@@ -368,6 +375,11 @@ class Overlay:
 def _check_not_root(path: str, verb: str) -> None:
     if not path:
         raise PermissionError(f"The root of the workspace cannot be {verb}.")
+
+
+def _check_mode(path: str, node: Node) -> None:
+    if node.readonly:
+        raise PermissionError(f"{path} cannot be changed: its mode lets nobody write it.")
 
 
 def _no_directory(path: str, node: Node) -> OSError:

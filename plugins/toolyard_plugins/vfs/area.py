@@ -1,0 +1,136 @@
+"""Where commits to a directory are prepared, and finished after a crash: `.toolyard/`."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+
+from toolyard_plugins.vfs import journal
+from toolyard_plugins.vfs.base import Changes
+from toolyard_plugins.vfs.commits import DiskTransaction
+from toolyard_plugins.vfs.journal import Record, RecoveryError
+from toolyard_plugins.vfs.locks import Hold
+from toolyard_plugins.vfs.operations import BlockedError, Operations, Steps
+from toolyard_plugins.vfs.paths import RESERVED
+from toolyard_plugins.vfs.slots import Slots
+from toolyard_plugins.vfs.staging import Staging
+
+log = logging.getLogger("toolyard.vfs")
+
+Decided = Callable[[str], bool | None]
+
+
+class CommitArea:
+    """The commits of a workspace.
+
+    Args:
+        root: Gives the workspace's descriptor.
+        name: The workspace's path, for messages.
+        fsync: Whether a commit also survives a loss of power.
+        steps: Is told of each step of a commit.
+
+    Attributes:
+        stopped: What recovery could not finish, and why.
+    """
+
+    def __init__(self, root: Callable[[], int], name: str, *, fsync: bool, steps: Steps) -> None:
+        self._root = root
+        self._name = name
+        self._fsync = fsync
+        self._steps = steps
+        self.stopped: str | None = None
+
+    def prepare(self, hold: Hold, changes: Changes) -> DiskTransaction:
+        """Stage a commit and write its record; nothing outside of `.toolyard/` changes."""
+        slots = Slots.make(hold.area)
+        try:
+            self._steps("staging")
+            staging = Staging(self._root(), slots.descriptor, changes, fsync=self._fsync)
+            operations = staging.operations()
+            self._steps("staged")
+            record = Record(operations, changes.key)
+            journal.write(slots.descriptor, record, fsync=self._fsync)
+            if self._fsync:
+                os.fsync(hold.area)
+            self._steps("prepared")
+        except BaseException:
+            slots.remove(fsync=self._fsync)
+            raise
+        work = Operations(self._root(), slots.descriptor, operations, self._steps)
+        return DiskTransaction(hold, slots, work, fsync=self._fsync, steps=self._steps)
+
+    def finish_others(self, hold: Hold) -> None:
+        """Finish what a process has left that was killed; nothing to do as a rule.
+
+        Raises:
+            RecoveryError: When that needs a person.
+        """
+        self.recover(hold, lambda key: None)  # noqa: ARG005 - nobody can say here
+        if self.stopped is not None:
+            raise RecoveryError(self.stopped)
+
+    def recover(self, hold: Hold, decided: Decided) -> None:
+        """Finish every commit that was decided, drop every other one; see `stopped`."""
+        self.stopped = None
+        for name in Slots.found(hold.area):
+            slots = Slots.open(hold.area, name)
+            try:
+                self._recover_one(slots, decided)
+            except (RecoveryError, OSError) as error:
+                slots.close()
+                self.stopped = self._report(name, error)
+                log.error("%s", self.stopped)  # noqa: TRY400 - the text says it all
+            else:
+                slots.remove(fsync=self._fsync)
+
+    def _recover_one(self, slots: Slots, decided: Decided) -> None:
+        """Bring one commit to its end.
+
+        Raises:
+            RecoveryError: When somebody has to help.
+        """
+        state = journal.state_of(slots.descriptor)
+        if state is None:
+            return
+        record = journal.read(slots.descriptor, state)
+        if record is None:
+            return
+        work = Operations(self._root(), slots.descriptor, record.operations, self._steps)
+        if state == "revoked":
+            _stop_at(work.undo())
+        elif state == "decided" or _is_decided(record, decided):
+            _stop_at(work.blocked())
+            if state == "prepared":
+                journal.change_state(slots.descriptor, state, "decided", fsync=self._fsync)
+            try:
+                work.apply()
+            except BlockedError as error:
+                _stop_at([error.path])
+            if self._fsync:
+                work.sync()
+
+    def _report(self, name: str, error: Exception) -> str:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        return (
+            f"The workspace {self._name} was left in the middle of a commit, which cannot be "
+            f"finished: {reason}. Nothing was overwritten, and nothing can be committed until a "
+            f"person decides: put the files back as they were, and the commit is finished at "
+            f"the next opening; or remove {RESERVED}/{name}, which holds its new and former "
+            "contents, and it is given up where it stands. This requires human intervention."
+        )
+
+
+def _is_decided(record: Record, decided: Decided) -> bool:
+    """Tell what became of a commit that was prepared when its process died."""
+    if record.key is None:
+        return False
+    answer = decided(record.key)
+    if answer is None:
+        raise RecoveryError("whoever decides on it has not said what became of the call")
+    return answer
+
+
+def _stop_at(paths: list[str]) -> None:
+    if paths:
+        raise RecoveryError(f"{', '.join(paths)} changed since")

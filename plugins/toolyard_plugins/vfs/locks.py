@@ -1,0 +1,120 @@
+"""The lock of a workspace on disk, in a directory that is made when it is first needed."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Callable
+from typing import Final
+
+from toolyard_plugins.vfs.paths import RESERVED
+
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_LOCK: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+
+
+class Hold:
+    """The lock on a workspace, held; nobody else commits until it is released.
+
+    Args:
+        area: Descriptor of `.toolyard/`.
+        lock: Descriptor of the lock file.
+    """
+
+    def __init__(self, area: int, lock: int) -> None:
+        self.area = area
+        self._lock: int | None = lock
+
+    def release(self) -> None:
+        """Give the lock back; a second time does nothing."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            os.close(lock)
+            os.close(self.area)
+
+
+class WorkspaceLock:
+    """The lock in a workspace's `.toolyard/`, which holds between threads and processes.
+
+    Args:
+        root: Gives the workspace's descriptor.
+    """
+
+    def __init__(self, root: Callable[[], int]) -> None:
+        self._root = root
+
+    def try_hold(self, *, create: bool) -> Hold | None:
+        """Take the lock without waiting.
+
+        Args:
+            create: Whether to make `.toolyard/` when there is none.
+
+        Returns:
+            The lock; None when another commit has it, or there is no `.toolyard/`.
+        """
+        area = self._open(create=create)
+        if area is None:
+            return None
+        lock = None
+        try:
+            lock = self._open_lock(area)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(lock).st_nlink and os.fstat(area).st_nlink:
+                hold, lock = Hold(area, lock), None
+                return hold
+        except BlockingIOError:
+            pass
+        except BaseException:
+            if lock is not None:
+                os.close(lock)
+            os.close(area)
+            raise
+        # Another one has it, or somebody has removed the lock that was just taken.
+        if lock is not None:
+            os.close(lock)
+            os.close(area)
+        return None
+
+    def is_held(self) -> bool:
+        """Tell whether another commit is under way."""
+        area = self._open(create=False)
+        if area is None:
+            return False
+        os.close(area)
+        hold = self.try_hold(create=False)
+        if hold is None:
+            return True
+        hold.release()
+        return False
+
+    def _open(self, *, create: bool) -> int | None:
+        root = self._root()
+        try:
+            return os.open(RESERVED, _DIRECTORY, dir_fd=root)
+        except FileNotFoundError:
+            if not create:
+                return None
+        except NotADirectoryError:
+            raise PermissionError(
+                f"{RESERVED} in the workspace is not a directory; the workspace needs this name "
+                "for itself. Remove it. This requires human intervention."
+            ) from None
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(RESERVED, 0o755, dir_fd=root)
+        area = os.open(RESERVED, _DIRECTORY, dir_fd=root)
+        # Version control is to leave it alone, without the user's own files being touched.
+        with contextlib.suppress(FileExistsError):
+            handle = os.open(".gitignore", _NEW, 0o644, dir_fd=area)
+            try:
+                os.write(handle, b"*\n")
+            finally:
+                os.close(handle)
+        return area
+
+    def _open_lock(self, area: int) -> int:
+        try:
+            return os.open("lock", _LOCK, dir_fd=area)
+        except FileNotFoundError:
+            return os.open("lock", _LOCK | os.O_CREAT, 0o644, dir_fd=area)

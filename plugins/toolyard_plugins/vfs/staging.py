@@ -1,0 +1,242 @@
+"""Laying out a commit beside the tree: new contents as files, and the operations."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from typing import Final
+
+from toolyard_plugins.vfs import descriptors
+from toolyard_plugins.vfs.base import Change, Changes
+from toolyard_plugins.vfs.journal import Image, Operation
+from toolyard_plugins.vfs.nodes import Content
+from toolyard_plugins.vfs.paths import ancestors, split
+from toolyard_plugins.vfs.pins import OnDisk, Pin, digest_at
+
+_BLOCK_BYTES: Final = 1 << 20
+_HASHED_BYTES: Final = 1 << 20
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Staging:
+    """Prepares one commit in its directory; nothing outside of that changes.
+
+    Args:
+        root: Descriptor of the workspace.
+        slots: Descriptor of the commit's directory.
+        changes: What is to be changed.
+        fsync: Whether the new contents are to survive a loss of power.
+    """
+
+    def __init__(self, root: int, slots: int, changes: Changes, *, fsync: bool) -> None:
+        self._root = root
+        self._slots = slots
+        self._changes = changes.made
+        self._fsync = fsync
+        self._device = os.fstat(slots).st_dev
+        self._removed = {c.path for c in changes.made if c.kind is not None and c.after is None}
+        self._checked: set[str] = set()
+
+    def operations(self) -> tuple[Operation, ...]:
+        """Stage everything and return what is then to be done, in order.
+
+        What is there in another kind before is removed first. Otherwise the new comes before
+        the old goes, so that a file that moves is never nowhere.
+        """
+        makes: list[Operation] = []
+        removes: list[Operation] = []
+        for slot, change in enumerate(self._changes):
+            self._check_place(change.path)
+            if change.kind is not None and (change.after is None or _changes_kind(change)):
+                removes.append(self._removal(slot, change))
+            if change.after is not None:
+                makes.append(self._creation(slot, change))
+        # Changes come sorted, a directory before what it holds.
+        files = [each for each in removes if each.kind == "remove"]
+        directories = [each for each in reversed(removes) if each.kind == "rmdir"]
+        makes.sort(key=lambda each: each.kind != "mkdir")
+        if any(_changes_kind(change) for change in self._changes):
+            return (*files, *directories, *makes)
+        return (*makes, *files, *directories)
+
+    def _removal(self, slot: int, change: Change) -> Operation:
+        if change.kind == "directory":
+            found = descriptors.look(self._root, change.path)
+            mode = stat.S_IMODE(found.st_mode) if found is not None else None
+            return Operation("rmdir", change.path, slot, mode=mode)
+        return Operation("remove", change.path, slot, before=self._image(change))
+
+    def _creation(self, slot: int, change: Change) -> Operation:
+        after = change.after
+        if after is None or after.content is None:
+            return Operation("mkdir", change.path, slot, mode=after.mode if after else None)
+        replaced = None if change.kind is None or _changes_kind(change) else change
+        before = self._image(replaced) if replaced is not None else None
+        self._stage(f"new-{slot}", change.path, after.content, replaces=replaced is not None)
+        status = os.stat(f"new-{slot}", dir_fd=self._slots, follow_symlinks=False)
+        image = Image(status.st_ino, status.st_size, status.st_mtime_ns)
+        return Operation("install", change.path, slot, before, image)
+
+    def _image(self, change: Change) -> Image:
+        pin = change.before
+        assert isinstance(pin, Pin)  # noqa: S101 - of this store
+        stamp, digest = pin.stamp, pin.digest
+        if digest is None and change.kind == "file" and stamp.size <= _HASHED_BYTES:
+            digest = digest_at(self._root, change.path)
+        return Image(stamp.inode, stamp.size, stamp.mtime_ns, digest)
+
+    def _check_place(self, path: str) -> None:
+        """Check that the directory a path lies in can be changed, and by renaming."""
+        for directory in (split(path)[0], *ancestors(split(path)[0]), ""):
+            if directory in self._checked:
+                return
+            found = descriptors.look(self._root, directory)
+            if found is None or not stat.S_ISDIR(found.st_mode):
+                continue
+            if found.st_dev != self._device:
+                raise OSError(
+                    f"{directory} lies on another file system than the rest of the workspace, "
+                    "so nothing in there can be changed here."
+                )
+            with descriptors.listable(self._root, directory) as handle:
+                if not os.access(".", os.W_OK | os.X_OK, dir_fd=handle):
+                    raise PermissionError(
+                        f"{directory or 'The root'} cannot be changed: its mode forbids it."
+                    )
+            self._checked.add(directory)
+            return
+
+    def _stage(self, slot: str, path: str, content: Content, *, replaces: bool) -> None:
+        if (
+            isinstance(content, OnDisk)
+            and not replaces
+            and content.path in self._removed
+            and self._link(slot, content)
+        ):
+            return
+        handle = os.open(slot, _CREATE, 0o666, dir_fd=self._slots)
+        try:
+            _fill(handle, content)
+            self._dress(handle, path, content, replaces=replaces)
+            if self._fsync:
+                os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def _link(self, slot: str, content: OnDisk) -> bool:
+        """Stage a file that moves without copying it; tell whether that was possible."""
+        try:
+            with descriptors.parent_of(self._root, content.path) as (parent, name):
+                os.link(
+                    name,
+                    slot,
+                    src_dir_fd=parent,
+                    dst_dir_fd=self._slots,
+                    follow_symlinks=False,
+                )
+        except OSError:
+            return False
+        return True
+
+    def _dress(self, handle: int, path: str, content: Content, *, replaces: bool) -> None:
+        """Give a new file the mode, the owner and the attributes that it is to have."""
+        if replaces:
+            source = descriptors.open_file(self._root, path)
+        elif isinstance(content, OnDisk):
+            source = content.descriptor()
+        else:
+            self._inherit_group(handle, path)
+            return
+        try:
+            status = os.fstat(source)
+            if replaces or content_moves(content, self._removed):
+                _own(handle, status.st_uid, status.st_gid)
+                _copy_attributes(source, handle)
+                os.fchmod(handle, stat.S_IMODE(status.st_mode))
+            else:
+                # As cp does: the mode of the source, less what the umask takes.
+                allowed = os.fstat(handle).st_mode | 0o111
+                os.fchmod(handle, stat.S_IMODE(status.st_mode) & allowed & 0o777)
+        finally:
+            os.close(source)
+
+    def _inherit_group(self, handle: int, path: str) -> None:
+        parent = descriptors.look(self._root, split(path)[0])
+        if parent is not None and parent.st_mode & stat.S_ISGID:
+            _own(handle, -1, parent.st_gid)
+
+
+def content_moves(content: Content, removed: set[str]) -> bool:
+    """Tell whether a content's file goes, so that the new one is the same file elsewhere."""
+    return isinstance(content, OnDisk) and content.path in removed
+
+
+def _changes_kind(change: Change) -> bool:
+    return change.kind is not None and change.after is not None and change.after.kind != change.kind
+
+
+def _own(handle: int, user: int, group: int) -> None:
+    status = os.fstat(handle)
+    if user in {-1, status.st_uid} and group == status.st_gid:
+        return
+    # Who may not give a file away keeps it, as every editor that saves by renaming does.
+    with contextlib.suppress(PermissionError):
+        os.fchown(handle, user, group)
+
+
+def _copy_attributes(source: int, target: int) -> None:
+    if not hasattr(os, "listxattr"):
+        return
+    with contextlib.suppress(OSError):
+        for name in os.listxattr(source):
+            with contextlib.suppress(OSError):
+                os.setxattr(target, name, os.getxattr(source, name))
+
+
+def _fill(handle: int, content: Content) -> None:
+    if isinstance(content, OnDisk):
+        source = content.descriptor()
+        try:
+            _copy_extents(source, handle, content.size)
+        finally:
+            os.close(source)
+        return
+    with content.open() as stream:
+        while block := stream.read(_BLOCK_BYTES):
+            _write_all(handle, block)
+
+
+def _copy_extents(source: int, target: int, size: int) -> None:
+    """Copy a file, leaving out its holes."""
+    for start, end in _extents(source, size):
+        os.lseek(source, start, os.SEEK_SET)
+        os.lseek(target, start, os.SEEK_SET)
+        left = end - start
+        while left > 0 and (block := os.read(source, min(_BLOCK_BYTES, left))):
+            _write_all(target, block)
+            left -= len(block)
+    os.ftruncate(target, size)
+
+
+def _extents(source: int, size: int) -> Iterator[tuple[int, int]]:
+    end = 0
+    while end < size:
+        try:
+            start = os.lseek(source, end, os.SEEK_DATA)
+            end = os.lseek(source, start, os.SEEK_HOLE)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return
+            # A file system without holes.
+            yield end, size
+            return
+        yield start, end
+
+
+def _write_all(handle: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(handle, view) :]
