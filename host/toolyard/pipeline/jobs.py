@@ -8,13 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from toolyard.pipeline.background import Background, guarded
 from toolyard.pipeline.steps import Run
 from toolyard.pipeline.workers import Workers
+
+log = logging.getLogger("toolyard.pipeline")
+BLOCKED = 0.05
+# Held for moments: whoever ends late waits until whoever gave up has told the owner so.
+_giving_up = threading.Lock()
 
 
 class Job:
@@ -25,7 +33,7 @@ class Job:
         notify: Called once it has finished, on the thread that ran it.
     """
 
-    __slots__ = ("_claim", "_notify", "_task", "error", "finished", "step", "value")
+    __slots__ = ("_claim", "_loop", "_notify", "_task", "error", "finished", "step", "value")
 
     def __init__(self, step: Run, notify: Callable[[], None]) -> None:
         self.step = step
@@ -34,18 +42,21 @@ class Job:
         self.error: BaseException | None = None
         self._claim = threading.Lock()
         self._notify = notify
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
 
     def start(self, workers: Workers, background: Background) -> None:
         """Begin, with the context variables of the caller."""
         context = contextvars.copy_context()
         if self.step.is_async:
-            background.loop.call_soon_threadsafe(self._begin_task, context)
+            self._loop = background.loop
+            self._loop.call_soon_threadsafe(self._begin_task, context)
         else:
             workers.submit(lambda: context.run(self._work))
 
     def start_task(self, loop: asyncio.AbstractEventLoop) -> None:
         """Begin an async step on the running loop."""
+        self._loop = loop
         self._task = loop.create_task(self._awaited())
 
     def answer(self) -> Any:
@@ -56,14 +67,32 @@ class Job:
 
     def give_up(self, reason: str) -> bool:
         """Abandon the job unless it has finished; tell which."""
-        if not self._claim.acquire(blocking=False):
-            return False
-        self.step.owner.abandon(reason)
-        if self._task is not None:
-            loop = self._task.get_loop()
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(self._task.cancel)
+        with _giving_up:
+            if not self._claim.acquire(blocking=False):
+                return False
+            self.step.owner.abandon(reason)
+        if self._loop is not None:
+            # A loop that is closed runs nothing any more.
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._cancel, time.monotonic())
         return True
+
+    def _cancel(self, given_up: float) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        blocked = time.monotonic() - given_up
+        if blocked > BLOCKED:
+            log.warning(
+                "The event loop of %s was blocked for another %.1f s after it was given up; "
+                "make it await, or write it as a plain function.",
+                self.step.owner,
+                blocked,
+            )
+
+    def _end_late(self) -> None:
+        with _giving_up:
+            pass
+        self.step.owner.ended_late()
 
     def _work(self) -> None:
         try:
@@ -74,7 +103,7 @@ class Job:
 
     def _begin_task(self, context: contextvars.Context) -> None:
         if self._claim.locked():
-            self.step.owner.ended_late()
+            self._end_late()
             return
         self._task = asyncio.get_running_loop().create_task(self._awaited(), context=context)
 
@@ -87,4 +116,4 @@ class Job:
             self.finished = True
             self._notify()
         else:
-            self.step.owner.ended_late()
+            self._end_late()
