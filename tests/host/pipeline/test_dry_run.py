@@ -1,0 +1,214 @@
+"""A dry run shows what each call would change, and keeps nothing."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from toolyard_hookspecs import (
+    Binding,
+    PolicyDecision,
+    Status,
+    ToolCall,
+    ToolContext,
+    ToolResult,
+    hookimpl,
+    tool,
+)
+
+
+class Lock:
+    """A resource that one call at a time may have."""
+
+    def begin(self):
+        return 1
+
+    def commit(self, savepoint):
+        return None
+
+    def rollback(self, savepoint):
+        return None
+
+
+@dataclass
+class Participant:
+    """Keeps what was asked of it."""
+
+    heard: list
+
+    def diff(self):
+        self.heard.append("diff")
+        return "1 row"
+
+    def prepare(self):
+        self.heard.append("prepare")
+
+    def commit(self):
+        self.heard.append("commit")
+
+    def rollback(self):
+        self.heard.append("rollback")
+
+
+@pytest.fixture
+def put(touch):
+    @tool(category="write", contained=True)
+    def put(text: str, *, context: ToolContext) -> str:
+        """Change the session and the box."""
+        touch(context, text)
+        return f"put {text}"
+
+    return put
+
+
+@pytest.fixture
+def send(yard):
+    @tool
+    def send() -> None:
+        """Send it, for good."""
+        yard.sent = True
+
+    return send
+
+
+def test_a_call_succeeds_and_shows_its_diff_but_nothing_is_kept(yard, put):
+    yard.open(put, dry_run=True)
+    outcome = yard.call("put", text="a")
+    assert (outcome.status, outcome.text) == (Status.SUCCEEDED, "put a")
+    assert outcome.event.rolled_back
+    assert outcome.event.facts["toolyard.dry_run"] is True
+    assert "Mark: added Mark(text='a')" in outcome.event.facts["toolyard.diff"]
+    yard.assert_untouched()
+    assert [event.call for event in yard.events] == [outcome.call]
+    assert yard.observer.rollbacks == [("put", "It was a dry run.")]
+
+
+def test_each_call_stands_by_itself(yard):
+    @tool(category="write", contained=True)
+    def count(*, context: ToolContext) -> int:
+        """Count what is in the box, after putting something in."""
+        context.resources.get(type(yard.box)).put("x")
+        return len(context.resources.get(type(yard.box)).items)
+
+    yard.open(count, dry_run=True)
+    assert [yard.call("count").text for _ in range(2)] == ["1", "1"]
+
+
+def test_calls_dispatched_together_keep_nothing_either(yard, put):
+    yard.open(put, dry_run=True)
+    outcomes = yard.dispatch_all([ToolCall("put", {"text": text}) for text in "abc"])
+    assert [outcome.success for outcome in outcomes] == [True] * 3
+    yard.assert_untouched()
+
+
+def test_a_call_that_changes_nothing_says_so(yard):
+    @tool(category="read")
+    def look() -> int:
+        """Look."""
+        return 1
+
+    yard.open(look, dry_run=True)
+    assert yard.call("look").event.facts["toolyard.diff"] == "no changes"
+
+
+def test_a_tool_that_is_not_contained_is_denied(yard, send):
+    yard.open(send, dry_run=True)
+    outcome = yard.call("send")
+    assert outcome.status is Status.DENIED
+    assert "send is not contained" in outcome.text
+    assert "dry run" in outcome.text
+    assert not hasattr(yard, "sent")
+
+
+def test_a_denial_names_the_policies_reasons_as_well(yard, send):
+    class Plugin:
+        @hookimpl
+        def toolyard_check(self):
+            return PolicyDecision.deny("Not today.")
+
+    yard.open(send, plugins=(Plugin(),), dry_run=True)
+    assert yard.call("send").text.splitlines()[0] == "Not today."
+
+
+def test_a_failing_call_fails_as_ever(yard):
+    @tool(category="read")
+    def fail() -> ToolResult[None]:
+        """Fail."""
+        return ToolResult.error("No.")
+
+    yard.open(fail, dry_run=True)
+    outcome = yard.call("fail")
+    assert (outcome.status, outcome.text) == (Status.FAILED, "No.")
+    assert "toolyard.diff" not in outcome.event.facts
+
+
+def test_whoever_has_to_be_asked_is_asked(yard, touch):
+    shown = []
+
+    @tool(contained=True, requires_confirmation=True)
+    def put(*, context: ToolContext) -> None:
+        """Change something."""
+        touch(context)
+
+    yard.open(put, approver=lambda request: not shown.append(request), dry_run=True)
+    assert yard.call("put").success
+    assert [request.diff for request in shown] == [None]
+
+
+def test_an_exclusive_resource_cannot_be_had(yard):
+    @tool(contained=True)
+    def take(*, context: ToolContext) -> None:
+        """Take the lock."""
+        context.resources.get(Lock)
+
+    yard.open(take, resources=(Binding.instance(Lock, Lock()),), dry_run=True)
+    assert "Lock cannot be had in a dry run" in yard.call("take").text
+
+
+def test_nested_calls_are_part_of_the_diff_and_the_uncontained_are_denied(
+    yard, put, send, nesting, touch
+):
+    @tool(name="outer", contained=True)
+    async def aouter(*, context: ToolContext) -> str:
+        """Call others."""
+        await context.acall("put", {"text": "inner"})
+        return (await context.acall("send")).text
+
+    @tool(name="outer", contained=True)
+    def outer(*, context: ToolContext) -> str:
+        """Call others."""
+        context.call("put", {"text": "inner"})
+        return context.call("send").text
+
+    yard.open(aouter if yard.driver == "async" else outer, put, send, dry_run=True)
+    outcome = yard.call("outer")
+    assert "send is not contained" in outcome.text
+    assert "Mark(text='inner')" in outcome.event.facts["toolyard.diff"]
+    yard.assert_untouched()
+
+
+def test_participants_are_neither_prepared_nor_committed_and_on_result_is_not_called(yard, put):
+    heard = []
+
+    class Plugin:
+        @hookimpl
+        def toolyard_snapshot(self):
+            return Participant(heard)
+
+        @hookimpl
+        def toolyard_on_result(self):
+            heard.append("on_result")
+
+    yard.open(put, plugins=(Plugin(),), dry_run=True)
+    assert "1 row" in yard.call("put", text="a").event.facts["toolyard.diff"]
+    assert heard == ["diff", "rollback"]
+
+
+def test_other_executors_of_the_host_keep_what_they_do(yard, put):
+    yard.open(put, dry_run=True)
+    dry = yard.tools
+    prompt, box = yard.tools.prompt, Binding.instance(type(yard.box), yard.box)
+    with yard.host.executor(session=yard.session, prompt=prompt, resources=(box,)) as tools:
+        assert tools.dispatch(ToolCall("put", {"text": "kept"})).success
+        assert dry.dispatch(ToolCall("put", {"text": "gone"})).success
+    assert yard.marks == ["kept"]
+    assert yard.box.items == ["kept"]
