@@ -38,6 +38,10 @@ class ValueCodec(Protocol):
         """Return the value that the JSON text stands for, or raise `ToolValidationError`."""
         ...
 
+    def copy(self, text: Json) -> Any:
+        """Return the value of a text that was decoded before, as a copy of one's own."""
+        ...
+
     def encode(self, value: object) -> bytes:
         """Return the value as compact JSON; raises `ValueError` when it has none."""
         ...
@@ -91,6 +95,10 @@ class Codec:
             raise ToolValidationError(explain(error, self._known_schema)) from None
         check_names(text)
         return value
+
+    def copy(self, text: Json) -> Any:
+        """Return the typed value of a text that was decoded before, once more."""
+        return self._validate(text, strict=True, extra="forbid")
 
     def encode(self, value: object) -> bytes:
         """Return the value as compact JSON, in the order of its fields."""
@@ -162,6 +170,9 @@ class NoParams:
     def decode(self, text: Json) -> None:
         """Return None for an empty object, refuse anything else."""
         _EMPTY.decode(text)
+
+    def copy(self, text: Json) -> None:  # noqa: ARG002 - one shape for all codecs
+        """Return None."""
 
     def encode(self, value: object) -> bytes:  # noqa: ARG002 - one shape for all codecs
         """Return an empty object."""

@@ -82,6 +82,10 @@ class SchemaCodec:
             raise ToolValidationError(listing(faults))
         return value
 
+    def copy(self, text: Json) -> Any:
+        """Return the JSON value of a text that was decoded before, once more."""
+        return pydantic_core.from_json(text)
+
     def encode(self, value: object) -> bytes:
         """Return the value as compact JSON."""
         return pydantic_core.to_json(value)

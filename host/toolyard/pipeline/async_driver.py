@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from toolyard.pipeline.background import Background
@@ -108,10 +109,11 @@ class _Attended:
         forget = None
         if limit.cancellation is not None:
             forget = limit.cancellation.on_cancel(self._look_from_thread)
-        self._task = self._loop.create_task(self._work())
-        self._set_timer()
         started = self._loop.time()
+        self._task = _begin(self._loop, self._work())
         try:
+            if not self._done.done():
+                self._set_timer()
             value, error = await self._done
         except asyncio.CancelledError:
             self._give_up("its caller was cancelled")
@@ -162,6 +164,21 @@ class _Attended:
         self._step.owner.abandon(reason)
         if self._task is not None:
             self._task.cancel()
+
+
+if sys.version_info >= (3, 12):
+
+    def _begin(
+        loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]
+    ) -> asyncio.Task[None]:
+        # Handlers that do not wait end here and now, without a turn of the loop.
+        return asyncio.Task(work, loop=loop, eager_start=True)
+else:
+
+    def _begin(
+        loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]
+    ) -> asyncio.Task[None]:
+        return loop.create_task(work)
 
 
 class _Waiter:

@@ -65,6 +65,27 @@ def check(run: CallRun, table: Table) -> Staged:
         reasons = yield from ask_rules(run)
 
 
+def check_again(run: CallRun) -> Staged:
+    """Ask every rule anew for a call that is run again, on the state that others have made.
+
+    What a person has approved stays approved.
+
+    Raises:
+        Refusal: With every reason against the call, or when a rule asks that had not asked.
+    """
+    asked = {each.policy for each in run.decisions if each.asks}
+    before = len(run.decisions)
+    run.stage = Stage.CHECK
+    run.branch.freeze()
+    yield from ask_rules(run)
+    asks = [each for each in run.decisions[before:] if each.asks and each.policy not in asked]
+    if asks:
+        reasons = " ".join(each.reason or f"Policy {each.policy} asks." for each in asks)
+        msg = f"{run.name} needs a person's approval now ({reasons}). Retry it, to have it asked."
+        raise Refusal(Status.DENIED, msg)
+    run.branch.begin()
+
+
 def _approve(run: CallRun, table: Table, reasons: list[str]) -> Staged:
     """Return the digest of what is approved: as it was shown, or exactly as it was edited."""
     assert run.plan is not None  # noqa: S101 - looked up before

@@ -49,7 +49,7 @@ def tell_rollback(run: CallRun, table: Table, reason: str) -> None:
         except Exception:
             log.exception("Policy %s failed to hear of a rollback.", rule.name)
     if table.rollbacks:
-        params = run.params if plan.shares_params else plan.tool.params_codec.decode(run.arguments)
+        params = run.params if plan.shares_params else plan.tool.params_codec.copy(run.arguments)
         observe(run, table.rollbacks, "toolyard_rollback", plan.tool, params, run.context, reason)
 
 
@@ -110,8 +110,8 @@ def _give_params(run: CallRun, fields: dict[str, Any]) -> None:
     if plan.shares_params:
         fields["held_params"] = params
     else:
-        decode, arguments = plan.tool.params_codec.decode, run.arguments
-        fields["params_source"] = lambda: decode(arguments)
+        copy, arguments = plan.tool.params_codec.copy, run.arguments
+        fields["params_source"] = lambda: copy(arguments)
 
 
 def _forget_frames(error: BaseException) -> None:

@@ -10,14 +10,21 @@ from typing import Any, cast
 from toolyard.pipeline.asking import ENDLESS, Wrapped, ask, first_result, settle
 from toolyard.pipeline.batch import Milestone
 from toolyard.pipeline.call_run import CallRun
-from toolyard.pipeline.checking import params_for
+from toolyard.pipeline.checking import check_again, params_for
 from toolyard.pipeline.limits import Limit
 from toolyard.pipeline.plan import Plan, Table
 from toolyard.pipeline.refusals import CommitFailed, HandlerFailed, Refusal
 from toolyard.pipeline.reviewing import Edited, review, start_over
 from toolyard.pipeline.steps import Run, Step, WaitFor
 from toolyard.pipeline.undoing import undo
-from toolyard_hookspecs import ConflictError, Participant, Stage, Status, ToolResult
+from toolyard_hookspecs import (
+    ConflictError,
+    Participant,
+    ResourceBusyError,
+    Stage,
+    Status,
+    ToolResult,
+)
 from toolyard_hookspecs.results import render_result
 from toolyard_hookspecs.signatures import is_async_callable
 
@@ -34,8 +41,10 @@ def transact(run: CallRun, table: Table) -> Staged:
     if run.batch is not None:
         yield WaitFor(run.batch.after_all(Milestone.ADMITTED), run.limit_without_timeout())
     if plan.tool.concurrency == "serial":
+        run.passed(Milestone.FORKED)
         yield from _take_serial(run, plan)
     run.branch.begin()
+    run.passed(Milestone.FORKED)
     while True:
         try:
             yield from _run_once(run, table, plan)
@@ -48,6 +57,8 @@ def transact(run: CallRun, table: Table) -> Staged:
             run.scope.fail_fast = True
             if not plan.shares_params:
                 run.params = plan.tool.params_codec.copy(run.arguments)
+            if plan.checks:
+                yield from check_again(run)
         except Edited as edit:
             yield from start_over(run, table, edit.call)
         else:
@@ -55,12 +66,20 @@ def transact(run: CallRun, table: Table) -> Staged:
 
 
 def _take_serial(run: CallRun, plan: Plan) -> Staged:
-    if run.batch is not None and run.parent is None:
-        gate = run.batch.before(Milestone.ENDED, run.index)
-        yield WaitFor(gate, run.limit_without_timeout())
-    run.serial_ticket = run.executor.engine.serial(plan.tool, run)
-    if not run.serial_ticket.granted:
-        yield WaitFor(run.serial_ticket, run.limit_without_timeout())
+    limit = run.limit_without_timeout()
+    # Waiting for other calls does not count against the timeouts of those that made this one.
+    run.pause_timeout()
+    try:
+        batch = run.root.batch
+        if batch is not None:
+            yield WaitFor(batch.before(Milestone.ENDED, run.root.index), limit)
+        ticket = run.serial_ticket = run.executor.engine.serial(plan.tool, run)
+        yield WaitFor(ticket, limit)
+        ticket.require()
+    except ResourceBusyError as error:
+        raise Refusal(Status.ERROR, f"{run.name} cannot run now: {error}") from error
+    finally:
+        run.resume_timeout()
 
 
 def _run_once(run: CallRun, table: Table, plan: Plan) -> Staged:
@@ -117,9 +136,9 @@ def _tell_result(run: CallRun, plan: Plan) -> Staged:
 def _wait_for_earlier_calls(run: CallRun) -> Staged:
     batch = run.batch
     assert batch is not None  # noqa: S101 - asked by the caller
-    gate = batch.before(Milestone.ENDED, run.index)
-    if not gate.granted:
-        yield WaitFor(gate, run.limit_without_timeout())
+    for gate in (batch.after_all(Milestone.FORKED), batch.before(Milestone.ENDED, run.index)):
+        if not gate.granted:
+            yield WaitFor(gate, run.limit_without_timeout())
 
 
 def _ask_and_run(run: CallRun, table: Table, plan: Plan) -> Staged:

@@ -26,6 +26,7 @@ Part = BranchPart | ExclusivePart
 
 _log = logging.getLogger(__name__)
 _MISSING: Any = object()
+_ENDED = "The call has ended, so it can use no resources any more."
 
 
 class CallScope:
@@ -224,7 +225,10 @@ class CallScope:
         Closes what lives for the call, newest first. Gives back an exclusive resource that is
         still held, rolled back. Failures are logged: they change nothing for the call.
         """
-        self._end(f"{self.owner} has ended, so it can use no resources any more.")
+        if not self._parts and self._tools is None and not self.wakers:
+            self._over = self._over or _ENDED
+            return
+        self._end(_ENDED)
         if not self._abandoned:
             self._release(list(self._parts.values()))
             self._close_tools()

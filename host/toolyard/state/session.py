@@ -91,6 +91,10 @@ class Session:
         """
         kind = type(event)
         store = self._store
+        if kind is ToolInvoked and kind not in store.reducers:
+            store.append_event(event)
+            store.subscribers.publish(event)
+            return
         store.as_log(kind)
         store.append_log(kind, keep(kind, (event,)))
         if kind in store.reducers:

@@ -119,6 +119,11 @@ class Store:
             with self.lock:
                 self._settle(kind, SlicePolicy.LOG)
 
+    def append_event(self, event: object) -> None:
+        """Add a call's event to its LOG slice; on every call's path."""
+        with self.lock:
+            self.logs[ToolInvoked] = self.logs[ToolInvoked].extended(self, [event], mutable=False)
+
     def append_log(self, kind: type[Any], new: Kept) -> None:
         """Add kept items to a LOG slice, at once and for good."""
         with self.lock:

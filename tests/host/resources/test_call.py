@@ -106,7 +106,7 @@ def test_after_closing_every_access_is_refused(kit, opened):
     call = kit.call(opened)
     call.scope.get(kit.Note)
     call.commit()
-    with pytest.raises(CallClosed, match="a call has ended"):
+    with pytest.raises(CallClosed, match="call has ended"):
         call.scope.get(kit.Note)
     with pytest.raises(CallClosed):
         asyncio.run(call.scope.aget(kit.Note))
