@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakValueDictionary
 
 from toolyard.pipeline.async_driver import AsyncDriver
 from toolyard.pipeline.background import Background
-from toolyard.pipeline.gates import Gate, Turns
 from toolyard.pipeline.sync_driver import SyncDriver
 from toolyard.pipeline.workers import Workers
+from toolyard.resources.exclusive import Claim, ExclusiveLock, Ticket
 from toolyard_hookspecs import Tool
 
 if TYPE_CHECKING:
@@ -31,15 +31,20 @@ class Engine:
         self.background = Background()
         self.sync = SyncDriver(self.workers, self.background)
         self.asynchronous = AsyncDriver(self.workers, self.background)
-        self._serial: WeakKeyDictionary[Tool[Any, Any], Turns] = WeakKeyDictionary()
+        self._serial: WeakValueDictionary[int, SerialLock] = WeakValueDictionary()
         self._lock = threading.Lock()
 
     def serial(self, tool: Tool[Any, Any], run: CallRun) -> SerialTicket:
-        """Ask for the one place in which calls of a serial tool run."""
-        holder = run.root
+        """Ask for the one place in which calls of a serial tool run.
+
+        Raises:
+            ResourceBusyError: When waiting for it would never end.
+        """
         with self._lock:
-            turns = self._serial.setdefault(tool, Turns())
-        return SerialTicket(turns, holder)
+            lock = self._serial.get(id(tool))
+            if lock is None:
+                lock = self._serial[id(tool)] = SerialLock(tool)
+        return SerialTicket(Claim(lock, run), fail_fast=run.scope.fail_fast)
 
     def isolated(self, run: CallRun) -> Callable[..., Any]:
         """Return a handler that runs the tool's own in a process of its own."""
@@ -53,30 +58,52 @@ class Engine:
         self.background.close()
 
 
+class SerialLock(ExclusiveLock):
+    """The one place in which calls of a serial tool run: an exclusive resource of its own."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        """How messages name it."""
+        return f"The one place in which {self.resource.name} runs"
+
+
 class SerialTicket:
-    """A call's place in the queue for a serial tool; re-entrant within a call tree."""
+    """A call's place in the queue for a serial tool; a nested call stands on its caller's.
 
-    __slots__ = ("_gate", "_holder", "_nested", "_turns")
+    Args:
+        claim: The call's claim on the tool's lock.
+        fail_fast: Do not queue where the place is taken.
 
-    def __init__(self, turns: Turns, holder: object) -> None:
-        self._turns = turns
-        self._holder = holder
-        self._nested = turns.held_by(holder)
-        self._gate: Gate | None = None if self._nested else turns.take(holder)
+    Raises:
+        ResourceBusyError: When waiting for it would never end.
+    """
+
+    __slots__ = ("_claim", "_ticket")
+
+    def __init__(self, claim: Claim, *, fail_fast: bool) -> None:
+        self._claim = claim
+        self._ticket: Ticket = claim.request(fail_fast=fail_fast)
 
     @property
     def granted(self) -> bool:
-        """Whether it is the call's turn."""
-        return self._gate is None or self._gate.granted
+        """Whether waiting is over: it is the call's turn, or never will be."""
+        return self._ticket.granted or self._ticket.error is not None
 
     def on_grant(self, callback: Callable[[], None]) -> None:
-        """Call back once it is the call's turn."""
-        if self._gate is None:
-            callback()
-        else:
-            self._gate.on_grant(callback)
+        """Call back once waiting is over."""
+        self._ticket.on_grant(callback)
+
+    def require(self) -> None:
+        """Raise `ResourceBusyError` when the place is not to be had."""
+        if self._ticket.error is not None:
+            raise self._ticket.error
+
+    def abandon(self) -> None:
+        """Keep the place for a call that may run on for ever; others are told so."""
+        self._claim.abandon()
 
     def withdraw(self) -> None:
-        """Give the place to the next call."""
-        if not self._nested:
-            self._turns.give_back(self._holder)
+        """Leave the queue, or give the place to the next call."""
+        self._claim.leave()

@@ -13,9 +13,11 @@ class Milestone(IntEnum):
 
     ADMITTED = 0
     """All checks and approvals are done."""
-    CLAIMED = 1
+    FORKED = 1
+    """Its branch is forked, or will be when the earlier calls have ended."""
+    CLAIMED = 2
     """Plugins have been asked whether they answer in the handler's place."""
-    ENDED = 2
+    ENDED = 3
     """It is committed or rolled back."""
 
 
@@ -62,11 +64,10 @@ class BatchOrder:
         passed = self._passed[milestone]
         passed[index] = True
         reached = self._upto[milestone]
+        opened: list[Gate] = []
         while reached < self._size and passed[reached]:
             reached += 1
+            if (gate := self._gates.get((milestone, reached))) is not None:
+                opened.append(gate)
         self._upto[milestone] = reached
-        return [
-            gate
-            for (kind, place), gate in self._gates.items()
-            if kind is milestone and place <= reached
-        ]
+        return opened

@@ -83,6 +83,8 @@ class CallRun:
     asks: tuple[str, ...] = ()
     approved: str | None = None
     when_abandoned: Callable[[], None] | None = None
+    _runs_on = False
+    """Whether its own handler was given up, and may not have ended."""
     _children: list[CallRun] | None = None
     _child_turns: Turns | None = None
 
@@ -233,6 +235,8 @@ class CallRun:
                 self._let_go()
         if self.serial_ticket is not None and self.closed is None:
             self.serial_ticket.withdraw()
+        if self.closed is not None and not self._runs_on:
+            self.ended_late()
         if self.parent is not None:
             self.parent.disown(self)
         self.passed(Milestone.ENDED)
@@ -251,6 +255,10 @@ class CallRun:
 
     def abandon(self, reason: str) -> None:
         """Close everything the handler could still change; it may run on for ever."""
+        self._runs_on = True
+        self._shut(reason)
+
+    def _shut(self, reason: str) -> None:
         if self.closed is not None:
             return
         self.closed = reason
@@ -259,11 +267,13 @@ class CallRun:
         if self.opened:
             self.branch.close(f"{self.name} {reason}")
             self.scope.abandon(self.name)
+        if self.serial_ticket is not None:
+            self.serial_ticket.abandon()
         for child in list(self._children or ()):
-            child.abandon(reason)
+            child._shut(f"was called by {self.name}, which {reason}")  # noqa: SLF001 - its own kind
 
     def ended_late(self) -> None:
-        """Hear that an abandoned handler has ended after all."""
+        """Hear that an abandoned handler, or what abandoned this call, has ended after all."""
         if self.opened:
             self.scope.release_abandoned()
         if self.serial_ticket is not None:
