@@ -22,12 +22,14 @@ def call(host: Host, args: argparse.Namespace) -> int:
     """
     text = read_source(STDIN)[1] if args.arguments == STDIN else args.arguments
     wish = ToolCall(args.name, read_arguments(text))
-    with host.executor() as tools:
+    with host.executor(dry_run=args.dry_run) as tools:
         ending = Endings(tools.session).dispatch(tools, wish)
     if args.out is not None:
-        args.out.write(dict(ending.envelope))
+        args.out.write({**ending.shown, **ending.envelope})
     elif ending.success:
         sys.stdout.write(_ended(printable(ending.text)))
+        if ending.diff is not None:
+            sys.stdout.write(f"\nIt would change:\n{_ended(printable(ending.diff))}")
     else:
         say(ending.status.value.replace("_", " "), ending.text)
     return Exit.OK if ending.success else Exit.FAILED

@@ -34,6 +34,7 @@ class Ending:
         text: What the model reads.
         envelope: The wire form, without the call's id.
         notes: What else is worth knowing, such as that it was rolled back.
+        diff: What it would have changed; None unless it was a dry run.
     """
 
     call: ToolCall
@@ -44,6 +45,7 @@ class Ending:
     text: str
     envelope: Mapping[str, Any]
     notes: tuple[str, ...] = ()
+    diff: str | None = None
 
     @property
     def success(self) -> bool:
@@ -51,8 +53,13 @@ class Ending:
         return self.status is Status.SUCCEEDED
 
     def wire(self) -> dict[str, Any]:
-        """Return the envelope with the call's id before it."""
-        return {"id": self.call.id, **self.envelope}
+        """Return the envelope with the call's id, and the diff of a dry run, before it."""
+        return {"id": self.call.id, **self.shown, **self.envelope}
+
+    @property
+    def shown(self) -> dict[str, str]:
+        """The diff of a dry run, which is no part of the envelope."""
+        return {} if self.diff is None else {"diff": self.diff}
 
 
 class Endings:
@@ -95,6 +102,7 @@ class Endings:
                 outcome.text,
                 outcome.envelope(),
                 _notes(event),
+                _diff(event),
             )
         return _raised(call, outcome, event)
 
@@ -137,9 +145,15 @@ def _raised(call: ToolCall, error: BaseException, event: ToolInvoked | None) -> 
     )
 
 
+def _diff(event: ToolInvoked) -> str | None:
+    return str(event.facts["toolyard.diff"]) if event.facts.get("toolyard.dry_run") else None
+
+
 def _notes(event: ToolInvoked) -> tuple[str, ...]:
     notes: list[str] = []
-    if event.rolled_back:
+    if event.facts.get("toolyard.dry_run"):
+        notes.append("dry run: nothing of it is kept")
+    elif event.rolled_back:
         notes.append("rolled back: nothing it changed remains")
     if event.replayed:
         notes.append("answered from a record, not run again")

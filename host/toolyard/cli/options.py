@@ -148,6 +148,7 @@ def _configure_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--parallel", action="store_true", help="dispatch all calls at once, isolated"
     )
+    _add_dry_run(parser)
 
 
 def _configure_call(parser: argparse.ArgumentParser) -> None:
@@ -158,6 +159,16 @@ def _configure_call(parser: argparse.ArgumentParser) -> None:
         default="{}",
         metavar="JSON",
         help="its arguments, a JSON object; - for standard input",
+    )
+    _add_dry_run(parser)
+
+
+def _add_dry_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="show what each call would change and keep nothing; tools that cannot be taken back "
+        "are denied",
     )
 
 

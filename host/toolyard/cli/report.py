@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
@@ -65,6 +67,10 @@ class Report(Protocol):
         """Hear that one more call has ended, where its row comes later."""
         ...
 
+    def still(self) -> AbstractContextManager[None]:
+        """Return what keeps everything still while a person is asked."""
+        ...
+
     def ended(self, ending: Ending) -> None:
         """Hear what became of a call."""
         ...
@@ -95,6 +101,10 @@ class JsonReport:
     def advance(self) -> None:
         """Show nothing."""
 
+    def still(self) -> AbstractContextManager[None]:
+        """Keep still as ever."""
+        return nullcontext()
+
     def ended(self, ending: Ending) -> None:
         """Write the envelope."""
         self._lines.write(ending.wire())
@@ -114,6 +124,9 @@ class TableReport:
         self._counts: Counter[Status] = Counter()
         self._began = time.perf_counter()
         self._summed_up = False
+        self._over = False
+        self._asking = 0
+        self._lock = threading.Lock()
         self._progress = self._make_progress() if terminal.is_terminal else None
         self._task = self._progress.add_task("", total=self._total) if self._progress else None
         self._table = Table(
@@ -140,6 +153,8 @@ class TableReport:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        with self._lock:
+            self._over = True
         if self._progress is not None:
             self._progress.stop()
         if error is None or isinstance(error, KeyboardInterrupt):
@@ -162,6 +177,15 @@ class TableReport:
         if self._progress is not None and self._task is not None:
             self._progress.advance(self._task)
 
+    @contextmanager
+    def still(self) -> Generator[None]:
+        """Show nothing below the table while a person is asked, who may be asked twice at once."""
+        self._count(1)
+        try:
+            yield
+        finally:
+            self._count(-1)
+
     def ended(self, ending: Ending) -> None:
         """Write the call's row."""
         self._counts[ending.status] += 1
@@ -174,7 +198,8 @@ class TableReport:
             Text(_reached(ending.stage), "dim"),
             Text("" if ending.seconds is None else duration(ending.seconds), "dim"),
         ]
-        self._table.row(cells, self._texts(ending), wrap=not ending.success)
+        wrap = not ending.success or ending.diff is not None
+        self._table.row(cells, self._texts(ending), wrap=wrap)
 
     def sum_up(self, *, stopped: bool) -> None:
         """Write how many came to what, once."""
@@ -202,7 +227,18 @@ class TableReport:
             shown = [Text(line) for line in lines[:MAX_LINES]]
             if len(lines) > MAX_LINES:
                 shown.append(Text(f"and {counted(len(lines) - MAX_LINES, 'line')} more", "dim"))
-        return [*shown, *(Text(note, "dim italic") for note in ending.notes)]
+        changes = [Text(line, _change_style(line)) for line in lines_of(ending.diff or "")]
+        return [*shown, *changes, *(Text(note, "dim italic") for note in ending.notes)]
+
+    def _count(self, more: int) -> None:
+        with self._lock:
+            before, self._asking = self._asking, self._asking + more
+            if self._progress is None or self._over or (before and self._asking):
+                return
+            if self._asking:
+                self._progress.stop()
+            else:
+                self._progress.start()
 
     def _make_progress(self) -> Progress:
         from rich.progress import (  # only a terminal needs it
@@ -216,6 +252,10 @@ class TableReport:
         columns = [SpinnerColumn(), TextColumn("{task.description}", markup=False)]
         bar = [BarColumn(), MofNCompleteColumn()] if self._total >= MANY else []
         return Progress(*columns, *bar, console=self._terminal, transient=True)
+
+
+def _change_style(line: str) -> str:
+    return {"+": "green", "-": "red"}.get(line.lstrip()[:1], "dim")
 
 
 def _outcome(status: Status) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 
+from toolyard.cli.asking import undisturbed
 from toolyard.cli.console import Terminal
 from toolyard.cli.endings import Ending, Endings
 from toolyard.cli.example import example_session
@@ -28,7 +29,12 @@ def run(host: Host, args: argparse.Namespace) -> int:
     calls = _read(host, args)
     report = _report(args, calls)
     succeeded = True
-    with host.executor(on_progress=report.progressed) as tools, report:
+    options = {
+        "approver": undisturbed(host.approver, report.still),
+        "on_progress": report.progressed,
+        "dry_run": args.dry_run,
+    }
+    with host.executor(**options) as tools, report:
         dispatch = _at_once if args.parallel else _one_by_one
         for ending in dispatch(tools, calls, report):
             report.ended(ending)

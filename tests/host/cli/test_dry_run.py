@@ -1,0 +1,72 @@
+"""`--dry-run` shows what calls would change, and keeps nothing."""
+
+import json
+
+import pytest
+
+PLUGIN = '''
+from dataclasses import dataclass
+
+from toolyard_hookspecs import MarkdownSection, ToolContext, hookimpl, tool
+
+
+@dataclass(frozen=True)
+class Line:
+    text: str
+
+
+@tool(category="write", contained=True)
+def write(text: str, *, context: ToolContext) -> int:
+    """Write a line, and count the lines."""
+    context.session[Line].append(Line(text))
+    return len(context.session[Line].all())
+
+
+@hookimpl
+def toolyard_sections():
+    return [MarkdownSection(key="pad", title="Pad", tools=[write])]
+'''
+
+
+@pytest.fixture
+def pad(folder):
+    (folder / "pad.py").write_text(PLUGIN, encoding="utf-8")
+    return ("--plugin", "pad.py")
+
+
+def test_run_shows_each_calls_diff_and_denies_what_cannot_be_taken_back(toolyard, calls, pad):
+    path = calls(("write", {"text": "a"}), ("write", {"text": "b"}), ("say", {"text": "out"}))
+    status, out, err = toolyard(*pad, "run", path, "--dry-run")
+    assert (status, err) == (1, "")
+    assert "Line: added Line(text='a')" in out
+    assert "Line: added Line(text='b')" in out
+    assert out.count("dry run: nothing of it is kept") == 2
+    assert "say is not contained" in out
+    assert "2 succeeded, 1 denied" in out
+
+
+def test_json_has_the_diff_beside_the_id(toolyard, calls, pad):
+    path = calls(("write", {"text": "a"}), ("write", {"text": "b"}))
+    _, out, _ = toolyard(*pad, "run", path, "--dry-run", "--json")
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert [line["data"] for line in lines] == [1, 1]
+    assert lines[0]["diff"] == "session:\n  Line: added Line(text='a')"
+    assert list(lines[0]) == ["id", "diff", "tool", "fetchedAt", "data"]
+
+
+def test_without_the_option_there_is_no_diff(toolyard, calls, pad):
+    path = calls(("write", {"text": "a"}), ("write", {"text": "b"}))
+    _, out, _ = toolyard(*pad, "run", path, "--json")
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert [line["data"] for line in lines] == [1, 2]
+    assert "diff" not in lines[0]
+
+
+def test_call_prints_the_text_and_then_the_diff(toolyard, pad):
+    status, out, _ = toolyard(*pad, "call", "write", '{"text": "a"}', "--dry-run")
+    assert (status, out) == (
+        0,
+        "1\n\nIt would change:\nsession:\n  Line: added Line(text='a')\n",
+    )
+    _, out, _ = toolyard(*pad, "call", "write", '{"text": "a"}', "--dry-run", "--json")
+    assert json.loads(out)["diff"].startswith("session:")
