@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -33,7 +33,6 @@ from toolyard_hookspecs import (
     RunContext,
     Secret,
     Section,
-    StateError,
     Tool,
     ToolCall,
     ToolContext,
@@ -269,8 +268,9 @@ class Executor:
         plans: dict[str, Plan] = {}
         aliases: dict[str, Plan] = {}
         self.prompt.tools(self.session)
+        places = _places(self.prompt.sections)
         for section, tool in self.prompt.offers(self.session):
-            own = [*map(rule_of, _policies_of(section)), *shared]
+            own = [*map(rule_of, _policies_of(section, places)), *shared]
             plan = plan_for(tool, own, everywhere, self._manner)
             plans[tool.name] = plan
             if tool.wire_name is not None:
@@ -278,8 +278,11 @@ class Executor:
         return table_of(self._host.plugins, {**aliases, **plans}, tuple(plans))
 
     def _everywhere(self) -> list[Rule]:
+        places = _places(self.prompt.sections)
         policies = [
-            policy for section in self.prompt.everywhere() for policy in _policies_of(section)
+            policy
+            for section in self.prompt.everywhere()
+            for policy in _policies_of(section, places)
         ]
         policies += self._shared_policies()
         refuse_duplicates(policies)
@@ -339,8 +342,17 @@ def _can_change(section: Section) -> bool:
     return summarised or getattr(section, "enabled", True) is not None
 
 
-def _policies_of(section: Section) -> list[ToolPolicy]:
-    return named(section.policies, place=section.key)
+def _policies_of(section: Section, places: Mapping[int, str]) -> list[ToolPolicy]:
+    return named(section.policies, place=places.get(id(section), section.key))
+
+
+def _places(sections: Sequence[Section], above: str = "") -> dict[int, str]:
+    """Return by identity where each section stands: a key is unique among siblings only."""
+    places: dict[int, str] = {}
+    for section in sections:
+        path = places[id(section)] = f"{above}{section.key}"
+        places.update(_places(section.children, f"{path}."))
+    return places
 
 
 def _in_place(
@@ -352,10 +364,3 @@ def _in_place(
         elif isinstance(each, BaseException) and not isinstance(each, Exception):
             raise each
     return ended
-
-
-def require_open(host: Host) -> None:
-    """Refuse to dispatch through a host that is not open."""
-    if not host.is_open:
-        msg = "This host is not open; write: with Host() as host, host.executor() as tools: ..."
-        raise StateError(msg)

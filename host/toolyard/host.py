@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from toolyard.engine import Engine
-from toolyard.executor import Executor, ExecutorOptions, require_open
 from toolyard.lifespans import enter_lifespans
 from toolyard.overrides import load_overrides, override
 from toolyard.plugins.registry import Plugins
@@ -37,6 +34,10 @@ from toolyard_hookspecs import (
 )
 from toolyard_hookspecs.prompts import as_bindings
 from toolyard_hookspecs.tools import HostDefault
+
+if TYPE_CHECKING:
+    from toolyard.engine import Engine
+    from toolyard.executor import Executor
 
 log = logging.getLogger("toolyard")
 
@@ -88,7 +89,8 @@ class Host:
         if not isinstance(timeout, HostDefault):
             self.configuration = replace(self.configuration, timeout=timeout)
         self.clock: Clock = clock or SystemClock()
-        self.engine = Engine(tuple(interrupts))
+        self._interrupts = tuple(interrupts)
+        self._engine: Engine | None = None
         self.resources = tuple(resources)
         self.plugins = Plugins(settings=self.configuration, block=block)
         if discover:
@@ -106,6 +108,15 @@ class Host:
         self._prompt: tuple[int, Prompt] | None = None
         self._running = ExitStack()
         self.is_open = False
+
+    @property
+    def engine(self) -> Engine:
+        """What all executors share: threads, the background loop, the drivers."""
+        if self._engine is None:
+            from toolyard.engine import Engine  # listing tools needs no event loop
+
+            self._engine = Engine(self._interrupts)
+        return self._engine
 
     def register(self, plugin: object, name: str | None = None) -> None:
         """Register a plugin from Python.
@@ -138,10 +149,14 @@ class Host:
             prompt: The prompt whose tools can be called; else that of all plugins.
             options: See `ExecutorOptions`.
         """
-        require_open(self)
+        from toolyard.executor import Executor, ExecutorOptions  # brings the whole pipeline
+
+        if not self.is_open:
+            msg = "This host is not open; write: with Host() as host, host.executor() as tools: ..."
+            raise StateError(msg)
         if isinstance(options.get("resources"), (list, Mapping)):
             options["resources"] = tuple(as_bindings(options["resources"]))
-        return Executor(self, session or Session(), prompt, ExecutorOptions(**options))
+        return Executor(self, Session() if session is None else session, prompt, ExecutorOptions(**options))
 
     @property
     def catalog(self) -> Catalog:
@@ -215,7 +230,9 @@ class Host:
         try:
             self._running.close()
         finally:
-            self.engine.close()
+            if self._engine is not None:
+                self._engine.close()
+                self._engine = None
 
     def __enter__(self) -> Self:
         """Open the host."""
@@ -232,6 +249,8 @@ class Host:
 
     async def __aenter__(self) -> Self:
         """Open the host without blocking the loop."""
+        import asyncio  # heavy, and only here
+
         return await asyncio.to_thread(self.open)
 
     async def __aexit__(
@@ -241,6 +260,8 @@ class Host:
         trace: TracebackType | None,
     ) -> None:
         """Close the host without blocking the loop."""
+        import asyncio  # heavy, and only here
+
         await asyncio.to_thread(self.close)
 
     def _make_policies(self, given: Iterable[ToolPolicy]) -> tuple[ToolPolicy, ...]:
