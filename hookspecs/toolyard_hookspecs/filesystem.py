@@ -51,7 +51,8 @@ class Filesystem(Protocol):
 
     Failures are the built-in ones: `FileNotFoundError`, `FileExistsError`,
     `IsADirectoryError`, `NotADirectoryError`, `PermissionError` for what is read-only or
-    outside, `ValueError` for a path that cannot be one.
+    outside, `ValueError` for a path that cannot be one, `OSError` for a directory that is
+    not empty. `toolyard_hookspecs.testing.FilesystemContract` says the rest, as tests.
     """
 
     def read(self, path: str) -> str:
@@ -127,5 +128,12 @@ class Filesystem(Protocol):
         ...
 
     def exclusive_path(self) -> AbstractContextManager[str]:
-        """Give the real directory, alone, for starting programs; not rolled back."""
+        """Give the real directory, alone, for starting programs; not rolled back.
+
+        It may wait for others to leave, so an async handler enters it on a thread.
+
+        Raises:
+            OSError: When there is no real directory.
+            StateError: When this call has changed files, which are not there yet.
+        """
         ...

@@ -1,0 +1,21 @@
+"""What every `Filesystem` does, as tests to subclass."""
+
+from __future__ import annotations
+
+from toolyard_hookspecs.testing.filesystem_files import FileCases
+from toolyard_hookspecs.testing.filesystem_finding import FindingCases
+from toolyard_hookspecs.testing.filesystem_paths import PathCases
+from toolyard_hookspecs.testing.filesystem_trees import TreeCases
+
+
+class FilesystemContract(PathCases, FileCases, TreeCases, FindingCases):
+    """The tests of a `Filesystem`.
+
+    Subclass it, and give a fixture `files` that returns an empty one.
+
+    Example:
+        >>> class TestCloudFilesystem(FilesystemContract):
+        ...     @pytest.fixture
+        ...     def files(self) -> Filesystem:
+        ...         return CloudFilesystem()
+    """

@@ -1,0 +1,67 @@
+"""A workspace as its configuration wants it."""
+
+from __future__ import annotations
+
+from toolyard_hookspecs import Binding, Filesystem, ResourceError
+from toolyard_plugins.vfs.base import Store
+from toolyard_plugins.vfs.memory import MemoryStore
+from toolyard_plugins.vfs.mounts import MountedStore, ReadonlyStore
+from toolyard_plugins.vfs.settings import VfsConfig
+from toolyard_plugins.vfs.workspace import VirtualFilesystem
+
+
+def open_workspace(config: VfsConfig) -> VirtualFilesystem:
+    """Return the workspace of a configuration, for the caller to close.
+
+    Raises:
+        ResourceError: When its directory or a mount cannot be opened; says what to do.
+
+    Example:
+        >>> open_workspace(VfsConfig()).list()
+        []
+    """
+    store = _store(config)
+    if config.mounts:
+        # Late: without mounts nobody waits for what they need.
+        from toolyard_plugins.vfs.sources import Source
+
+        try:
+            store = MountedStore(store, [Source(mount) for mount in config.mounts])
+        except BaseException:
+            store.close()
+            raise
+    return VirtualFilesystem(ReadonlyStore(store) if config.readonly else store)
+
+
+def workspace_binding(
+    config: VfsConfig, filesystem: Filesystem | None = None
+) -> Binding[Filesystem]:
+    """Return the binding that gives handlers their workspace.
+
+    Args:
+        config: How it is made.
+        filesystem: One that is there already, which then stays its maker's.
+    """
+    # A protocol serves as the key, which mypy does not foresee for type[T].
+    if filesystem is not None:
+        return Binding[Filesystem].instance(Filesystem, filesystem)  # type: ignore[type-abstract]
+    return Binding[Filesystem](
+        Filesystem,  # type: ignore[type-abstract]
+        lambda resources: open_workspace(config),  # noqa: ARG005 - needs no other
+    )
+
+
+def _store(config: VfsConfig) -> Store:
+    if config.root is None:
+        return MemoryStore()
+    # Late: a platform without directory descriptors has workspaces in memory.
+    from toolyard_plugins.vfs.disk import DiskStore
+
+    try:
+        return DiskStore(config.root, fsync=config.fsync)
+    except OSError as error:
+        reason = error.strerror or str(error).rstrip(".")
+        raise ResourceError(
+            f"The workspace {config.root} cannot be opened: {reason}. Make the directory, or name "
+            "another with plugins.vfs.root or --workspace."
+        ) from error

@@ -1,0 +1,241 @@
+"""Where the files of a mount come from: anything that fsspec opens, read-only."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import os
+import re
+import threading
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, BinaryIO, Final
+
+from toolyard_hookspecs import ResourceError, ToolyardError
+from toolyard_plugins.vfs import paths
+from toolyard_plugins.vfs.globbing import Pattern
+from toolyard_plugins.vfs.nodes import Kind, Node, directory_node, file_node
+from toolyard_plugins.vfs.settings import Mount
+from toolyard_plugins.vfs.wording import size_of
+
+_ARCHIVES: Final = {".zip": "zip", ".tar": "tar", ".tar.gz": "tar", ".tgz": "tar"}
+_LOGIN: Final = re.compile(r"//[^/@\s]*@")
+_QUERY: Final = re.compile(r"\?\S*")
+
+
+class Source:
+    """The files of one mount. A directory is listed once and then stays as it was.
+
+    Args:
+        mount: What is placed where.
+
+    Raises:
+        ResourceError: When it cannot be opened; names the mount, the cause and the remedy.
+    """
+
+    def __init__(self, mount: Mount) -> None:
+        self.mount = mount
+        self.label = f"The mount {mount.target!r} (from {_masked(mount.source)})"
+        self._include = [Pattern(each) for each in mount.include]
+        self._exclude = [Pattern(each) for each in mount.exclude]
+        self._lock = threading.RLock()
+        self._listed: dict[str, dict[str, Node]] = {}
+        self._files, self._root, self._node = self._open()
+
+    def look(self, path: str) -> Node | None:
+        """Return what is at a path within the source."""
+        if not path:
+            return self._node
+        directory, name = paths.split(path)
+        return self._entries(directory).get(name)
+
+    def names(self, path: str) -> Mapping[str, Kind]:
+        """Return what a directory holds."""
+        return {name: node.kind for name, node in self._entries(path).items()}
+
+    def nodes(self, path: str, names: Iterable[str]) -> Iterator[tuple[str, Node]]:
+        """Yield what is at names of a directory."""
+        entries = self._entries(path)
+        for name in names:
+            if name in entries:
+                yield name, entries[name]
+
+    def read(self, path: str) -> bytes:
+        """Return a file's content.
+
+        Raises:
+            OSError: When it cannot be read; names the mount.
+        """
+        most = self.mount.max_file_size
+        with self._explained(path):
+            where = self._where(path)
+            self._refuse_links(where)
+            with self._files.open(where, "rb") as stream:
+                data: bytes = stream.read(most + 1)
+        if len(data) > most:
+            raise OSError(f"{self.label} gives no more than {size_of(most)} of a file: {path}.")
+        return data
+
+    def close(self) -> None:
+        """Give back what the source holds."""
+        archive = getattr(self._files, "close", None)
+        if archive is not None:
+            archive()
+
+    def _open(self) -> tuple[Any, str, Node]:
+        try:
+            # Late, as it is an extra, and only mounts need it.
+            fsspec: Any = importlib.import_module("fsspec.core")
+        except ImportError:
+            raise ResourceError(
+                f"{self.label} needs fsspec; install toolyard[mounts], or remove the mount."
+            ) from None
+        url = _url(self.mount.source)
+        try:
+            files, root = fsspec.url_to_fs(url, **self.mount.storage_options)
+            info: dict[str, Any] = files.info(root)
+        except Exception as error:
+            cause = _cause(error)
+            raise ResourceError(
+                f"{self.label} cannot be opened: {_masked(cause)}. Mend its source in "
+                "plugins.vfs.mounts, or remove it."
+            ) from error
+        if info.get("type") == "directory":
+            return files, str(root), directory_node()
+        return files, str(root), self._file("", info)
+
+    def _entries(self, directory: str) -> dict[str, Node]:
+        with self._lock:
+            if directory not in self._listed:
+                node = self.look(directory)
+                is_directory = node is not None and node.kind == "directory"
+                self._listed[directory] = self._list(directory) if is_directory else {}
+            return self._listed[directory]
+
+    def _list(self, directory: str) -> dict[str, Node]:
+        with self._explained(directory):
+            where = self._where(directory)
+            self._refuse_links(where)
+            found: list[dict[str, Any]] = list(self._files.ls(where, detail=True))
+        entries: dict[str, Node] = {}
+        for info in found:
+            name = str(info["name"]).rstrip("/").rpartition("/")[2]
+            if name not in {"", ".", ".."} and paths.is_usable(name):
+                node = self._entry(paths.join(directory, name), info)
+                if node is not None:
+                    entries[name] = node
+        return entries
+
+    def _entry(self, path: str, info: Mapping[str, Any]) -> Node | None:
+        if any(pattern.matches(path) for pattern in self._exclude):
+            return None
+        if info.get("islink") or info.get("type") == "link":
+            return Node("other", object(), special="a link, which mounts do not follow")
+        if info.get("type") == "directory":
+            return directory_node(_modified(info))
+        if not any(pattern.matches(path) for pattern in self._include):
+            return None
+        if info.get("type") != "file":
+            return Node("other", object(), special="neither file nor directory")
+        return self._file(path, info)
+
+    def _file(self, path: str, info: Mapping[str, Any]) -> Node:
+        size, most = int(info.get("size") or 0), self.mount.max_file_size
+        if size > most:
+            special = (
+                f"a file of {size_of(size)}, more than the {size_of(most)} that the mount "
+                f"{self.mount.target!r} gives"
+            )
+            return Node("other", object(), special=special)
+        return file_node(_Remote(self, path, size), _modified(info))
+
+    def _where(self, path: str) -> str:
+        return (
+            f"{self._root.rstrip('/')}/{path}".strip()
+            if path and self._root
+            else (path or self._root)
+        )
+
+    def _refuse_links(self, where: str) -> None:
+        """Refuse a place that became a link since its directory was listed."""
+        if "file" not in self._files.protocol:
+            return
+        root = os.path.realpath(self._root)
+        if os.path.realpath(where) != os.path.normpath(where.replace(self._root, root, 1)):
+            raise PermissionError("a link is on the way, and mounts do not follow links")
+
+    @contextlib.contextmanager
+    def _explained(self, path: str) -> Generator[None]:
+        try:
+            yield
+        except ToolyardError:
+            raise
+        except Exception as error:
+            where = f" at {path}" if path else ""
+            raise OSError(
+                f"{self.label} cannot be read{where}: {_masked(_cause(error))}. Retry later; if "
+                "that does not help, it requires human intervention."
+            ) from error
+
+
+class _Remote:
+    """A file of a source, read when it is asked for."""
+
+    __slots__ = ("_path", "_size", "_source")
+
+    def __init__(self, source: Source, path: str, size: int) -> None:
+        self._source = source
+        self._path = path
+        self._size = size
+
+    @property
+    def size(self) -> int:
+        """The size in bytes."""
+        return self._size
+
+    @property
+    def digest(self) -> None:
+        """Not known without reading."""
+        return
+
+    def read(self) -> bytes:
+        """Return all of it."""
+        return self._source.read(self._path)
+
+    def open(self) -> BinaryIO:
+        """Return a stream from its beginning."""
+        return io.BytesIO(self.read())
+
+
+def _url(source: str) -> str:
+    """Return a source as fsspec wants it: archives are opened, not shown as files."""
+    if "::" in source:
+        return source
+    name = source.lower()
+    for ending, protocol in _ARCHIVES.items():
+        if name.endswith(ending) and not os.path.isdir(source):  # noqa: PTH112 - may be a URL
+            return f"{protocol}://::{source}"
+    return source
+
+
+def _modified(info: Mapping[str, Any]) -> datetime | None:
+    for key in ("mtime", "LastModified", "last_modified", "modified", "created"):
+        value = info.get(key)
+        if isinstance(value, datetime):
+            return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+        if isinstance(value, (int, float)):
+            return datetime.fromtimestamp(value, UTC)
+    return None
+
+
+def _cause(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "there is nothing at its source"
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text[:300].rstrip(".")
+
+
+def _masked(text: str) -> str:
+    """Return a text without the logins and signatures that URLs may hold."""
+    return _QUERY.sub("?***", _LOGIN.sub("//***@", text))
