@@ -101,8 +101,8 @@ class RateLimitPolicy(_Counting):
             wait = math.ceil(times[len(times) - self.most] + self.seconds - now)
             return PolicyDecision.deny(
                 f"Rate limit exceeded: {len(times)} calls of {tool.name} in the last "
-                f"{self.seconds:g} seconds, {self.most} are allowed. Wait {wait} seconds, "
-                "then retry."
+                f"{self.seconds:g} seconds, {self.most} are allowed. Wait {wait} "
+                f"second{'' if wait == 1 else 's'}, then retry."
             )
         replace(state, data={**state.data, tool.name: (*times, now)}).save(context)
         return PolicyDecision.allow()

@@ -1,0 +1,382 @@
+"""No file is overwritten that was not read as it is now."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from toolyard import Session
+from toolyard_hookspecs import PolicyState, Status, ToolContext, tool
+from toolyard_plugins.policies import ReadBeforeWritePolicy
+
+RULE = ReadBeforeWritePolicy(name="rule")
+
+
+@pytest.fixture
+def shop(yard, file_section):
+    yard.files.contents = {"a.txt": b"one", "b.txt": b"two", "docs/c.txt": b"three"}
+    return yard.open(file_section(RULE))
+
+
+def is_denied(outcome):
+    return outcome.status is Status.DENIED
+
+
+def test_a_new_file_can_be_created_freely(shop):
+    assert shop("write_file", path="new.txt", content="x").success
+    assert shop.files["new.txt"] == "x"
+
+
+def test_an_existing_file_must_be_read_first(shop):
+    outcome = shop("write_file", path="a.txt", content="x")
+
+    assert is_denied(outcome)
+    assert outcome.text == (
+        "Cannot call write_file: the file a.txt exists and was not read. Call read_file on it "
+        "first, then retry write_file."
+    )
+    assert shop.files["a.txt"] == "one"
+    shop("read_file", path="a.txt")
+    assert shop("write_file", path="a.txt", content="x").success
+    assert shop.files["a.txt"] == "x"
+
+
+def test_reading_one_file_says_nothing_of_another(shop):
+    shop("read_file", path="a.txt")
+    assert is_denied(shop("write_file", path="b.txt", content="x"))
+
+
+def test_a_failed_read_does_not_count(shop):
+    assert not shop("read_file", path="later.txt").success
+    shop.files.contents["later.txt"] = b"now"
+    assert is_denied(shop("write_file", path="later.txt", content="x"))
+
+
+def test_a_file_that_has_changed_since_must_be_read_again(shop):
+    shop("read_file", path="a.txt")
+    shop.files.contents["a.txt"] = b"someone else's"
+    outcome = shop("write_file", path="a.txt", content="x")
+
+    assert is_denied(outcome)
+    assert "a.txt has changed since it was read" in outcome.text
+    shop("read_file", path="a.txt")
+    assert shop("write_file", path="a.txt", content="x").success
+
+
+def test_a_file_that_was_changed_and_changed_back_is_the_one_that_was_read(shop):
+    shop("read_file", path="a.txt")
+    for content in (b"other", b"one"):
+        shop.files.contents["a.txt"] = content
+    assert shop("write_file", path="a.txt", content="x").success
+
+
+def test_ones_own_write_counts_as_reading(shop):
+    shop("write_file", path="new.txt", content="x")
+    assert shop("write_file", path="new.txt", content="y").success
+    assert shop("edit_file", file_path="new.txt", old="y", new="z").success
+    assert shop("delete_file", path="new.txt").success
+
+
+def test_a_failed_write_changes_nothing_of_what_is_known(shop):
+    shop("read_file", path="a.txt")
+    known = shop.session[PolicyState].all()
+    assert shop("edit_file", file_path="a.txt", old="nine", new="x").status is Status.FAILED
+    assert shop.session[PolicyState].all() == known
+    assert shop.files["a.txt"] == "one"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("edit_file", {"file_path": "a.txt", "old": "o", "new": "x"}),
+        ("delete_file", {"path": "a.txt"}),
+        ("copy_file", {"source": "b.txt", "target": "a.txt"}),
+        ("move_file", {"source": "b.txt", "target": "a.txt"}),
+    ],
+)
+def test_every_way_of_changing_a_file_counts_as_writing(shop, name, arguments):
+    shop("read_file", path="b.txt")
+    assert is_denied(shop(name, **arguments))
+    shop("read_file", path="a.txt")
+    assert shop(name, **arguments).success
+
+
+def test_copying_and_moving_to_a_new_name_is_free(shop):
+    assert shop("copy_file", source="a.txt", target="x.txt").success
+    assert shop("move_file", source="a.txt", target="y.txt").success
+
+
+@pytest.mark.parametrize("name", ["copy_file", "move_file"])
+def test_what_was_copied_or_moved_counts_as_read_where_the_original_did(shop, name):
+    shop("read_file", path="a.txt")
+    shop(name, source="a.txt", target="read.txt")
+    shop(name, source="b.txt", target="unread.txt")
+
+    assert shop("write_file", path="read.txt", content="x").success
+    assert is_denied(shop("write_file", path="unread.txt", content="x"))
+
+
+def test_a_file_that_is_deleted_and_made_anew_by_others_must_be_read(shop):
+    shop("read_file", path="a.txt")
+    assert shop("delete_file", path="a.txt").success
+    shop.files.contents["a.txt"] = b"one more"
+    assert is_denied(shop("write_file", path="a.txt", content="x"))
+
+
+def test_a_name_that_a_move_has_freed_can_be_taken(shop):
+    shop("read_file", path="a.txt")
+    shop("move_file", source="a.txt", target="z.txt")
+    assert shop("write_file", path="a.txt", content="x").success
+
+
+@pytest.mark.parametrize(
+    "alias", ["./a.txt", "/workspace/a.txt", "docs/../a.txt", "/workspace//./a.txt"]
+)
+def test_other_spellings_are_the_same_file(shop, alias):
+    assert is_denied(shop("write_file", path=alias, content="x"))
+    shop("read_file", path=alias)
+    assert shop("write_file", path="a.txt", content="x").success
+
+
+def test_paths_outside_are_left_to_the_workspace(shop):
+    outcome = shop("write_file", path="/etc/passwd", content="x")
+    assert outcome.status is Status.ERROR
+    assert "outside" in outcome.text
+
+
+def test_a_directory_is_no_file(shop):
+    assert not is_denied(shop("delete_file", path="docs"))
+
+
+def test_without_a_filesystem_everything_is_allowed(yard, file_section):
+    @tool
+    def write_file(path: str) -> None:
+        """Write somewhere else."""
+
+    yard.open(file_section(RULE, tools=(write_file,)), workspace=False)
+    assert yard("write_file", path="a.txt").success
+
+
+def test_a_write_without_a_path_is_allowed(yard, file_section):
+    @tool
+    def write_file(text: str) -> None:
+        """Write to the one place there is."""
+
+    yard.open(file_section(RULE, tools=(write_file,)))
+    assert yard("write_file", text="x").success
+
+
+def test_tools_that_are_not_named_are_not_governed(yard, file_section):
+    @tool
+    def overwrite(path: str, *, context: ToolContext) -> None:
+        """Write."""
+        context.filesystem.write(path, "x")
+
+    yard.files.contents = {"a.txt": b"one"}
+    yard.open(file_section(RULE, tools=(overwrite,)))
+    assert yard("overwrite", path="a.txt").success
+
+
+def test_tools_and_fields_are_configurable_also_for_single_tools(yard, file_section):
+    @tool
+    def show(doc: str, *, context: ToolContext) -> str:
+        """Show a document."""
+        return context.filesystem.read(doc)
+
+    @tool
+    def save(doc: str, *, context: ToolContext) -> None:
+        """Save a document."""
+        context.filesystem.write(doc, "new")
+
+    @tool
+    def swap(first: str, second: str, *, context: ToolContext) -> None:
+        """Swap two documents."""
+
+    @tool
+    def purge(names: list[str], *, context: ToolContext) -> None:
+        """Delete documents."""
+
+    rule = ReadBeforeWritePolicy(
+        read_tools=frozenset({"show"}),
+        write_tools=frozenset({"save", "swap", "purge"}),
+        path_fields=("doc",),
+        paths={"swap": ("first", "second"), "purge": ("names",)},
+    )
+    yard.files.contents = {"a.txt": b"one", "b.txt": b"two"}
+    yard.open(file_section(rule, tools=(show, save, swap, purge)))
+
+    assert is_denied(yard("save", doc="a.txt"))
+    assert yard("swap", first="a.txt", second="b.txt").text == (
+        "Cannot call swap: the file a.txt exists and was not read; the file b.txt exists and was "
+        "not read. Call show on each of them first, then retry swap."
+    )
+    yard("show", doc="a.txt")
+    assert yard("save", doc="a.txt").success
+    assert "the file b.txt exists" in yard("purge", names=["a.txt", "b.txt", "c.txt"]).text
+    yard("show", doc="b.txt")
+    assert yard("swap", first="a.txt", second="b.txt").success
+    assert yard("purge", names=["a.txt", "b.txt", "c.txt"]).success
+
+
+def test_wire_names_name_tools_too(yard, file_section):
+    @tool(name="fs_show", wire_name="fs.show")
+    def show(path: str, *, context: ToolContext) -> str:
+        """Show a document."""
+        return context.filesystem.read(path)
+
+    @tool(name="fs_save", wire_name="fs.save")
+    def save(at: str, *, context: ToolContext) -> None:
+        """Save a document."""
+        context.filesystem.write(at, "new")
+
+    rule = ReadBeforeWritePolicy(
+        read_tools=frozenset({"fs.show"}),
+        write_tools=frozenset({"fs.save"}),
+        paths={"fs.save": ("at",)},
+    )
+    yard.files.contents = {"a.txt": b"one"}
+    yard.open(file_section(rule, tools=(show, save)))
+
+    assert is_denied(yard("fs_save", at="a.txt"))
+    yard("fs.show", path="a.txt")
+    assert yard("fs.save", at="a.txt").success
+
+
+def test_a_batch_with_a_read_and_a_write_of_one_file_denies_the_write(shop):
+    read, write = shop.at_once(
+        ("read_file", {"path": "a.txt"}), ("write_file", {"path": "a.txt", "content": "x"})
+    )
+    assert (read.success, is_denied(write)) == (True, True)
+    assert shop.files["a.txt"] == "one"
+    assert shop("write_file", path="a.txt", content="x").success
+
+
+def test_parallel_reads_all_count(shop):
+    paths = ("a.txt", "b.txt", "docs/c.txt")
+    shop.at_once(*(("read_file", {"path": path}) for path in paths))
+    written = shop.at_once(*(("write_file", {"path": path, "content": "x"}) for path in paths))
+    assert [each.success for each in written] == [True] * 3
+
+
+def test_reads_on_threads_of_their_own_all_count(shop):
+    paths = [f"{number}.txt" for number in range(12)]
+    shop.files.contents = dict.fromkeys(paths, b"x")
+    threads = [
+        threading.Thread(target=shop, args=("read_file",), kwargs={"path": p}) for p in paths
+    ]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert all(shop("write_file", path=path, content="y").success for path in paths)
+
+
+@pytest.mark.parametrize(("contained", "status"), [(True, Status.DENIED), (False, Status.CONFLICT)])
+def test_what_others_write_meanwhile_is_not_overwritten(yard, file_section, contained, status):
+    @tool(contained=contained)
+    def write_file(path: str, *, context: ToolContext) -> None:
+        """Write, while someone else does."""
+        context.filesystem.write(path, "mine")
+        yard.files.contents[path] = b"theirs"
+
+    yard.files.contents = {"a.txt": b"one"}
+    [read] = [each for each in file_section().tools if each.name == "read_file"]
+    yard.open(file_section(RULE, tools=(read, write_file)))
+    yard("read_file", path="a.txt")
+
+    assert yard("write_file", path="a.txt").status is status
+    assert yard.files["a.txt"] == "theirs"
+
+
+def test_a_rolled_back_read_does_not_count(yard, file_section):
+    @tool
+    def read_and_fail(*, context: ToolContext) -> None:
+        """Read a file through another tool, then fail."""
+        assert context.call("read_file", {"path": "a.txt"}).success
+        raise RuntimeError("no")
+
+    yard.files.contents = {"a.txt": b"one"}
+    section = file_section(RULE)
+    yard.open(file_section(RULE, tools=(*section.tools, read_and_fail)))
+    yard("read_and_fail")
+    assert is_denied(yard("write_file", path="a.txt", content="x"))
+
+
+def test_snapshot_restore_and_reset_of_the_session_include_it(shop):
+    before = shop.session.snapshot()
+    shop("read_file", path="a.txt")
+    after = shop.session.snapshot()
+    shop.session.restore(before)
+    assert is_denied(shop("write_file", path="a.txt", content="one"))
+    shop.session.restore(after)
+    assert shop("write_file", path="a.txt", content="one").success
+    shop.session.reset()
+    assert is_denied(shop("write_file", path="a.txt", content="one"))
+
+
+def test_each_session_reads_for_itself(shop):
+    shop("read_file", path="a.txt")
+    other = shop.again(Session())
+    assert is_denied(other("write_file", path="a.txt", content="x"))
+
+
+class Disk:
+    """Tools that use the disk, and a policy over them."""
+
+    def __init__(self, yard, file_section, root):
+        @tool
+        def read_file(path: str) -> str:
+            """Read."""
+            return Path(root, path).read_text()
+
+        @tool
+        def write_file(path: str) -> None:
+            """Write."""
+            Path(root, path).write_text("new")
+
+        rule = ReadBeforeWritePolicy(root=root)
+        self.yard = yard.open(file_section(rule, tools=(read_file, write_file)), workspace=False)
+
+
+@pytest.fixture
+def disk(yard, file_section, tmp_path):
+    (tmp_path / "a.txt").write_text("one")
+    return Disk(yard, file_section, tmp_path).yard
+
+
+@pytest.mark.parametrize("other", ["a.txt", "./a.txt", "sub/../a.txt", "link.txt", "whole"])
+def test_a_root_directory_stands_in_for_the_workspace(disk, tmp_path, other):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "link.txt").symlink_to("a.txt")
+    other = str(tmp_path / "a.txt") if other == "whole" else other
+
+    assert disk("write_file", path="new.txt").success
+    assert is_denied(disk("write_file", path=other))
+    disk("read_file", path=other)
+    assert disk("write_file", path="a.txt").success
+    (tmp_path / "a.txt").write_text("from outside")
+    assert is_denied(disk("write_file", path=other))
+
+
+def test_a_file_that_cannot_be_looked_at_is_not_overwritten(disk, monkeypatch):
+    def refuse(*args, **options):
+        raise PermissionError(13, "Permission denied")
+
+    disk("read_file", path="a.txt")
+    monkeypatch.setattr("toolyard_plugins.policies.files._digest_of", refuse)
+    outcome = disk("write_file", path="a.txt")
+    assert is_denied(outcome)
+    assert "a.txt cannot be looked at (Permission denied)" in outcome.text
+
+
+def test_pipes_are_not_opened(disk, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    assert disk.tools.prompt
+    policy = ReadBeforeWritePolicy(root=tmp_path, name="x")
+    tools = {each.name: each for each in disk.tools.prompt.tools()}
+    context = ToolContext(session=disk.session)
+    params = type("P", (), {"path": "pipe"})()
+    assert policy.check(tools["write_file"], params, context=context).allowed
