@@ -1,0 +1,68 @@
+"""The workspace: tools for files, in memory or in a directory, with read-only mounts.
+
+Settings, `[plugins.vfs]`: see `VfsConfig`. `toolyard run --workspace DIR` and
+`toolyard call --workspace DIR` work on a directory.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from toolyard_hookspecs import Binding, Command, Section, hookimpl
+from toolyard_plugins.vfs.opening import open_workspace, workspace_binding
+from toolyard_plugins.vfs.section import VfsToolsSection
+from toolyard_plugins.vfs.settings import Mount, VfsConfig
+from toolyard_plugins.vfs.workspace import VirtualFilesystem
+
+__all__ = ["Mount", "VfsConfig", "VfsToolsSection", "VirtualFilesystem", "open_workspace"]
+
+
+@hookimpl
+def toolyard_settings() -> type[BaseModel]:
+    """Declare the settings."""
+    return VfsConfig
+
+
+@hookimpl
+def toolyard_sections(settings: VfsConfig) -> list[Section]:
+    """Offer the file tools."""
+    return [VfsToolsSection(config=settings)]
+
+
+@hookimpl
+def toolyard_resources(settings: VfsConfig) -> list[Binding[Any]]:
+    """Offer the workspace to the tools of other plugins, also in prompts without the section."""
+    return [workspace_binding(settings)]
+
+
+@hookimpl
+def toolyard_commands() -> list[Command]:
+    """Let commands that dispatch calls work on a directory."""
+    return [
+        Command(name, extends=True, configure=_add_workspace, settings=_workspace_settings)
+        for name in ("run", "call")
+    ]
+
+
+def _add_workspace(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--workspace",
+        type=_directory,
+        metavar="DIR",
+        help="let the file tools work in this directory, not in memory",
+    )
+
+
+def _workspace_settings(args: argparse.Namespace) -> dict[str, Any]:
+    return {} if args.workspace is None else {"plugins.vfs.root": args.workspace}
+
+
+def _directory(text: str) -> str:
+    path = Path(text).absolute()
+    if not path.is_dir():
+        raise argparse.ArgumentTypeError(f"there is no directory {text!r}; make it first")
+    return str(path)

@@ -1,0 +1,85 @@
+"""The file tools as a section."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Final
+
+from toolyard_hookspecs import Filesystem, MarkdownSection, SessionProtocol, ToolPolicy
+from toolyard_plugins.policies import ReadBeforeWritePolicy
+from toolyard_plugins.vfs.opening import workspace_binding
+from toolyard_plugins.vfs.settings import VfsConfig
+from toolyard_plugins.vfs.tools import file_tools
+from toolyard_plugins.vfs.wording import size_of
+
+_GUIDANCE: Final = """\
+Use these tools to look at and change the files of the workspace.
+
+**Paths** are relative to its root and written with `/`, such as `src/main.py`.
+
+**Looking**
+
+- `list_directory` shows a directory, `glob_files` finds files by their paths, `grep_files` finds \
+lines by what they say.
+- `read_file` shows a text file; of a long one, read the lines you need with `offset` and `limit`.
+- What is too long is cut at a line, and the answer says how to get the rest.
+
+**Changing**
+
+- Read a file before you change, replace or delete it, and again when it has changed since.
+- For a change within a file use `edit_file`. `old_text` must match exactly; give enough of it to \
+be there once.
+- `write_file` writes a whole file. One that is there already needs `overwrite=true`.
+- A call that fails changes nothing. Its message says what to do; do that, then retry.
+"""
+
+
+class VfsToolsSection(MarkdownSection):
+    """Tools for the files of a workspace, with guidance on how to use them.
+
+    Args:
+        session: Taken as by other suites; the workspace keeps nothing in it.
+        config: How the workspace is made, and the limits of the tools.
+        filesystem: The workspace itself, in place of one that is made.
+        policies: The rules over the tools; None for `ReadBeforeWritePolicy`, `()` for none.
+        accepts_overrides: Whether the tools' descriptions may be overridden.
+
+    Example:
+        >>> [tool.name for tool in VfsToolsSection().tools][:2]
+        ['list_directory', 'read_file']
+    """
+
+    def __init__(
+        self,
+        session: SessionProtocol | None = None,  # noqa: ARG002 - the shape of all suites
+        *,
+        config: VfsConfig | None = None,
+        filesystem: Filesystem | None = None,
+        policies: Sequence[ToolPolicy] | None = None,
+        accepts_overrides: bool = True,
+    ) -> None:
+        config = config or VfsConfig()
+        super().__init__(
+            key="workspace",
+            title="Workspace",
+            template=guidance(config),
+            tools=tuple(
+                dataclasses.replace(tool, accepts_overrides=accepts_overrides)
+                for tool in file_tools(config)
+            ),
+            policies=(ReadBeforeWritePolicy(),) if policies is None else tuple(policies),
+            resources=(workspace_binding(config, filesystem),),
+        )
+
+
+def guidance(config: VfsConfig) -> str:
+    """Return the section's text, with what is special about this workspace."""
+    notes = [f"- Files of up to {size_of(config.max_file_size)} can be read and written."]
+    notes += [f"- `{mount.target}` can only be read." for mount in config.mounts]
+    if config.readonly:
+        notes.append("- The whole workspace can only be read.")
+    if config.confirm_deletes:
+        notes.append("- Each deletion is shown to a person, who can refuse it.")
+    text = "\n".join([_GUIDANCE, "**Here**", "", *notes])
+    return text.replace("$", "$$")

@@ -1,0 +1,109 @@
+"""The settings of a workspace: in code, and as the table `[plugins.vfs]`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from toolyard_plugins.vfs import paths
+from toolyard_plugins.vfs.globbing import Pattern
+
+T = TypeVar("T")
+
+MAX_FILE_SIZE: Final = 10 * 1024 * 1024
+MAX_RESULT_CHARS: Final = 30_000
+
+Positive = Annotated[int, Field(gt=0, strict=True)]
+
+
+class Mount(BaseModel):
+    """Files from elsewhere, placed into the workspace to be read.
+
+    Args:
+        source: A directory, a zip or tar archive, or any URL that fsspec opens.
+        target: The directory of the workspace that shows it.
+        include: Only files whose path within the source matches one of these globs.
+        exclude: No files or directories that match one of these.
+        max_file_size: In bytes; larger files are shown, but cannot be read.
+        storage_options: What fsspec is given besides, such as credentials.
+
+    Example:
+        >>> Mount(source="/usr/share/doc", target="/workspace/doc/").target
+        'doc'
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: Annotated[str, Field(min_length=1)]
+    target: str
+    include: tuple[str, ...] = ("**",)
+    exclude: tuple[str, ...] = ()
+    max_file_size: Positive = MAX_FILE_SIZE
+    storage_options: dict[str, Any] = Field(default_factory=dict[str, Any], repr=False)
+
+    @field_validator("target")
+    @classmethod
+    def _canonical(cls, target: str) -> str:
+        path = _told(paths.canonical, target)
+        if not path:
+            raise ValueError('a directory of the workspace, such as "docs"; it cannot be the root')
+        return path
+
+    @field_validator("include", "exclude")
+    @classmethod
+    def _globs(cls, globs: tuple[str, ...]) -> tuple[str, ...]:
+        for each in globs:
+            _told(Pattern, each)
+        return globs
+
+
+class VfsConfig(BaseModel):
+    """How a workspace is made and what its tools give and take.
+
+    Args:
+        root: The directory it is; None for one in memory, empty at first.
+        max_file_size: In bytes: what the tools read and write at most.
+        max_result_chars: Characters after which a result is cut, at a line.
+        mounts: Files from elsewhere, to be read.
+        fsync: Whether a commit to disk also survives a loss of power.
+        readonly: Whether nothing can be changed.
+        confirm_deletes: Whether a person must approve every deletion.
+
+    Example:
+        >>> VfsConfig(root="src", readonly=True).root
+        PosixPath('src')
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    root: Path | None = None
+    max_file_size: Positive = MAX_FILE_SIZE
+    max_result_chars: Positive = MAX_RESULT_CHARS
+    mounts: tuple[Mount, ...] = ()
+    fsync: bool = False
+    readonly: bool = False
+    confirm_deletes: bool = True
+
+    @model_validator(mode="after")
+    def _apart(self) -> VfsConfig:
+        for place, each in enumerate(self.mounts):
+            for other in self.mounts[:place]:
+                if paths.is_within(each.target, other.target) or paths.is_within(
+                    other.target, each.target
+                ):
+                    raise ValueError(
+                        f"mounts at targets apart from one another; {each.target!r} and "
+                        f"{other.target!r} are not"
+                    )
+        return self
+
+
+def _told(check: Callable[[str], T], text: str) -> T:
+    """Return what a check makes of a text; pydantic only tells of a `ValueError`."""
+    try:
+        return check(text)
+    except OSError as error:
+        raise ValueError(str(error)) from None

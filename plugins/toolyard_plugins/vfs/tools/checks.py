@@ -1,0 +1,221 @@
+"""What is checked before a file tool does anything, with every fault told at once."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+from collections.abc import Generator
+from itertools import islice
+from typing import Final, NoReturn
+
+from toolyard_hookspecs import FileStat, Filesystem, ToolContext, ToolValidationError, ToolyardError
+from toolyard_plugins.vfs.wording import size_of
+
+ROOT: Final = "the root of the workspace"
+"""How the root is called in messages."""
+
+_COMPARED_NAMES: Final = 2_000
+_ALIAS: Final = "/workspace"
+
+
+def workspace(context: ToolContext) -> Filesystem:
+    """Return the workspace of a call.
+
+    Raises:
+        ToolValidationError: When there is none.
+    """
+    files = context.filesystem
+    if files is None:
+        raise ToolValidationError(
+            "There is no workspace here, so this tool cannot work. It requires human "
+            "intervention: a Filesystem has to be bound."
+        )
+    return files
+
+
+@contextlib.contextmanager
+def explaining(what: str) -> Generator[None]:
+    """Tell the model what a file system refuses.
+
+    Args:
+        what: What cannot be done then, such as `Cannot read a.txt`.
+
+    Raises:
+        ToolValidationError: In place of an `OSError` or `ValueError`.
+    """
+    try:
+        yield
+    except ToolyardError:
+        raise
+    except (OSError, ValueError) as error:
+        raise ToolValidationError(f"{what}: {reason_of(error)}") from error
+
+
+def reason_of(error: OSError | ValueError) -> str:
+    """Return what an error of a file system tells, as a sentence."""
+    if isinstance(error, UnicodeError):
+        return "its text is not UTF-8."
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror.lower()}. This requires human intervention."
+    text = str(error) or "the workspace refuses it"
+    return text if text.endswith((".", "?")) else f"{text}."
+
+
+class Checks:
+    """Collects everything that stands against a call.
+
+    Args:
+        files: The workspace.
+        what: What cannot be done if anything does, such as `Cannot read a.txt`.
+    """
+
+    def __init__(self, files: Filesystem, what: str) -> None:
+        self._files = files
+        self._what = what
+        self._faults: list[str] = []
+
+    def add(self, fault: str) -> None:
+        """Add a fault: what is wrong, and what to do."""
+        if fault not in self._faults:
+            self._faults.append(fault)
+
+    def pass_or_refuse(self) -> None:
+        """Go on when nothing stands against it.
+
+        Raises:
+            ToolValidationError: Naming everything that does.
+        """
+        if self._faults:
+            self._refuse()
+
+    def stat(self, path: str) -> FileStat | None:
+        """Return what is at a path; a path that can be none is a fault."""
+        try:
+            return self._files.stat(path)
+        except FileNotFoundError:
+            return None
+        except ToolyardError:
+            raise
+        except (OSError, ValueError) as error:
+            self.add(reason_of(error))
+            return None
+
+    def existing(self, path: str) -> FileStat | None:
+        """Return what is at a path, at which something must be."""
+        before = len(self._faults)
+        stat = self.stat(path)
+        if stat is None and len(self._faults) == before:
+            self.add(missing(self._files, path))
+        return stat
+
+    def file(self, path: str) -> FileStat | None:
+        """Return what is at a path, at which a file must be."""
+        stat = self.existing(path)
+        if stat is None or stat.kind == "file":
+            return stat
+        if stat.kind == "directory":
+            self.add(f"{shown(path)} is a directory. Use list_directory to see what it holds.")
+        else:
+            self.add(f"{shown(path)} is neither a file nor a directory and cannot be opened.")
+        return None
+
+    def directory(self, path: str) -> FileStat | None:
+        """Return what is at a path, at which a directory must be."""
+        stat = self.existing(path)
+        if stat is not None and stat.kind != "directory":
+            self.add(f"{shown(path)} is a file, not a directory. Use read_file to see it.")
+            return None
+        return stat
+
+    def target(self, path: str, *, overwrite: bool) -> FileStat | None:
+        """Return what is at a path at which a file is to be, None for nothing."""
+        stat = self.stat(path)
+        if stat is None:
+            return None
+        if stat.kind == "directory":
+            self.add(
+                f"{shown(path)} is a directory that is there already. Give the whole path of "
+                f"the file, such as {path.rstrip('/')}/name."
+            )
+        elif not overwrite:
+            self.add(
+                f"{shown(path)} is there already ({size_of(stat.size)}). To replace it, retry "
+                "with overwrite=true; else choose another path."
+            )
+        return stat
+
+    def writable(self, path: str) -> None:
+        """Check that a path can be changed."""
+        try:
+            if self._files.is_readonly(path):
+                self.add(self._why_readonly(path))
+        except ToolyardError:
+            raise
+        except (OSError, ValueError) as error:
+            self.add(reason_of(error))
+
+    def size(self, path: str, size: int, most: int, remedy: str) -> None:
+        """Check that a file is not too large."""
+        if size > most:
+            self.add(
+                f"{shown(path)} has {size_of(size)}, more than the {size_of(most)} that are "
+                f"allowed here. {remedy}"
+            )
+
+    def _why_readonly(self, path: str) -> str:
+        if self._files.is_readonly(""):
+            return (
+                "The whole workspace is read-only, so nothing in it can be changed. That "
+                "requires human intervention."
+            )
+        return (
+            f"{shown(path)} is read-only. To change such a file, copy it to another path with "
+            "copy_file and work on the copy."
+        )
+
+    def _refuse(self) -> NoReturn:
+        if len(self._faults) == 1:
+            raise ToolValidationError(f"{self._what}: {self._faults[0]}")
+        lines = "\n".join(f"  - {each}" for each in self._faults)
+        raise ToolValidationError(f"{self._what}:\n{lines}\nMend all of these, then retry.")
+
+
+def shown(path: str) -> str:
+    """Return how a path is called in messages."""
+    text = path.strip("/")
+    return ROOT if text in {"", ".", _ALIAS.strip("/")} else text
+
+
+def missing(files: Filesystem, path: str) -> str:
+    """Say that nothing is at a path, which names are near, and where to look."""
+    directory = ""
+    for name in path.removeprefix(_ALIAS).split("/"):
+        if name in {"", "."}:
+            continue
+        here = f"{directory}/{name}" if directory else name
+        if not _is_directory(files, here):
+            break
+        directory = here
+    else:
+        name = path
+    near = _near(files, directory, name)
+    guess = f" Did you mean {near}?" if near else ""
+    where = f"list_directory on {directory}" if directory else "list_directory"
+    return f"There is no {shown(path)}.{guess} Use {where} to see what there is, then retry."
+
+
+def _is_directory(files: Filesystem, path: str) -> bool:
+    with contextlib.suppress(OSError, ValueError):
+        return files.stat(path).kind == "directory"
+    return False
+
+
+def _near(files: Filesystem, directory: str, name: str) -> str | None:
+    with contextlib.suppress(OSError, ValueError):
+        paths = {
+            each.path.rpartition("/")[2].lower(): each.path
+            for each in islice(files.list(directory), _COMPARED_NAMES)
+        }
+        found = difflib.get_close_matches(name.lower()[:200], paths, n=1, cutoff=0.6)
+        return paths[found[0]] if found else None
+    return None

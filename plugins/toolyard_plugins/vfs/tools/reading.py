@@ -1,0 +1,182 @@
+"""The tools that show directories and files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from toolyard_hookspecs import (
+    FileStat,
+    Filesystem,
+    Tool,
+    ToolContext,
+    ToolExample,
+    ToolResult,
+)
+from toolyard_plugins.vfs.settings import VfsConfig
+from toolyard_plugins.vfs.tools.checks import Checks, explaining, shown, workspace
+from toolyard_plugins.vfs.tools.pages import Page, cut
+from toolyard_plugins.vfs.tools.params import ListDirectory, ReadFile
+from toolyard_plugins.vfs.tools.results import Entry, FileText, Listing, lines_of
+from toolyard_plugins.vfs.wording import counted
+
+BYTE_ORDER_MARK: Final = "\ufeff"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The handlers, with their limits.
+
+    Args:
+        config: The limits.
+    """
+
+    config: VfsConfig
+
+    def list_directory(self, params: ListDirectory, *, context: ToolContext) -> ToolResult[Listing]:
+        """Show what a directory holds."""
+        files, what = workspace(context), f"Cannot list {shown(params.path)}"
+        with explaining(what):
+            checks = Checks(files, what)
+            checks.directory(params.path)
+            checks.pass_or_refuse()
+            entries = [entry_of(stat) for stat in files.list(params.path)]
+            _check_offset(checks, params.offset, len(entries), "entry", "entries")
+            checks.pass_or_refuse()
+        page = cut(
+            entries,
+            Entry.render,
+            offset=params.offset,
+            limit=params.limit,
+            max_chars=self.config.max_result_chars,
+        )
+        message = _told_listing(params.path, page, len(entries))
+        return ToolResult.ok(
+            Listing(params.path, page.items, page.first, len(entries)), message=message
+        )
+
+    def read_file(self, params: ReadFile, *, context: ToolContext) -> ToolResult[FileText]:
+        """Show a text file."""
+        files, what = workspace(context), f"Cannot read {shown(params.path)}"
+        with explaining(what):
+            checks = Checks(files, what)
+            lines = lines_of(self._text(files, checks, params.path))
+            _check_offset(checks, params.offset, len(lines), "line", "lines")
+            checks.pass_or_refuse()
+        page = cut(
+            lines,
+            # A number before the line, at most that wide.
+            lambda line: line + "0" * (len(str(len(lines))) if params.line_numbers else 0),
+            offset=params.offset,
+            limit=params.limit,
+            max_chars=self.config.max_result_chars,
+        )
+        content, message = "".join(page.items), _told_lines(params.path, lines, page)
+        longest = self.config.max_result_chars
+        if len(page.items) == 1 and len(content) > longest:
+            message += (
+                f" Line {page.first:,} has {len(content):,} characters; only the first "
+                f"{longest:,} are shown, and no tool here shows the rest."
+            )
+            content = content[:longest]
+        value = FileText(
+            params.path, content, page.first, page.next - 1, len(lines), params.line_numbers
+        )
+        return ToolResult.ok(value, message=message)
+
+    def _text(self, files: Filesystem, checks: Checks, path: str) -> str:
+        stat = checks.file(path)
+        if stat is not None:
+            remedy = "Use grep_files to find lines in it."
+            checks.size(path, stat.size, self.config.max_file_size, remedy)
+        checks.pass_or_refuse()
+        return files.read(path)
+
+
+def entry_of(stat: FileStat) -> Entry:
+    """Return what a result says of a path."""
+    return Entry(stat.path, stat.kind, stat.size, stat.readonly)
+
+
+def rest(tool: str, page: Page[Any]) -> str:
+    """Return how to get what a page leaves out after it, or nothing."""
+    return f" For the rest call {tool} with offset={page.next}." if page.more else ""
+
+
+def _check_offset(checks: Checks, offset: int, total: int, thing: str, things: str) -> None:
+    if offset > max(total, 1):
+        checks.add(
+            f"The offset {offset} is past the end: there {'is' if total == 1 else 'are'} "
+            f"{counted(total, thing, things)}. Use an offset from 1 to {max(total, 1)}, then retry."
+        )
+
+
+def _told_listing(path: str, page: Page[Entry], total: int) -> str:
+    where = shown(path)
+    where = where[0].upper() + where[1:] if where.startswith("the root") else where
+    if total == 0:
+        return f"{where} is empty."
+    all_of_it = f"{where} holds {counted(total, 'entry', 'entries')}"
+    if page.is_whole:
+        return f"{all_of_it}:"
+    return f"{all_of_it}; {page.span} are shown.{rest('list_directory', page)}"
+
+
+def _told_lines(path: str, lines: list[str], page: Page[str]) -> str:
+    if not lines:
+        return f"{shown(path)} is empty."
+    facts = [counted(len(lines), "line")]
+    if not page.is_whole:
+        noun = "line" if len(page.items) == 1 else "lines"
+        facts = [f"{noun} {page.span} of {len(lines):,}"]
+    if lines[0].endswith("\r\n"):
+        facts.append(r"which end with \r\n")
+    if not lines[-1].endswith("\n"):
+        facts.append("no newline at the end")
+    if lines[0].startswith(BYTE_ORDER_MARK):
+        facts.append("a byte order mark at the beginning")
+    return f"{shown(path)}: {', '.join(facts)}.{rest('read_file', page)}"
+
+
+def reading_tools(config: VfsConfig) -> tuple[Tool[Any, Any], ...]:
+    """Return the tools that show directories and files."""
+    reading = Reading(config)
+    return (
+        Tool[ListDirectory, Listing](
+            name="list_directory",
+            description="List what a directory of the workspace holds, with sizes.",
+            handler=reading.list_directory,
+            category="read",
+            consequence="low",
+            contained=True,
+            tags=("files",),
+            examples=(
+                ToolExample(
+                    "List a directory that holds one file and one directory",
+                    ListDirectory("docs"),
+                    Listing(
+                        "docs",
+                        (Entry("docs/guides", "directory"), Entry("docs/index.md", "file", 1200)),
+                        1,
+                        2,
+                    ),
+                ),
+            ),
+        ),
+        Tool[ReadFile, FileText](
+            name="read_file",
+            description="Read a text file, or some of its lines with offset and limit.",
+            handler=reading.read_file,
+            category="read",
+            consequence="low",
+            contained=True,
+            tags=("files",),
+            examples=(
+                ToolExample(
+                    "Read lines 41 and 42, with their numbers",
+                    ReadFile("src/app.py", offset=41, limit=2, line_numbers=True),
+                    FileText("src/app.py", "import os\nimport sys\n", 41, 42, 90, True),  # noqa: FBT003 - as the tool answers
+                ),
+            ),
+        ),
+    )

@@ -1,0 +1,223 @@
+"""What the file tools answer with, and how a model reads it.
+
+What happened is in the message of the result; `render` adds what there is to see.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from toolyard_hookspecs import FileMatch
+from toolyard_plugins.vfs.wording import size_of
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Something in a directory.
+
+    Args:
+        path: Relative to the workspace.
+        kind: `file`, `directory`, or `other` for what cannot be opened.
+        size: In bytes.
+        readonly: Whether it cannot be changed.
+    """
+
+    path: str
+    kind: Literal["file", "directory", "other"]
+    size: int = 0
+    readonly: bool = False
+
+    def render(self, name: str | None = None) -> str:
+        """Return it as a line, by another name if given."""
+        text = self.path if name is None else name
+        if self.kind == "directory":
+            text += "/"
+        elif self.kind == "file":
+            text += f"  {size_of(self.size)}"
+        else:
+            text += "  (not a file, cannot be opened)"
+        return f"{text}  (read-only)" if self.readonly else text
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a directory holds, or a part of it.
+
+    Args:
+        path: The directory.
+        entries: Those that are shown.
+        first: The place of the first one shown, from 1.
+        total: How many there are.
+    """
+
+    path: str
+    entries: tuple[Entry, ...]
+    first: int
+    total: int
+
+    def render(self) -> str:
+        """Return a line for each entry."""
+        return "\n".join(each.render(each.path.rpartition("/")[2]) for each in self.entries)
+
+
+@dataclass(frozen=True, slots=True)
+class FileText:
+    """A file's text, or some lines of it.
+
+    Args:
+        path: The file.
+        content: The lines that are shown, newlines as they are.
+        first_line: The number of the first one, from 1.
+        last_line: The number of the last one; less than `first_line` for an empty file.
+        total_lines: How many the file has.
+        line_numbers: Whether they are shown.
+    """
+
+    path: str
+    content: str
+    first_line: int
+    last_line: int
+    total_lines: int
+    line_numbers: bool = False
+
+    def render(self) -> str:
+        """Return the text, numbered if asked for."""
+        if not self.line_numbers:
+            return self.content
+        width = len(str(self.last_line))
+        lines = enumerate(lines_of(self.content), self.first_line)
+        return "".join(f"{number:>{width}}\t{line}" for number, line in lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A file that was written.
+
+    Args:
+        path: The file.
+        size: In bytes.
+        created: Whether it is new.
+    """
+
+    path: str
+    size: int
+    created: bool
+
+    def render(self) -> str:
+        """Return nothing: the message says it all."""
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """A file in which text was replaced.
+
+    Args:
+        path: The file.
+        replacements: How many.
+        lines: The lines at which the replaced text began, from 1.
+        size: What the file has now, in bytes.
+    """
+
+    path: str
+    replacements: int
+    lines: tuple[int, ...]
+    size: int
+
+    def render(self) -> str:
+        """Return nothing: the message says it all."""
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """Something that was deleted.
+
+    Args:
+        path: The file or directory.
+        files: How many files are gone.
+    """
+
+    path: str
+    files: int
+
+    def render(self) -> str:
+        """Return nothing: the message says it all."""
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Transferred:
+    """Something that was copied or moved.
+
+    Args:
+        source: Where it was.
+        target: Where it is.
+        files: How many files it is.
+    """
+
+    source: str
+    target: str
+    files: int
+
+    def render(self) -> str:
+        """Return nothing: the message says it all."""
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Paths that match a pattern, or a part of them.
+
+    Args:
+        entries: Those that are shown.
+        first: The place of the first one shown, from 1.
+        total: How many there are.
+    """
+
+    entries: tuple[Entry, ...]
+    first: int
+    total: int
+
+    def render(self) -> str:
+        """Return a line for each path."""
+        return "\n".join(
+            f"{each.path}/" if each.kind == "directory" else each.path for each in self.entries
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """Lines that match an expression, or a part of them.
+
+    Args:
+        matches: Those that are shown.
+        first: The place of the first one shown, from 1.
+        more: Whether there are more after the last one.
+    """
+
+    matches: tuple[FileMatch, ...]
+    first: int
+    more: bool
+
+    def render(self) -> str:
+        """Return `path:line: text` for each."""
+        return "\n".join(line_of(each) for each in self.matches)
+
+
+def line_of(match: FileMatch) -> str:
+    """Return a match as a line."""
+    return f"{match.path}:{match.line}: {match.text}"
+
+
+def lines_of(text: str) -> list[str]:
+    r"""Return the lines of a text with their newlines, which are `\n` or `\r\n`.
+
+    Example:
+        >>> lines_of("a\r\nb")
+        ['a\r\n', 'b']
+    """
+    *whole, rest = text.split("\n")
+    lines = [f"{line}\n" for line in whole]
+    return [*lines, rest] if rest else lines
