@@ -87,7 +87,7 @@ def render_result(result: ToolResult[Any], encoded: bytes | None = None) -> str:
 
 
 def _renders_as_json(value: object) -> bool:
-    kind = value.__class__
+    kind: type[Any] = value.__class__
     if kind is int or kind is float or kind is bool:
         return True
     return issubclass(kind, (BaseModel, Mapping)) and getattr(kind, "render", None) is None

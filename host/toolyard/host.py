@@ -103,8 +103,8 @@ class Host:
         self._given_policies = tuple(policies)
         self.policies = self._make_policies(self._given_policies)
         self._given_approver = approver
-        path = self.configuration.prompt_overrides
-        self._overrides = None if path is None else load_overrides(path)
+        texts = self.configuration.prompt_overrides
+        self._overrides = None if texts is None else load_overrides(texts)
         self._prompt: tuple[int, Prompt] | None = None
         self._running = ExitStack()
         self.is_open = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any, cast
+from typing import Any
 
 from toolyard.pipeline.asking import Wrapped, first_result
 from toolyard.pipeline.call_run import CallRun
@@ -25,16 +25,15 @@ def parse(run: CallRun, call: ToolCall) -> None:
     """
     plan = run.plan
     assert plan is not None  # noqa: S101 - looked up before
-    arguments = call.arguments
-    if arguments.__class__ is not str:
-        arguments = as_json(arguments)
+    given = call.arguments
+    arguments = given if isinstance(given, str) else as_json(given)
     if len(arguments) > run.executor.max_arguments:
         msg = (
             f"Invalid arguments: {len(arguments):,} bytes, {run.executor.max_arguments:,} are "
             "allowed. Send less, then retry."
         )
         raise Refusal(Status.INVALID, msg)
-    run.arguments = cast("str | bytes", arguments)
+    run.arguments = arguments
     run.params = plan.tool.params_codec.decode(run.arguments)
 
 
@@ -43,9 +42,10 @@ def ask_parsers(run: CallRun, table: Table, call: ToolCall) -> Staged:
     plan = run.plan
     assert plan is not None  # noqa: S101 - looked up before
     tool = plan.tool
-    wrapped = Wrapped(table.parse_wrappers, tool, call)
-    wrapped.enter()
+    wrapped = Wrapped()
     try:
+        for each in table.parse_wrappers:
+            wrapped.enter(each, tool, call)
         params = yield from first_result(run, table.parses, tool, call)
         if params is None:
             parse(run, call)
