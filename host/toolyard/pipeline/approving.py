@@ -103,7 +103,7 @@ def _ask(run: CallRun, request: ApprovalRequest, needs: str) -> Staged:
     approver = run.executor.approver
     assert approver is not None  # noqa: S101 - refused before
     asked = _Asked(run, request)
-    limit = Limit(run.executor.approval_timeout, run.deadline, run.cancellation)
+    limit = Limit(run.executor.approval_timeout, run.deadline, run.left())
     try:
         given = yield Run(
             lambda: approver(request), is_async_callable(approver), limit, asked, limit.endless
@@ -154,6 +154,9 @@ class _Asked:
         self.on_loop = run.on_loop
         self._run = run
         self._request = request
+
+    def limit_without_timeout(self) -> Limit:
+        return self._run.limit_without_timeout()
 
     def abandon(self, reason: str) -> None:
         self._request.withdrawn.cancel()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Generator
+from contextlib import suppress
 from typing import Any, Protocol
 
 from toolyard.pipeline.limits import Limit
@@ -24,11 +25,23 @@ class Asker(Abandonable, Protocol):
     on_loop: bool
     """Whether an event loop waits meanwhile, so that slow hooks are to be named."""
 
+    def limit_without_timeout(self) -> Limit:
+        """Return what bounds everything but the handler."""
+        ...
 
-def settle(run: Asker, value: Any, limit: Limit = ENDLESS) -> Asking:
-    """Return the value, awaited first when it has to be."""
+
+def settle(run: Asker, value: Any, limit: Limit | None = None) -> Asking:
+    """Return the value, awaited first when it has to be.
+
+    Args:
+        run: On whose behalf.
+        value: The value, or what gives it.
+        limit: How long to wait; by default until the call is out of time or cancelled.
+    """
     if not hasattr(value.__class__, "__await__"):
         return value
+    if limit is None:
+        limit = run.limit_without_timeout()
     return (yield Run(lambda: _await(value), is_async=True, limit=limit, owner=run, inline=False))
 
 
@@ -71,30 +84,22 @@ def observe(run: Asker, implementations: tuple[Implementation, ...], what: str, 
 
 
 class Wrapped:
-    """Wrappers around a stage: entered before it, left when its awaited answer is there.
+    """Wrappers around a stage: entered before it, left when its awaited answer is there."""
 
-    Args:
-        wrappers: The implementations, outermost first.
-        args: What each is called with.
-    """
+    __slots__ = ("_entered",)
 
-    __slots__ = ("_args", "_entered", "_wrappers")
-
-    def __init__(self, wrappers: tuple[Implementation, ...], *args: Any) -> None:
-        self._wrappers = wrappers
-        self._args = args
+    def __init__(self) -> None:
         self._entered: list[Generator[Any, Any, Any]] = []
 
-    def enter(self) -> None:
-        """Run each wrapper up to its `yield`."""
-        for each in self._wrappers:
-            wrapper = each.call(*self._args)
-            try:
-                next(wrapper)
-            except StopIteration:
-                msg = f"The wrapper of plugin {each.plugin} did not yield; it must, once."
-                raise RuntimeError(msg) from None
-            self._entered.append(wrapper)
+    def enter(self, implementation: Implementation, *args: Any) -> None:
+        """Run one more wrapper, within those entered before, up to its `yield`."""
+        wrapper = implementation.call(*args)
+        try:
+            next(wrapper)
+        except StopIteration:
+            msg = f"The wrapper of plugin {implementation.plugin} did not yield; it must, once."
+            raise RuntimeError(msg) from None
+        self._entered.append(wrapper)
 
     def leave(self, answer: Any) -> Any:
         """Send the answer through the wrappers, innermost first; return what comes out."""
@@ -107,32 +112,36 @@ class Wrapped:
             except BaseException as error:  # noqa: BLE001 - the wrappers outside may handle it
                 return self.fail(error)
             else:
-                return self._too_many(wrapper)
+                return self.fail(_yielded_twice(wrapper))
         return answer
 
     def fail(self, error: BaseException) -> Any:
         """Throw an error into the wrappers; return what they make of it, or raise.
 
-        Only an `Exception` can be turned into an answer: an interruption goes on.
+        Only an `Exception` can be turned into an answer or another one: an interruption
+        passes through all of them.
         """
-        original = error
         while self._entered:
             wrapper = self._entered.pop()
+            interrupted = not isinstance(error, Exception)
             try:
                 wrapper.throw(error)
             except StopIteration as stop:
-                if not isinstance(original, Exception):
-                    raise original from None
-                return self.leave(stop.value)
+                if not interrupted:
+                    return self.leave(stop.value)
             except BaseException as raised:  # noqa: BLE001 - the next one outside sees it
-                error = raised if isinstance(original, Exception) else original
+                error = error if interrupted else raised
             else:
-                return self._too_many(wrapper)
+                twice = _yielded_twice(wrapper)
+                error = error if interrupted else twice
         raise error
 
-    def _too_many(self, wrapper: Generator[Any, Any, Any]) -> Any:
+
+def _yielded_twice(wrapper: Generator[Any, Any, Any]) -> RuntimeError:
+    # It may refuse to be closed, too; that it yielded twice says enough.
+    with suppress(RuntimeError):
         wrapper.close()
-        return self.fail(RuntimeError("A wrapper yielded twice; it must, once."))
+    return RuntimeError("A wrapper yielded twice; it must, once.")
 
 
 async def _await(value: Awaitable[Any]) -> Any:

@@ -116,7 +116,8 @@ class _Attended:
                 self._set_timer()
             value, error = await self._done
         except asyncio.CancelledError:
-            self._give_up("its caller was cancelled")
+            if self._done.cancelled():
+                self._give_up("its caller was cancelled")
             raise
         finally:
             if self._timer is not None:
@@ -130,6 +131,7 @@ class _Attended:
         return value
 
     async def _work(self) -> None:
+        answer: tuple[Any, BaseException | None]
         try:
             answer = await self._step.function(), None
         except BaseException as error:  # noqa: BLE001 - raised where the call was dispatched

@@ -70,6 +70,8 @@ class CallRun:
     raises: BaseException | None = None
     outcome: Outcome
     rolled_back = False
+    claimed = False
+    """Whether plugins were asked to answer in the handler's place; asked once, also when run again."""
     replayed = False
     reruns = 0
     handler_duration: float | None = None
@@ -83,6 +85,8 @@ class CallRun:
     asks: tuple[str, ...] = ()
     approved: str | None = None
     when_abandoned: Callable[[], None] | None = None
+    _left: Cancellation | None = None
+    _forget_left: Callable[[], None] | None = None
     _runs_on = False
     """Whether its own handler was given up, and may not have ended."""
     _children: list[CallRun] | None = None
@@ -158,7 +162,19 @@ class CallRun:
 
     def limit_without_timeout(self) -> Limit:
         """The limit of everything but the handler: the deadline and the cancellation."""
-        return Limit(None, self.deadline, self.cancellation)
+        return Limit(None, self.deadline, self.left())
+
+    def left(self) -> Cancellation | None:
+        """Return what tells that nobody waits for the call any more, None where nothing can."""
+        if self.parent is None:
+            return self.cancellation
+        if self._left is None:
+            self._left = Cancellation()
+            if self.cancellation is not None:
+                self._forget_left = self.cancellation.on_cancel(self._left.cancel)
+            if self.closed is not None:
+                self._left.cancel()
+        return self._left
 
     def check_limits(self) -> None:
         """Raise when the call is cancelled, abandoned or out of time."""
@@ -237,6 +253,8 @@ class CallRun:
             self.serial_ticket.withdraw()
         if self.closed is not None and not self._runs_on:
             self.ended_late()
+        if self._forget_left is not None:
+            self._forget_left()
         if self.parent is not None:
             self.parent.disown(self)
         self.passed(Milestone.ENDED)
@@ -264,6 +282,8 @@ class CallRun:
         self.closed = reason
         if self.when_abandoned is not None:
             self.when_abandoned()
+        if self._left is not None:
+            self._left.cancel()
         if self.opened:
             self.branch.close(f"{self.name} {reason}")
             self.scope.abandon(self.name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from collections.abc import Generator
 from typing import Any
@@ -16,6 +15,7 @@ from toolyard.pipeline.plan import Table
 from toolyard.pipeline.refusals import Refusal
 from toolyard.pipeline.steps import Step
 from toolyard.pipeline.undoing import undo
+from toolyard.plugins.implementations import Implementation
 from toolyard.policies.approval import digest_of
 from toolyard.policies.rules import Rule
 from toolyard_hookspecs import (
@@ -23,9 +23,11 @@ from toolyard_hookspecs import (
     ApprovalAnswer,
     DeadlineExceededError,
     PolicyDecision,
+    SessionProtocol,
     Stage,
     Status,
     ToolCall,
+    ToolContext,
 )
 from toolyard_hookspecs.codecs import as_json
 
@@ -131,7 +133,7 @@ def admit(run: CallRun) -> None:
 def _reserve(run: CallRun, rules: tuple[Rule, ...]) -> None:
     session = run.executor.session
     before = session.policy_records
-    context = dataclasses.replace(run.context, session=run.branch.reserving())
+    context = _with_session(run.context, run.branch.reserving())
     for rule in rules:
         try:
             decision = rule.reserve(_tool(run), params_for(run, rule), context=context)  # type: ignore[misc]
@@ -144,6 +146,13 @@ def _reserve(run: CallRun, rules: tuple[Rule, ...]) -> None:
             reason = decision.reason if isinstance(decision, PolicyDecision) else None
             _note(run, rule, PolicyDecision.deny(reason or _failed(rule)))
             raise Refusal(Status.DENIED, reason or _failed(rule))
+
+
+def _with_session(context: ToolContext, session: SessionProtocol) -> ToolContext:
+    # What `dataclasses.replace` does, in a tenth of the time: this is on every call's path.
+    other = object.__new__(ToolContext)
+    other.__dict__.update(context.__dict__, session=session)
+    return other
 
 
 def ask_rules(run: CallRun) -> Staged:
@@ -185,6 +194,15 @@ def ask_rules(run: CallRun) -> Staged:
     if plan.confirms:
         asks.append(f"{tool.name} requires confirmation.")
     return list(dict.fromkeys(asks))
+
+
+def own_params(run: CallRun, implementation: Implementation) -> Any:
+    """Return the params as a plugin may see them: a copy of its own, where they can be changed."""
+    plan = run.plan
+    assert plan is not None  # noqa: S101 - looked up before
+    if plan.shares_params:
+        return run.params
+    return plan.tool.params_codec.copy(run.arguments) if implementation.wants_params else None
 
 
 def params_for(run: CallRun, rule: Rule) -> Any:

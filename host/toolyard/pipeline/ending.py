@@ -9,7 +9,7 @@ from typing import Any
 
 from toolyard.pipeline.asking import observe
 from toolyard.pipeline.call_run import CallRun
-from toolyard.pipeline.checking import params_for
+from toolyard.pipeline.checking import own_params, params_for
 from toolyard.pipeline.masking import mask
 from toolyard.pipeline.plan import Table
 from toolyard.pipeline.refusals import Failure, read_failure
@@ -48,9 +48,9 @@ def tell_rollback(run: CallRun, table: Table, reason: str) -> None:
             rule.on_rollback(plan.tool, params_for(run, rule), context=run.context)  # type: ignore[misc]
         except Exception:
             log.exception("Policy %s failed to hear of a rollback.", rule.name)
-    if table.rollbacks:
-        params = run.params if plan.shares_params else plan.tool.params_codec.copy(run.arguments)
-        observe(run, table.rollbacks, "toolyard_rollback", plan.tool, params, run.context, reason)
+    for each in table.rollbacks:
+        params = own_params(run, each)
+        observe(run, (each,), "toolyard_rollback", plan.tool, params, run.context, reason)
 
 
 def _log(run: CallRun, failure: Failure) -> None:

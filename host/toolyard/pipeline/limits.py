@@ -8,6 +8,8 @@ import time
 from toolyard_hookspecs import Cancellation, Deadline, DeadlineExceededError, ToolyardError
 
 # One for all limits: it is held for moments, and only by calls that begin or end to wait.
+# While a timeout stands still it is looked at again after this many seconds.
+_LOOK_AGAIN = 0.05
 _pausing = threading.Lock()
 
 
@@ -56,6 +58,8 @@ class Limit:
     def remaining(self) -> float | None:
         """Return the seconds left before it has to be looked at again, None for never."""
         left = self._timeout_left()
+        if left is not None and self._paused is not None:
+            left = max(left, _LOOK_AGAIN)
         if self.deadline is not None:
             until = self.deadline.remaining()
             left = until if left is None else min(left, until)
@@ -89,6 +93,11 @@ class Limit:
         if left is not None and left <= 0:
             return TimedOut(f"timed out after {self.timeout:g} seconds")
         return None
+
+    def overrun(self) -> float:
+        """Return by how many seconds the timeout has been exceeded, 0 where it has not."""
+        left = self._timeout_left()
+        return 0.0 if left is None else max(-left, 0.0)
 
     def _timeout_left(self) -> float | None:
         if self._ends is None:

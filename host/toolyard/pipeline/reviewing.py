@@ -57,7 +57,7 @@ def start_over(run: CallRun, table: Table, edited: ToolCall) -> Staged:
     """Take a call back that has run, and check it with the arguments it was edited to."""
     yield from undo(run)
     tell_rollback(run, table, "A person edited the arguments.")
-    run.answer, run.replayed = None, False
+    run.answer, run.claimed, run.replayed = None, False, False
     run.renew()
     run.stage = Stage.PARSE
     yield from ask_parsers(run, table, edited)

@@ -7,10 +7,10 @@ from collections.abc import Generator
 from inspect import iscoroutine
 from typing import Any, cast
 
-from toolyard.pipeline.asking import ENDLESS, Wrapped, ask, first_result, settle
+from toolyard.pipeline.asking import ENDLESS, Wrapped, ask, settle
 from toolyard.pipeline.batch import Milestone
 from toolyard.pipeline.call_run import CallRun
-from toolyard.pipeline.checking import check_again, params_for
+from toolyard.pipeline.checking import check_again, own_params, params_for
 from toolyard.pipeline.limits import Limit
 from toolyard.pipeline.plan import Plan, Table
 from toolyard.pipeline.refusals import CommitFailed, HandlerFailed, Refusal
@@ -142,11 +142,13 @@ def _wait_for_earlier_calls(run: CallRun) -> Staged:
 
 
 def _ask_and_run(run: CallRun, table: Table, plan: Plan) -> Staged:
-    wrapped = Wrapped(table.execute_wrappers, plan.tool, run.params, run.context)
-    wrapped.enter()
+    wrapped = Wrapped()
     try:
-        if run.answer is None:
+        for each in table.execute_wrappers:
+            wrapped.enter(each, plan.tool, own_params(run, each), run.context)
+        if not run.claimed:
             run.answer = yield from _ask_executors(run, table, plan)
+            run.claimed = True
         run.replayed = isinstance(run.answer, ToolResult)
         result: Any = run.answer
         if not run.replayed:
@@ -159,8 +161,12 @@ def _ask_and_run(run: CallRun, table: Table, plan: Plan) -> Staged:
 def _ask_executors(run: CallRun, table: Table, plan: Plan) -> Staged:
     if run.batch is not None:
         yield WaitFor(run.batch.before(Milestone.CLAIMED, run.index), run.limit_without_timeout())
-    params = run.params if plan.shares_params else plan.tool.params_codec.copy(run.arguments)
-    answer: Any = yield from first_result(run, table.executes, plan.tool, params, run.context)
+    answer: Any = None
+    for each in table.executes:
+        given = ask(run, each, plan.tool, own_params(run, each), run.context)
+        answer = yield from settle(run, given)
+        if answer is not None:
+            break
     run.passed(Milestone.CLAIMED)
     if answer is None or isinstance(answer, ToolResult) or callable(answer):
         return cast("Any", answer)
@@ -241,9 +247,10 @@ def _render(run: CallRun, table: Table, plan: Plan) -> None:
 
 
 def _ask_renderers(run: CallRun, table: Table, plan: Plan) -> str:
-    wrapped = Wrapped(table.render_wrappers, plan.tool, run.result)
-    wrapped.enter()
+    wrapped = Wrapped()
     try:
+        for each in table.render_wrappers:
+            wrapped.enter(each, plan.tool, run.result)
         answers = (each.call(plan.tool, run.result) for each in table.renders)
         text = next((each for each in answers if each is not None), None)
         if text is None:
@@ -267,7 +274,7 @@ def _commit(run: CallRun) -> Staged:
     parent = run.parent
     if parent is not None:
         for step in run.scope.joining():
-            yield from settle(run, step)
+            yield from settle(run, step, ENDLESS)
         run.branch.commit()
         parent.participants += run.participants
         run.committed = True
@@ -290,7 +297,7 @@ def _commit_all(run: CallRun, participants: list[Participant]) -> Staged:
     interruption: BaseException | None = None
     for each in participants:
         try:
-            yield from settle(run, each.commit())
+            yield from settle(run, each.commit(), ENDLESS)
         except Exception as error:
             log.exception("%s of %s failed to commit.", _name(each), run)
             failed.append(f"{_name(each)} ({error})")

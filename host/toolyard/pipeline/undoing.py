@@ -6,7 +6,7 @@ import logging
 from collections.abc import Generator
 from typing import Any
 
-from toolyard.pipeline.asking import settle
+from toolyard.pipeline.asking import ENDLESS, settle
 from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.steps import Step
 
@@ -34,6 +34,6 @@ def undo(run: CallRun, *, participants: bool = True) -> Staged:
 
 def _attempt(run: CallRun, action: Any) -> Staged:
     try:
-        yield from settle(run, action())
+        yield from settle(run, action(), ENDLESS)
     except BaseException:
         log.exception("Rolling back %s met a failure; the rest is rolled back.", run)
