@@ -171,7 +171,7 @@ class NoParams:
         """Return None for an empty object, refuse anything else."""
         _EMPTY.decode(text)
 
-    def copy(self, text: Json) -> None:  # noqa: ARG002 - one shape for all codecs
+    def copy(self, text: Json) -> None:
         """Return None."""
 
     def encode(self, value: object) -> bytes:  # noqa: ARG002 - one shape for all codecs

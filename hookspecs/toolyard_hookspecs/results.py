@@ -67,6 +67,7 @@ class ToolResult(Generic[R_co]):
 
 
 _warned: set[type] = set()
+_AS_JSON: tuple[Any, ...] = (BaseModel, Mapping)
 
 
 def render_result(result: ToolResult[Any], encoded: bytes | None = None) -> str:
@@ -90,7 +91,7 @@ def _renders_as_json(value: object) -> bool:
     kind: type[Any] = value.__class__
     if kind is int or kind is float or kind is bool:
         return True
-    return issubclass(kind, (BaseModel, Mapping)) and getattr(kind, "render", None) is None
+    return issubclass(kind, _AS_JSON) and not hasattr(kind, "render")
 
 
 def render_value(value: object) -> str:

@@ -156,7 +156,8 @@ class Host:
             raise StateError(msg)
         if isinstance(options.get("resources"), (list, Mapping)):
             options["resources"] = tuple(as_bindings(options["resources"]))
-        return Executor(self, Session() if session is None else session, prompt, ExecutorOptions(**options))
+        session = Session() if session is None else session
+        return Executor(self, session, prompt, ExecutorOptions(**options))
 
     @property
     def catalog(self) -> Catalog:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from toolyard.cli.asking import undisturbed
 from toolyard.cli.console import Terminal
@@ -29,7 +30,7 @@ def run(host: Host, args: argparse.Namespace) -> int:
     calls = _read(host, args)
     report = _report(args, calls)
     succeeded = True
-    options = {
+    options: dict[str, Any] = {
         "approver": undisturbed(host.approver, report.still),
         "on_progress": report.progressed,
         "dry_run": args.dry_run,

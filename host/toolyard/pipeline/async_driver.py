@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from toolyard.pipeline.background import Background
 from toolyard.pipeline.jobs import Job
-from toolyard.pipeline.limits import Limit, TimedOut
+from toolyard.pipeline.limits import Cancelled, Limit, TimedOut
 from toolyard.pipeline.steps import Run, Step, WaitFor
 from toolyard.pipeline.sync_driver import Pipeline
 from toolyard.pipeline.workers import Workers
@@ -18,6 +18,8 @@ from toolyard_hookspecs import DeadlineExceededError
 
 T = TypeVar("T")
 log = logging.getLogger("toolyard.pipeline")
+# A busy loop may look a little late at what is over.
+BLOCKED = 0.1
 
 
 class AsyncDriver:
@@ -109,7 +111,6 @@ class _Attended:
         forget = None
         if limit.cancellation is not None:
             forget = limit.cancellation.on_cancel(self._look_from_thread)
-        started = self._loop.time()
         self._task = _begin(self._loop, self._work())
         try:
             if not self._done.done():
@@ -124,7 +125,7 @@ class _Attended:
                 self._timer.cancel()
             if forget is not None:
                 forget()
-        if limit.timeout is not None and self._loop.time() - started > limit.timeout:
+        if limit.timeout is not None:
             _warn_if_blocked(step, error)
         if error is not None:
             raise error
@@ -243,14 +244,14 @@ class _Waiter:
 
 
 def _warn_if_blocked(step: Run, error: BaseException | None) -> None:
-    if isinstance(error, (TimedOut, DeadlineExceededError)):
-        return
-    log.warning(
-        "%s blocked its event loop for longer than its timeout of %g s, so it could not be "
-        "timed out; make it await, or write it as a plain function.",
-        step.owner,
-        step.limit.timeout,
-    )
+    given_up = isinstance(error, (TimedOut, DeadlineExceededError, Cancelled))
+    if step.limit.overrun() > (BLOCKED if given_up else 0.0):
+        log.warning(
+            "%s blocked its event loop for longer than its timeout of %g s, so it could not be "
+            "timed out; make it await, or write it as a plain function.",
+            step.owner,
+            step.limit.timeout,
+        )
 
 
 async def _kept(work: Any) -> Any:

@@ -71,7 +71,7 @@ class CallRun:
     outcome: Outcome
     rolled_back = False
     claimed = False
-    """Whether plugins were asked to answer in the handler's place; asked once, also when run again."""
+    """Whether plugins were asked to answer in the handler's place; they are, once."""
     replayed = False
     reruns = 0
     handler_duration: float | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from toolyard.settings.environment import Override, apply
 from toolyard.settings.host_table import HostTable
@@ -57,9 +57,10 @@ def _is_configured(settings: Settings, key: str) -> bool:
         return bool(getattr(settings, first, None) != getattr(Settings(), first, None))
     at: Any = settings.table_of(rest[0]) if rest else {}
     for part in rest[1:]:
-        if not isinstance(at, Mapping) or part not in at:
+        table = cast("Mapping[str, Any]", at) if isinstance(at, Mapping) else {}
+        if part not in table:
             return False
-        at = at[part]
+        at = table[part]
     return True
 
 
