@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextvars
 import threading
-from collections.abc import Callable, Generator, Sequence
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
@@ -141,40 +144,57 @@ class _Batch:
         self._results: list[Any] = [None] * len(pipelines)
         self._pending: dict[int, _Pending] = {}
         self._inbox: SimpleQueue[int] = SimpleQueue()
+        self._alarms = _Alarms()
         self._interrupt: BaseException | None = None
 
     def run(self) -> list[Any]:
-        for index in range(len(self._pipelines)):
-            self._advance(index, None, None)
-        while self._pending:
-            try:
-                self._wait()
-                self._look()
-            except BaseException as error:  # noqa: BLE001 - each pipeline has to roll back first
-                self._interrupt_all(error)
+        try:
+            self._attempt(self._start_all)
+            while self._pending:
+                self._attempt(self._go_on)
+        finally:
+            for pipeline, context in zip(self._pipelines, self._contexts, strict=True):
+                context.run(pipeline.close)
         if self._interrupt is not None:
             raise self._interrupt
         return self._results
 
-    def _wait(self) -> None:
-        limits = [each.limit.remaining() for each in self._pending.values()]
-        timeout = min((each for each in limits if each is not None), default=None)
+    def _attempt(self, work: Callable[[], None]) -> None:
         try:
-            self._inbox.get(timeout=timeout)
-        except Empty:
-            return
+            work()
+        except BaseException as error:  # noqa: BLE001 - each pipeline has to roll back first
+            self._interrupt_all(error)
 
-    def _look(self) -> None:
-        for index, pending in list(self._pending.items()):
-            if pending.ended():
-                self._answer(index, pending)
-                continue
-            try:
-                pending.raise_fault()
-            except Exception as fault:  # noqa: BLE001 - the pipeline decides
-                del self._pending[index]
-                pending.forget()
-                self._advance(index, None, fault)
+    def _start_all(self) -> None:
+        for index in range(len(self._pipelines)):
+            self._advance(index, None, None)
+
+    def _go_on(self) -> None:
+        while self._pending:
+            self._look(self._next_to_look_at())
+
+    def _next_to_look_at(self) -> int | None:
+        """Wait until a pipeline is woken, or the limit of one may have passed."""
+        try:
+            return self._inbox.get(timeout=self._alarms.remaining(self._pending))
+        except Empty:
+            return self._alarms.pop()
+
+    def _look(self, index: int | None) -> None:
+        pending = None if index is None else self._pending.get(index)
+        if index is None or pending is None:
+            return
+        if pending.ended():
+            self._answer(index, pending)
+            return
+        try:
+            pending.raise_fault()
+        except Exception as fault:  # noqa: BLE001 - the pipeline decides
+            del self._pending[index]
+            pending.forget()
+            self._advance(index, None, fault)
+        else:
+            self._alarms.set(index, pending)
 
     def _answer(self, index: int, pending: _Pending) -> None:
         del self._pending[index]
@@ -205,7 +225,9 @@ class _Batch:
             if isinstance(step, WaitFor) and step.waitable.granted:
                 answer, error = None, None
                 continue
-            self._pending[index] = self._launch(step, lambda: self._inbox.put(index))
+            pending = self._launch(step, lambda: self._inbox.put(index))
+            self._pending[index] = pending
+            self._alarms.set(index, pending)
             return
 
     def _interrupt_all(self, error: BaseException) -> None:
@@ -215,6 +237,36 @@ class _Batch:
             pending.forget()
             del self._pending[index]
             self._advance(index, None, error)
+
+
+class _Alarms:
+    """When each pending step has to be looked at again, the next one first.
+
+    Pausing a limit only puts it off, so an alarm may ring too early and is then set anew.
+    """
+
+    __slots__ = ("_heap", "_numbers")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, int, _Pending]] = []
+        self._numbers = count()
+
+    def set(self, index: int, pending: _Pending) -> None:
+        remaining = pending.limit.remaining()
+        if remaining is not None:
+            ring = time.monotonic() + remaining
+            heappush(self._heap, (ring, next(self._numbers), index, pending))
+
+    def remaining(self, wanted: Mapping[int, _Pending]) -> float | None:
+        """Return the seconds to the next alarm of a step that is still wanted, or None."""
+        heap = self._heap
+        while heap and wanted.get(heap[0][2]) is not heap[0][3]:
+            heappop(heap)
+        return max(heap[0][0] - time.monotonic(), 0.0) if heap else None
+
+    def pop(self) -> int | None:
+        """Take the next alarm away; return whose it was."""
+        return heappop(self._heap)[2] if self._heap else None
 
 
 def _release(lock: threading.Lock) -> None:
