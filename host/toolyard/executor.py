@@ -120,9 +120,10 @@ class Executor:
         self._shown_then: tuple[object, ...] = ()
         self._others: dict[int, Plan] = {}
         self._set_up: set[int] = set()
-        bindings = self._bindings(options)
+        registry = self._registry(options)
+        bindings = registry.bindings.values()
         self.portable = frozenset(each.kind for each in bindings if each.portable)
-        self.resources = ResourceRegistry.of(*bindings).open()
+        self.resources = registry.open()
         self.context_fields = self._context_fields(options)
 
     @property
@@ -315,11 +316,19 @@ class Executor:
                 section.setup(self.session)
                 self._set_up.add(id(section))
 
-    def _bindings(self, options: ExecutorOptions) -> list[Binding[Any]]:
-        bindings: list[Binding[Any]] = list(self._host.plugins.bindings())
+    def _registry(self, options: ExecutorOptions) -> ResourceRegistry:
+        """Return what is bound; whoever is nearer to the application wins."""
+        of_sections: list[Binding[Any]] = []
         for section in self.prompt.everywhere():
-            bindings += section.resources
-        return [*bindings, *self.prompt.resources, *self._host.resources, *options.resources]
+            of_sections += section.resources
+        layers: tuple[Iterable[Binding[Any]], ...] = (
+            self._host.plugins.bindings(),
+            of_sections,
+            self.prompt.resources,
+            self._host.resources,
+            options.resources,
+        )
+        return ResourceRegistry().merge(*(ResourceRegistry.of(*layer) for layer in layers))
 
     def _context_fields(self, options: ExecutorOptions) -> dict[str, Any]:
         context = ToolContext(
