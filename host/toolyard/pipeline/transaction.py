@@ -176,11 +176,6 @@ def _ask_executors(run: CallRun, table: Table, plan: Plan) -> Staged:
 
 def _run_handler(run: CallRun, plan: Plan, instead: Any) -> Staged:
     tool, params, context = plan.tool, run.params, run.context
-    if plan.timeout is None and run.deadline is None and run.cancellation is None:
-        limit = ENDLESS
-    else:
-        limit = Limit(plan.timeout, run.deadline, run.cancellation)
-    run.limit = limit
     if instead is not None:
         function, is_async = instead, is_async_callable(instead)
     elif tool.handler is None:
@@ -189,6 +184,7 @@ def _run_handler(run: CallRun, plan: Plan, instead: Any) -> Staged:
         function, is_async = run.executor.engine.isolated(run), False
     else:
         function, is_async = tool.signature.invoke, tool.signature.is_async
+    limit = run.limit = _limit_of(run, plan, elsewhere=is_async and not run.on_loop)
     parent = run.parent
     if parent is None or parent.limit is None:
         inline = limit.endless
@@ -208,6 +204,14 @@ def _run_handler(run: CallRun, plan: Plan, instead: Any) -> Staged:
         run.handler_duration = clock.monotonic() - started
     run.check_limits()
     return _read_result(run, plan, result)
+
+
+def _limit_of(run: CallRun, plan: Plan, *, elsewhere: bool) -> Limit:
+    # A task on the background loop hears of its caller's end in no other way.
+    stop = run.left() if elsewhere else run.cancellation
+    if plan.timeout is None and run.deadline is None and stop is None:
+        return ENDLESS
+    return Limit(plan.timeout, run.deadline, stop)
 
 
 def _read_result(run: CallRun, plan: Plan, result: Any) -> ToolResult[Any]:

@@ -1,0 +1,491 @@
+"""A handler that takes too long is given up at once, and can change nothing afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from toolyard_hookspecs import (
+    Binding,
+    CallClosed,
+    Deadline,
+    DeadlineExceededError,
+    PromptEvaluationError,
+    ResourceBusyError,
+    Stage,
+    Status,
+    ToolCall,
+    ToolContext,
+    ToolResult,
+    tool,
+)
+
+Touch = Callable[..., None]
+
+pytestmark = pytest.mark.slow
+PATIENCE = 10.0
+SOON = 2.0
+"""Seconds that a busy machine may take for what is due at once."""
+
+
+class Ledger:
+    """An exclusive resource."""
+
+    def __init__(self) -> None:
+        self.entries: list[str] = []
+
+    def begin(self) -> int:
+        return len(self.entries)
+
+    def commit(self, savepoint: int) -> None:
+        return None
+
+    def rollback(self, savepoint: int) -> None:
+        del self.entries[savepoint:]
+
+
+def until(condition: Callable[[], object]) -> None:
+    ends = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < ends, "waited in vain"
+        time.sleep(0.01)
+
+
+def sleeper(release: threading.Event, **options: Any) -> Any:
+    @tool(**{"timeout": 0.2, **options})
+    def sleeps() -> ToolResult[None]:
+        """Wait until the test lets it go."""
+        release.wait(PATIENCE)
+        return ToolResult.ok()
+
+    return sleeps
+
+
+def test_a_sync_handler_that_sleeps_is_given_up_at_its_timeout(yard: Any, touch: Touch) -> None:
+    @tool(timeout=0.2)
+    def sleeps(*, context: ToolContext) -> ToolResult[None]:
+        """Change something, then sleep for five seconds."""
+        touch(context)
+        time.sleep(5)
+        return ToolResult.ok()
+
+    yard.open(sleeps)
+    started = time.monotonic()
+    outcome = yard.call("sleeps")
+    took = time.monotonic() - started
+
+    assert 0.2 <= took < 0.5
+    assert (outcome.status, outcome.stage) == (Status.TIMED_OUT, Stage.EXECUTE)
+    assert "timed out after 0.2 seconds" in outcome.text
+    assert "may still be running" in outcome.text
+    yard.assert_untouched()
+    (event,) = yard.events
+    assert event.rolled_back
+    assert yard.observer.rollbacks == [("sleeps", outcome.text)]
+
+
+def test_what_an_abandoned_handler_does_later_is_refused_and_changes_nothing(
+    yard: Any, touch: Touch, mark: Any
+) -> None:
+    timed_out, ended = threading.Event(), threading.Event()
+    refused: dict[str, object] = {}
+    heard: list[object] = []
+
+    @tool
+    def other() -> ToolResult[None]:
+        """Be called."""
+        heard.append("called")
+        return ToolResult.ok()
+
+    @tool(timeout=0.2)
+    def sleeps(*, context: ToolContext) -> ToolResult[None]:
+        """Go on after it was given up."""
+        touch(context)
+        box = context.resources.get(type(yard.box))
+        timed_out.wait(PATIENCE)
+        attempts: dict[str, Callable[[], object]] = {
+            "append": lambda: context.session[mark].append(mark("late")),
+            "seed": lambda: context.session[mark].seed(mark("late")),
+            "clear": context.session[mark].clear,
+            "read": context.session[mark].all,
+            "dispatch": lambda: context.session.dispatch(mark("late")),
+            "snapshot": context.session.snapshot,
+            "resource": lambda: context.resources.get(type(yard.box)),
+            "call": lambda: context.call("other"),
+            "progress": lambda: context.progress(1),
+        }
+        for name, attempt in attempts.items():
+            try:
+                refused[name] = attempt()
+            except Exception as error:
+                refused[name] = type(error)
+        box.put("late")
+        ended.set()
+        return ToolResult.ok(message="done after all")
+
+    yard.open(sleeps, other, on_progress=lambda *report: heard.append(report))
+    outcome = yard.call("sleeps")
+    timed_out.set()
+    assert ended.wait(PATIENCE)
+
+    assert refused == dict.fromkeys(refused, CallClosed)
+    assert heard == []
+    yard.assert_untouched()
+    assert yard.events == [outcome.event]
+
+
+def test_an_async_handler_is_cancelled_at_its_timeout(yard: Any, touch: Touch) -> None:
+    cancelled = threading.Event()
+
+    @tool(timeout=0.2)
+    async def sleeps(*, context: ToolContext) -> ToolResult[None]:
+        """Change something, then wait for ever."""
+        touch(context)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+        return ToolResult.ok()
+
+    yard.open(sleeps)
+    started = time.monotonic()
+    outcome = yard.call("sleeps")
+
+    assert time.monotonic() - started < SOON
+    assert outcome.status is Status.TIMED_OUT
+    assert cancelled.wait(PATIENCE)
+    yard.assert_untouched()
+    assert len(yard.events) == 1
+
+
+@pytest.mark.parametrize("kind", ["ignores", "cleanup"])
+def test_an_async_handler_that_does_not_end_is_abandoned_at_once(
+    yard: Any, touch: Touch, kind: str
+) -> None:
+    release, ended = threading.Event(), threading.Event()
+    late: list[type[BaseException]] = []
+
+    async def linger() -> None:
+        while not release.is_set():
+            try:
+                await asyncio.sleep(0.01)
+            except asyncio.CancelledError:
+                continue
+
+    @tool(timeout=0.2)
+    async def stays(*, context: ToolContext) -> ToolResult[None]:
+        """Stay longer than it may."""
+        touch(context)
+        try:
+            await (linger() if kind == "ignores" else asyncio.Event().wait())
+        finally:
+            await linger()
+            try:
+                touch(context, "late")
+            except Exception as error:
+                late.append(type(error))
+            ended.set()
+        return ToolResult.ok()
+
+    yard.open(stays)
+
+    async def dispatch() -> Any:
+        try:
+            return await yard.tools.adispatch(ToolCall("stays"))
+        finally:
+            release.set()
+
+    started = time.monotonic()
+    if yard.driver == "sync":
+        outcome = yard.call("stays")
+        release.set()
+    else:
+        outcome = asyncio.run(dispatch())
+
+    assert time.monotonic() - started < SOON
+    assert outcome.status is Status.TIMED_OUT
+    assert ended.wait(PATIENCE)
+    assert late == [CallClosed]
+    yard.assert_untouched()
+    assert len(yard.events) == 1
+
+
+def test_the_loop_goes_on_while_sync_handlers_run(make_yard: Any) -> None:
+    yard = make_yard("async")
+
+    @tool
+    def works() -> ToolResult[None]:
+        """Take a while."""
+        time.sleep(0.3)
+        return ToolResult.ok()
+
+    yard.open(works)
+    gaps: list[float] = []
+
+    async def tick() -> None:
+        last = time.monotonic()
+        while True:
+            await asyncio.sleep(0.005)
+            now = time.monotonic()
+            gaps.append(now - last)
+            last = now
+
+    async def scenario() -> list[Any]:
+        ticking = asyncio.create_task(tick())
+        calls = [yard.tools.adispatch(ToolCall("works")) for _ in range(4)]
+        outcomes = await asyncio.gather(*calls)
+        ticking.cancel()
+        return outcomes
+
+    # Whatever else keeps the machine busy may delay a tick; a loop that stands still delays all.
+    for _ in range(3):
+        gaps.clear()
+        outcomes = asyncio.run(scenario())
+        assert all(outcome.success for outcome in outcomes)
+        if max(gaps) < 0.05:
+            break
+    assert len(gaps) > 20
+    assert max(gaps) < 0.05
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_the_deadline_passing_during_a_handler_ends_the_evaluation(
+    yard: Any, touch: Touch, is_async: bool
+) -> None:
+    release = threading.Event()
+
+    @tool(name="sleeps", timeout=None)
+    def sleeps(*, context: ToolContext) -> ToolResult[None]:
+        """Change something, then wait."""
+        touch(context)
+        release.wait(PATIENCE)
+        return ToolResult.ok()
+
+    @tool(name="sleeps", timeout=None)
+    async def asleeps(*, context: ToolContext) -> ToolResult[None]:
+        """Change something, then wait."""
+        touch(context)
+        await asyncio.sleep(PATIENCE)
+        return ToolResult.ok()
+
+    yard.open(asleeps if is_async else sleeps, deadline=Deadline.after(0.3))
+    started = time.monotonic()
+    with pytest.raises(PromptEvaluationError) as raised:
+        yard.call("sleeps")
+    release.set()
+
+    assert time.monotonic() - started < SOON
+    assert isinstance(raised.value.__cause__, DeadlineExceededError)
+    yard.assert_untouched()
+    (event,) = yard.events
+    assert (event.status, event.stage, event.rolled_back) == (
+        Status.DEADLINE,
+        Stage.EXECUTE,
+        True,
+    )
+
+
+def test_an_exclusive_resource_of_an_abandoned_call_stays_locked_until_its_thread_ends(
+    yard: Any,
+) -> None:
+    release = threading.Event()
+    ledger = Ledger()
+
+    @tool(timeout=0.2)
+    def sleeps(*, context: ToolContext) -> ToolResult[None]:
+        """Change the ledger, then wait."""
+        context.resources.get(Ledger).entries.append("abandoned")
+        release.wait(PATIENCE)
+        return ToolResult.ok()
+
+    @tool
+    def writes(*, context: ToolContext) -> ToolResult[None]:
+        """Change the ledger."""
+        context.resources.get(Ledger).entries.append("written")
+        return ToolResult.ok()
+
+    yard.open(sleeps, writes, resources=(Binding.instance(Ledger, ledger),))
+    assert yard.call("sleeps").status is Status.TIMED_OUT
+    started = time.monotonic()
+    refused = yard.call("writes")
+
+    assert time.monotonic() - started < SOON
+    assert refused.status is Status.ERROR
+    assert isinstance(refused.event.error, ResourceBusyError)
+    assert "abandoned call of sleeps" in refused.text
+    assert ledger.entries == ["abandoned"]
+
+    release.set()
+    until(lambda: ledger.entries == [])
+    until(lambda: yard.call("writes").success)
+    assert ledger.entries == ["written"]
+
+
+def test_waiting_for_an_exclusive_resource_does_not_count_against_the_timeout(yard: Any) -> None:
+    holding = threading.Event()
+
+    @tool
+    def holds(*, context: ToolContext) -> ToolResult[None]:
+        """Hold the ledger for longer than the other may take."""
+        context.resources.get(Ledger)
+        holding.set()
+        time.sleep(1.2)
+        return ToolResult.ok()
+
+    @tool(timeout=0.6)
+    def waits(*, context: ToolContext) -> ToolResult[None]:
+        """Ask for the ledger while it is held."""
+        context.resources.get(Ledger).entries.append("waited")
+        return ToolResult.ok()
+
+    ledger = Ledger()
+    yard.open(holds, waits, resources=(Binding.instance(Ledger, ledger),))
+    holder = threading.Thread(target=yard.call, args=("holds",))
+    holder.start()
+    assert holding.wait(PATIENCE)
+    outcome = yard.call("waits")
+    holder.join(PATIENCE)
+
+    assert outcome.success, outcome.text
+    assert ledger.entries == ["waited"]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_nested_call_times_out_by_itself(yard: Any, nesting: Any, is_async: bool) -> None:
+    release = threading.Event()
+    told: list[Any] = []
+    yard.open(sleeper(release), nesting("sleeps", told, is_async=is_async))
+    started = time.monotonic()
+    outcome = yard.call("outer")
+    release.set()
+
+    assert time.monotonic() - started < SOON
+    assert outcome.success
+    assert told[0].status is Status.TIMED_OUT
+    assert yard.marks == yard.box.items == ["outer"]
+    assert [(each.tool_name, each.status) for each in yard.events] == [
+        ("sleeps", Status.TIMED_OUT),
+        ("outer", Status.SUCCEEDED),
+    ]
+
+
+def test_a_nested_call_runs_on_its_callers_thread_unless_it_ends_before_it(yard: Any) -> None:
+    threads: dict[str, int] = {}
+
+    def noting(name: str, timeout: float | None) -> Any:
+        @tool(name=name, timeout=timeout)
+        def notes() -> ToolResult[None]:
+            """Note the thread."""
+            threads[name] = threading.get_ident()
+            return ToolResult.ok()
+
+        return notes
+
+    @tool(timeout=5)
+    def outer(*, context: ToolContext) -> ToolResult[None]:
+        """Call both."""
+        threads["outer"] = threading.get_ident()
+        context.call("longer")
+        context.call("shorter")
+        context.call("endless")
+        return ToolResult.ok()
+
+    yard.open(noting("longer", 50), noting("shorter", 2), noting("endless", None), outer)
+    assert yard.call("outer").success
+
+    assert threads["longer"] == threads["endless"] == threads["outer"]
+    assert threads["shorter"] != threads["outer"]
+
+
+@pytest.mark.parametrize("inner_timeout", [None, 0.4])
+def test_an_abandoned_call_takes_its_nested_calls_with_it(
+    yard: Any, touch: Touch, inner_timeout: float | None
+) -> None:
+    release, ended = threading.Event(), threading.Event()
+    late: list[type[BaseException]] = []
+
+    @tool(timeout=inner_timeout)
+    def inner(*, context: ToolContext) -> ToolResult[None]:
+        """Wait, then change something."""
+        touch(context, "inner")
+        release.wait(PATIENCE)
+        try:
+            touch(context, "late")
+        except Exception as error:
+            late.append(type(error))
+        ended.set()
+        return ToolResult.ok()
+
+    @tool(timeout=0.2)
+    def outer(*, context: ToolContext) -> ToolResult[None]:
+        """Call the other."""
+        touch(context, "outer")
+        context.call("inner")
+        return ToolResult.ok()
+
+    yard.open(inner, outer)
+    outcome = yard.call("outer")
+    release.set()
+
+    assert outcome.status is Status.TIMED_OUT
+    assert ended.wait(PATIENCE)
+    until(lambda: len(yard.session[type(outcome.event)].all()) == 2)
+    assert late == [CallClosed]
+    yard.assert_untouched()
+    assert [each.tool_name for each in yard.events] == ["outer", "inner"]
+
+
+def test_an_abandoned_sync_call_cancels_its_nested_async_call(yard: Any, touch: Touch) -> None:
+    cancelled = threading.Event()
+
+    @tool(timeout=None)
+    async def inner(*, context: ToolContext) -> ToolResult[None]:
+        """Wait for ever."""
+        touch(context, "inner")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+        return ToolResult.ok()
+
+    @tool(timeout=0.2)
+    def outer(*, context: ToolContext) -> ToolResult[None]:
+        """Call the other."""
+        context.call("inner")
+        return ToolResult.ok()
+
+    yard.open(inner, outer)
+
+    assert yard.call("outer").status is Status.TIMED_OUT
+    assert cancelled.wait(PATIENCE)
+    yard.assert_untouched()
+
+
+def test_an_async_handler_that_blocks_its_loop_is_named_in_the_log(
+    yard: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    ended = threading.Event()
+
+    @tool(timeout=0.1)
+    async def blocks() -> ToolResult[None]:
+        """Block the loop."""
+        time.sleep(0.4)  # noqa: ASYNC251 - this is the fault
+        ended.set()
+        return ToolResult.ok()
+
+    yard.open(blocks)
+    with caplog.at_level(logging.WARNING, "toolyard.pipeline"):
+        outcome = yard.call("blocks")
+        assert ended.wait(PATIENCE)
+        until(lambda: "blocked" in caplog.text)
+
+    assert "event loop" in caplog.text
+    assert "blocks (" in caplog.text
+    assert outcome.status is (Status.TIMED_OUT if yard.driver == "sync" else Status.SUCCEEDED)
+    assert len(yard.events) == 1
