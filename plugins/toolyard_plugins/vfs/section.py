@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Final
 
@@ -64,10 +63,7 @@ class VfsToolsSection(MarkdownSection):
             key="workspace",
             title="Workspace",
             template=guidance(config),
-            tools=tuple(
-                dataclasses.replace(tool, accepts_overrides=accepts_overrides)
-                for tool in file_tools(config)
-            ),
+            tools=file_tools(config, accepts_overrides=accepts_overrides),
             policies=(ReadBeforeWritePolicy(),) if policies is None else tuple(policies),
             resources=(workspace_binding(config, filesystem),),
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
@@ -32,6 +31,9 @@ def wait(attempt: Callable[[], T | None]) -> T:
 
 async def wait_async(attempt: Callable[[], T | None]) -> T:
     """Try until it succeeds, leaving the loop to others between; raises as `wait` does."""
+    # Late, as it is slow to import, and commands that dispatch nothing do without it.
+    import asyncio
+
     for pause in _pauses():
         done = attempt()
         if done is not None:

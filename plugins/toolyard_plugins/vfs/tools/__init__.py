@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from toolyard_hookspecs import Tool
@@ -12,11 +13,19 @@ from toolyard_plugins.vfs.tools.transferring import transferring_tools
 from toolyard_plugins.vfs.tools.writing import writing_tools
 
 
-def file_tools(config: VfsConfig) -> tuple[Tool[Any, Any], ...]:
-    """Return the file tools, which keep to the limits of a configuration."""
-    return (
+def file_tools(config: VfsConfig, *, accepts_overrides: bool = True) -> tuple[Tool[Any, Any], ...]:
+    """Return the file tools.
+
+    Args:
+        config: The limits they keep to.
+        accepts_overrides: Whether their descriptions may be overridden.
+    """
+    tools = (
         *reading_tools(config),
         *writing_tools(config),
         *transferring_tools(config),
         *finding_tools(config),
     )
+    if accepts_overrides:
+        return tools
+    return tuple(dataclasses.replace(tool, accepts_overrides=False) for tool in tools)
