@@ -55,9 +55,9 @@ def _is_configured(settings: Settings, key: str) -> bool:
     first, *rest = key.split(".")
     if first != "plugins":
         return bool(getattr(settings, first, None) != getattr(Settings(), first, None))
-    at: Any = settings.table_of(rest[0]) if rest else {}
+    at: object = settings.table_of(rest[0]) if rest else {}
     for part in rest[1:]:
-        table = cast("Mapping[str, Any]", at) if isinstance(at, Mapping) else {}
+        table = cast("Mapping[str, object]", at if isinstance(at, Mapping) else {})
         if part not in table:
             return False
         at = table[part]

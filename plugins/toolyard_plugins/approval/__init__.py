@@ -1,0 +1,64 @@
+"""Approval by the person at the terminal, or by a rule given on the command line.
+
+Settings, `[plugins.approval]`: `mode`, one of `auto`, `ask`, `all`, `none`, `read`; see `Mode`.
+It answers where the configuration names it, `approver = "approval"`. `toolyard run` and
+`toolyard call` do so where no other approver is configured; `--approve` does in any case.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from toolyard_hookspecs import ApprovalAnswer, ApprovalRequest, Command, hookimpl
+from toolyard_plugins.approval.answering import answer
+from toolyard_plugins.approval.settings import ApprovalSettings, Mode
+
+__all__ = ["ApprovalSettings", "Mode"]
+
+NAME: Final = "approval"
+CHOICES: Final = (Mode.ALL, Mode.NONE, Mode.READ, Mode.ASK)
+
+
+@hookimpl
+def toolyard_settings() -> type[BaseModel]:
+    """Declare the settings."""
+    return ApprovalSettings
+
+
+@hookimpl
+def toolyard_approve(request: ApprovalRequest, settings: ApprovalSettings) -> ApprovalAnswer:
+    """Answer as the mode says."""
+    return answer(request, settings)
+
+
+@hookimpl
+def toolyard_commands() -> list[Command]:
+    """Let the commands that dispatch calls say how they are approved."""
+    return [
+        Command(
+            name,
+            extends=True,
+            configure=_add_option,
+            settings=_chosen,
+            defaults={"approver": NAME},
+        )
+        for name in ("run", "call")
+    ]
+
+
+def _add_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--approve",
+        choices=[each.value for each in CHOICES],
+        help="how calls that need approval get it: all are approved, none, those of tools that "
+        "only read, or you are asked; without it you are asked where there is a terminal",
+    )
+
+
+def _chosen(args: argparse.Namespace) -> dict[str, Any]:
+    if args.approve is None:
+        return {}
+    return {"approver": NAME, f"plugins.{NAME}.mode": args.approve}

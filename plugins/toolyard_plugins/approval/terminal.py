@@ -1,0 +1,152 @@
+"""A terminal to ask at: lines out, lines in, and an end when nobody waits any more."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TextIO
+
+from toolyard_hookspecs import Cancellation
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+LOOK_AGAIN: Final = 0.2
+"""Seconds after which a wait looks whether it is still wanted."""
+LONGEST_LINE: Final = 1 << 16
+DEVICE: Final = Path("/dev/tty")
+
+# A process has one terminal, so one question is asked at a time.
+_turn = threading.Lock()
+
+
+class Unavailable(Exception):
+    """There is no terminal."""
+
+
+class Withdrawn(Exception):
+    """Nobody waits for the answer any more."""
+
+
+class Terminal:
+    """A terminal.
+
+    Input is read line by line from the descriptor, as the terminal gives it: no mode of it is
+    changed that an interrupted question would leave behind, and a wait can be given up.
+
+    Args:
+        source: The descriptor that lines come from.
+        out: Where text goes.
+        withdrawn: Tells that nobody waits for an answer any more.
+    """
+
+    def __init__(self, source: int, out: TextIO, withdrawn: Cancellation) -> None:
+        self.source = source
+        self._out = out
+        self._withdrawn = withdrawn
+        self._console: Console | None = None
+
+    def show(self, text: Text | str = "") -> None:
+        """Write a line."""
+        self._rich().print(text, soft_wrap=True)
+
+    def ask(self, question: str) -> str | None:
+        """Return the line that answers a question, or None when the input was closed.
+
+        What was typed before the question does not count.
+
+        Raises:
+            Withdrawn: When nobody waits for the answer any more.
+        """
+        self._forget_typed()
+        self._rich().print(question, style="bold", end=" ", soft_wrap=True)
+        self._out.flush()
+        line = self._read()
+        if line is None:
+            self._rich().print()
+        return line
+
+    def _read(self) -> str | None:
+        while not select.select([self.source], [], [], LOOK_AGAIN)[0]:
+            if self._withdrawn.aborted:
+                self.show()
+                raise Withdrawn
+        try:
+            data = os.read(self.source, LONGEST_LINE)
+        except OSError:
+            return None
+        return data.decode(errors="replace").rstrip("\r\n") if data else None
+
+    def _forget_typed(self) -> None:
+        import termios  # not there on every system; then there is no terminal of this kind
+
+        try:
+            termios.tcflush(self.source, termios.TCIFLUSH)
+        except termios.error:
+            return
+
+    def _rich(self) -> Console:
+        if self._console is None:
+            from rich.console import Console  # only a question needs it
+
+            self._console = Console(file=self._out, markup=False, highlight=False, emoji=False)
+        return self._console
+
+
+@contextmanager
+def open_terminal(withdrawn: Cancellation, *, anywhere: bool) -> Generator[Terminal]:
+    """Give the terminal of this process.
+
+    Args:
+        withdrawn: Tells that nobody waits for an answer any more.
+        anywhere: Whether to look beyond standard input and standard error.
+
+    Raises:
+        Unavailable: When there is none.
+    """
+    if os.name != "posix":
+        raise Unavailable
+    with ExitStack() as stack:
+        if _is_terminal(sys.stdin) and _is_terminal(sys.stderr):
+            source, out = sys.stdin.fileno(), sys.stderr
+        elif anywhere:
+            try:
+                out = stack.enter_context(DEVICE.open("w", encoding="utf-8"))
+                source = os.open(DEVICE, os.O_RDONLY | os.O_NOCTTY)
+            except OSError:
+                raise Unavailable from None
+            stack.callback(os.close, source)
+        else:
+            raise Unavailable
+        yield Terminal(source, out, withdrawn)
+
+
+@contextmanager
+def taking_turns(withdrawn: Cancellation) -> Generator[None]:
+    """Wait until no other question is being asked.
+
+    Raises:
+        Withdrawn: When nobody waits for the answer any more.
+    """
+    while not _turn.acquire(timeout=LOOK_AGAIN):
+        if withdrawn.aborted:
+            raise Withdrawn
+    try:
+        if withdrawn.aborted:
+            raise Withdrawn
+        yield
+    finally:
+        _turn.release()
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    try:
+        return stream is not None and stream.isatty() and os.isatty(stream.fileno())
+    except (OSError, ValueError):
+        return False
