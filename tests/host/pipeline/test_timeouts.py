@@ -112,8 +112,8 @@ def test_what_an_abandoned_handler_does_later_is_refused_and_changes_nothing(
         attempts: dict[str, Callable[[], object]] = {
             "append": lambda: context.session[mark].append(mark("late")),
             "seed": lambda: context.session[mark].seed(mark("late")),
-            "clear": context.session[mark].clear,
-            "read": context.session[mark].all,
+            "clear": lambda: context.session[mark].clear(None),
+            "read": lambda: list(context.session[mark].all()),
             "dispatch": lambda: context.session.dispatch(mark("late")),
             "snapshot": context.session.snapshot,
             "resource": lambda: context.resources.get(type(yard.box)),
