@@ -39,6 +39,7 @@ from toolyard_hookspecs.limits import BudgetTracker, Cancellation, Deadline, Hea
 from toolyard_hookspecs.markers import hookimpl, hookspec
 from toolyard_hookspecs.participants import Participant, Recovering, Showing
 from toolyard_hookspecs.policies import (
+    KeptPolicy,
     PolicyDecision,
     PolicyState,
     Reserving,
@@ -111,6 +112,7 @@ __all__ = [
     "IdempotencyConfig",
     "InflightCall",
     "Interrupt",
+    "KeptPolicy",
     "MarkdownSection",
     "OpenResources",
     "OpenedSections",

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from toolyard_hookspecs.errors import DefinitionError
 
 if TYPE_CHECKING:
     from toolyard_hookspecs.context import ToolContext
@@ -190,3 +193,46 @@ class RollbackAware(Protocol):
     ) -> None:
         """Hear that an admitted call's changes are gone; exceptions are logged."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPolicy:
+    """A policy whose records outlive the session: the host keeps them in a file.
+
+    A session begins with what is in the file, and what a call changes is saved after its
+    commit. Places that `reserve` takes count over all sessions that keep them in the file.
+
+    Args:
+        policy: The policy; it must have a name, under which the file knows it.
+        file: The JSON file; several policies may share one.
+
+    Raises:
+        DefinitionError: When the policy has no name.
+    """
+
+    policy: ToolPolicy
+    file: Path
+
+    def __post_init__(self) -> None:
+        """Check that the file can know the policy by its name."""
+        if not self.policy.name:
+            kind = type(self.policy).__name__
+            msg = f"{kind} is to be kept in {self.file} but has no name; give it one."
+            raise DefinitionError(msg)
+
+    @property
+    def name(self) -> str:
+        """The policy's name."""
+        return self.policy.name
+
+    def check(
+        self, tool: Tool[Any, Any], params: Any, *, context: ToolContext
+    ) -> PolicyDecision | Awaitable[PolicyDecision]:
+        """Let the policy decide."""
+        return self.policy.check(tool, params, context=context)
+
+    def on_result(
+        self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
+    ) -> Awaitable[None] | None:
+        """Let the policy remember."""
+        return self.policy.on_result(tool, params, result, context=context)

@@ -26,6 +26,7 @@ from toolyard_hookspecs import (
     Binding,
     Deadline,
     Heartbeat,
+    KeptPolicy,
     OpenedSections,
     Outcome,
     Prompt,
@@ -44,6 +45,7 @@ from toolyard_hookspecs import (
 
 if TYPE_CHECKING:
     from toolyard.host import Host
+    from toolyard.policies.kept import Keeper
     from toolyard.state.session import Session
 
 Progress = Callable[[ToolCall, float, float | None, str | None], None]
@@ -125,6 +127,7 @@ class Executor:
         self.portable = frozenset(each.kind for each in bindings if each.portable)
         self.resources = registry.open()
         self.context_fields = self._context_fields(options)
+        self.keeper = self._keep()
 
     @property
     def prompt(self) -> Prompt:
@@ -261,6 +264,7 @@ class Executor:
 
     def _make_table(self) -> Table:
         self._set_up_once(self.prompt.everywhere())
+        self.keeper = self._keep()
         self._changing = [each for each in self.prompt.everywhere() if _can_change(each)]
         self._shown_then = self._shown()
         self._others = {}
@@ -289,6 +293,20 @@ class Executor:
         refuse_duplicates(policies)
         unique = {policy.name: policy for policy in policies}
         return [*map(rule_of, unique.values()), *self._hook_rules()]
+
+    def _keep(self) -> Keeper | None:
+        """Load what policies have kept, and return what keeps it, if anything is to be kept."""
+        policies = [*self.prompt.policies, *self._host.policies]
+        for section in self.prompt.everywhere():
+            policies += section.policies
+        kept = [each for each in policies if isinstance(each, KeptPolicy)]
+        if not kept:
+            return None
+        from toolyard.policies.kept import Keeper  # few keep anything
+
+        keeper = Keeper(kept)
+        keeper.load(self.session, self.runtime.kept)
+        return None if self.dry_run else keeper
 
     def _kin_of(self, tool: Tool[Any, Any]) -> list[Plan]:
         """Return the plans of known tools that a plugin's tool may pass itself off as."""

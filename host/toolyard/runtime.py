@@ -44,11 +44,12 @@ class Inflight(Sequence[InflightCall]):
 class Runtime:
     """What the calls of one session share, through whichever executor they come."""
 
-    __slots__ = ("_runs", "admission", "inflight", "turns")
+    __slots__ = ("_runs", "admission", "inflight", "kept", "turns")
 
     def __init__(self) -> None:
         self.turns = Turns()
         self.admission = threading.Lock()
+        self.kept = set[str]()
         self._runs: dict[int, CallRun] = {}
         self.inflight = Inflight(self._runs)
 

@@ -21,6 +21,7 @@ from toolyard.policies.rules import Rule
 from toolyard_hookspecs import (
     Answer,
     ApprovalAnswer,
+    ConfigurationError,
     DeadlineExceededError,
     PolicyDecision,
     SessionProtocol,
@@ -131,6 +132,25 @@ def admit(run: CallRun) -> None:
 
 
 def _reserve(run: CallRun, rules: tuple[Rule, ...]) -> None:
+    keeper, session = run.executor.keeper, run.executor.session
+    if keeper is None:
+        _take_places(run, rules)
+        return
+    before = session.policy_records
+    try:
+        with keeper.counting(session, [rule.name for rule in rules]):
+            _take_places(run, rules)
+    except (ConfigurationError, OSError, ValueError) as error:
+        session.policy_records = before
+        log.exception("What policies remember could not be kept; %s is denied.", run)
+        msg = (
+            f"{run.name} cannot be called now: what its policies remember could not be kept. "
+            "This requires human intervention."
+        )
+        raise Refusal(Status.DENIED, msg) from error
+
+
+def _take_places(run: CallRun, rules: tuple[Rule, ...]) -> None:
     session = run.executor.session
     before = session.policy_records
     context = _with_session(run.context, run.branch.reserving())

@@ -284,6 +284,9 @@ def _commit(run: CallRun) -> Staged:
         run.committed = True
         return
     participants: list[Participant] = [*run.participants, *run.scope.participants()]
+    keeper = run.executor.keeper
+    if keeper is not None and (saving := keeper.saving(run.branch)) is not None:
+        participants.append(saving)
     if len(participants) > 1:
         participants.sort(key=_decides)
     for each in participants:

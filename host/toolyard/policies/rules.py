@@ -10,6 +10,7 @@ from typing import Any, Final
 from toolyard.plugins.implementations import Implementation
 from toolyard_hookspecs import (
     DefinitionError,
+    KeptPolicy,
     PolicyDecision,
     Reserving,
     RollbackAware,
@@ -45,6 +46,8 @@ class Rule:
 
 def rule_of(policy: ToolPolicy) -> Rule:
     """Return the rule that a policy instance is."""
+    if isinstance(policy, KeptPolicy):
+        policy = policy.policy
     check, on_result = policy.check, policy.on_result
     return Rule(
         name=policy.name,

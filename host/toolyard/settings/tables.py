@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from toolyard.settings.secrecy import holds_secret, masked, secrets_in
-from toolyard_hookspecs import ConfigurationError
+from toolyard_hookspecs import ConfigurationError, DefinitionError
 
-M = TypeVar("M", bound=BaseModel)
+M = TypeVar("M")
 Path = tuple[str | int, ...]
 
 MAX_SHOWN: Final = 80
@@ -28,7 +29,7 @@ def validate_table(
     """Return a table as an instance of the model; unknown keys are refused in any case.
 
     Args:
-        model: What the table must fit.
+        model: What the table must fit: a pydantic model or a dataclass.
         table: The table, as TOML gives it.
         plugin: The plugin it belongs to, None for the host's own.
         source: The file's name, or a function that gives the source of a dotted key.
@@ -38,9 +39,10 @@ def validate_table(
             and what was found. Secrets are not shown.
     """
     prefix: Path = () if plugin is None else ("plugins", plugin)
-    secrets = secrets_in(table, model)
+    pydantic_model = _as_model(model)
+    secrets = secrets_in(table, pydantic_model)
     try:
-        return model.model_validate(dict(table), extra="forbid")
+        return TypeAdapter(model).validate_python(dict(table), extra="forbid")
     except ValidationError as error:
         faults = [_fault(each, model, table, prefix) for each in error.errors(include_url=False)]
     except Exception as error:  # noqa: BLE001 - a model's own validator can raise anything
@@ -101,16 +103,24 @@ def _place(path: Path, source: str | Callable[[str], str]) -> str:
     return f"{where}: {key}" if key else where
 
 
+def _as_model(model: type[Any]) -> type[BaseModel] | None:
+    return model if issubclass(model, BaseModel) else None
+
+
 def _fault(
-    error: ErrorDetails, model: type[BaseModel], table: Mapping[str, Any], prefix: Path
+    error: ErrorDetails, model: type[Any], table: Mapping[str, Any], prefix: Path
 ) -> tuple[Path, str]:
     path, at = _follow(error, table)
     place = (*prefix, *path)
-    if error["type"] == "extra_forbidden":
+    cause = error.get("ctx", {}).get("error")
+    if isinstance(cause, DefinitionError):
+        return place, str(cause).rstrip(".")
+    if error["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
         return place, _unknown(model, error)
     if error["type"] == "missing":
         return place, "is missing" + _suggest_misspelt(error, at)
-    found = "a value that is not shown" if holds_secret(path, model) else show(error["input"])
+    hidden = holds_secret(path, _as_model(model))
+    found = "a value that is not shown" if hidden else show(error["input"])
     return place, f"expected {_expected(error)}, found {found}"
 
 
@@ -165,7 +175,7 @@ def _children(value: object) -> Mapping[str | int, object]:
     return dict(enumerate(cast("list[object]", value))) if isinstance(value, list) else {}
 
 
-def _unknown(model: type[BaseModel], error: ErrorDetails) -> str:
+def _unknown(model: type[Any], error: ErrorDetails) -> str:
     if len(error["loc"]) > 1:
         return "is not a known key; remove it"
     known = _keys(model)
@@ -183,8 +193,10 @@ def _suggest_misspelt(error: ErrorDetails, table: object) -> str:
     return f"; is {found[0]!r} meant to be it?" if found else ""
 
 
-def _keys(model: type[BaseModel]) -> list[str]:
+def _keys(model: type[Any]) -> list[str]:
+    if dataclasses.is_dataclass(model):
+        return [each.name for each in dataclasses.fields(model) if each.init]
     return [
         info.validation_alias if isinstance(info.validation_alias, str) else name
-        for name, info in model.model_fields.items()
+        for name, info in cast("type[BaseModel]", model).model_fields.items()
     ]

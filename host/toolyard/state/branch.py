@@ -114,6 +114,12 @@ class Branch(Transaction):
         """Whether it has writes."""
         return bool(self._overlay) or any(cell.ops for cell in tuple(self._cells.values()))
 
+    @property
+    def record_changes(self) -> Mapping[str, tuple[PolicyState | None, PolicyState | None]]:
+        """The policies' records that were changed here, by name: as in the session, and as here."""
+        before = self._store.head.records
+        return {name: (before.get(name), new) for name, new in self._overlay.items()}
+
     def fork(self) -> Branch:
         """Return a branch that commits into this one.
 

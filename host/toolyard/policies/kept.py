@@ -1,0 +1,227 @@
+"""What policies remember beyond a session: their records in JSON files."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Collection, Generator, Iterable, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Protocol, cast
+
+from pydantic import TypeAdapter
+
+from toolyard.policies.locking import locked
+from toolyard.state.records import RESERVED
+from toolyard_hookspecs import ConfigurationError, KeptPolicy, PolicyState, SessionProtocol
+from toolyard_hookspecs.policies import record_of
+
+FORMAT: Final = "toolyard.policies"
+VERSION: Final = 1
+
+Records = dict[str, PolicyState]
+Changes = Mapping[str, tuple[PolicyState | None, PolicyState | None]]
+"""From a record's name to what it was before a call and what it is after."""
+
+
+class Changing(Protocol):
+    """A call's branch, as far as the keeping of records is concerned."""
+
+    @property
+    def record_changes(self) -> Changes:
+        """The records that the call has changed."""
+        ...
+
+
+class Keeper:
+    """Loads and saves the records of the policies that are kept.
+
+    A session begins with what is in the file. What a call changes is written after its
+    commit, as a change: other sessions' changes stay. Reservations are made under the
+    file's lock, on what is in it then, so that a limit holds over all sessions.
+
+    Args:
+        policies: The policies that are kept.
+    """
+
+    def __init__(self, policies: Iterable[KeptPolicy]) -> None:
+        self._files = {each.name: each.file for each in policies}
+
+    def load(self, session: SessionProtocol, loaded: set[str]) -> None:
+        """Give a session the records of the files, once each, where it has none of its own.
+
+        Args:
+            session: The session.
+            loaded: The names of the policies whose records it was given before.
+
+        Raises:
+            ConfigurationError: When a file cannot be read.
+        """
+        records = session[PolicyState]
+        for name, file in self._files.items():
+            if name in loaded:
+                continue
+            found = read(file)
+            for each in (name, f"{name}{RESERVED}"):
+                if each in found and record_of(records, each) is None:
+                    records.seed(found[each])
+            loaded.add(name)
+
+    @contextmanager
+    def counting(self, session: SessionProtocol, names: Collection[str]) -> Generator[None]:
+        """Let policies reserve on what the files hold, and save it unless one raises.
+
+        Args:
+            session: The session in which they reserve.
+            names: The policies that do.
+
+        Raises:
+            ConfigurationError: When a file cannot be read.
+            OSError: When one cannot be written.
+        """
+        names = [name for name in names if name in self._files]
+        records = session[PolicyState]
+        with ExitStack() as locks:
+            for file in sorted({self._files[name] for name in names}):
+                locks.enter_context(locked(file))
+            before: Records = {}
+            for name in names:
+                own = f"{name}{RESERVED}"
+                before[own] = read(self._files[name]).get(own) or PolicyState(own)
+                records.seed(before[own])
+            yield
+            for name in names:
+                own = f"{name}{RESERVED}"
+                after = record_of(records, own)
+                if after is not None and after != before[own]:
+                    file = self._files[name]
+                    write(file, {**read(file), own: after})
+
+    def saving(self, branch: Changing) -> Saving | None:
+        """Return what saves the records that a call has changed, None if none is kept."""
+        by_file: dict[Path, dict[str, tuple[PolicyState | None, PolicyState | None]]] = {}
+        for name, change in branch.record_changes.items():
+            if name in self._files:
+                by_file.setdefault(self._files[name], {})[name] = change
+        return Saving(by_file) if by_file else None
+
+
+class Saving:
+    """Saves what a call has changed, as a participant of the call."""
+
+    name: Final = "the kept state of policies"
+
+    def __init__(self, changes: Mapping[Path, Changes]) -> None:
+        self._changes = changes
+
+    def prepare(self) -> None:
+        """Make sure that all of it can be written as JSON, to files that can be read."""
+        for file, changes in self._changes.items():
+            _text({**read(file), **{name: new for name, (_, new) in changes.items() if new}})
+
+    def commit(self) -> None:
+        """Put the changes over what the files hold by now."""
+        for file, changes in self._changes.items():
+            with locked(file):
+                records = read(file)
+                for name, (old, new) in changes.items():
+                    records[name] = merged(name, old, new, records.get(name))
+                write(file, records)
+
+    def rollback(self) -> None:
+        """Do nothing: nothing was written."""
+
+
+def merged(
+    name: str, old: PolicyState | None, new: PolicyState | None, theirs: PolicyState | None
+) -> PolicyState:
+    """Return their record with the changes from old to new in it; ours win key by key."""
+    empty = PolicyState(name)
+    old, new, theirs = old or empty, new or empty, theirs or empty
+    data = dict(theirs.data)
+    for key in {**old.data, **new.data}:
+        if key not in new.data:
+            data.pop(key, None)
+        elif key not in old.data or old.data[key] != new.data[key]:
+            data[key] = new.data[key]
+    return PolicyState(
+        name,
+        (theirs.invoked_tools - (old.invoked_tools - new.invoked_tools))
+        | (new.invoked_tools - old.invoked_tools),
+        (theirs.invoked_keys - (old.invoked_keys - new.invoked_keys))
+        | (new.invoked_keys - old.invoked_keys),
+        data,
+    )
+
+
+def read(file: Path) -> Records:
+    """Return the records in a file, none where there is no file.
+
+    Raises:
+        ConfigurationError: When it cannot be read, or was not written by Toolyard.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise _unusable(file, f"it cannot be read ({error})") from error
+    try:
+        document: Any = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _unusable(file, f"it is no JSON ({error})") from error
+    if not isinstance(document, dict):
+        raise _unusable(file, "it is no object")
+    fields = cast("dict[str, Any]", document)
+    if fields.get("format") != FORMAT or fields.get("version") != VERSION:
+        raise _unusable(file, f'it does not say "format": "{FORMAT}", "version": {VERSION}')
+    try:
+        records = _adapter().validate_json(json.dumps(fields.get("policies")))
+    except ValueError as error:
+        raise _unusable(file, f"its records do not fit ({error})") from error
+    return {each.policy_name: each for each in records}
+
+
+def write(file: Path, records: Records) -> None:
+    """Replace a file at once, so that a reader or a crash never meets half of it.
+
+    Raises:
+        OSError: When it cannot be written; the old one is still there.
+        ValueError: When a record is no JSON.
+    """
+    text = _text(records)
+    handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        if file.exists():
+            shutil.copymode(file, temporary)
+        Path(temporary).replace(file)
+    except BaseException:
+        with suppress(OSError):
+            Path(temporary).unlink()
+        raise
+
+
+def _text(records: Records) -> str:
+    written = _adapter().dump_python(list(records.values()), mode="json")
+    for each in written:
+        each["invoked_tools"].sort()
+        each["invoked_keys"].sort()
+    document = {"format": FORMAT, "version": VERSION, "policies": written}
+    return json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+
+
+@cache
+def _adapter() -> TypeAdapter[list[PolicyState]]:
+    return TypeAdapter(list[PolicyState])
+
+
+def _unusable(file: Path, what: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{file} keeps what policies remember, but {what}. Repair it, or move it away to begin "
+        "anew."
+    )
