@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
@@ -16,7 +16,7 @@ _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_
 
 
 @contextmanager
-def parent_of(root: int, path: str) -> Iterator[tuple[int, str]]:
+def parent_of(root: int, path: str) -> Generator[tuple[int, str]]:
     """Give a descriptor of the directory that a path lies in, and the path's last name.
 
     The descriptor serves to reach what is in the directory, not to list it.
@@ -37,7 +37,7 @@ def parent_of(root: int, path: str) -> Iterator[tuple[int, str]]:
 
 
 @contextmanager
-def listable(root: int, path: str) -> Iterator[int]:
+def listable(root: int, path: str) -> Generator[int]:
     """Give a descriptor of a directory with which it can be listed and synced; raises alike."""
     with parent_of(root, path) as (parent, name):
         descriptor = os.open(name or ".", _LIST, dir_fd=parent)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from toolyard_plugins.vfs import descriptors, paths
@@ -111,13 +111,13 @@ class DiskStore:
     def begin(self, changes: Changes) -> Transaction | None:
         """Check what was seen and prepare what was made, without waiting."""
         with self._explained():
+            self._check_there()
             if not changes.made:
                 return self._check_reads(changes)
             hold = self._lock.try_hold(create=True)
             if hold is None:
                 return None
             try:
-                self._check_there()
                 self._area.finish_others(hold)
                 check_seen(self, changes)
                 check_emptied(self, changes)
@@ -127,7 +127,7 @@ class DiskStore:
                 raise
 
     @contextmanager
-    def exclusive_path(self) -> Iterator[str]:
+    def exclusive_path(self) -> Generator[str]:
         """Give the real directory while no commit happens there."""
         with self._explained():
             self._check_there()
@@ -211,7 +211,7 @@ class DiskStore:
             )
 
     @contextmanager
-    def _explained(self, path: str = "") -> Iterator[None]:
+    def _explained(self, path: str = "") -> Generator[None]:
         """Let the system's errors say what they mean here."""
         try:
             yield

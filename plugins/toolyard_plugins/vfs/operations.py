@@ -49,6 +49,8 @@ class Operations:
         self._slots = slots
         self._operations = operations
         self._steps = steps
+        # What `apply` has set about; after a crash nobody knows, and the marks have to tell.
+        self._begun: list[int] | None = None
 
     def blocked(self) -> list[str]:
         """Return the paths at which something else is than was recorded."""
@@ -68,15 +70,21 @@ class Operations:
         Raises:
             BlockedError: When something else is there now; what was done before stays.
         """
+        self._begun = []
         for index, each in enumerate(self._operations):
             self._steps(f"apply:{index}")
-            if self._state(each, set()) == "pending":
+            state = self._state(each, set())
+            if state == "blocked":
+                raise BlockedError(each.path)
+            if state == "pending":
+                self._begun.append(index)
                 self._apply(each)
 
     def undo(self) -> list[str]:
         """Put back what was done, last first; return the paths where that cannot be."""
         stuck: list[str] = []
-        for index in reversed(range(len(self._operations))):
+        begun = range(len(self._operations)) if self._begun is None else self._begun
+        for index in reversed(begun):
             self._steps(f"undo:{index}")
             each = self._operations[index]
             try:
@@ -187,6 +195,8 @@ class Operations:
 
     def _undo(self, each: Operation) -> bool:
         """Put one operation back if it was done; tell whether it now is as if it never was."""
+        if each.kind in {"install", "remove"} and not self._has_mark(each):
+            return True
         with descriptors.parent_of(self._root, each.path) as (parent, name):
             match each.kind:
                 case "mkdir":
@@ -200,6 +210,15 @@ class Operations:
                 case "install":
                     return self._uninstall(each, parent, name)
         return True
+
+    def _has_mark(self, each: Operation) -> bool:
+        """Tell whether the commit's directory shows that an operation was done, or half of it."""
+        if descriptors.look_in(self._slots, f"old-{each.slot}") is not None:
+            return True
+        if each.kind == "remove" or each.after is None:
+            return False
+        new = descriptors.look_in(self._slots, f"new-{each.slot}")
+        return new is None or new.st_ino != each.after.inode
 
     def _bring_back(self, each: Operation, parent: int, name: str) -> None:
         old = f"old-{each.slot}"

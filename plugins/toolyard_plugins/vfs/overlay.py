@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from typing import BinaryIO, Literal, cast
@@ -184,7 +184,7 @@ class Overlay:
     # --- underneath ---
 
     @contextmanager
-    def _exclusively(self) -> Iterator[str]:
+    def _exclusively(self) -> Generator[str]:
         with self._exclusive() as path:
             try:
                 yield path

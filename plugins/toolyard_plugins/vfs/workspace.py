@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import os
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from typing import Any, BinaryIO, Literal
@@ -178,7 +178,7 @@ class VirtualFilesystem:
         return self._branch().resource
 
     @contextmanager
-    def _committing(self) -> Iterator[Overlay]:
+    def _committing(self) -> Generator[Overlay]:
         branch = self._branch()
         yield branch.resource
         self._commit(branch)
