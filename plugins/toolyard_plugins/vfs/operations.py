@@ -185,6 +185,7 @@ class Operations:
                 raise BlockedError(each.path)
         else:
             self._set_aside(each, parent, name)
+            self._steps(f"halfway:{each.slot}")
             renames.place(new, self._slots, name, parent)
 
     def _slot_is(self, slot: str, image: Image | None) -> bool:
@@ -196,6 +197,8 @@ class Operations:
     def _undo(self, each: Operation) -> bool:
         """Put one operation back if it was done; tell whether it now is as if it never was."""
         if each.kind in {"install", "remove"} and not self._has_mark(each):
+            return True
+        if each.kind == "mkdir" and descriptors.look(self._root, each.path) is None:
             return True
         with descriptors.parent_of(self._root, each.path) as (parent, name):
             match each.kind:

@@ -23,6 +23,11 @@ Commit = Callable[[WorkspaceBranch], None]
 SECRET = "the secret outside"
 
 
+def held(directory: Path) -> list[str]:
+    """Return the names in a directory."""
+    return sorted(each.name for each in directory.iterdir())
+
+
 @pytest.fixture
 def outside(tmp_path: Path) -> Path:
     directory = tmp_path / "outside"
@@ -188,7 +193,7 @@ class TestSwapped:
             stop.set()
             thread.join()
         assert seen == {"harmless"}
-        assert sorted(os.listdir(outside)) == ["secret.txt"]
+        assert held(outside) == ["secret.txt"]
 
 
 class TestSpecialFiles:
@@ -218,7 +223,7 @@ class TestSpecialFiles:
         (root / "plain.txt").write_text("plain")
         before = os.lstat(root / special)
         for operation in (disk.read, disk.read_bytes, disk.open):
-            with pytest.raises(PermissionError, match="FIFO|socket|device"):
+            with pytest.raises(PermissionError, match=r"FIFO|socket|device"):
                 operation(special)
         for change in (
             lambda: disk.write(special, "x"),
@@ -226,7 +231,7 @@ class TestSpecialFiles:
             lambda: disk.move(special, "moved"),
             lambda: list(disk.search("x", special)),
         ):
-            with pytest.raises(PermissionError, match="FIFO|socket|device"):
+            with pytest.raises(PermissionError, match=r"FIFO|socket|device"):
                 change()
         assert disk.stat(special).kind == "other"
         assert [match.path for match in disk.search("p")] == ["plain.txt"]
@@ -320,7 +325,7 @@ class TestReservedNames:
         with pytest.raises(PermissionError, match=r"\.toolyard"):
             disk.write("a.txt", "one")
         assert not (root / "a.txt").exists()
-        assert sorted(os.listdir(outside)) == ["secret.txt"]
+        assert held(outside) == ["secret.txt"]
 
     def test_a_forged_record_does_not_lead_outside(
         self, root: Path, outside: Path, on_disk: Callable[..., VirtualFilesystem]
@@ -335,16 +340,14 @@ class TestReservedNames:
         )
         files = on_disk(root)
         assert "cannot be finished" in str(files.store.stopped)  # type: ignore[attr-defined]
-        assert sorted(os.listdir(outside)) == ["secret.txt"]
+        assert held(outside) == ["secret.txt"]
 
 
 class TestNamesThatNoPathCanName:
     @pytest.fixture(params=[b"new\nline", b"\xff\xfe", b"back\\slash", b"bell\x07", b".toolyard"])
     def odd(self, request: pytest.FixtureRequest, root: Path) -> bytes:
-        directory = os.fsencode(root) + b"/d"
-        os.mkdir(directory)
-        with open(directory + b"/" + request.param, "wb"):
-            pass
+        (root / "d").mkdir()
+        (root / "d" / os.fsdecode(request.param)).touch()
         return request.param
 
     def test_are_left_out(self, disk: VirtualFilesystem, odd: bytes) -> None:
@@ -359,7 +362,7 @@ class TestNamesThatNoPathCanName:
             disk.delete("d")
         with pytest.raises(PermissionError, match="no path"):
             disk.delete("d", recursive=True)
-        assert os.listdir(os.fsencode(root) + b"/d") == [odd]
+        assert [os.fsencode(name) for name in held(root / "d")] == [odd]
 
 
 class TestEditedFromOutside:
@@ -435,7 +438,7 @@ class TestEditedFromOutside:
             assert ((root / "b.txt").read_text() == "two") == (what != "b.txt")
             assert (root / "new" / "c.txt").exists() == (what == "new/c.txt")
         assert (root / what).read_text() == "at the last moment"
-        assert sorted(os.listdir(root / ".toolyard")) == [".gitignore", "lock"]
+        assert held(root / ".toolyard") == [".gitignore", "lock"]
 
     def test_within_one_tick_of_the_clock(
         self, disk: VirtualFilesystem, root: Path, branch_of: Branch
@@ -499,7 +502,7 @@ class TestBadDisks:
                 with pytest.raises(PermissionError, match="read-only"):
                     change()
             files.close()
-        assert sorted(os.listdir(root)) == ["a.txt"]
+        assert held(root) == ["a.txt"]
 
     def test_one_made_read_only_under_way(
         self,
@@ -533,8 +536,8 @@ class TestBadDisks:
                 branch.prepare()
             branch.rollback()
             assert files.read("a.txt") == "one"
-            assert sorted(os.listdir(root)) == [".toolyard", "a.txt"]
-            assert sorted(os.listdir(root / ".toolyard")) == [".gitignore", "lock"]
+            assert held(root) == [".toolyard", "a.txt"]
+            assert held(root / ".toolyard") == [".gitignore", "lock"]
             files.write("b.txt", "there is room for this")
             files.close()
 

@@ -1,0 +1,181 @@
+"""Kills processes that commit to a directory, and tells what is there when it is opened again.
+
+A program of its own, since it forks. `random ROUNDS` kills at random instants and checks after
+each; `at STEP` kills one process at a step of its one commit and leaves the rest to the caller.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+from toolyard_hookspecs import ToolContext
+from toolyard_plugins.vfs import renames
+from toolyard_plugins.vfs.disk import DiskStore
+from toolyard_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
+
+CONTEXT = ToolContext(session=None)
+
+
+def change(files: VirtualFilesystem, number: int) -> WorkspaceBranch:
+    """Make the changes of one call: every kind of operation, all showing one number."""
+    branch = files.branch(CONTEXT, None)
+    tree = branch.resource
+    for name in ("a", "b", "c/d"):
+        tree.write(f"{name}.txt", f"{number}\r\n")
+    tree.move(f"moving-{number - 1}", f"moving-{number}")
+    tree.delete(f"made-{number - 1}", recursive=True)
+    tree.write(f"made-{number}/x/y.txt", f"{number}\r\n")
+    # A file where a directory was, and the reverse.
+    tree.delete("kind", recursive=True)
+    tree.write("kind" if number % 2 else "kind/inner.txt", f"{number}\r\n")
+    return branch
+
+
+def lay_out(root: Path) -> None:
+    """Make the tree as call 0 would have left it."""
+    files = VirtualFilesystem.on_disk(root)
+    for path in ("a.txt", "b.txt", "c/d.txt", "made-0/x/y.txt", "kind/inner.txt"):
+        files.write(path, "0\r\n")
+    files.write("moving-0/big.bin", "unchanged")
+    files.mkdir("moving-0/empty")
+    files.close()
+    (root / "b.txt").chmod(0o640)
+
+
+def held(directory: Path) -> list[str]:
+    """Return the names in a directory."""
+    return sorted(each.name for each in directory.iterdir())
+
+
+def number_of(root: Path) -> int:
+    """Return the one number that everything shows; fails when there is more than one."""
+    numbers = {(root / path).read_bytes() for path in ("a.txt", "b.txt", "c/d.txt")}
+    if len(numbers) != 1:
+        raise AssertionError(f"torn: {numbers}")
+    number = int(numbers.pop().decode())
+    expected = {"a.txt", "b.txt", "c", "kind", ".toolyard", f"moving-{number}", f"made-{number}"}
+    found = set(held(root))
+    untouched = {name for name in found if name.startswith("untouched")}
+    if found - untouched != expected:
+        raise AssertionError(f"torn at {number}: {sorted(found)}")
+    shown = root / "kind" if number % 2 else root / "kind" / "inner.txt"
+    for path in (root / f"made-{number}" / "x" / "y.txt", shown):
+        if path.read_bytes() != f"{number}\r\n".encode():
+            raise AssertionError(f"torn at {number}: {path}")
+    if held(root / f"moving-{number}") != ["big.bin", "empty"]:
+        raise AssertionError(f"torn at {number}: the moved directory")
+    if (root / "b.txt").stat().st_mode & 0o777 != 0o640:
+        raise AssertionError("a mode was lost")
+    return number
+
+
+def child(work: Callable[[], None]) -> int:
+    """Fork a process that does some work; return its number."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        work()
+    except BaseException as error:
+        sys.stderr.write(f"child: {error!r}\n")
+    sys.stderr.flush()
+    os._exit(1)
+
+
+def at_random(root: Path, rounds: int, seed: int) -> None:
+    """Kill at random instants; check after each."""
+    chance = random.Random(seed)
+    lay_out(root)
+    progress = 0
+    for _ in range(rounds):
+        reader, writer = os.pipe()
+
+        def commit_for_ever(told: int = writer) -> NoReturn:
+            files = VirtualFilesystem.on_disk(root)
+            number = number_of(root)
+            while True:
+                number += 1
+                branch = change(files, number)
+                branch.prepare()
+                branch.commit()
+                os.write(told, f"{number}\n".encode())
+
+        pid = child(commit_for_ever)
+        os.close(writer)
+        time.sleep(chance.uniform(0.0, 0.03))
+        os.kill(pid, signal.SIGKILL)
+        _, status = os.waitpid(pid, 0)
+        if not os.WIFSIGNALED(status):
+            raise AssertionError("the child has failed")
+        with os.fdopen(reader) as stream:
+            told = [int(line) for line in stream]
+        files = VirtualFilesystem.on_disk(root)
+        number = number_of(root)
+        if told and not told[-1] <= number <= told[-1] + 1:
+            raise AssertionError(f"committed {told[-1]}, found {number}")
+        if number < progress:
+            raise AssertionError(f"had {progress}, found {number}")
+        if held(root / ".toolyard") != [".gitignore", "lock"]:
+            raise AssertionError("litter")
+        files.close()
+        progress = number
+    sys.stdout.write(f"{progress}\n")
+
+
+def at_step(root: Path, step: str, key: str | None, edit: str | None) -> None:
+    """Kill at a step of the one commit after laying out the tree."""
+    lay_out(root)
+    last: list[str] = []
+
+    def steps(now: str) -> None:
+        last.append(now)
+        if edit is not None and now == "decided":
+            (root / edit).write_text("edited at the last moment")
+        if now == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def commit() -> None:
+        files = VirtualFilesystem(DiskStore(root, steps=steps))
+        branch = change(files, 1)
+        branch.key = key
+        branch.prepare()
+        branch.commit()
+        sys.stderr.write(f"never came to {step}, but to {last}\n")
+
+    _, status = os.waitpid(child(commit), 0)
+    if not os.WIFSIGNALED(status):
+        raise AssertionError(f"{step} did not happen")
+
+
+def main() -> None:
+    """Do what the command line says."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("root", type=Path)
+    parser.add_argument("--random", type=int)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--at")
+    parser.add_argument("--key")
+    parser.add_argument("--edit")
+    parser.add_argument("--plain-renames", action="store_true")
+    parser.add_argument("--number", action="store_true")
+    options = parser.parse_args()
+    if options.plain_renames:
+        renames._system_call = lambda: None  # type: ignore[assignment]
+    if options.random is not None:
+        at_random(options.root, options.random, options.seed)
+    elif options.at is not None:
+        at_step(options.root, options.at, options.key, options.edit)
+    elif options.number:
+        sys.stdout.write(f"{number_of(options.root)}\n")
+
+
+if __name__ == "__main__":
+    main()

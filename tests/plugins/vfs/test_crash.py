@@ -1,0 +1,215 @@
+"""Killed at any instant, a call is wholly there or wholly absent when the directory is opened."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from toolyard_plugins.vfs.journal import RecoveryError
+from toolyard_plugins.vfs.workspace import VirtualFilesystem
+
+DRIVER = Path(__file__).with_name("crash_driver.py")
+
+Open = Callable[..., VirtualFilesystem]
+
+# In the order of the commit: what was decided is carried out, what was not is dropped.
+DROPPED = ["staging", "staged", "prepared", "deciding"]
+KEPT = ["decided", *(f"apply:{index}" for index in range(13)), "applied", "forgotten"]
+
+
+def drive(root: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, DRIVER, root, *arguments],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def held(directory: Path) -> list[str]:
+    """Return the names in a directory."""
+    return sorted(each.name for each in directory.iterdir())
+
+
+def number_in(root: Path) -> int:
+    return int(drive(root, "--number"))
+
+
+def stopped(files: VirtualFilesystem) -> str | None:
+    return files.store.stopped  # type: ignore[attr-defined, no-any-return]
+
+
+def snapshot(root: Path) -> dict[str, tuple[int, int, bytes | str]]:
+    found: dict[str, tuple[int, int, bytes | str]] = {}
+    for path in [root, *root.rglob("*")]:
+        status = path.lstat()
+        content: bytes | str = b""
+        if path.is_symlink():
+            content = str(path.readlink())
+        elif path.is_file():
+            content = path.read_bytes()
+        found[str(path.relative_to(root))] = (status.st_mode, status.st_mtime_ns, content)
+    return found
+
+
+@pytest.fixture
+def untouched(root: Path) -> Path:
+    """What was there before and is nobody's business."""
+    top = root / "untouched"
+    for path in (".env", "build/out.o", "nested/.git/HEAD", "nested/.git/hooks/post-commit"):
+        (top / path).parent.mkdir(parents=True, exist_ok=True)
+        (top / path).write_bytes(b"kept\r\nas\nit was")
+    (top / "empty").mkdir()
+    (top / "link").symlink_to("build")
+    (top / ".env").chmod(0o600)
+    (top / "nested/.git/hooks/post-commit").chmod(0o755)
+    os.utime(top / "build", ns=(1_000_000_000, 1_234_567_890))
+    return top
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("renames", [(), ("--plain-renames",)], ids=["exchange", "plain"])
+def test_at_300_random_instants(root: Path, untouched: Path, renames: tuple[str, ...]) -> None:
+    before = snapshot(untouched)
+    commits = int(drive(root, "--random", "300", "--seed", "7", *renames))
+    assert commits > 100
+    assert snapshot(untouched) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", [*DROPPED, *KEPT])
+@pytest.mark.parametrize("renames", [(), ("--plain-renames",)], ids=["exchange", "plain"])
+def test_at_each_step(root: Path, on_disk: Open, step: str, renames: tuple[str, ...]) -> None:
+    drive(root, "--at", step, *renames)
+    files = on_disk(root)
+    assert number_in(root) == (0 if step in DROPPED else 1)
+    assert held(root / ".toolyard") == [".gitignore", "lock"]
+    assert stopped(files) is None
+    files.write("a.txt", "and on it goes")
+
+
+@pytest.mark.slow
+def test_between_two_plain_renames(root: Path, on_disk: Open) -> None:
+    drive(root, "--at", "halfway:0", "--plain-renames")
+    assert not (root / "a.txt").exists() or not (root / "b.txt").exists()
+    on_disk(root)
+    assert number_in(root) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", ["undo:0", "undo:5"])
+def test_while_a_commit_that_met_an_edit_is_put_back(root: Path, on_disk: Open, step: str) -> None:
+    drive(root, "--at", step, "--edit", "b.txt")
+    files = on_disk(root)
+    assert stopped(files) is None
+    assert (root / "b.txt").read_text() == "edited at the last moment"
+    assert (root / "a.txt").read_bytes() == b"0\r\n"
+    assert (root / "c" / "d.txt").read_bytes() == b"0\r\n"
+    assert (root / "made-0").is_dir()
+    assert not (root / "made-1").exists()
+    assert (root / "kind" / "inner.txt").read_bytes() == b"0\r\n"
+
+
+@pytest.mark.slow
+class TestEditedBetweenCrashAndOpening:
+    @pytest.fixture(params=["decided", "apply:4", "apply:7"])
+    def crashed(self, request: pytest.FixtureRequest, root: Path) -> Path:
+        drive(root, "--at", request.param)
+        # The last of the changes that are made is to a file that still is as it was.
+        assert (root / "c" / "d.txt").read_bytes() == b"0\r\n"
+        return root
+
+    @pytest.mark.parametrize("same_size", [True, False])
+    def test_a_file_is_not_overwritten(
+        self, crashed: Path, on_disk: Open, *, same_size: bool
+    ) -> None:
+        text = "x\r\n" if same_size else "edited"
+        (crashed / "c" / "d.txt").write_text(text, newline="")
+        before = snapshot(crashed)
+        files = on_disk(crashed)
+        assert snapshot(crashed).keys() == before.keys()
+        assert (crashed / "c" / "d.txt").read_bytes().decode() == text
+        report = stopped(files) or ""
+        assert "c/d.txt" in report
+        assert ".toolyard/commit-" in report
+        assert "requires human intervention" in report
+        with pytest.raises(RecoveryError, match=r"c/d\.txt"):
+            files.write("b.txt", "anything")
+        assert files.read("c/d.txt") == text
+
+    def test_put_back_the_commit_is_finished(self, crashed: Path, on_disk: Open) -> None:
+        path = crashed / "c" / "d.txt"
+        times = path.stat().st_atime_ns, path.stat().st_mtime_ns
+        path.write_bytes(b"x\r\n")
+        assert stopped(on_disk(crashed)) is not None
+        path.write_bytes(b"0\r\n")
+        os.utime(path, ns=times)
+        assert stopped(on_disk(crashed)) is None
+        assert number_in(crashed) == 1
+
+    def test_given_up_the_workspace_goes_on(self, crashed: Path, on_disk: Open) -> None:
+        path = crashed / "c" / "d.txt"
+        path.write_text("edited")
+        files = on_disk(crashed)
+        (commit,) = (crashed / ".toolyard").glob("commit-*")
+        for each in commit.iterdir():
+            each.unlink()
+        commit.rmdir()
+        files.write("new.txt", "goes on")
+        assert stopped(files) is None
+        assert path.read_text() == "edited"
+
+    def test_a_file_that_is_new_already_may_be_edited(self, root: Path, on_disk: Open) -> None:
+        drive(root, "--at", "applied")
+        (root / "a.txt").write_text("edited")
+        assert stopped(on_disk(root)) is None
+        assert (root / "a.txt").read_text() == "edited"
+        assert (root / "b.txt").read_bytes() == b"1\r\n"
+
+
+@pytest.mark.slow
+class TestDecidedElsewhere:
+    @pytest.fixture
+    def undecided(self, root: Path) -> Path:
+        drive(root, "--at", "prepared", "--key", "the call")
+        return root
+
+    def test_waits_for_who_decides(self, undecided: Path, on_disk: Open) -> None:
+        files = on_disk(undecided)
+        assert "decides" in (stopped(files) or "")
+        files.recover(lambda _: None)
+        with pytest.raises(RecoveryError, match="decides"):
+            files.write("a.txt", "x")
+        assert number_in(undecided) == 0
+
+    @pytest.mark.parametrize("answer", [True, False])
+    def test_does_what_it_says(self, undecided: Path, on_disk: Open, *, answer: bool) -> None:
+        files = on_disk(undecided)
+        asked: list[str] = []
+        files.recover(lambda key: asked.append(key) or answer)  # type: ignore[func-returns-value]
+        assert asked == ["the call"]
+        assert stopped(files) is None
+        assert number_in(undecided) == int(answer)
+        files.write("a.txt", "and on it goes")
+
+    def test_is_not_asked_what_is_decided(self, root: Path, on_disk: Open) -> None:
+        drive(root, "--at", "apply:2", "--key", "the call")
+        assert stopped(on_disk(root)) is None
+        assert number_in(root) == 1
+
+
+@pytest.mark.slow
+def test_another_process_finishes_it_while_this_one_lives(root: Path, on_disk: Open) -> None:
+    files = on_disk(root)
+    drive(root, "--at", "apply:3")
+    files.write("new.txt", "x")
+    (root / "new.txt").unlink()
+    assert number_in(root) == 1
