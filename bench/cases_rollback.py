@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
-from full_host import executor_for, full_host
+from full_host import executor_for, full_host, session_with_reducer
 from measuring import Block, Case, Effort, Probe, Row, compare, timed
 
 from toolyard import Host, Session
@@ -53,7 +53,7 @@ def measure_rollback(effort: Effort) -> list[Row]:
 
 
 def _session(entries: int) -> Session:
-    session = Session()
+    session = session_with_reducer()
     session[Entry].seed(*map(Entry, range(entries)))
     return session
 

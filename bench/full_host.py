@@ -23,12 +23,13 @@ from toolyard_hookspecs import (
 )
 
 FILES: Final = 10_000
+MAX_INFLIGHT: Final = 100
 
 
-class Quota:
-    """A policy of the dearest kind: it reads its record, counts every call and every success."""
+class Watch:
+    """A policy that uses all it can: a record of its own, and a place for each call."""
 
-    name = "quota"
+    name = "watch"
 
     def check(
         self,
@@ -38,9 +39,38 @@ class Quota:
         context: ToolContext,
     ) -> PolicyDecision:
         state = PolicyState.of(context, self.name)
-        if state.data.get(tool.name, 0) < 0:
-            return PolicyDecision.deny("The count is wrong. This requires human intervention.")
+        if "lock_up" in state.invoked_tools:
+            return PolicyDecision.deny(f"All is locked up. {tool.name} cannot be called any more.")
         return PolicyDecision.allow()
+
+    def reserve(
+        self,
+        tool: Tool[Any, Any],
+        params: Any,  # noqa: ARG002
+        *,
+        context: ToolContext,
+    ) -> PolicyDecision:
+        if len(context.inflight) >= MAX_INFLIGHT:
+            return PolicyDecision.deny(f"Too many calls at once. Wait, then retry {tool.name}.")
+        return PolicyDecision.allow()
+
+    def on_result(
+        self,
+        tool: Tool[Any, Any],
+        params: Any,  # noqa: ARG002
+        result: ToolResult[Any],  # noqa: ARG002
+        *,
+        context: ToolContext,
+    ) -> None:
+        state = PolicyState.of(context, self.name)
+        if tool.name not in state.invoked_tools:
+            state.with_tool(tool.name).save(context)
+
+
+class Tally(Watch):
+    """A policy that writes its records in every call, once when admitted, once when done."""
+
+    name = "tally"
 
     def reserve(
         self,
@@ -127,28 +157,32 @@ class Total:
     value: int = 0
 
 
-@contextmanager
-def full_host() -> Iterator[Host]:
-    """Give a host with two policies, a workspace of many files and an observer."""
+def full_host() -> Host:
+    """Return a host with two policies, a workspace of many files and an observer."""
     workspace = Workspace(
         MappingProxyType({f"src/{index:05d}.txt": b"text" for index in range(FILES)})
     )
-    with Host(
+    return Host(
         discover=False,
         plugins=(OfficeRules(), Meter()),
-        policies=(Quota(),),
+        policies=(Watch(),),
         resources=(Binding.instance(Workspace, workspace),),
-    ) as host:
-        yield host
+    )
+
+
+def session_with_reducer() -> Session:
+    """Return a session in which results are added up."""
+    session = Session()
+    session[Total].register(int, add_up)
+    return session
 
 
 @contextmanager
 def executor_for(
     host: Host, tool: Tool[Any, Any], session: Session | None = None
 ) -> Iterator[Executor]:
-    """Give what dispatches calls of a tool, in a session with a reducer."""
-    session = session or Session()
-    session[Total].register(int, add_up)
+    """Give what dispatches calls of a tool, in a session with a reducer unless one is given."""
+    session = session or session_with_reducer()
     section = MarkdownSection(key="bench", title="Bench", tools=[tool])
     prompt = Prompt.of("bench", "bench", (section,))
     with host.executor(prompt=prompt, session=session) as executor:

@@ -14,12 +14,14 @@ from typing import Final
 from cases_dispatch import measure_batch, measure_dispatch
 from cases_history import measure_history
 from cases_rollback import measure_rollback
+from cases_stages import measure_stages
 from cases_startup import measure_startup
 from measuring import QUICK, THOROUGH, Effort, Row
 from report import as_json, as_table, machine
 
 GROUPS: Final[Mapping[str, Callable[[Effort], list[Row]]]] = {
     "dispatch": measure_dispatch,
+    "stages": measure_stages,
     "batch": measure_batch,
     "history": measure_history,
     "rollback": measure_rollback,
