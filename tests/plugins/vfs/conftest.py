@@ -11,8 +11,6 @@ import pytest
 from toolyard_hookspecs import ToolContext
 from toolyard_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
 
-pytest.register_assert_rewrite("toolyard_hookspecs.testing")
-
 
 @pytest.fixture(params=["memory", "disk"])
 def workspace(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[VirtualFilesystem]:
