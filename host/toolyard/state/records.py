@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Final, NoReturn, Protocol, cast
@@ -71,7 +71,7 @@ def kept(record: PolicyState) -> PolicyState:
     """Return the record to be stored: with `data` that nobody else can change."""
     if not record.data:
         return record
-    flat = all(map(_is_fixed, record.data.values()))
+    flat = _are_fixed(record.data.values())
     return replace(record, data=_Flat(record.data) if flat else deepcopy(dict(record.data)))
 
 
@@ -84,10 +84,16 @@ def own(record: PolicyState) -> PolicyState:
     return PolicyState(record.policy_name, record.invoked_tools, record.invoked_keys, copied)
 
 
-def _is_fixed(value: object) -> bool:
-    if type(value) is tuple:
-        return all(map(_is_fixed, cast("tuple[object, ...]", value)))
-    return type(value) in _ATOMS
+def _are_fixed(values: Collection[object]) -> bool:
+    # Types first, since there may be thousands of values and mostly a type or two.
+    if set(map(type, values)) <= _ATOMS:
+        return True
+    return all(
+        _are_fixed(cast("tuple[object, ...]", each))
+        if type(each) is tuple
+        else type(each) in _ATOMS
+        for each in values
+    )
 
 
 class RecordsOwner(Protocol):
