@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 from dataclasses import dataclass
 from typing import Any
 
-from toolyard_hookspecs import Outcome, ToolInvoked
+from toolyard_hookspecs import (
+    Outcome,
+    ToolCall,
+    ToolInvoked,
+    ToolyardError,
+    VisibilityExpansionRequired,
+)
+
+MAIN = "__toolyard_main__"
+"""What the parent's `__main__` is called in the process of a handler, where it does not run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,18 +28,37 @@ class Start:
         file: Where that module lies, for modules that no import finds.
         name: The handler's qualified name.
         path: The parent's `sys.path`.
-        params: The typed params.
-        fields: What of the context can travel.
-        session_id: The session's id.
+        python_path: The parent's `PYTHONPATH`, for the programs that the handler starts.
+        tool: The tool's name.
+        arguments: The params as JSON, for a decorated function, whose tool makes them anew.
+        rest: Everything else, a pickled `Rest`: what it holds may need the module.
     """
 
     module: str
     file: str | None
     name: str
     path: tuple[str, ...]
+    python_path: str | None
+    tool: str
+    arguments: bytes | str | None
+    rest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """What can only be read once the handler's module is there.
+
+    Args:
+        params: The typed params, None where they are made of the arguments.
+        fields: What of the context can travel.
+        session_id: The session's id.
+        has_heartbeat: Whether somebody waits for heartbeats.
+    """
+
     params: Any
     fields: dict[str, Any]
     session_id: str
+    has_heartbeat: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +91,30 @@ class Done:
 
 
 def portable_error(error: BaseException) -> BaseException:
-    """Return the exception if it survives the pipe, else one that tells of it."""
+    """Return the exception if it survives the pipe, else the nearest one that does."""
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301 - made here
     except Exception:  # noqa: BLE001 - pickling runs anybody's code
+        for kind in type(error).__mro__:
+            if kind.__module__ == ToolyardError.__module__ and kind is not ToolyardError:
+                return _of_kind(kind, str(error))
         return RuntimeError(f"{type(error).__name__}: {error}")
     return error
+
+
+def _of_kind(kind: type[Any], text: str) -> BaseException:
+    if kind is VisibilityExpansionRequired:
+        return RuntimeError(text)
+    made: BaseException = kind(text)
+    return made
+
+
+def portable_call(call: ToolCall | None) -> ToolCall | None:
+    """Return the call without what belongs to the parent process."""
+    if call is None:
+        return None
+    meta = {name: value for name, value in call.meta.items() if travels(value)}
+    return dataclasses.replace(call, cancellation=None, deadline=None, meta=meta)
 
 
 def portable_outcome(outcome: Outcome) -> Outcome:
@@ -76,18 +123,20 @@ def portable_outcome(outcome: Outcome) -> Outcome:
     params = event.params
     fields: dict[str, Any] = {
         **vars(event),
+        "call": portable_call(event.call),
         "tool": None,
         "params_source": None,
-        "held_params": params if _travels(params) else None,
+        "held_params": params if travels(params) else None,
         "error": portable_error(event.error) if event.error is not None else None,
-        "facts": {name: value for name, value in event.facts.items() if _travels(value)},
+        "facts": {name: value for name, value in event.facts.items() if travels(value)},
     }
-    if not _travels(event.result):
+    if not travels(event.result):
         fields["result"] = type(event.result)(event.result.message, None, event.result.success)
     return Outcome(ToolInvoked(**fields), outcome.text, outcome.data)
 
 
-def _travels(value: object) -> bool:
+def travels(value: object) -> bool:
+    """Tell whether a value can go over the pipe."""
     try:
         pickle.dumps(value)
     except Exception:  # noqa: BLE001 - pickling runs anybody's code

@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import logging
 import os
+import pickle
 import signal
 import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Generator
 from contextlib import AbstractContextManager
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 from toolyard.isolation.messages import (
+    MAIN,
     Answer,
     Ask,
     Done,
+    Rest,
     Start,
+    portable_call,
     portable_error,
     portable_outcome,
+    travels,
 )
-from toolyard_hookspecs import FunctionTool, ResourceError, ToolContext
+from toolyard_hookspecs import Deadline, FunctionTool, ResourceError, ToolCall, ToolContext
 
 if TYPE_CHECKING:
     from toolyard.pipeline.call_run import CallRun
-
-log = logging.getLogger("toolyard.isolation")
-TRAVELLING = ("deadline", "run_context", "user_id", "tool_call")
 
 
 class IsolatedHandler:
@@ -41,10 +42,7 @@ class IsolatedHandler:
 
     def __init__(self, run: CallRun) -> None:
         self._run = run
-        self._process: subprocess.Popen[bytes] | None = None
-        self._lock = threading.Lock()
-        self._killed = False
-        run.when_abandoned = self._kill
+        self._process = _Process()
 
     def __call__(self, params: Any, *, context: ToolContext) -> Any:
         """Run the handler there and return what it returns.
@@ -53,85 +51,188 @@ class IsolatedHandler:
             BaseException: What the handler raises.
             RuntimeError: When its process ends without a result.
         """
-        ours, theirs = socket.socketpair()
-        with ours, theirs:
-            self._start(theirs.fileno())
-            theirs.close()
-            pipe = Connection(ours.detach())
+        start = self._message(params, context)
+        self._run.when_abandoned = self._process.kill
+        self._run.check_open()
         try:
-            pipe.send(self._message(params, context))
-            return self._serve(pipe, _Services(self._run, context))
-        except (EOFError, OSError) as error:
-            raise RuntimeError(self._death()) from error
+            pipe = _Pipe(self._process.start(), self._process)
+            try:
+                pipe.send(start)
+                return _finish(self._serve(pipe, _Services(self._run, context)))
+            finally:
+                pipe.close()
         finally:
-            pipe.close()
-            self._kill()
+            self._run.when_abandoned = None
+            self._process.kill()
 
-    def _start(self, descriptor: int) -> None:
-        with self._lock:
+    def _message(self, params: Any, context: ToolContext) -> Start:
+        plan = self._run.plan
+        assert plan is not None  # noqa: S101 - a handler runs for a tool
+        tool = plan.tool
+        decorated = isinstance(tool, FunctionTool)
+        function: Any = getattr(tool, "function", tool.handler)
+        if function.__module__ == "__main__":
+            sys.modules[MAIN] = sys.modules["__main__"]
+        rest = Rest(
+            params=None if decorated else params,
+            fields=_fields(context),
+            session_id=context.session.id,
+            has_heartbeat=context.heartbeat is not None,
+        )
+        try:
+            pickled = pickle.dumps(rest)
+        except Exception as error:
+            msg = f"its params cannot be sent to a process of its own ({error}); use plain types"
+            raise RuntimeError(msg) from error
+        return Start(
+            module=function.__module__,
+            file=getattr(sys.modules[function.__module__], "__file__", None),
+            name=function.__qualname__,
+            path=tuple(sys.path),
+            python_path=os.environ.get("PYTHONPATH"),
+            tool=tool.name,
+            arguments=self._run.arguments if decorated else None,
+            rest=pickled,
+        )
+
+    def _serve(self, pipe: _Pipe, services: _Services) -> Done:
+        with services:
+            while True:
+                message = pipe.receive()
+                if isinstance(message, Done):
+                    return message
+                pipe.answer(services.answer(message))
+
+
+class _Process:
+    """The process of one handler: killed once, with its group, and always reaped."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._killed = False
+        self._ended = threading.Event()
+
+    def start(self) -> Connection:
+        """Start it; returns the pipe to it.
+
+        Raises:
+            RuntimeError: When it was killed before it began.
+        """
+        ours, theirs = socket.socketpair()
+        with ours, theirs, self._lock:
             if self._killed:
-                return
+                raise RuntimeError(_NO_RESULT)
+            descriptor = theirs.fileno()
+            # -P: what lies in the working directory must not stand in for our own modules.
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                [sys.executable, "-m", "toolyard.isolation.child", str(descriptor)],
+                [sys.executable, "-P", "-m", "toolyard.isolation.child", str(descriptor)],
                 pass_fds=(descriptor,),
                 stdin=subprocess.DEVNULL,
                 stdout=2,
                 start_new_session=True,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             )
+            threading.Thread(
+                target=self._reap, args=(self._process,), name="toolyard-reaper", daemon=True
+            ).start()
+            return Connection(ours.detach())
 
-    def _message(self, params: Any, context: ToolContext) -> Start:
-        plan = self._run.plan
-        assert plan is not None  # noqa: S101 - a handler runs for a tool
-        tool = plan.tool
-        function: Any = tool.function if isinstance(tool, FunctionTool) else tool.handler
-        module = sys.modules[function.__module__]
-        fields = {name: getattr(context, name) for name in TRAVELLING}
-        fields["tool_call"] = _plain(context)
-        return Start(
-            module=function.__module__,
-            file=getattr(module, "__file__", None),
-            name=function.__qualname__,
-            path=tuple(sys.path),
-            params=params,
-            fields=fields,
-            session_id=context.session.id,
-        )
-
-    def _serve(self, pipe: Connection, services: _Services) -> Any:
-        with services:
-            while True:
-                message: Any = pipe.recv()
-                if isinstance(message, Done):
-                    return self._finish(message)
-                pipe.send(services.answer(message))
-
-    def _finish(self, done: Done) -> Any:
-        if done.error is None:
-            return done.value
-        if done.trace:
-            done.error.add_note(done.trace)
-        raise done.error
-
-    def _kill(self) -> None:
+    def kill(self) -> None:
+        """Kill it and all it started; waits for nothing."""
         with self._lock:
             self._killed = True
-            process = self._process
-        if process is None:
-            return
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        threading.Thread(target=process.wait, name="toolyard-reaper", daemon=True).start()
+            if self._process is not None and not self._ended.is_set():
+                _kill_group(self._process.pid)
 
-    def _death(self) -> str:
+    def death(self) -> str:
+        """Say how it ended without a result."""
         process = self._process
-        if process is None or self._killed:
-            return "its process was ended before it gave a result"
+        if process is None or self._killed or not self._ended.wait(timeout=5):
+            return _NO_RESULT
+        status = process.returncode
+        how = f"exit status {status}"
+        if status < 0:
+            how = f"killed by signal {-status}"
+        return f"its process ended without a result ({how})"
+
+    def _reap(self, process: subprocess.Popen[bytes]) -> None:
+        # It is killed before it is reaped, as only until then its number is its own; and what
+        # it started and left behind would keep the pipe open.
+        with contextlib.suppress(ChildProcessError):
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        with self._lock:
+            _kill_group(process.pid)
+            process.wait()
+            self._ended.set()
+
+
+class _Pipe:
+    """The pipe to a process, which may end at any moment."""
+
+    def __init__(self, connection: Connection, process: _Process) -> None:
+        self._connection = connection
+        self._process = process
+
+    def send(self, message: Start) -> None:
+        with self._until_death():
+            self._connection.send(message)
+
+    def receive(self) -> Ask | Done:
+        with self._until_death():
+            received = self._connection.recv_bytes()
         try:
-            status = process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            return "its process closed the pipe without a result"
-        return f"its process ended without a result (exit status {status})"
+            message: Ask | Done = pickle.loads(received)  # noqa: S301 - sent by our own process
+        except Exception as error:
+            msg = f"what its process sent cannot be read here ({error})"
+            raise RuntimeError(msg) from error
+        return message
+
+    def answer(self, answer: Answer) -> None:
+        try:
+            pickled = pickle.dumps(answer)
+        except Exception as error:  # noqa: BLE001 - pickling runs anybody's code
+            msg = f"it cannot be sent into an isolated process ({error})"
+            pickled = pickle.dumps(Answer(answer.number, None, ResourceError(msg)))
+        with self._until_death():
+            self._connection.send_bytes(pickled)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    @contextlib.contextmanager
+    def _until_death(self) -> Generator[None]:
+        try:
+            yield
+        except (EOFError, OSError) as error:
+            raise RuntimeError(self._process.death()) from error
+
+
+def _finish(done: Done) -> Any:
+    if done.error is None:
+        return done.value
+    if done.trace:
+        done.error.add_note(done.trace)
+    raise done.error
+
+
+def _fields(context: ToolContext) -> dict[str, Any]:
+    deadline = context.deadline
+    return {
+        "deadline": None if deadline is None else Deadline.after(deadline.remaining()),
+        "run_context": context.run_context,
+        "user_id": context.user_id,
+        "auth": context.auth if travels(context.auth) else None,
+        "tool_call": portable_call(context.tool_call),
+    }
+
+
+def _kill_group(number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(number, signal.SIGKILL)
+
+
+_NO_RESULT = "its process was ended before it gave a result"
 
 
 class _Services:
@@ -159,7 +260,11 @@ class _Services:
 
     def _control(self, method: str, *args: Any) -> Any:
         if method == "call":
-            return portable_outcome(self._run.call(*args))
+            name, arguments = args
+            meta = self._run.call_made.meta
+            return portable_outcome(self._run.call(ToolCall(name, arguments, meta=meta)))
+        if method == "beat":
+            return self._context.beat()
         return getattr(self._run, method)(*args)
 
     def _session(self, method: str, *args: Any, **kwargs: Any) -> Any:
@@ -203,8 +308,3 @@ class _Services:
             return self._exclusive.pop().__exit__(None, None, None)
         value = getattr(files, method)(*args, **kwargs)
         return list(value) if method in {"list", "glob", "search"} else value
-
-
-def _plain(context: ToolContext) -> Any:
-    call = context.tool_call
-    return dataclasses.replace(call, cancellation=None) if call is not None else None

@@ -11,11 +11,12 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import Any, BinaryIO, Literal
 
-from toolyard.isolation.messages import Answer, Ask, Start
+from toolyard.isolation.messages import Answer, Ask, Rest
 from toolyard_hookspecs import (
     FileMatch,
     FileStat,
     Filesystem,
+    Heartbeat,
     Outcome,
     StateError,
     ToolCall,
@@ -41,14 +42,16 @@ class Parent:
         return answer.value
 
 
-def make_context(start: Start, parent: Parent) -> ToolContext:
+def make_context(rest: Rest, parent: Parent) -> ToolContext:
     """Return the context of an isolated handler."""
-    session: Any = SessionProxy(start.session_id, parent)
+    session: Any = SessionProxy(rest.session_id, parent)
+    heartbeat = Heartbeat(lambda: parent.ask("control", "beat")) if rest.has_heartbeat else None
     return ToolContext(
         session=session,
         resources=ResourcesProxy(parent),
         control=ControlProxy(parent),
-        **start.fields,
+        heartbeat=heartbeat,
+        **rest.fields,
     )
 
 
@@ -60,7 +63,7 @@ class ControlProxy:
 
     def call(self, call: ToolCall) -> Outcome:
         """Dispatch a nested call and wait for it."""
-        outcome: Outcome = self._parent.ask("control", "call", call)
+        outcome: Outcome = self._parent.ask("control", "call", call.name, call.arguments)
         return outcome
 
     def acall(self, call: ToolCall) -> Awaitable[Outcome]:

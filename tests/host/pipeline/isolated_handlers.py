@@ -1,0 +1,349 @@
+"""Handlers that a process of its own can import; the tests of isolation call them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from toolyard_hookspecs import (
+    DeadlineExceededError,
+    Filesystem,
+    Heartbeat,
+    Interrupt,
+    StateError,
+    Tool,
+    ToolContext,
+    ToolResult,
+    ToolValidationError,
+    VisibilityExpansionRequired,
+    tool,
+)
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A value that travels back."""
+
+    total: int
+    process: int
+
+    def render(self) -> str:
+        return str(self.total)
+
+
+@dataclass(frozen=True)
+class Note:
+    """An item of a slice."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Tariff:
+    """A resource that may travel."""
+
+    price: int
+
+
+class Connection:
+    """A resource that may not."""
+
+
+class Stubborn:
+    """A resource that is said to travel and cannot."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+class StrangeError(Exception):
+    """Cannot be pickled."""
+
+    def __init__(self, text: str, *, lock: Any) -> None:
+        super().__init__(text)
+        self.lock = lock
+
+
+class StrangeFaultError(ToolValidationError):
+    """Cannot be pickled either, but says what the model is to read."""
+
+    def __init__(self, text: str, *, lock: Any) -> None:
+        super().__init__(text)
+        self.lock = lock
+
+
+@tool(isolation="process", timeout=30)
+def add(a: int, b: int = 1) -> Sum:
+    """Add two integers."""
+    return Sum(a + b, os.getpid())
+
+
+@dataclass(frozen=True)
+class Pair:
+    a: int
+    b: int
+
+
+def multiply(params: Pair, *, context: ToolContext) -> ToolResult[Sum]:
+    return ToolResult.ok(Sum(params.a * params.b, os.getpid()))
+
+
+times = Tool[Pair, Sum](
+    name="times",
+    description="Multiply two integers.",
+    handler=multiply,
+    isolation="process",
+    timeout=30,
+)
+
+
+def plain(a: int) -> int:
+    """Double an integer."""
+    return 2 * a
+
+
+doubled = tool(name="doubled", isolation="process", timeout=30)(plain)
+
+
+@tool(isolation="process", timeout=30)
+async def wait_a_little(seconds: float) -> int:
+    """Wait without blocking."""
+    await asyncio.sleep(seconds)
+    return os.getpid()
+
+
+@tool(isolation="process", timeout=None)
+def without_timeout() -> int:
+    """Run for as long as it takes."""
+    return os.getpid()
+
+
+ERRORS: dict[str, BaseException] = {
+    "validation": ToolValidationError("path: too long"),
+    "type": TypeError("takes 1"),
+    "value": ValueError("no row"),
+    "end of file": EOFError("the file is empty"),
+    "no file": FileNotFoundError("no such file"),
+    "deadline": DeadlineExceededError("late"),
+    "interrupt": Interrupt("wait"),
+    "visibility": VisibilityExpansionRequired(("a",), "to see"),
+    "strange": StrangeError("odd", lock=threading.Lock()),
+    "strange fault": StrangeFaultError("odd path", lock=threading.Lock()),
+}
+
+
+@tool(isolation="process", timeout=30)
+def fail(how: str, *, context: ToolContext) -> ToolResult[None]:
+    """Change something, then raise."""
+    context.session[Note].append(Note("gone"))
+    if how == "politely":
+        return ToolResult.error("Not today.")
+    raise ERRORS[how]
+
+
+@tool(isolation="process", timeout=30)
+def use_session(*, context: ToolContext) -> str:
+    """Read and change the session in every way."""
+    notes = context.session[Note]
+    before = [note.text for note in notes.all()]
+    notes.append(Note("appended"))
+    assert notes.latest() == Note("appended")
+    snapshot = context.session.snapshot()
+    notes.seed(Note("seeded"))
+    context.session.restore(snapshot)
+    notes.clear(lambda note: note.text == "old")
+    context.session.dispatch(Note("dispatched"))
+    context.session.dispatcher.publish(Note("published"))
+    assert [note.text for note in notes.where(lambda note: "d" in note.text)]
+    return f"{context.session.id}: {', '.join(before)}"
+
+
+@tool(isolation="process", timeout=30)
+def misuse_session(*, context: ToolContext) -> str:
+    """Try what makes no sense in a process of its own."""
+    told: list[str] = []
+    for attempt in (
+        context.session.clone,
+        lambda: context.session.dispatcher.subscribe(Note, print),
+        lambda: context.session[Note].register(Note, lambda items, event: items),
+    ):
+        try:
+            attempt()
+        except StateError as error:
+            told.append(str(error))
+    return "\n".join(told)
+
+
+@tool(isolation="process", timeout=30)
+def call_inner(name: str, *, context: ToolContext) -> str:
+    """Call another tool."""
+    context.session[Note].append(Note("outer"))
+    outcome = context.call(name, {"text": "inner"})
+    return f"{outcome.status}: {outcome.text} ({outcome.result.value})"
+
+
+@tool(isolation="process", timeout=30)
+async def acall_inner(*, context: ToolContext) -> list[str]:
+    """Call another tool twice at once."""
+    outcomes = await asyncio.gather(
+        context.acall("keep", {"text": "one"}), context.acall("keep", {"text": "two"})
+    )
+    return sorted(each.text for each in outcomes)
+
+
+@tool(isolation="process", timeout=30)
+def keep_isolated(text: str, *, context: ToolContext) -> str:
+    """Keep a note, in a process of its own."""
+    context.session[Note].append(Note(text))
+    return text
+
+
+@tool(isolation="process", timeout=30)
+def report(*, context: ToolContext) -> None:
+    """Report progress, note a fact, print."""
+    print("printed by the handler")  # noqa: T201 - where it goes is what is tested
+    context.progress(1, 2, "half")
+    context.progress(2, 2, "done")
+    context.note("tests.fact", 7)
+    assert isinstance(context.heartbeat, Heartbeat)
+    assert not context.cancelled
+
+
+@tool(isolation="process", timeout=30)
+def use_resources(*, context: ToolContext) -> list[str]:
+    """Use what may travel, and what may not."""
+    assert Tariff in context.resources
+    assert int not in context.resources
+    assert context.resources.get(int, None) is None
+    told = [str(context.resources.get(Tariff).price)]
+    for kind in (Connection, Stubborn, int):
+        try:
+            context.resources.get(kind)
+        except Exception as error:
+            told.append(f"{type(error).__name__}: {error}")
+    return told
+
+
+@tool(isolation="process", timeout=30)
+def use_files(*, context: ToolContext) -> str:
+    """Read and write files."""
+    files = context.filesystem
+    assert isinstance(files, Filesystem)
+    files.write("new.txt", files.read("old.txt").upper())
+    with files.open("new.txt", "ab") as stream:
+        stream.write(b"!")
+    assert files.exists("new.txt")
+    return ", ".join(entry.path for entry in files.list())
+
+
+@tool(isolation="process", timeout=30)
+def fail_with_files(*, context: ToolContext) -> str:
+    """Write a file, then fail."""
+    assert context.filesystem is not None
+    context.filesystem.write("new.txt", "gone")
+    raise ValueError("no")
+
+
+def _sleep_with_child(pids: Path) -> None:
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    part = pids.with_suffix(".part")
+    part.write_text(f"{os.getpid()} {child.pid}")
+    part.rename(pids)
+    time.sleep(60)
+
+
+@tool(isolation="process", timeout=3)
+def hang(pids: str, *, context: ToolContext) -> None:
+    """Start a process and never end."""
+    context.session[Note].append(Note("gone"))
+    _sleep_with_child(Path(pids))
+
+
+@tool(isolation="process", timeout=None)
+def hang_without_timeout(pids: str, *, context: ToolContext) -> None:
+    """Start a process and never end."""
+    _sleep_with_child(Path(pids))
+
+
+@tool(isolation="process", timeout=30)
+def leave_child(pids: str) -> str:
+    """End, but leave a process behind that holds on to everything it was given."""
+    child = os.fork()
+    if child == 0:
+        time.sleep(60)
+        os._exit(0)
+    Path(pids).write_text(f"{os.getpid()} {child}")
+    return "ended"
+
+
+@tool(isolation="process", timeout=30)
+def die(how: str, pids: str) -> None:
+    """End without a result, leaving a process behind."""
+    child = os.fork()
+    if child == 0:
+        time.sleep(60)
+        os._exit(0)
+    Path(pids).write_text(f"{os.getpid()} {child}")
+    if how == "exit":
+        os._exit(3)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@tool(isolation="process", timeout=30)
+def return_lock() -> Any:
+    """Return what cannot travel."""
+    return threading.Lock()
+
+
+class Here:
+    """A value that only one process can read."""
+
+    def __reduce__(self) -> Any:
+        return _only_there, (os.getpid(),)
+
+
+def _only_there(pid: int) -> str:
+    if pid != os.getpid():
+        raise ValueError("made elsewhere")
+    return "here"
+
+
+@tool(isolation="process", timeout=30)
+def return_unreadable() -> Any:
+    """Return what cannot be read on the other side."""
+    return Here()
+
+
+@dataclass(frozen=True)
+class Odd:
+    text: str
+
+    def __reduce__(self) -> Any:
+        raise TypeError("odd params stay here")
+
+
+def take_odd(params: Odd, *, context: ToolContext) -> ToolResult[None]:
+    return ToolResult.ok()
+
+
+odd = Tool[Odd, None](
+    name="odd",
+    description="Takes what cannot travel.",
+    handler=take_odd,
+    isolation="process",
+    timeout=30,
+)
+
+
+@tool(isolation="process", timeout=30)
+def environment() -> list[str | None]:
+    """Tell what programs started here would be given."""
+    return [os.environ.get("PYTHONPATH"), str(os.getpgid(0) == os.getpid())]
