@@ -255,7 +255,8 @@ class Branch(Transaction):
                 logged.append((kind, store.log_additions(kind, reducer, event)))
             else:
                 cell = self.cell(kind)
-                made.append((cell, reducer, *reduced(kind, cell.items, reducer, event, cell)))
+                items, rewritten = reduced(kind, cell.items, reducer, event, cell.token)
+                made.append((cell, reducer, items, rewritten))
         for cell, reducer, items, rewritten in made:
             cell.put((reducer, event), items, rewritten=rewritten)
         for kind, kept in logged:

@@ -50,6 +50,7 @@ class Cell:
         "read",
         "replaced",
         "rewritten",
+        "token",
     )
 
     def __init__(self, owner: CellOwner, kind: type[Any], origin: Items) -> None:
@@ -65,6 +66,10 @@ class Cell:
         """Whether a write put something in the place of whatever was there."""
         self.rewritten = False
         """Whether the items are more than the original ones with some added."""
+        # Not the cell itself: items, which the cell has, would make a circle with it, and each
+        # call would leave that to the garbage collector.
+        self.token = object()
+        """Who the items that are made here belong to."""
         self.closed: str | None = None
         """Why it cannot be used any more."""
 
@@ -91,7 +96,7 @@ class Cell:
             self._check_writable()
             new, mutable = keep(self.kind, (item,))
             self.ops.append((append_all, new[0]))
-            self.items = self.items.extended(self, new, mutable=mutable)
+            self.items = self.items.extended(self.token, new, mutable=mutable)
 
     def seed(self, *items: Any) -> None:
         """Replace all items by these."""
@@ -131,7 +136,7 @@ class Cell:
         """Return what the writes make of another version, and whether they rewrite it."""
         items, rewritten = origin, False
         for reducer, event in self.ops:
-            items, anew = reduced(self.kind, items, reducer, event, self)
+            items, anew = reduced(self.kind, items, reducer, event, self.token)
             rewritten = rewritten or anew
         return items, rewritten
 
@@ -147,13 +152,13 @@ class Cell:
             to: The version; its items are the original ones.
         """
         if self.rewritten:
-            return self.items.handed(self, taker)
+            return self.items.handed(self.token, taker)
         added = self.items.after(self.origin.length)
         return to.extended(taker, added, mutable=self.items.mutable)
 
     def take(self, other: Cell) -> None:
         """Take over the writes of the same slice on a branch forked from this one's."""
-        self.items = other.applied(self, self.items)
+        self.items = other.applied(self.token, self.items)
         self.ops += other.ops
         self.replaced = self.replaced or other.replaced
         self.rewritten = self.rewritten or other.rewritten
@@ -173,7 +178,7 @@ class Cell:
     def _replace(self, reducer: Reducer, event: Any) -> None:
         with self._owner.lock:
             self._check_writable()
-            items, _ = reduced(self.kind, self.items, reducer, event, self)
+            items, _ = reduced(self.kind, self.items, reducer, event, self.token)
             self.replaced = True
             self.put((reducer, event), items, rewritten=True)
 
