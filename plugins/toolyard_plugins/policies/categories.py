@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -34,7 +35,7 @@ class CategoryPolicy:
 
     category: Mapping[Category, Rule] = field(default_factory=dict[Category, Rule])
     consequence: Mapping[Consequence, Rule] = field(default_factory=dict[Consequence, Rule])
-    tools: frozenset[str] | None = None
+    tools: AbstractSet[str] | None = None
     name: str = ""
 
     def __post_init__(self) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import os
 import posixpath
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeGuard, cast
@@ -41,8 +42,8 @@ class ReadBeforeWritePolicy:
         name: The instance's name; made of kind, place and position if not given.
     """
 
-    read_tools: frozenset[str] = frozenset({"read_file"})
-    write_tools: frozenset[str] = frozenset(
+    read_tools: AbstractSet[str] = frozenset({"read_file"})
+    write_tools: AbstractSet[str] = frozenset(
         {"write_file", "edit_file", "delete_file", "copy_file", "move_file"}
     )
     path_fields: tuple[str, ...] = ("target", "destination", "path", "file_path")

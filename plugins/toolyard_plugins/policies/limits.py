@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -61,7 +62,7 @@ class RateLimitPolicy(_Counting):
     max_calls_per_minute: int | None = None
     max_calls: int | None = None
     window: float = 60.0
-    tools: frozenset[str] | None = None
+    tools: AbstractSet[str] | None = None
     name: str = ""
 
     def __post_init__(self) -> None:
@@ -126,7 +127,7 @@ class QuotaPolicy(_Counting):
 
     max_calls: int | None = None
     per_tool: Mapping[str, int] = field(default_factory=dict[str, int])
-    tools: frozenset[str] | None = None
+    tools: AbstractSet[str] | None = None
     name: str = ""
 
     def __post_init__(self) -> None:

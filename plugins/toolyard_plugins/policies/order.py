@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -36,7 +37,7 @@ class SequentialDependencyPolicy:
         ''
     """
 
-    dependencies: Mapping[str, frozenset[str]]
+    dependencies: Mapping[str, AbstractSet[str]]
     name: str = ""
 
     def __post_init__(self) -> None:
@@ -91,7 +92,7 @@ class SequentialDependencyPolicy:
     def _awaited(self) -> frozenset[str]:
         return frozenset[str]().union(*self.dependencies.values())
 
-    def _required_by(self, tool: Tool[Any, Any]) -> frozenset[str]:
+    def _required_by(self, tool: Tool[Any, Any]) -> AbstractSet[str]:
         required = self.dependencies.get(tool.name, _NOTHING)
         if tool.wire_name is not None:
             required |= self.dependencies.get(tool.wire_name, _NOTHING)
@@ -117,14 +118,14 @@ class SequentialDependencyPolicy:
                 waiting += self._needs(name) - succeeded
         return found
 
-    def _needs(self, name: str) -> frozenset[str]:
+    def _needs(self, name: str) -> AbstractSet[str]:
         return self.dependencies.get(name, _NOTHING)
 
 
 _NOTHING: frozenset[str] = frozenset()
 
 
-def _circle(start: str, dependencies: Mapping[str, frozenset[str]]) -> list[str]:
+def _circle(start: str, dependencies: Mapping[str, AbstractSet[str]]) -> list[str]:
     """Return the way from a tool back to itself, or nothing."""
     ways = [[start]]
     seen: set[str] = set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from pathlib import Path
 
 import pytest
 
@@ -193,10 +194,10 @@ def test_a_spoilt_file_is_told_before_anything_runs(run, tmp_path):
             "category.delete: expected 'allow', 'ask' or 'deny', found the text 'asks'.",
         ),
         (
-            'kind = "category"\ncategory = {delte = "ask"}',
+            'kind = "category"\ncategory = {drop = "ask"}',
             (
-                "category.delte: expected 'read', 'write', 'delete' or 'side_effect', "
-                "found the text 'delte'."
+                "category.drop: expected 'read', 'write', 'delete' or 'side_effect', "
+                "found the text 'drop'."
             ),
         ),
         ('kind = "sequential_dependency"', "dependencies: is missing."),
@@ -228,3 +229,12 @@ def test_two_tables_of_one_name_are_refused(run):
     status, _, err = run(table * 2, "lint")
     assert status == 2
     assert "'same' and would share one state" in err
+
+
+def test_the_tables_in_the_guide_are_right(run):
+    guide = Path(__file__).parents[3] / "docs" / "guides" / "policies.md"
+    tables = re.findall(r"```toml\n(.*?)```", guide.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(tables) == 2
+    for each in tables:
+        status, envelopes, err = run(each, "lint")
+        assert (status, succeeded(envelopes), err) == (0, [True], "")
