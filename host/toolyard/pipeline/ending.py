@@ -10,12 +10,13 @@ from typing import Any
 from toolyard.pipeline.asking import observe
 from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.checking import own_params, params_for
+from toolyard.pipeline.limits import Cancelled
 from toolyard.pipeline.masking import mask
 from toolyard.pipeline.plan import Table
 from toolyard.pipeline.refusals import Failure, read_failure
 from toolyard.pipeline.steps import Step
 from toolyard.pipeline.undoing import undo
-from toolyard_hookspecs import Outcome, Stage, Status, ToolInvoked, ToolResult
+from toolyard_hookspecs import CallClosed, Outcome, Stage, Status, ToolInvoked, ToolResult
 
 log = logging.getLogger("toolyard.pipeline")
 
@@ -24,6 +25,7 @@ Staged = Generator[Step, Any, Any]
 
 def fail(run: CallRun, table: Table, error: BaseException) -> Staged:
     """Put back what the call changed, and settle what the model is told."""
+    error = _as_cancelled(run, error)
     failure = read_failure(error, run.name, run.stage, run.executor.engine.interrupts)
     message = mask(failure.result.message, run.params, run.executor.auth)
     result = failure.result
@@ -37,6 +39,15 @@ def fail(run: CallRun, table: Table, error: BaseException) -> Staged:
         run.rolled_back = run.admitted
         if run.admitted:
             tell_rollback(run, table, message)
+
+
+def _as_cancelled(run: CallRun, error: BaseException) -> BaseException:
+    """Return what ended a wait of a cancelled call as what it is: its cancellation."""
+    if isinstance(error, CallClosed) and run.cancellation is not None and run.cancellation.aborted:
+        cancelled = Cancelled("Request was cancelled")
+        cancelled.__cause__ = error
+        return cancelled
+    return error
 
 
 def tell_rollback(run: CallRun, table: Table, reason: str) -> None:
