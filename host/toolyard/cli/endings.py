@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from toolyard_hookspecs import (
     ExecutorHandle,
@@ -149,8 +149,17 @@ def _diff(event: ToolInvoked) -> str | None:
     return str(event.facts["toolyard.diff"]) if event.facts.get("toolyard.dry_run") else None
 
 
+_APPROVALS: Final = {
+    "approved": "approved when asked for",
+    "edited": "approved when asked for, with edited arguments",
+}
+
+
 def _notes(event: ToolInvoked) -> tuple[str, ...]:
     notes: list[str] = []
+    approval = _APPROVALS.get(str(event.facts.get("toolyard.approval")))
+    if approval is not None:
+        notes.append(approval)
     if event.facts.get("toolyard.dry_run"):
         notes.append("dry run: nothing of it is kept")
     elif event.rolled_back:

@@ -1,18 +1,42 @@
-"""Where the example that comes with Toolyard is."""
+"""Where the examples that come with Toolyard are."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
+
+SESSIONS: Final = {"orders": "session.jsonl", "workspace": "workspace.jsonl"}
+"""The session of each example, by its name; the first is run unless one is named."""
+
+OPTION: Final = "--example"
 
 
-def example_plugin() -> Path:
-    """Return the example's plugin, a single file."""
-    return _folder() / "orders.py"
+def named_examples(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with a name for each `--example`, as it may be left out.
+
+    Example:
+        >>> named_examples(["run", "--example", "calls.jsonl"])
+        ['run', '--example=orders', 'calls.jsonl']
+    """
+    default = next(iter(SESSIONS))
+    named: list[str] = []
+    for argument in arguments:
+        if named and named[-1] == f"{OPTION}={default}" and argument in SESSIONS:
+            named[-1] = f"{OPTION}={argument}"
+        else:
+            named.append(f"{OPTION}={default}" if argument == OPTION else argument)
+    return named
 
 
-def example_session() -> tuple[str, str]:
-    """Return the name and the text of the example's session."""
-    session = _folder() / "session.jsonl"
+def example_plugin(name: str) -> Path:
+    """Return an example's plugin, a single file."""
+    return _folder() / f"{name}.py"
+
+
+def example_session(name: str) -> tuple[str, str]:
+    """Return the name and the text of an example's session."""
+    session = _folder() / SESSIONS[name]
     return session.name, session.read_text(encoding="utf-8")
 
 

@@ -9,12 +9,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, NoReturn
 
+from toolyard.cli.example import OPTION, SESSIONS, named_examples
 from toolyard.cli.exits import Exit
 from toolyard.cli.failures import nearest, say
 
 EXAMPLES: Final = """\
 examples:
-  toolyard run --example                    run the session that comes with Toolyard
+  toolyard run --example                    run a session that comes with Toolyard
+  toolyard run --example workspace          run another, which works on files
   toolyard run session.jsonl                run recorded calls, one JSON object a line
   toolyard run chat.json --json             run a recorded conversation, answer in JSON
   toolyard call add '{"a": 1, "b": 2}'      make one call
@@ -65,7 +67,11 @@ def common_options(parser: argparse.ArgumentParser) -> None:
         help="also load a plugin from a single file; can be repeated",
     )
     group.add_argument(
-        "--example", action="store_true", help="also load the example that comes with Toolyard"
+        OPTION,
+        choices=tuple(SESSIONS),
+        metavar="[NAME]",
+        help=f"also load an example that comes with Toolyard: {_list(tuple(SESSIONS))}; the first "
+        "unless one is named",
     )
     group.add_argument(
         "--timeout",
@@ -92,7 +98,7 @@ def take_common(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]
     parser = Parser(prog="toolyard", add_help=False, allow_abbrev=False)
     common_options(parser)
     end = arguments.index("--") if "--" in arguments else len(arguments)
-    common, rest = parser.parse_known_args(list(arguments[:end]))
+    common, rest = parser.parse_known_args(named_examples(arguments[:end]))
     common.block = _names(common.block)
     return common, [*rest, *arguments[end:]]
 

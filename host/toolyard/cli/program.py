@@ -91,7 +91,7 @@ def _asks_for_help(rest: list[str]) -> bool:
 def _make_host(common: argparse.Namespace, *, or_none: bool) -> Host | None:
     """Return the host; with `or_none`, None and a warning where there can be none."""
     options: dict[str, Any] = {"timeout": common.timeout} if hasattr(common, "timeout") else {}
-    files = [*common.plugin, *([example_plugin()] if common.example else [])]
+    files = [*common.plugin, *([example_plugin(common.example)] if common.example else [])]
     try:
         return Host(config=common.config, block=common.block, plugin_files=files, **options)
     except ToolyardError as error:

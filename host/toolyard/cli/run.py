@@ -47,7 +47,7 @@ def _read(host: Host, args: argparse.Namespace) -> list[ToolCall]:
     if args.file is not None:
         source, text = read_source(args.file)
     elif args.example:
-        source, text = example_session()
+        source, text = example_session(args.example)
     else:
         raise UsageError("no calls to run; give a FILE, - for standard input, or --example.")
     return read_calls(text, source, host.dialects)

@@ -5,6 +5,8 @@ import re
 
 import pytest
 
+from toolyard.cli.example import named_examples
+
 
 def rows(out):
     return [line for line in out.splitlines() if re.match(r" c\d", line)]
@@ -195,6 +197,70 @@ def test_the_example_tells_its_story(toolyard):
         "10 x kettle, shipped",
     ):
         assert told in out, told
+
+
+def test_another_example_works_on_files(toolyard):
+    status, out, err = toolyard("run", "--example", "workspace", "--approve", "all", plugin=False)
+    assert (status, err) == (1, "")
+    story = (
+        "The plan is set up.",
+        "There is no prices.txt. Did you mean prices.ini?",
+        "so nothing is kept",
+        "rolled back: nothing it changed remains",
+        "prices.ini: 1.2, README.md: 1.2",
+        "the file CHANGELOG.md exists and was not read",
+        "Replaced 1 occurrence in CHANGELOG.md",
+        "prices.ini: 1.3, README.md: 1.3",
+        "Deleted drafts/ideas.md.",
+        "approved when asked for",
+        "the plan is completed",
+    )
+    place = 0
+    for told in story:
+        assert told in out[place:], told
+        place = out.index(told, place)
+
+
+def test_an_example_deletes_nothing_that_nobody_approves(toolyard):
+    _, out, _ = toolyard("run", "--example", "workspace", "--json", plugin=False)
+    errors = {each["tool"]: each["error"] for each in envelopes(out) if "error" in each}
+    assert "delete_file" in errors
+
+
+def test_an_example_works_on_a_copy_of_its_files(toolyard, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    call = ("call", "--example", "workspace", "read_file", '{"path": "prices.ini"}')
+    status, out, _ = toolyard(*call, plugin=False)
+    assert status == 0
+    assert "version = 1.2" in out
+    assert not any("toolyard-example" in each.name for each in tmp_path.iterdir())
+
+
+def test_an_example_leaves_a_workspace_that_is_given_to_it(toolyard, folder):
+    (folder / "here").mkdir()
+    call = ("call", "--example", "workspace", "list_directory", "--workspace", "here")
+    assert toolyard(*call, plugin=False)[1] == "The root of the workspace is empty.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["run", "--example"], ["run", "--example=orders"]),
+        (["--example", "run"], ["--example=orders", "run"]),
+        (["run", "--example", "workspace"], ["run", "--example=workspace"]),
+        (["--example", "workspace", "run"], ["--example=workspace", "run"]),
+        (["run", "--example", "x.jsonl"], ["run", "--example=orders", "x.jsonl"]),
+        (["run", "workspace"], ["run", "workspace"]),
+    ],
+)
+def test_an_examples_name_can_be_left_out(arguments, named):
+    assert named_examples(arguments) == named
+
+
+def test_an_example_that_is_not_there_is_a_usage_error(toolyard):
+    status, _, err = toolyard("run", "--example=nope", plugin=False)
+    assert status == 2
+    assert "invalid choice: 'nope'" in err
 
 
 def test_the_example_rolls_back_what_did_not_ship(toolyard):

@@ -1,0 +1,100 @@
+"""A release of a bakery's price list, in a directory: a whole plugin in a single file.
+
+    toolyard run --example workspace --approve all
+
+The directory is a copy of the files beside this one, which is removed in the end. The tools of
+this plugin know nothing of the plugin that makes the workspace: they use whatever `Filesystem`
+there is. What a call changes is kept when it succeeds, and gone without a trace when it fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from toolyard_hookspecs import (
+    Command,
+    Filesystem,
+    MarkdownSection,
+    ToolContext,
+    ToolResult,
+    hookimpl,
+    tool,
+)
+
+FILES = Path(__file__).with_name("workspace_files")
+VERSION = re.compile(r"(version\s*=?\s*)(\d+\.\d+)")
+VERSIONED = ("prices.ini", "README.md")
+"""The files that name the version."""
+
+_copies = ExitStack()
+
+
+def files_of(context: ToolContext) -> Filesystem:
+    """Return the workspace of a call."""
+    if context.filesystem is None:
+        raise FileNotFoundError("There is no workspace; load the plugin `vfs`.")
+    return context.filesystem
+
+
+@tool(category="read", consequence="low")
+def show_version(*, context: ToolContext) -> str:
+    """Say which version each file names."""
+    files = files_of(context)
+    found = {path: VERSION.search(files.read(path)) for path in VERSIONED}
+    return ", ".join(f"{path}: {match[2] if match else 'none'}" for path, match in found.items())
+
+
+@tool(category="write", contained=True)
+def set_version(version: str, *, context: ToolContext) -> ToolResult[None]:
+    """Set the version in all files that name it; the changelog must describe it."""
+    files = files_of(context)
+    for path in VERSIONED:
+        files.write(path, VERSION.sub(rf"\g<1>{version}", files.read(path)))
+    if f"## {version}\n" not in files.read("CHANGELOG.md"):
+        return ToolResult.error(
+            f"{' and '.join(VERSIONED)} were changed, but CHANGELOG.md has no section "
+            f"'## {version}', so nothing is kept. Add it, then retry."
+        )
+    return ToolResult.ok(message=f"{' and '.join(VERSIONED)} say {version} now.")
+
+
+@hookimpl
+def toolyard_sections() -> list[MarkdownSection]:
+    """Offer the tools, with the guidance that goes with them."""
+    return [
+        MarkdownSection(
+            key="release",
+            title="Release",
+            template="Describe a version in the changelog before you set it.",
+            tools=[show_version, set_version],
+        )
+    ]
+
+
+@hookimpl
+def toolyard_commands() -> list[Command]:
+    """Let the calls work on a copy of the example's files, unless a workspace is given."""
+    return [Command(name, extends=True, settings=work_on_a_copy) for name in ("run", "call")]
+
+
+def work_on_a_copy(args: argparse.Namespace) -> dict[str, str]:
+    """Return the setting that makes the workspace a fresh copy."""
+    if getattr(args, "workspace", None) is not None:
+        return {}
+    root = _copies.enter_context(TemporaryDirectory(prefix="toolyard-example-"))
+    shutil.copytree(FILES, root, dirs_exist_ok=True)
+    return {"plugins.vfs.root": root}
+
+
+@hookimpl
+@contextmanager
+def toolyard_lifespan() -> Generator[None]:
+    """Remove the copy when the host closes."""
+    with _copies:
+        yield
