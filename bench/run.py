@@ -16,6 +16,7 @@ from cases_history import measure_history
 from cases_rollback import measure_rollback
 from cases_stages import measure_stages
 from cases_startup import measure_startup
+from cases_workspace import measure_workspace
 from measuring import QUICK, THOROUGH, Effort, Row
 from report import as_json, as_table, machine
 
@@ -26,6 +27,7 @@ GROUPS: Final[Mapping[str, Callable[[Effort], list[Row]]]] = {
     "history": measure_history,
     "rollback": measure_rollback,
     "startup": measure_startup,
+    "workspace": measure_workspace,
 }
 
 
