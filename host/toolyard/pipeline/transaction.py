@@ -7,7 +7,7 @@ from collections.abc import Generator
 from inspect import iscoroutine
 from typing import Any, cast
 
-from toolyard.pipeline.asking import ENDLESS, Wrapped, ask, settle
+from toolyard.pipeline.asking import ENDLESS, Wrapped, ask, settle, settle_surely, timed
 from toolyard.pipeline.batch import Milestone
 from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.checking import check_again, own_params, params_for
@@ -43,6 +43,7 @@ def transact(run: CallRun, table: Table) -> Staged:
     if plan.tool.concurrency == "serial":
         run.passed(Milestone.FORKED)
         yield from _take_serial(run, plan)
+        yield from _look_again(run)
     run.branch.begin()
     run.passed(Milestone.FORKED)
     while True:
@@ -63,6 +64,14 @@ def transact(run: CallRun, table: Table) -> Staged:
             yield from start_over(run, table, edit.call)
         else:
             return
+
+
+def _look_again(run: CallRun) -> Staged:
+    """Let go of what the checks saw of the resources before others were waited for."""
+    if run.scope.participants():
+        yield from undo(run)
+        run.renew()
+        yield from check_again(run)
 
 
 def _take_serial(run: CallRun, plan: Plan) -> Staged:
@@ -128,7 +137,10 @@ def _tell_result(run: CallRun, plan: Plan) -> Staged:
     tool, result, context = plan.tool, run.result, run.context
     for rule in plan.on_results:
         params = run.params if plan.shares_params else params_for(run, rule)
-        answer = rule.on_result(tool, params, result, context)  # type: ignore[misc]
+        if run.on_loop:
+            answer = timed(rule.title, rule.on_result, tool, params, result, context)  # type: ignore[arg-type]
+        else:
+            answer = rule.on_result(tool, params, result, context)  # type: ignore[misc]
         if answer is not None:
             yield from settle(run, answer)
 
@@ -255,7 +267,7 @@ def _ask_renderers(run: CallRun, table: Table, plan: Plan) -> str:
     try:
         for each in table.render_wrappers:
             wrapped.enter(each, plan.tool, run.result)
-        answers = (each.call(plan.tool, run.result) for each in table.renders)
+        answers = (ask(run, each, plan.tool, run.result) for each in table.renders)
         text = next((each for each in answers if each is not None), None)
         if text is None:
             text = render_result(run.result, run.data)
@@ -278,7 +290,7 @@ def _commit(run: CallRun) -> Staged:
     parent = run.parent
     if parent is not None:
         for step in run.scope.joining():
-            yield from settle(run, step, ENDLESS)
+            yield from settle_surely(run, step)
         run.branch.commit()
         parent.participants += run.participants
         run.committed = True
@@ -304,7 +316,7 @@ def _commit_all(run: CallRun, participants: list[Participant]) -> Staged:
     interruption: BaseException | None = None
     for each in participants:
         try:
-            yield from settle(run, each.commit(), ENDLESS)
+            yield from settle_surely(run, each.commit())
         except Exception as error:
             log.exception("%s of %s failed to commit.", _name(each), run)
             failed.append(f"{_name(each)} ({error})")

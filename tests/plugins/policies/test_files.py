@@ -380,3 +380,39 @@ def test_pipes_are_not_opened(disk, tmp_path):
     context = ToolContext(session=disk.session)
     params = type("P", (), {"path": "pipe"})()
     assert policy.check(tools["write_file"], params, context=context).allowed
+
+
+def test_a_serial_tool_of_a_batch_is_checked_on_the_state_it_runs_on(yard, file_section):
+    @tool(concurrency="serial")
+    def edit_file(path: str, text: str, *, context: ToolContext) -> str:
+        """Add to a file."""
+        context.filesystem.write(path, context.filesystem.read(path) + text)
+        return context.filesystem.read(path)
+
+    yard.files.contents = {"a.txt": b"one"}
+    tools = [each for each in file_section().tools if each.name == "read_file"]
+    yard.open(file_section(RULE, tools=(*tools, edit_file)))
+    yard("read_file", path="a.txt")
+
+    calls = [("edit_file", {"path": "a.txt", "text": text}) for text in (" two", " three")]
+    assert [each.text for each in yard.at_once(*calls)] == ["one two", "one two three"]
+
+
+def test_a_serial_tool_is_denied_what_others_have_changed_while_it_waited(yard, file_section):
+    @tool(concurrency="serial")
+    def write_file(path: str, *, context: ToolContext) -> None:
+        """Write a file, and have another one changed."""
+        context.filesystem.write(path, "mine")
+        yard.files.contents["b.txt"] = b"theirs"
+
+    yard.files.contents = {"a.txt": b"one", "b.txt": b"two"}
+    tools = [each for each in file_section().tools if each.name == "read_file"]
+    yard.open(file_section(RULE, tools=(*tools, write_file)))
+    for path in ("a.txt", "b.txt"):
+        yard("read_file", path=path)
+    first, second = yard.at_once(*(("write_file", {"path": path}) for path in ("a.txt", "b.txt")))
+
+    assert first.success
+    assert second.status is Status.DENIED
+    assert "b.txt has changed since it was read" in second.text
+    assert yard.files["b.txt"] == "theirs"
