@@ -1,0 +1,484 @@
+"""What a policy or a tool wants confirmed waits for a person, who says what becomes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from toolyard import Host, Settings
+from toolyard_hookspecs import (
+    ApprovalAnswer,
+    ApprovalRequest,
+    ConfigurationError,
+    Deadline,
+    PolicyDecision,
+    PromptEvaluationError,
+    Stage,
+    StateError,
+    Status,
+    ToolCall,
+    ToolContext,
+    ToolResult,
+    hookimpl,
+    tool,
+)
+
+Decide = Callable[[Any], PolicyDecision | None]
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What was sent, and to whom."""
+
+    to: str
+    amount: int
+
+
+@tool(requires_confirmation=True)
+def send(to: str, amount: int, *, context: ToolContext) -> ToolResult[None]:
+    """Send money."""
+    context.session[Sent].append(Sent(to, amount))
+    return ToolResult.ok(message=f"sent {amount} to {to}")
+
+
+@dataclass
+class Policy:
+    """A policy that decides as it is told."""
+
+    name: str
+    decide: Decide
+
+    def check(self, tool: Any, params: Any, *, context: ToolContext) -> PolicyDecision:
+        return self.decide(params) or PolicyDecision.allow()
+
+    def on_result(self, tool: Any, params: Any, result: Any, *, context: ToolContext) -> None:
+        return None
+
+
+class Approver:
+    """Answers each request in turn, and keeps what it was asked."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.asked: list[ApprovalRequest] = []
+
+    def __call__(self, request: ApprovalRequest) -> Any:
+        self.asked.append(request)
+        answer = self.answers.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+
+class AsyncApprover(Approver):
+    """Answers after waiting."""
+
+    async def __call__(self, request: ApprovalRequest) -> Any:
+        await asyncio.sleep(0.001)
+        return super().__call__(request)
+
+
+def sent(yard: Any) -> list[Sent]:
+    return list(yard.session[Sent].all())
+
+
+def test_with_nobody_to_ask_the_call_is_denied(yard: Any) -> None:
+    yard.open(send)
+    outcome = yard.call("send", to="Ada", amount=5)
+
+    assert (outcome.status, outcome.stage) == (Status.DENIED, Stage.APPROVE)
+    assert "send requires confirmation." in outcome.text
+    assert "there is nobody to ask" in outcome.text
+    assert sent(yard) == []
+    assert not outcome.event.rolled_back
+
+
+@pytest.mark.parametrize("kind", [Approver, AsyncApprover])
+@pytest.mark.parametrize("answer", [True, ApprovalAnswer.approve()])
+def test_what_is_approved_runs(yard: Any, kind: type[Approver], answer: Any) -> None:
+    approver = kind(answer)
+    yard.open(send, approver=approver)
+    outcome = yard.call("send", to="Ada", amount=5)
+
+    assert (outcome.status, outcome.text) == (Status.SUCCEEDED, "sent 5 to Ada")
+    assert sent(yard) == [Sent("Ada", 5)]
+    assert len(approver.asked) == 1
+    assert outcome.event.facts["toolyard.approval"] == "approved"
+
+
+@pytest.mark.parametrize("kind", [Approver, AsyncApprover])
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (False, "A person did not approve send."),
+        (None, "A person did not approve send."),
+        ("yes", "A person did not approve send."),
+        (1, "A person did not approve send."),
+        (ApprovalAnswer.deny(), "A person did not approve send."),
+        (ApprovalAnswer.deny("Too much."), "A person did not approve send: Too much."),
+    ],
+)
+def test_anything_but_an_approval_denies(
+    yard: Any, kind: type[Approver], answer: Any, told: str
+) -> None:
+    yard.open(send, approver=kind(answer))
+    outcome = yard.call("send", to="Ada", amount=5)
+
+    assert (outcome.status, outcome.stage) == (Status.DENIED, Stage.APPROVE)
+    assert outcome.text.startswith(told)
+    assert sent(yard) == []
+    assert len(yard.events) == 1
+
+
+def test_a_call_that_nobody_has_decided_yet_is_pending(yard: Any) -> None:
+    yard.open(send, approver=Approver(ApprovalAnswer.pending("ticket-7")))
+    outcome = yard.call("send", to="Ada", amount=5)
+
+    assert (outcome.status, outcome.stage) == (Status.PENDING, Stage.APPROVE)
+    assert "Nothing has run" in outcome.text
+    assert outcome.event.facts["toolyard.approval_token"] == "ticket-7"
+    assert outcome.is_error
+    assert sent(yard) == []
+
+
+@pytest.mark.parametrize("kind", [Approver, AsyncApprover])
+def test_exactly_the_edited_arguments_run(yard: Any, kind: type[Approver]) -> None:
+    edited = ApprovalAnswer.edit({"to": "Ada", "amount": 3})
+    yard.open(send, approver=kind(edited))
+    outcome = yard.call("send", to="Eve", amount=500)
+
+    assert outcome.text == "sent 3 to Ada"
+    assert sent(yard) == [Sent("Ada", 3)]
+    assert (outcome.event.params.to, outcome.event.params.amount) == ("Ada", 3)
+    assert outcome.event.facts["toolyard.approval"] == "edited"
+
+
+def test_edited_arguments_are_parsed_again(yard: Any) -> None:
+    yard.open(send, approver=Approver(ApprovalAnswer.edit('{"to": "Ada", "amount": "lots"}')))
+    outcome = yard.call("send", to="Eve", amount=500)
+
+    assert outcome.status is Status.INVALID
+    assert "amount" in outcome.text
+    assert sent(yard) == []
+
+
+def test_edited_arguments_are_checked_again(yard: Any) -> None:
+    def limit(params: Any) -> PolicyDecision | None:
+        return PolicyDecision.deny("At most 100.") if params.amount > 100 else None
+
+    approver = Approver(ApprovalAnswer.edit({"to": "Ada", "amount": 101}))
+    yard.open(send, approver=approver, policies=(Policy("limit", limit),))
+    outcome = yard.call("send", to="Ada", amount=5)
+
+    assert (outcome.status, outcome.stage, outcome.text) == (
+        Status.DENIED,
+        Stage.CHECK,
+        "At most 100.",
+    )
+    assert sent(yard) == []
+
+
+def test_an_edit_without_arguments_denies(yard: Any) -> None:
+    yard.open(send, approver=Approver(ApprovalAnswer(ApprovalAnswer.edit({}).answer)))
+    outcome = yard.call("send", to="Ada", amount=5)
+
+    assert outcome.status is Status.DENIED
+    assert "gave no arguments" in outcome.text
+
+
+def test_an_approver_that_raises_denies(yard: Any, caplog: pytest.LogCaptureFixture) -> None:
+    yard.open(send, approver=Approver(RuntimeError("screen is off")))
+    outcome = yard.call("send", to="Ada", amount=5)
+
+    assert (outcome.status, outcome.stage) == (Status.DENIED, Stage.APPROVE)
+    assert "asking for it failed" in outcome.text
+    assert "screen is off" not in outcome.text
+    assert "screen is off" in caplog.text
+    assert sent(yard) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_async", [False, True])
+def test_an_approver_that_does_not_answer_in_time_denies(yard: Any, is_async: bool) -> None:
+    release = threading.Event()
+    withdrawn: list[Any] = []
+
+    def ask(request: ApprovalRequest) -> bool:
+        withdrawn.append(request.withdrawn)
+        release.wait(20)
+        return True
+
+    async def aask(request: ApprovalRequest) -> bool:
+        withdrawn.append(request.withdrawn)
+        await asyncio.sleep(20)
+        return True
+
+    settings = Settings(approval_timeout=0.2)
+    yard.open(send, approver=aask if is_async else ask, host_options={"settings": settings})
+    started = time.monotonic()
+    outcome = yard.call("send", to="Ada", amount=5)
+    release.set()
+
+    assert time.monotonic() - started < 5
+    assert (outcome.status, outcome.stage) == (Status.DENIED, Stage.APPROVE)
+    assert "nobody answered in time" in outcome.text
+    assert withdrawn[0].aborted
+    assert sent(yard) == []
+
+
+@pytest.mark.slow
+def test_the_deadline_passing_while_a_person_is_asked_ends_the_evaluation(yard: Any) -> None:
+    release = threading.Event()
+
+    def ask(request: ApprovalRequest) -> bool:
+        release.wait(20)
+        return True
+
+    yard.open(send, approver=ask, deadline=Deadline.after(0.3))
+    with pytest.raises(PromptEvaluationError):
+        yard.call("send", to="Ada", amount=5)
+    release.set()
+
+    assert sent(yard) == []
+    assert [each.status for each in yard.events] == [Status.DEADLINE]
+
+
+@pytest.mark.slow
+def test_waiting_for_a_person_does_not_count_against_a_callers_timeout(yard: Any) -> None:
+    def ask(request: ApprovalRequest) -> bool:
+        time.sleep(0.6)
+        return True
+
+    @tool(timeout=0.4)
+    def outer(*, context: ToolContext) -> ToolResult[None]:
+        """Call the other."""
+        return ToolResult.ok(message=context.call("send", {"to": "Ada", "amount": 5}).text)
+
+    yard.open(send, outer, approver=ask)
+
+    assert yard.call("outer").text == "sent 5 to Ada"
+
+
+def test_what_has_changed_while_a_person_was_asked_is_checked_again(yard: Any) -> None:
+    def closed(params: Any) -> PolicyDecision | None:
+        return PolicyDecision.deny("The bank has closed.") if shut else None
+
+    shut: list[bool] = []
+
+    def ask(request: ApprovalRequest) -> bool:
+        shut.append(True)
+        return True
+
+    yard.open(send, approver=ask, policies=(Policy("closed", closed),))
+    outcome = yard.call("send", to="Ada", amount=5)
+
+    assert (outcome.status, outcome.stage, outcome.text) == (
+        Status.DENIED,
+        Stage.CHECK,
+        "The bank has closed.",
+    )
+    assert sent(yard) == []
+
+
+def test_checks_after_the_wait_see_the_session_as_it_is_then(yard: Any) -> None:
+    seen: list[int] = []
+
+    class Looks:
+        @hookimpl
+        def toolyard_check(self, context: ToolContext) -> PolicyDecision:
+            seen.append(len(context.session[Sent].all()))
+            return PolicyDecision.ask("Really?")
+
+    def ask(request: ApprovalRequest) -> bool:
+        yard.session[Sent].append(Sent("meanwhile", 1))
+        return True
+
+    yard.open(send, approver=ask, plugins=(Looks(),))
+
+    assert yard.call("send", to="Ada", amount=5).success
+    assert seen == [0, 1]
+    assert sent(yard) == [Sent("meanwhile", 1), Sent("Ada", 5)]
+
+
+def test_every_reason_is_in_the_one_request(yard: Any) -> None:
+    approver = Approver(True)
+    policies = (
+        Policy("night", lambda _: PolicyDecision.ask("It is night.")),
+        Policy("again", lambda _: PolicyDecision.ask("It is night.")),
+        Policy("amount", lambda params: PolicyDecision.ask(f"{params.amount} is a lot.")),
+        Policy("quiet", lambda _: None),
+    )
+    yard.open(send, approver=approver, policies=policies)
+
+    assert yard.call("send", to="Ada", amount=500).success
+    (request,) = approver.asked
+    assert request.reasons == ("It is night.", "500 is a lot.", "send requires confirmation.")
+
+
+def test_a_denial_is_not_asked_about(yard: Any) -> None:
+    approver = Approver(True)
+    policies = (
+        Policy("ask", lambda _: PolicyDecision.ask("Really?")),
+        Policy("deny", lambda _: PolicyDecision.deny("Never.")),
+    )
+    yard.open(send, approver=approver, policies=policies)
+
+    assert yard.call("send", to="Ada", amount=5).text == "Never."
+    assert approver.asked == []
+
+
+def test_the_approval_is_bound_to_the_tool_and_its_arguments(yard: Any) -> None:
+    approver = Approver(True, True, True)
+    yard.open(send, approver=approver)
+    yard.call("send", to="Ada", amount=5)
+    yard.call("send", amount=5, to="Ada")
+    yard.call("send", to="Ada", amount=6)
+
+    first, same, other = approver.asked
+    assert first.arguments == '{"to":"Ada","amount":5}'
+    assert first.digest == hashlib.sha256(b'send\0{"to":"Ada","amount":5}').hexdigest()
+    assert first.digest == same.digest != other.digest
+
+
+def test_a_request_shows_the_call_and_changes_nothing(yard: Any) -> None:
+    faults: list[type[BaseException]] = []
+
+    @tool(requires_confirmation=True)
+    def store(items: list[str], *, context: ToolContext) -> ToolResult[list[str]]:
+        """Store items."""
+        return ToolResult.ok(items)
+
+    def ask(request: ApprovalRequest) -> bool:
+        assert request.call.name == "store"
+        assert request.tool is store
+        request.params.items.append("smuggled")
+        try:
+            request.context.session[Sent].append(Sent("Eve", 1))
+        except StateError as error:
+            faults.append(type(error))
+        return True
+
+    yard.open(store, approver=ask)
+
+    assert yard.call("store", items=["a"]).result.value == ["a"]
+    assert len(faults) == 1
+    assert sent(yard) == []
+
+
+def test_a_sync_approver_does_not_block_the_event_loop(make_yard: Any) -> None:
+    yard = make_yard("async")
+    asked, answered = threading.Event(), threading.Event()
+    threads: list[int] = []
+
+    def ask(request: ApprovalRequest) -> bool:
+        threads.append(threading.get_ident())
+        asked.set()
+        return answered.wait(20)
+
+    async def scenario() -> Any:
+        call = asyncio.create_task(
+            yard.tools.adispatch(ToolCall("send", {"to": "Ada", "amount": 5}))
+        )
+        await asyncio.to_thread(asked.wait, 20)
+        answered.set()
+        return await call
+
+    yard.open(send, approver=ask)
+
+    assert asyncio.run(scenario()).success
+    assert threads != [threading.get_ident()]
+
+
+class Person:
+    """A plugin that can be configured as the approver."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.approver = Approver(*answers)
+
+    @hookimpl
+    def toolyard_approve(self, request: ApprovalRequest) -> Any:
+        return self.approver(request)
+
+
+class AsyncPerson(Person):
+    """One that waits."""
+
+    @hookimpl
+    async def toolyard_approve(self, request: ApprovalRequest) -> Any:
+        await asyncio.sleep(0.001)
+        return self.approver(request)
+
+
+class Bystander(Person):
+    """An approver that is not configured."""
+
+
+@pytest.mark.parametrize("kind", [Person, AsyncPerson])
+def test_the_configured_plugin_is_asked_and_no_other(yard: Any, kind: type[Person]) -> None:
+    person, other = kind(True), Bystander(True)
+    settings = Settings(approver=kind.__name__)
+    yard.open(send, plugins=(person, other), host_options={"settings": settings})
+
+    assert yard.call("send", to="Ada", amount=5).success
+    assert len(person.approver.asked) == 1
+    assert other.approver.asked == []
+
+
+def test_a_plugin_that_is_not_configured_is_not_asked(yard: Any) -> None:
+    person = Person(True)
+    yard.open(send, plugins=(person,))
+
+    assert "there is nobody to ask" in yard.call("send", to="Ada", amount=5).text
+    assert person.approver.asked == []
+
+
+def test_an_approver_given_in_python_wins_over_the_configured_one(yard: Any) -> None:
+    person, given = Person(True), Approver(False)
+    settings = Settings(approver="Person")
+    options = {"settings": settings, "approver": given}
+    yard.open(send, plugins=(person,), host_options=options)
+
+    assert yard.call("send", to="Ada", amount=5).status is Status.DENIED
+    assert person.approver.asked == []
+
+
+def test_an_approver_that_is_not_there_is_told_when_the_host_opens() -> None:
+    host = Host(discover=False, settings=Settings(approver="nobody"))
+    with pytest.raises(ConfigurationError, match="approver = 'nobody'"), host:
+        pass
+
+
+def test_a_tool_without_policies_needs_nobody(yard: Any) -> None:
+    @tool
+    def free() -> ToolResult[None]:
+        """Be called freely."""
+        return ToolResult.ok(message="done")
+
+    approver = Approver()
+    yard.open(free, approver=approver)
+
+    assert yard.call("free").text == "done"
+    assert approver.asked == []
+
+
+def test_calls_of_a_batch_are_asked_about_one_after_the_other_in_their_order(yard: Any) -> None:
+    approver = Approver(True, False, True)
+    yard.open(send, approver=approver)
+    outcomes = yard.dispatch_all(
+        [ToolCall("send", {"to": "Ada", "amount": each}) for each in (1, 2, 3)]
+    )
+
+    assert [request.params.amount for request in approver.asked] == [1, 2, 3]
+    assert [each.status for each in outcomes] == [
+        Status.SUCCEEDED,
+        Status.DENIED,
+        Status.SUCCEEDED,
+    ]
+    assert sent(yard) == [Sent("Ada", 1), Sent("Ada", 3)]
