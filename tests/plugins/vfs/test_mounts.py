@@ -193,8 +193,17 @@ def test_nothing_in_a_mount_can_be_changed(
     outcome = ask(mounted(source), name, **arguments)
 
     assert outcome.status is Status.FAILED
-    assert "read-only" in outcome.text
-    assert "copy" in outcome.text
+    assert "lies in the mount 'docs', which is read-only." in outcome.text
+    assert "Copy it to a path outside of the mount and change the copy." in outcome.text
+
+
+def test_a_mount_is_named_among_all_that_stands_against_a_call(
+    mounted: Callable[..., VirtualFilesystem], ask: Callable[..., Any], directory: str
+) -> None:
+    text = ask(mounted(directory), "write_file", path="docs/index.md", content="x").text
+
+    assert "docs/index.md is there already" in text
+    assert "docs/index.md is read-only." in text
 
 
 def test_a_mounted_file_can_be_copied_and_the_copy_changed(

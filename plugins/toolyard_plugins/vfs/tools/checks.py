@@ -73,6 +73,7 @@ class Checks:
         self._files = files
         self._what = what
         self._faults: list[str] = []
+        self._readonly: list[str] = []
 
     def add(self, fault: str) -> None:
         """Add a fault: what is wrong, and what to do."""
@@ -145,10 +146,22 @@ class Checks:
         return stat
 
     def writable(self, path: str) -> None:
-        """Check that a path can be changed."""
+        """Check that a path can be changed.
+
+        Where only a part of the workspace is read-only, the file system itself says why when
+        the change is tried: it knows of mounts and the like. That is no fault to find here,
+        unless there are others.
+        """
         try:
-            if self._files.is_readonly(path):
-                self.add(self._why_readonly(path))
+            if not self._files.is_readonly(path):
+                return
+            if self._files.is_readonly(""):
+                self.add(
+                    "The whole workspace is read-only, so nothing in it can be changed. That "
+                    "requires human intervention."
+                )
+            else:
+                self._readonly.append(f"{shown(path)} is read-only. Choose another path.")
         except ToolyardError:
             raise
         except (OSError, ValueError) as error:
@@ -162,21 +175,11 @@ class Checks:
                 f"allowed here. {remedy}"
             )
 
-    def _why_readonly(self, path: str) -> str:
-        if self._files.is_readonly(""):
-            return (
-                "The whole workspace is read-only, so nothing in it can be changed. That "
-                "requires human intervention."
-            )
-        return (
-            f"{shown(path)} is read-only. To change such a file, copy it to another path with "
-            "copy_file and work on the copy."
-        )
-
     def _refuse(self) -> NoReturn:
-        if len(self._faults) == 1:
-            raise ToolValidationError(f"{self._what}: {self._faults[0]}")
-        lines = "\n".join(f"  - {each}" for each in self._faults)
+        faults = [*self._faults, *self._readonly]
+        if len(faults) == 1:
+            raise ToolValidationError(f"{self._what}: {faults[0]}")
+        lines = "\n".join(f"  - {each}" for each in faults)
         raise ToolValidationError(f"{self._what}:\n{lines}\nMend all of these, then retry.")
 
 

@@ -116,7 +116,7 @@ class Edited:
     Args:
         path: The file.
         replacements: How many.
-        lines: The lines at which the replaced text began, from 1.
+        lines: The first of the lines at which the replaced text began, from 1.
         size: What the file has now, in bytes.
     """
 

@@ -15,6 +15,7 @@ from toolyard_plugins.vfs.tools.results import Deleted, Edited, Written, lines_o
 from toolyard_plugins.vfs.wording import counted, size_of
 
 _SHOWN_PLACES: Final = 10
+_TOLD_PLACES: Final = 100
 _COMPARED_LINES: Final = 5_000
 _COMPARED_CHARS: Final = 200
 
@@ -63,7 +64,7 @@ class Writing:
             f"Replaced {counted(len(places), 'occurrence')} in {shown(params.path)}, at "
             f"{_at_lines(places)}."
         )
-        value = Edited(params.path, len(places), tuple(dict.fromkeys(places)), size)
+        value = Edited(params.path, len(places), tuple(_lines(places)[:_TOLD_PLACES]), size)
         return ToolResult.ok(value, message=message)
 
     def delete_file(self, params: DeleteFile, *, context: ToolContext) -> ToolResult[Deleted]:
@@ -127,8 +128,13 @@ def _places(text: str, wanted: str) -> list[int]:
     return places
 
 
+def _lines(places: list[int]) -> list[int]:
+    """Return each line once."""
+    return list(dict.fromkeys(places))
+
+
 def _at_lines(places: list[int]) -> str:
-    lines = list(dict.fromkeys(places))
+    lines = _lines(places)
     if len(lines) == 1:
         return f"line {lines[0]}"
     shown_lines = [str(line) for line in lines[:_SHOWN_PLACES]]
