@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from toolyard_hookspecs import ToolValidationError
-from toolyard_plugins.approval.secrecy import MASK, unmasked
+from toolyard_plugins.approval.secrecy import unmasked
 from toolyard_plugins.approval.showing import Shown
 from toolyard_plugins.approval.terminal import Terminal
 from toolyard_plugins.approval.text import lines_of, printable
@@ -45,9 +45,8 @@ def _read(written: str, shown: Shown) -> str:
         raise ToolValidationError("That is not a JSON object.")
     try:
         return json.dumps(unmasked(cast("object", values), shown.arguments))
-    except ValueError:
-        msg = f"{MASK!r} stands where there was no secret; write the value there."
-        raise ToolValidationError(msg) from None
+    except ValueError as error:
+        raise ToolValidationError(str(error)) from None
 
 
 def _in_line(shown: Shown, terminal: Terminal) -> str | None:

@@ -54,7 +54,7 @@ def unmasked(edited: object, value: object) -> Any:
     """
     if edited == MASK:
         if value is None:
-            raise ValueError
+            raise ValueError(f"{MASK!r} stands where there was no secret; write the value there.")
         return value
     if isinstance(edited, dict):
         inside = cast("dict[str, object]", value) if isinstance(value, dict) else {}
