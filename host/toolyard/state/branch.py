@@ -153,7 +153,7 @@ class Branch(Transaction):
 
     def reserving(self) -> ReservingView:
         """Return the view that a policy's `reserve` gets: reads here, counts on the session."""
-        return ReservingView(self, self.peek, self._store)
+        return ReservingView(self, self, self.peek, self._store)
 
     def validate(self) -> None:
         """Check that nothing this branch read or replaced has changed, and stand on the newest.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import replace
 from typing import Any, Final, NoReturn, Protocol, cast
 
 from toolyard_hookspecs.errors import StateError
@@ -72,7 +71,7 @@ def kept(record: PolicyState) -> PolicyState:
     if not record.data:
         return record
     flat = _are_fixed(record.data.values())
-    return replace(record, data=_Flat(record.data) if flat else deepcopy(dict(record.data)))
+    return _with_data(record, _Flat(record.data) if flat else deepcopy(dict(record.data)))
 
 
 def own(record: PolicyState) -> PolicyState:
@@ -80,8 +79,12 @@ def own(record: PolicyState) -> PolicyState:
     data = record.data
     if not data:
         return record
-    copied = dict(data) if type(data) is _Flat else deepcopy(dict(data))
-    return PolicyState(record.policy_name, record.invoked_tools, record.invoked_keys, copied)
+    return _with_data(record, dict(data) if type(data) is _Flat else deepcopy(dict(data)))
+
+
+def _with_data(record: PolicyState, data: Mapping[str, Any]) -> PolicyState:
+    # What `dataclasses.replace` does, in half the time.
+    return PolicyState(record.policy_name, record.invoked_tools, record.invoked_keys, data)
 
 
 def _are_fixed(values: Collection[object]) -> bool:

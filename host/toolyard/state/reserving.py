@@ -7,10 +7,10 @@ from typing import Any, NoReturn, TypeVar, cast
 
 from toolyard.state.copies import Copies
 from toolyard.state.items import Items, readable
-from toolyard.state.records import RESERVED, Records, RecordSlice, is_reserved
+from toolyard.state.records import RESERVED, Records, RecordSlice, RecordsOwner, is_reserved
 from toolyard.state.store import Store, check_kind
 from toolyard_hookspecs.errors import StateError
-from toolyard_hookspecs.policies import PolicyState, record_of
+from toolyard_hookspecs.policies import PolicyState
 from toolyard_hookspecs.sessions import Dispatcher, SessionProtocol, SliceView
 
 S = TypeVar("S")
@@ -21,19 +21,22 @@ class ReservingView:
 
     Args:
         base: The session or branch that is read.
+        records: Where its records of policies are read.
         peek: Returns the items of a slice there, without counting as a read.
         store: Where reservations go, at once and for good.
     """
 
-    __slots__ = ("_base", "_peek", "_store")
+    __slots__ = ("_base", "_peek", "_records", "_store")
 
     def __init__(
         self,
         base: SessionProtocol,
+        records: RecordsOwner,
         peek: Callable[[type[Any]], Items],
         store: Store,
     ) -> None:
         self._base = base
+        self._records = records
         self._peek = peek
         self._store = store
 
@@ -76,11 +79,11 @@ class ReservingView:
 
     def read_records(self) -> Records:
         """Return the newest records."""
-        return {each.policy_name: each for each in self._base[PolicyState].all()}
+        return self._records.read_records()
 
     def read_record(self, name: str) -> PolicyState | None:
         """Return the newest record of a name, or None."""
-        return record_of(self._base[PolicyState], name)
+        return self._records.read_record(name)
 
     def write_records(self, update: Mapping[str, PolicyState | None]) -> None:
         """Update reserved records, on the session."""

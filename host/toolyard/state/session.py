@@ -110,7 +110,7 @@ class Session:
 
     def reserving(self) -> ReservingView:
         """Return the view that a policy's `reserve` gets: it reads all and saves its own record."""
-        return ReservingView(self, self._store.items, self._store)
+        return ReservingView(self, self._store, self._store.items, self._store)
 
     @property
     def policy_records(self) -> Records:
