@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from toolyard.lifespans import enter_lifespans
+from toolyard.lifespans import enter_lifespan_of, enter_lifespans
 from toolyard.overrides import load_overrides, override
 from toolyard.plugins.registry import Plugins
 from toolyard.policies.configured import make_policies
@@ -119,12 +119,20 @@ class Host:
         return self._engine
 
     def register(self, plugin: object, name: str | None = None) -> None:
-        """Register a plugin from Python.
+        """Register a plugin from Python; with an open host, start what it keeps running.
 
         Raises:
             PluginError: Naming the plugin, the cause and the remedy; nothing of it stays.
+            Exception: What the plugin raises when it is started; nothing of it stays.
         """
-        self.plugins.register(plugin, name)
+        report = self.plugins.register(plugin, name)
+        if not self.is_open:
+            return
+        try:
+            enter_lifespan_of(report.name, self, self._running)
+        except BaseException:
+            self.plugins.unregister(report.name)
+            raise
 
     def configure(self, values: Mapping[str, Any]) -> None:
         """Let values, by dotted key, win over the configuration, before the host is opened.

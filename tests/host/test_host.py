@@ -1,0 +1,447 @@
+"""A host is opened and closed, and starts and stops what its plugins keep running."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import pytest
+
+from toolyard import Host, Session, Settings
+from toolyard_hookspecs import (
+    Binding,
+    ConfigurationError,
+    Deadline,
+    MarkdownSection,
+    PluginError,
+    Prompt,
+    PromptEvaluationError,
+    RunContext,
+    Secret,
+    StateError,
+    Status,
+    ToolCall,
+    ToolContext,
+    ToolResult,
+    hookimpl,
+    tool,
+)
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two integers."""
+    return a + b
+
+
+def prompt_of(*tools: Any) -> Prompt:
+    return Prompt.of("tests", "host", (MarkdownSection(key="tools", title="Tools", tools=tools),))
+
+
+class Offers:
+    """A plugin with one section."""
+
+    def __init__(self, *tools: Any, key: str = "offers") -> None:
+        self.tools = tools
+        self.key = key
+
+    @hookimpl
+    def toolyard_sections(self) -> list[MarkdownSection]:
+        return [MarkdownSection(key=self.key, title="Offers", tools=self.tools)]
+
+
+class Runs:
+    """A plugin that keeps something running."""
+
+    def __init__(self, log: list[str], name: str, *, fails_on: str = "") -> None:
+        self.log = log
+        self.name = name
+        self.fails_on = fails_on
+
+    def note(self, what: str) -> None:
+        self.log.append(f"{self.name} {what}")
+        if what == self.fails_on:
+            msg = f"{self.name} cannot be {what}"
+            raise RuntimeError(msg)
+
+    @hookimpl
+    @contextmanager
+    def toolyard_lifespan(self) -> Iterator[None]:
+        self.note("started")
+        yield
+        self.note("stopped")
+
+
+class RunsAsync(Runs):
+    """One that runs on the event loop."""
+
+    @hookimpl
+    @asynccontextmanager
+    async def toolyard_lifespan(self) -> AsyncIterator[None]:
+        await asyncio.sleep(0)
+        self.note("started")
+        yield
+        await asyncio.sleep(0)
+        self.note("stopped")
+
+
+def host_of(*plugins: Any, **options: Any) -> Host:
+    host = Host(discover=False, **options)
+    for number, plugin in enumerate(plugins):
+        host.register(plugin, f"plugin{number}")
+    return host
+
+
+@pytest.mark.parametrize("kinds", [(Runs, Runs), (RunsAsync, RunsAsync), (Runs, RunsAsync)])
+def test_lifespans_are_left_in_the_reverse_order_in_which_they_were_entered(
+    kinds: tuple[type[Runs], type[Runs]],
+) -> None:
+    log: list[str] = []
+    host = host_of(kinds[0](log, "a"), kinds[1](log, "b"))
+    assert log == []
+    with host:
+        assert log in (["a started", "b started"], ["b started", "a started"])
+        entered = [each.split()[0] for each in log]
+    left = [each.split()[0] for each in log[2:]]
+
+    assert left == entered[::-1]
+    assert log[2:] == [f"{name} stopped" for name in left]
+
+
+@pytest.mark.parametrize("kind", [Runs, RunsAsync])
+def test_an_error_on_starting_stops_what_was_started(kind: type[Runs]) -> None:
+    log: list[str] = []
+    good, bad = kind(log, "good"), kind(log, "bad", fails_on="started")
+    host = host_of(bad, good)
+    with pytest.raises(RuntimeError, match="bad cannot be started"):
+        host.open()
+
+    assert not host.is_open
+    assert log == ["good started", "bad started", "good stopped"]
+    with pytest.raises(StateError, match="not open"):
+        host.executor()
+
+
+@pytest.mark.parametrize("kind", [Runs, RunsAsync])
+def test_an_error_on_stopping_is_logged_and_the_others_are_stopped(
+    kind: type[Runs], caplog: pytest.LogCaptureFixture
+) -> None:
+    log: list[str] = []
+    with host_of(kind(log, "first"), kind(log, "bad", fails_on="stopped"), kind(log, "last")):
+        log.clear()
+
+    assert sorted(log) == ["bad stopped", "first stopped", "last stopped"]
+    assert "Plugin plugin1 failed to stop" in caplog.text
+    assert "bad cannot be stopped" in caplog.text
+
+
+def test_an_async_lifespan_that_fails_while_the_host_is_open_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Crashes:
+        @hookimpl
+        @asynccontextmanager
+        async def toolyard_lifespan(self) -> AsyncIterator[None]:
+            async def crash() -> None:
+                msg = "connection lost"
+                raise ConnectionError(msg)
+
+            async with asyncio.TaskGroup() as group:
+                group.create_task(crash())
+                yield
+
+    with host_of(Crashes()):
+        ends = time.monotonic() + 10
+        while "plugin0 kept running has failed" not in caplog.text:
+            assert time.monotonic() < ends
+            time.sleep(0.005)
+
+    assert "connection lost" in caplog.text
+
+
+def test_lifespans_are_left_when_the_block_raises() -> None:
+    log: list[str] = []
+    with pytest.raises(KeyError), host_of(Runs(log, "a"), RunsAsync(log, "b")):
+        raise KeyError
+
+    assert len(log) == 4
+
+
+def test_an_async_lifespan_is_entered_and_left_in_one_task() -> None:
+    tasks: list[Any] = []
+    ticks: list[int] = []
+
+    class Serves:
+        @hookimpl
+        @asynccontextmanager
+        async def toolyard_lifespan(self) -> AsyncIterator[None]:
+            async def tick() -> None:
+                while True:
+                    ticks.append(1)
+                    ticked.set()
+                    await asyncio.sleep(0.001)
+
+            tasks.append(asyncio.current_task())
+            async with asyncio.TaskGroup() as group:
+                ticking = group.create_task(tick())
+                yield
+                ticking.cancel()
+            tasks.append(asyncio.current_task())
+
+    ticked = threading.Event()
+    with host_of(Serves()):
+        assert ticked.wait(10)
+
+    assert tasks[0] is tasks[1]
+
+
+def test_a_lifespan_may_dispatch_once_the_host_is_open() -> None:
+    texts: list[str] = []
+
+    class Dispatches:
+        @hookimpl
+        @contextmanager
+        def toolyard_lifespan(self, host: Any) -> Iterator[None]:
+            yield
+            texts.append("stopped")
+
+    with host_of(Dispatches(), Offers(add)) as host, host.executor() as tools:
+        texts.append(tools.dispatch(ToolCall("add", {"a": 1, "b": 2})).text)
+
+    assert texts == ["3", "stopped"]
+
+
+def test_a_host_that_is_not_open_says_how_to_open_it() -> None:
+    host = Host(discover=False)
+    with pytest.raises(StateError, match="with Host"):
+        host.executor()
+    with host:
+        host.executor().close()
+    with pytest.raises(StateError, match="not open"):
+        host.executor()
+
+
+def test_opening_and_closing_twice_does_nothing_more() -> None:
+    log: list[str] = []
+    host = host_of(Runs(log, "a"))
+    host.open()
+    host.open()
+    host.close()
+    host.close()
+
+    assert log == ["a started", "a stopped"]
+
+
+def test_a_host_can_be_opened_again() -> None:
+    log: list[str] = []
+    host = host_of(RunsAsync(log, "a"), Offers(add))
+    for _ in range(2):
+        with host, host.executor() as tools:
+            assert tools.dispatch(ToolCall("add", {"a": 1, "b": 2})).text == "3"
+
+    assert log == ["a started", "a stopped"] * 2
+
+
+def test_a_host_is_opened_and_closed_on_an_event_loop_without_blocking_it() -> None:
+    log: list[str] = []
+
+    async def scenario() -> None:
+        async with host_of(Runs(log, "a"), RunsAsync(log, "b"), Offers(add)) as host:
+            with host.executor() as tools:
+                outcome = await tools.adispatch(ToolCall("add", {"a": 1, "b": 2}))
+                assert outcome.text == "3"
+
+    asyncio.run(scenario())
+    assert len(log) == 4
+
+
+def test_plugins_are_registered_from_python_before_and_after_opening() -> None:
+    @tool
+    def late() -> str:
+        """Be offered late."""
+        return "better than never"
+
+    host = host_of(Offers(add))
+    with host, host.executor() as tools:
+        assert list(host.catalog.names()) == ["add"]
+        host.register(Offers(late, key="late"), "late")
+        assert sorted(host.catalog.names()) == ["add", "late"]
+        assert tools.dispatch(ToolCall("late")).text == "better than never"
+
+
+@pytest.mark.parametrize("kind", [Runs, RunsAsync])
+def test_a_plugin_registered_with_an_open_host_is_started_at_once(kind: type[Runs]) -> None:
+    log: list[str] = []
+    with host_of(kind(log, "early")) as host:
+        host.register(kind(log, "late"), "late")
+        assert log == ["early started", "late started"]
+
+    assert log[2:] == ["late stopped", "early stopped"]
+
+
+def test_a_plugin_that_cannot_be_started_is_not_registered() -> None:
+    log: list[str] = []
+    with host_of(Offers(add)) as host:
+        with pytest.raises(RuntimeError, match="late cannot be started"):
+            host.register(Runs(log, "late", fails_on="started"), "late")
+        host.register(Runs(log, "again"), "late")
+
+    assert log == ["late started", "again started", "again stopped"]
+
+
+def test_a_wrong_plugin_is_refused_and_leaves_nothing() -> None:
+    class Wrong:
+        @hookimpl
+        def toolyard_lookupp(self) -> None: ...
+
+    with host_of(Offers(add)) as host:
+        with pytest.raises(PluginError, match="Did you mean toolyard_lookup"):
+            host.register(Wrong())
+        assert list(host.catalog.names()) == ["add"]
+
+
+def test_an_unknown_dialect_is_an_error_that_names_the_known() -> None:
+    class Speaks:
+        @hookimpl
+        def toolyard_dialects(self) -> list[Any]:
+            return [Klingon()]
+
+    class Klingon:
+        name = "klingon"
+
+        def schemas(self, tools: Any) -> list[Any]:
+            return []
+
+        def calls(self, reply: Any) -> list[Any]:
+            return []
+
+        def results(self, outcomes: Any) -> list[Any]:
+            return []
+
+    with host_of() as host, pytest.raises(ConfigurationError, match="none is installed"):
+        host.dialect("klingon")
+    with host_of(Speaks()) as host:
+        assert host.dialect("klingon").name == "klingon"
+        with pytest.raises(ConfigurationError, match="no dialect 'vulcan'"):
+            host.dialect("vulcan")
+
+
+@tool
+def tells(*, context: ToolContext) -> ToolResult[dict[str, Any]]:
+    """Tell what the context holds."""
+    assert context.auth is not None
+    assert context.run_context is not None
+    assert context.deadline is not None
+    return ToolResult.ok(
+        {
+            "user": context.user_id,
+            "auth": str(context.auth),
+            "revealed": context.auth.reveal() == "token",
+            "client": context.client,
+            "adapter": context.adapter,
+            "run": context.run_context.run_id,
+            "list": context.resources.get(list),
+            "session": context.session.id,
+        }
+    )
+
+
+def test_an_executor_gives_handlers_what_it_was_made_with() -> None:
+    with (
+        host_of(resources=(Binding.instance(list, ["host"]),)) as host,
+        host.executor(
+            session=Session(id="mine"),
+            prompt=prompt_of(tells),
+            user_id="ada",
+            auth=Secret("token"),
+            client="client",
+            adapter="adapter",
+            run_context=RunContext(run_id="run-1"),
+            deadline=Deadline.after(60),
+            resources=[Binding.instance(list, ["executor"])],
+        ) as tools,
+    ):
+        outcome = tools.dispatch(ToolCall("tells"))
+
+    assert outcome.result.value == {
+        "user": "ada",
+        "auth": "Secret(***)",
+        "revealed": True,
+        "client": "client",
+        "adapter": "adapter",
+        "run": "run-1",
+        "list": ["executor"],
+        "session": "mine",
+    }
+    assert (outcome.event.user_id, outcome.event.session_id) == ("ada", "mine")
+
+
+def test_an_unknown_option_of_an_executor_is_an_error() -> None:
+    with host_of() as host, pytest.raises(TypeError, match="colour"):
+        host.executor(colour="red")
+
+
+def test_executors_of_one_host_have_sessions_of_their_own_unless_given_one() -> None:
+    session = Session()
+    with host_of(Offers(add)) as host:
+        first, second = host.executor(), host.executor()
+        third, fourth = host.executor(session=session), host.executor(session=session)
+
+        assert first.session is not second.session
+        assert third.session is fourth.session is session
+        for each in (first, second, third, fourth):
+            each.close()
+
+
+def test_the_elapsed_deadline_of_an_executor_refuses_calls() -> None:
+    with (
+        host_of(Offers(add)) as host,
+        host.executor(deadline=Deadline.after(-1)) as tools,
+        pytest.raises(PromptEvaluationError),
+    ):
+        tools.dispatch(ToolCall("add", {"a": 1, "b": 2}))
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, None), (0.5, 0.5), (..., 15.0)])
+def test_the_timeout_of_tools_that_do_not_say_is_the_hosts(given: Any, expected: Any) -> None:
+    options = {} if given is ... else {"timeout": given}
+    assert Host(discover=False, **options).configuration.timeout == expected
+    settings = Settings(timeout=7.0)
+    configured = Host(discover=False, settings=settings, **options).configuration.timeout
+    assert configured == (7.0 if given is ... else expected)
+
+
+@pytest.mark.slow
+def test_the_hosts_timeout_holds_for_tools_that_do_not_say() -> None:
+    release = threading.Event()
+
+    @tool
+    def sleeps() -> None:
+        """Sleep."""
+        release.wait(20)
+
+    with host_of(Offers(sleeps), timeout=0.2) as host, host.executor() as tools:
+        assert tools.dispatch(ToolCall("sleeps")).status is Status.TIMED_OUT
+        release.set()
+
+
+@pytest.mark.slow
+def test_closing_waits_for_no_handler_that_does_not_end() -> None:
+    release = threading.Event()
+
+    @tool(timeout=0.1)
+    async def stays() -> None:
+        """Ignore being cancelled."""
+        while not release.is_set():
+            try:
+                await asyncio.sleep(0.01)
+            except asyncio.CancelledError:
+                continue
+
+    with host_of(Offers(stays)) as host, host.executor() as tools:
+        assert tools.dispatch(ToolCall("stays")).status is Status.TIMED_OUT
+    release.set()
