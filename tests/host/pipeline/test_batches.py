@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -47,6 +48,11 @@ class Order:
         place = self._names.index(name) + 1
         if place < len(self._names):
             self._events[self._names[place]].set()
+
+    def release(self) -> None:
+        """Let everyone go on who still waits."""
+        for each in self._events.values():
+            each.set()
 
 
 @dataclass(frozen=True)
@@ -333,6 +339,55 @@ def test_an_interrupt_leaves_when_all_have_ended(yard: Any, stop: type[BaseExcep
 
     assert lines(yard) == ["a", "b"]
     assert sorted(each.tool.name for each in yard.events) == ["stop", "write", "write"]
+
+
+def test_ctrl_c_rolls_every_call_of_a_batch_back(make_yard: Callable[[str], Any]) -> None:
+    release = threading.Event()
+    ready = threading.Barrier(3)
+
+    @tool
+    def hang(text: str, *, context: ToolContext) -> ToolResult[None]:
+        """Write a line, have the whole process interrupted, and take for ever."""
+        context.session[Line].append(Line(text))
+        if ready.wait(PATIENCE) == 0:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        release.wait(PATIENCE)
+        return ToolResult.ok()
+
+    yard = make_yard("sync")
+    yard.open(hang)
+
+    with pytest.raises(KeyboardInterrupt):
+        yard.dispatch_all(calls_of("hang", *"abc"))
+    release.set()
+
+    assert lines(yard) == []
+    assert [each.status for each in yard.events] == [Status.RAISED] * 3
+    assert len(yard.tools.runtime.inflight) == 0
+
+
+@pytest.mark.parametrize("make", [writer, awriter])
+def test_cancelling_the_task_rolls_every_call_of_a_batch_back(
+    make_yard: Callable[[str], Any], make: Callable[[Order], Tool[Any, Any]]
+) -> None:
+    order = Order("begin", *"abc")
+    yard = make_yard("async")
+    tools = yard.open(make(order))
+
+    async def cancelled() -> None:
+        task = asyncio.create_task(tools.adispatch_all(calls_of("write", *"abc")))
+        while len(tools.runtime.inflight) < 3:  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        order.release()
+
+    asyncio.run(cancelled())
+
+    assert lines(yard) == []
+    assert [each.status for each in yard.events] == [Status.RAISED] * 3
+    assert len(tools.runtime.inflight) == 0
 
 
 def test_all_checks_are_made_before_any_handler_runs(yard: Any) -> None:

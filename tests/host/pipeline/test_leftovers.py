@@ -1,0 +1,146 @@
+"""What calls leave behind in memory once they have ended."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from toolyard.pipeline.call_run import CallRun
+from toolyard.state.branch import Branch
+from toolyard_hookspecs import Status, ToolCall, ToolContext, ToolResult, tool
+
+
+@pytest.fixture(autouse=True)
+def no_collector() -> Iterator[None]:
+    """Keep the garbage collector from tidying up behind the calls."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def alive(kind: type[Any]) -> int:
+    return sum(isinstance(each, kind) for each in gc.get_objects())
+
+
+@tool(timeout=None)
+def ping(fail: bool, *, context: ToolContext) -> ToolResult[None]:
+    """Answer, or fail."""
+    if fail:
+        return ToolResult.error("no")
+    return ToolResult.ok(message="pong")
+
+
+@tool
+def threaded(fail: bool, *, context: ToolContext) -> ToolResult[None]:
+    """Answer, or raise, on a worker thread."""
+    if fail:
+        raise LookupError
+    return ToolResult.ok(message="pong")
+
+
+@tool
+async def aping(fail: bool, *, context: ToolContext) -> ToolResult[None]:
+    """Answer, or fail, on a loop."""
+    if fail:
+        raise LookupError
+    return ToolResult.ok(message="pong")
+
+
+@tool
+def outer(fail: bool, *, context: ToolContext) -> ToolResult[None]:
+    """Make a nested call."""
+    return ToolResult.ok(message=context.call("ping", {"fail": fail}).text)
+
+
+@tool
+async def aouter(fail: bool, *, context: ToolContext) -> ToolResult[None]:
+    """Make a nested call."""
+    return ToolResult.ok(message=(await context.acall("aping", {"fail": fail})).text)
+
+
+TOOLS = (ping, threaded, aping, outer, aouter)
+
+
+@pytest.mark.parametrize("name", [each.name for each in TOOLS])
+def test_calls_leave_no_circles_behind(yard: Any, name: str) -> None:
+    tools = yard.open(*TOOLS)
+    calls = [ToolCall(name, {"fail": index % 3 == 0}) for index in range(2000)]
+
+    async def all_of_them() -> None:
+        for call in calls:
+            await tools.adispatch(call)
+
+    if yard.driver == "sync":
+        for call in calls:
+            tools.dispatch(call)
+    else:
+        asyncio.run(all_of_them())
+
+    # What the worker threads have just done may still be on their stacks.
+    assert alive(CallRun) < 20
+    assert alive(Branch) < 20
+
+
+@pytest.mark.parametrize("name", [each.name for each in TOOLS])
+def test_batches_leave_no_circles_behind(yard: Any, name: str) -> None:
+    yard.open(*TOOLS)
+
+    outcomes = yard.dispatch_all([ToolCall(name, {"fail": index % 3 == 0}) for index in range(500)])
+
+    assert len(outcomes) == 500
+    assert alive(CallRun) < 20
+    assert alive(Branch) < 20
+
+
+def test_a_call_is_counted_while_it_runs(yard: Any) -> None:
+    found: list[int] = []
+
+    @tool
+    def count() -> str:
+        """Count the calls there are."""
+        found.append(alive(CallRun))
+        return "counted"
+
+    yard.open(count)
+
+    assert yard.call("count").success
+    assert found[0] >= 1
+
+
+@pytest.mark.parametrize(
+    ("call", "status"),
+    [
+        (ToolCall("pong"), Status.UNKNOWN_TOOL),
+        (ToolCall("ping", {}), Status.INVALID),
+        (ToolCall("ping", "no JSON"), Status.INVALID),
+    ],
+)
+def test_calls_that_never_run_leave_nothing_behind(
+    yard: Any, call: ToolCall, status: Status
+) -> None:
+    yard.open(*TOOLS)
+
+    outcomes = yard.dispatch_all([call] * 100)
+
+    assert {each.status for each in outcomes} == {status}
+    assert alive(CallRun) < 20
+
+
+def test_the_log_keeps_no_frames_of_what_was_raised(yard: Any, touch: Callable[..., None]) -> None:
+    @tool
+    def fails(*, context: ToolContext) -> ToolResult[None]:
+        """Change something, then raise."""
+        touch(context)
+        raise LookupError
+
+    yard.open(fails)
+
+    error = yard.call("fails").event.error
+
+    assert isinstance(error, LookupError)
+    assert error.__traceback__ is None
