@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -45,20 +45,34 @@ def settle(run: Asker, value: Any, limit: Limit | None = None) -> Asking:
     return (yield Run(lambda: _await(value), is_async=True, limit=limit, owner=run, inline=False))
 
 
+def settle_surely(run: Asker, value: Any) -> Asking:
+    """Return the value, awaited first when it has to be, whoever interrupts meanwhile.
+
+    What keeps or puts back a call's changes is not left half done.
+    """
+    if not hasattr(value.__class__, "__await__"):
+        return value
+    return (yield Run(lambda: _await(value), True, ENDLESS, run, False, to_the_end=True))  # noqa: FBT003 - see Run
+
+
 def ask(run: Asker, implementation: Implementation, *args: Any) -> Any:
     """Call one implementation; on an event loop, log one that blocks it."""
     if not run.on_loop:
         return implementation.call(*args)
+    return timed(f"Plugin {implementation.plugin}", implementation.call, *args)
+
+
+def timed(who: str, function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function on an event loop; log that it blocks the loop if it does."""
     started = time.perf_counter()
     try:
-        return implementation.call(*args)
+        return function(*args)
     finally:
         taken = time.perf_counter() - started
         if taken > SLOW:
             log.warning(
-                "Plugin %s blocked the event loop for %.0f ms in a hook; return an awaitable "
-                "where it has to wait.",
-                implementation.plugin,
+                "%s blocked the event loop for %.0f ms; return an awaitable where it has to wait.",
+                who,
                 taken * 1000,
             )
 

@@ -70,6 +70,8 @@ class AsyncDriver:
             return None if step.waitable.granted else await _wait_for(step)
         if not step.is_async:
             return await self._run_elsewhere(step)
+        if step.to_the_end:
+            return await _see_through(step.function())
         if step.limit.endless:
             return await step.function()
         return await _Attended(step).run()
@@ -80,6 +82,23 @@ class AsyncDriver:
         job.start(self._workers, self._background)
         await waiter.until(lambda: job.finished, step.limit, job.give_up)
         return job.answer()
+
+
+async def _see_through(work: Coroutine[Any, Any, Any]) -> Any:
+    """Await something to its end, and be cancelled after it; cancelling twice ends it, too."""
+    task = asyncio.ensure_future(work)
+    interruption: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError as error:
+            if interruption is not None:
+                task.cancel()
+                raise
+            interruption = error
+    if interruption is not None and not task.cancelled() and task.exception() is None:
+        raise interruption
+    return task.result()
 
 
 async def _wait_for(step: WaitFor) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from typing import Any
 
 from toolyard.pipeline.approving import approve, canonical, refuse_unaskable
-from toolyard.pipeline.asking import settle
+from toolyard.pipeline.asking import settle, timed
 from toolyard.pipeline.batch import Milestone
 from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.parsing import ask_parsers
@@ -190,7 +190,10 @@ def ask_rules(run: CallRun) -> Staged:
     for rule in plan.checks:
         try:
             params = run.params if shared else params_for(run, rule)
-            decision = rule.check(tool, params, context)  # type: ignore[misc]
+            if run.on_loop:
+                decision = timed(rule.title, rule.check, tool, params, context)  # type: ignore[arg-type]
+            else:
+                decision = rule.check(tool, params, context)  # type: ignore[misc]
             if decision is None or decision is ALLOW:
                 continue
             if decision.__class__ is not PolicyDecision:
@@ -203,9 +206,7 @@ def ask_rules(run: CallRun) -> Staged:
             decision = PolicyDecision.deny(_failed(rule))
         if decision is None or (decision.__class__ is PolicyDecision and _plain(decision)):
             continue
-        if not isinstance(decision, PolicyDecision):
-            log.error("Policy %s answered %r, not a PolicyDecision.", rule.name, decision.__class__)
-            decision = PolicyDecision.deny(_failed(rule))
+        decision = _read(rule, decision)
         _note(run, rule, decision)
         reason = decision.reason or f"Policy {rule.name} does not allow {tool.name}."
         (asks if decision.allowed else denials).append(reason)
@@ -214,6 +215,13 @@ def ask_rules(run: CallRun) -> Staged:
     if plan.confirms:
         asks.append(f"{tool.name} requires confirmation.")
     return list(dict.fromkeys(asks))
+
+
+def _read(rule: Rule, decision: object) -> PolicyDecision:
+    if isinstance(decision, PolicyDecision):
+        return decision
+    log.error("Policy %s answered %r, not a PolicyDecision.", rule.name, decision.__class__)
+    return PolicyDecision.deny(_failed(rule))
 
 
 def own_params(run: CallRun, implementation: Implementation) -> Any:

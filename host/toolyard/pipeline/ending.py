@@ -35,7 +35,10 @@ def fail(run: CallRun, table: Table, error: BaseException) -> Staged:
     run.error, run.raises = error, failure.raises
     _log(run, failure)
     if run.opened and not run.committed:
-        yield from undo(run)
+        try:
+            yield from undo(run)
+        except BaseException as interruption:  # noqa: BLE001 - it leaves when the call has ended
+            run.raises = run.raises or interruption
         run.rolled_back = run.admitted
         if run.admitted:
             tell_rollback(run, table, message)

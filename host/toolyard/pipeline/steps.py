@@ -44,6 +44,8 @@ class Run:
         limit: When to give it up.
         owner: Whose job it is.
         inline: Whether it may run on the driver's own thread.
+        to_the_end: Whether an interruption has to wait until it has ended; a second one
+            does not.
     """
 
     function: Callable[[], Any]
@@ -51,6 +53,7 @@ class Run:
     limit: Limit
     owner: Abandonable
     inline: bool
+    to_the_end: bool = False
 
 
 @dataclass(slots=True)

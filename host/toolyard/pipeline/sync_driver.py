@@ -76,7 +76,11 @@ class SyncDriver:
                 wake.acquire(timeout=-1 if remaining is None else remaining)
                 pending.raise_fault()
         except BaseException:
-            pending.give_up("the caller was interrupted")
+            if isinstance(step, Run) and step.to_the_end:
+                _see_through(pending, wake)
+                pending.answer()
+            else:
+                pending.give_up("the caller was interrupted")
             raise
         finally:
             pending.forget()
@@ -233,6 +237,8 @@ class _Batch:
     def _interrupt_all(self, error: BaseException) -> None:
         self._interrupt = self._interrupt or error
         for index, pending in list(self._pending.items()):
+            if isinstance(pending.step, Run) and pending.step.to_the_end:
+                continue
             pending.give_up("the caller was interrupted")
             pending.forget()
             del self._pending[index]
@@ -267,6 +273,16 @@ class _Alarms:
     def pop(self) -> int | None:
         """Take the next alarm away; return whose it was."""
         return heappop(self._heap)[2] if self._heap else None
+
+
+def _see_through(pending: _Pending, wake: threading.Lock) -> None:
+    """Wait for what must not be left half done; a second interruption ends that, too."""
+    try:
+        while not pending.ended():
+            wake.acquire()
+    except BaseException:
+        pending.give_up("the caller was interrupted")
+        raise
 
 
 def _release(lock: threading.Lock) -> None:

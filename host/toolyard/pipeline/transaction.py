@@ -31,7 +31,8 @@ from toolyard_hookspecs.signatures import is_async_callable
 log = logging.getLogger("toolyard.pipeline")
 
 Staged = Generator[Step, Any, Any]
-CONFLICTING = frozenset({Stage.VALIDATE, Stage.PREPARE})
+CONFLICTING = frozenset({Stage.EXECUTE, Stage.VALIDATE, Stage.ON_RESULT, Stage.PREPARE})
+"""Where a conflict shows: a resource may notice it before the commit, at the next access."""
 
 
 def transact(run: CallRun, table: Table) -> Staged:
@@ -52,18 +53,25 @@ def transact(run: CallRun, table: Table) -> Staged:
         except ConflictError:
             if run.reruns or not plan.tool.contained or run.stage not in CONFLICTING:
                 raise
-            run.reruns += 1
-            yield from undo(run)
-            run.renew()
-            run.scope.fail_fast = True
-            if not plan.shares_params:
-                run.params = plan.tool.params_codec.copy(run.arguments)
-            if plan.checks:
-                yield from check_again(run)
+            yield from _start_again(run, plan)
         except Edited as edit:
             yield from start_over(run, table, edit.call)
         else:
             return
+
+
+def _start_again(run: CallRun, plan: Plan) -> Staged:
+    """Put everything back and fork at the commit turn, at which nothing can conflict again."""
+    run.reruns += 1
+    yield from undo(run)
+    if not run.has_turn:
+        yield from _take_turn(run)
+    run.renew()
+    run.scope.fail_fast = True
+    if not plan.shares_params:
+        run.params = plan.tool.params_codec.copy(run.arguments)
+    if plan.checks:
+        yield from check_again(run)
 
 
 def _look_again(run: CallRun) -> Staged:
@@ -111,12 +119,7 @@ def _run_once(run: CallRun, table: Table, plan: Plan) -> Staged:
     if plan.shows_diff and (yield from review(run, table)):
         return
     if not run.has_turn:
-        if run.batch is not None:
-            yield from _wait_for_earlier_calls(run)
-        turn = run.turns.take(run)
-        run.has_turn = True
-        if turn is not None:
-            yield WaitFor(turn, run.limit_without_timeout())
+        yield from _take_turn(run)
     run.stage = Stage.VALIDATE
     run.branch.validate()
     if plan.on_results:
@@ -143,6 +146,15 @@ def _tell_result(run: CallRun, plan: Plan) -> Staged:
             answer = rule.on_result(tool, params, result, context)  # type: ignore[misc]
         if answer is not None:
             yield from settle(run, answer)
+
+
+def _take_turn(run: CallRun) -> Staged:
+    if run.batch is not None:
+        yield from _wait_for_earlier_calls(run)
+    turn = run.turns.take(run)
+    run.has_turn = True
+    if turn is not None:
+        yield WaitFor(turn, run.limit_without_timeout())
 
 
 def _wait_for_earlier_calls(run: CallRun) -> Staged:

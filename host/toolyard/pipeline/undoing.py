@@ -6,7 +6,7 @@ import logging
 from collections.abc import Generator
 from typing import Any
 
-from toolyard.pipeline.asking import ENDLESS, settle
+from toolyard.pipeline.asking import settle_surely
 from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.steps import Step
 
@@ -21,19 +21,22 @@ def undo(run: CallRun, *, participants: bool = True) -> Staged:
     Args:
         run: The call.
         participants: Whether that goes for the plugins' participants, too.
+
+    Raises:
+        BaseException: What interrupted it, when all is put back.
     """
     run.branch.rollback()
-    for each in run.scope.undoing():
-        yield from _attempt(run, each)
-    if not participants:
-        return
-    for participant in reversed(run.participants):
-        yield from _attempt(run, participant.rollback)
-    run.participants = []
-
-
-def _attempt(run: CallRun, action: Any) -> Staged:
-    try:
-        yield from settle(run, action(), ENDLESS)
-    except BaseException:
-        log.exception("Rolling back %s met a failure; the rest is rolled back.", run)
+    actions = [*run.scope.undoing()]
+    if participants:
+        actions += [each.rollback for each in reversed(run.participants)]
+        run.participants = []
+    interruption: BaseException | None = None
+    for action in actions:
+        try:
+            yield from settle_surely(run, action())
+        except Exception:
+            log.exception("Rolling back %s met a failure; the rest is rolled back.", run)
+        except BaseException as error:  # noqa: BLE001 - raised when all is put back
+            interruption = error
+    if interruption is not None:
+        raise interruption

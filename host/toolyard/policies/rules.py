@@ -43,6 +43,12 @@ class Rule:
     on_rollback: Reserve | None = None
     wants_params: bool = True
 
+    @property
+    def title(self) -> str:
+        """How logs name it."""
+        plugin = self.name.removeprefix("plugin ")
+        return f"Policy {plugin}" if plugin == self.name else f"Plugin {plugin}"
+
 
 def rule_of(policy: ToolPolicy) -> Rule:
     """Return the rule that a policy instance is."""
