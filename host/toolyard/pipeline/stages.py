@@ -12,7 +12,7 @@ from collections.abc import Generator
 from contextlib import AbstractContextManager
 from typing import Any
 
-from toolyard.pipeline.asking import first_result
+from toolyard.pipeline.asking import ask, first_result
 from toolyard.pipeline.batch import Milestone
 from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.checking import admit, check
@@ -118,7 +118,7 @@ def _enter_traces(table: Table, run: CallRun) -> list[tuple[str, AbstractContext
     entered: list[tuple[str, AbstractContextManager[Any]]] = []
     for each in table.traces:
         try:
-            trace = each.call(run.call_made)
+            trace = ask(run, each, run.call_made)
             if trace is not None:
                 trace.__enter__()
                 entered.append((each.plugin, trace))
