@@ -7,7 +7,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from toolyard import Host, Session
 from toolyard_hookspecs import (
+    Binding,
     MarkdownSection,
     Prompt,
     Tool,
@@ -41,6 +42,26 @@ class Right:
     """An item of another slice."""
 
     text: str
+
+
+@dataclass
+class Till:
+    """Something that one call at a time has."""
+
+    rung: list[int] = field(default_factory=list[int])
+
+    def ring(self, index: int, seen: list[str]) -> None:
+        seen.append(f"rung by {self.rung}")
+        self.rung.append(index)
+
+    def begin(self) -> list[int]:
+        return list(self.rung)
+
+    def commit(self, savepoint: Any) -> None:
+        return None
+
+    def rollback(self, savepoint: list[int]) -> None:
+        self.rung[:] = savepoint
 
 
 @dataclass(frozen=True)
@@ -73,16 +94,17 @@ class Plan:
 
     @property
     def paced(self) -> bool:
-        return self.tool != "serial"
+        return self.tool in ("contained", "parallel")
 
 
+WAITING = ("serial", "exclusive", "contained_exclusive")
 plain_ops = st.builds(
     Op, st.sampled_from(["read", "append", "bump", "seed", "clear"]), st.sampled_from([Left, Right])
 )
 nested = st.builds(Nest, st.lists(plain_ops, min_size=1, max_size=2).map(tuple), st.booleans())
 plans = st.builds(
     Plan,
-    st.sampled_from(["contained", "parallel", "serial"]),
+    st.sampled_from(["contained", "parallel", "contained", "parallel", *WAITING]),
     st.lists(st.one_of(plain_ops, plain_ops, nested), max_size=3).map(tuple),
     st.sampled_from(["ok", "ok", "ok", "error", "raise"]),
 )
@@ -144,6 +166,8 @@ class Stage:
             make("contained", contained=True),
             make("parallel"),
             make("serial", concurrency="serial"),
+            make("exclusive"),
+            make("contained_exclusive", contained=True),
             self._async_inner() if is_async else self._inner(),
         ]
 
@@ -153,6 +177,8 @@ class Stage:
             """Do what the batch says."""
             self.runs[index] += 1
             seen: list[str] = []
+            if name.endswith("exclusive"):
+                context.resources.get(Till).ring(index, seen)
             for place, op in enumerate(self.batch[index].ops):
                 if isinstance(op, Nest):
                     told = context.call("inner", {"index": index, "place": place})
@@ -172,6 +198,8 @@ class Stage:
             """Do what the batch says."""
             self.runs[index] += 1
             seen: list[str] = []
+            if name.endswith("exclusive"):
+                (await context.resources.aget(Till)).ring(index, seen)
             for place, op in enumerate(self.batch[index].ops):
                 if isinstance(op, Nest):
                     told = await context.acall("inner", {"index": index, "place": place})
@@ -251,17 +279,20 @@ def run(
     section = MarkdownSection(key="tools", title="Tools", tools=tools)
     session = Session()
     session[Left].append(Left("start"))
+    till = Till()
+    prompt = Prompt.of("tests", "batch", (section,))
+    bindings = (Binding.instance(Till, till),)
     calls = [ToolCall(plan.tool, {"index": index}) for index, plan in enumerate(batch)]
     with (
         Host(discover=False) as host,
-        host.executor(session=session, prompt=Prompt.of("tests", "batch", (section,))) as executor,
+        host.executor(session=session, prompt=prompt, resources=bindings) as executor,
     ):
         if async_driver:
             outcomes = asyncio.run(executor.adispatch_all(calls))
         else:
             outcomes = executor.dispatch_all(calls)
     told = [(each.status, each.text, each.event.reruns) for each in outcomes]  # type: ignore[union-attr]
-    return told, [list(session[kind].all()) for kind in (Left, Right)]
+    return told, [*(list(session[kind].all()) for kind in (Left, Right)), till.rung]
 
 
 @pytest.mark.usefixtures("quiet")
