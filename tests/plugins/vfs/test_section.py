@@ -15,6 +15,8 @@ from pydantic import ValidationError
 from toolyard import Executor, Host
 from toolyard.cli.main import main
 from toolyard_hookspecs import (
+    Cancellation,
+    FileMatch,
     Filesystem,
     MarkdownSection,
     Outcome,
@@ -377,6 +379,35 @@ def test_errors_of_other_file_systems_are_told_in_words(
 
     outcome = calls("read_file", path="a.txt")
     assert (outcome.status, outcome.text) == (Status.FAILED, told)
+
+
+class Endless:
+    """A file system in which a search never ends, unless it is no longer wanted."""
+
+    def __init__(self, cancellation: Cancellation) -> None:
+        self.cancellation = cancellation
+        self.given = 0
+        self.inner: Any = VirtualFilesystem.in_memory()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def search(self, *args: Any, **options: Any) -> Iterator[FileMatch]:
+        while True:
+            self.given += 1
+            if self.given == 3:
+                self.cancellation.cancel()
+            yield FileMatch("a.txt", self.given, "")
+
+
+def test_a_search_ends_when_its_call_is_cancelled() -> None:
+    cancellation = Cancellation()
+    files: Any = Endless(cancellation)
+    prompt = Prompt.of("tests", "vfs", (VfsToolsSection(filesystem=files),))
+    with Host(discover=False) as host, host.executor(prompt=prompt) as tools:
+        call = ToolCall("grep_files", {"pattern": "x"}, cancellation=cancellation)
+        assert tools.dispatch(call).status is Status.CANCELLED
+    assert files.given == 3
 
 
 # --- the plugin ---
