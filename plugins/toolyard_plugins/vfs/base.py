@@ -46,13 +46,24 @@ class Change:
         path: The path.
         before: The version it was in; None for absence.
         kind: What it was; None for absence.
-        after: What it is to be; None for absence.
+        after: What it is to be; None for absence. A directory where a directory was is a new
+            one, with nothing of the former in it.
     """
 
     path: str
     before: object | None
     kind: Kind | None
     after: Node | None
+
+    @property
+    def changes_kind(self) -> bool:
+        """Whether something else than a file or directory of the same kind takes its place."""
+        return self.kind is not None and self.after is not None and self.after.kind != self.kind
+
+    @property
+    def only_empties(self) -> bool:
+        """Whether a directory stays, and only what it held goes."""
+        return self.kind == "directory" and self.after is not None and not self.changes_kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from toolyard_hookspecs import ConflictError
-from toolyard_plugins.vfs.base import Base, Change, Changes
+from toolyard_plugins.vfs.base import Base, Changes
 from toolyard_plugins.vfs.paths import join
 
 _SHOWN: Final = 5
@@ -29,19 +29,16 @@ def check_emptied(base: Base, changes: Changes) -> None:
     Raises:
         ConflictError: Naming what is in the way.
     """
-    gone = {change.path for change in changes.made if _goes(change)}
-    for path in gone:
-        left = [join(path, name) for name in base.names(path) if join(path, name) not in gone]
-        hidden = base.hidden(path)
-        if hidden is not None:
-            left.append(join(path, ascii(hidden)))
-        if left:
-            raise conflict(left)
-
-
-def _goes(change: Change) -> bool:
-    """Tell whether what was at the path goes, rather than being given other content."""
-    return change.kind is not None and (change.after is None or change.after.kind != change.kind)
+    changed = {change.path for change in changes.made}
+    for change in changes.made:
+        if change.kind == "directory":
+            names = (join(change.path, name) for name in base.names(change.path))
+            left = [path for path in names if path not in changed]
+            hidden = base.hidden(change.path)
+            if hidden is not None:
+                left.append(join(change.path, ascii(hidden)))
+            if left:
+                raise conflict(left)
 
 
 def conflict(paths: Iterable[str]) -> ConflictError:

@@ -18,7 +18,7 @@ _MAX_LINES: Final = 5_000
 
 def diff(layer: Layer) -> str:
     """Return a unified diff of text files; of everything else one line each."""
-    changes = layer.changes().made
+    changes = [change for change in layer.changes().made if not change.only_empties]
     moved = dict(_moves(layer, changes))
     origins = set(moved.values())
     parts: list[str] = []

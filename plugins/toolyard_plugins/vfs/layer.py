@@ -114,8 +114,17 @@ class Layer:
             return self._base.readonly(path)
 
     def unchanged(self, path: str, version: object | None) -> bool:
-        """Tell whether a path is still in the state of a version."""
-        return _version(self.look(path)) == version
+        """Tell whether a path is still, in this layer, in the state of a version.
+
+        Whether the base is still what this layer has seen is found out when it is committed.
+        """
+        with self._lock:
+            self._check_open()
+            if path in self._made:
+                return _version(self._made[path]) == version
+            if self._is_covered(path):
+                return version is None
+            return path not in self._seen or _version(self._seen[path]) == version
 
     # --- changes ---
 
@@ -132,15 +141,13 @@ class Layer:
             self._set(path, None)
 
     def changes(self, key: str | None = None) -> Changes:
-        """Return what was seen and what is to be made of it."""
+        """Return what was seen and what is to be made of it, sorted by path."""
         with self._lock:
             made: list[Change] = []
             # A directory before what it holds.
             for path, node in sorted(self._made.items(), key=_path):
                 before = self._seen.get(path)
                 kind = before.kind if before is not None else None
-                if kind == "directory" and node is not None and node.kind == "directory":
-                    continue
                 made.append(Change(path, _version(before), kind, node))
             return Changes({path: _version(n) for path, n in self._seen.items()}, made, key)
 

@@ -49,8 +49,10 @@ class Staging:
         makes: list[Operation] = []
         removes: list[Operation] = []
         for slot, change in enumerate(self._changes):
+            if change.only_empties:
+                continue
             self._check_place(change.path)
-            if change.kind is not None and (change.after is None or _changes_kind(change)):
+            if change.kind is not None and (change.after is None or change.changes_kind):
                 removes.append(self._removal(slot, change))
             if change.after is not None:
                 makes.append(self._creation(slot, change))
@@ -58,7 +60,7 @@ class Staging:
         files = [each for each in removes if each.kind == "remove"]
         directories = [each for each in reversed(removes) if each.kind == "rmdir"]
         makes.sort(key=lambda each: each.kind != "mkdir")
-        if any(_changes_kind(change) for change in self._changes):
+        if any(change.changes_kind for change in self._changes):
             return (*files, *directories, *makes)
         return (*makes, *files, *directories)
 
@@ -73,7 +75,7 @@ class Staging:
         after = change.after
         if after is None or after.content is None:
             return Operation("mkdir", change.path, slot, mode=after.mode if after else None)
-        replaced = None if change.kind is None or _changes_kind(change) else change
+        replaced = None if change.kind is None or change.changes_kind else change
         before = self._image(replaced) if replaced is not None else None
         self._stage(f"new-{slot}", change.path, after.content, replaces=replaced is not None)
         status = os.stat(f"new-{slot}", dir_fd=self._slots, follow_symlinks=False)
@@ -172,10 +174,6 @@ class Staging:
 def content_moves(content: Content, removed: set[str]) -> bool:
     """Tell whether a content's file goes, so that the new one is the same file elsewhere."""
     return isinstance(content, OnDisk) and content.path in removed
-
-
-def _changes_kind(change: Change) -> bool:
-    return change.kind is not None and change.after is not None and change.after.kind != change.kind
 
 
 def _own(handle: int, user: int, group: int) -> None:

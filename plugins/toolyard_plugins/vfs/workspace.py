@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Literal
 
 from toolyard_hookspecs import FileMatch, FileStat, StateError, ToolContext
 from toolyard_plugins.vfs.base import Base, Changes, Store, Transaction
-from toolyard_plugins.vfs.conflicts import check_seen
+from toolyard_plugins.vfs.conflicts import check_emptied, check_seen
 from toolyard_plugins.vfs.diff import diff
 from toolyard_plugins.vfs.layer import Layer
 from toolyard_plugins.vfs.memory import MemoryStore
@@ -227,7 +227,8 @@ class WorkspaceBranch:
 
     def changed_paths(self) -> builtins.list[str]:
         """Return the paths that the call has changed, sorted."""
-        return [change.path for change in self._layer.changes().made]
+        changes = self._layer.changes().made
+        return [change.path for change in changes if not change.only_empties]
 
     def prepare(self) -> Awaitable[None] | None:
         """Check what was read and prepare what was written.
@@ -272,7 +273,9 @@ class WorkspaceBranch:
         """Try to prepare; None while another commit holds the workspace."""
         changes = self._layer.changes(self.key)
         if self._parent is not None:
-            check_seen(self._parent._layer, changes)  # noqa: SLF001 - of the same class
+            base = self._parent._layer  # noqa: SLF001 - of the same class
+            check_seen(base, changes)
+            check_emptied(base, changes)
         elif changes.seen or changes.made:
             self._transaction = self._store.begin(changes)
             if self._transaction is None:

@@ -272,6 +272,7 @@ class TestLargeTrees:
         assert (root / "copy").stat().st_blocks * 512 < 1 << 20
         assert time.monotonic() - began < 20
 
+    @pytest.mark.slow
     def test_a_thousand_directories_deep(self, disk: VirtualFilesystem, root: Path) -> None:
         handle = os.open(root, os.O_RDONLY)
         for _ in range(1000):
