@@ -11,7 +11,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeGuard, cast
 
-from toolyard_hookspecs import PolicyDecision, PolicyState, Tool, ToolContext, ToolResult
+from toolyard_hookspecs import (
+    ConflictError,
+    PolicyDecision,
+    PolicyState,
+    Tool,
+    ToolContext,
+    ToolResult,
+)
 from toolyard_plugins.policies.naming import is_among
 
 WORKSPACE: Final = "/workspace"
@@ -115,6 +122,8 @@ class ReadBeforeWritePolicy:
             now = self._digest(path, context)
         except OSError as error:
             return f"the file {path} cannot be looked at ({error.strerror or error})"
+        except ConflictError:
+            return f"the file {path} is being changed by another call"
         if now is None:
             return None
         known = PolicyState.of(context, self.name).data.get(path)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from toolyard import Session
-from toolyard_hookspecs import PolicyState, Status, ToolContext, tool
+from toolyard_hookspecs import ConflictError, PolicyState, Status, ToolContext, tool
 from toolyard_plugins.policies import ReadBeforeWritePolicy
 
 RULE = ReadBeforeWritePolicy(name="rule")
@@ -416,3 +416,38 @@ def test_a_serial_tool_is_denied_what_others_have_changed_while_it_waited(yard, 
     assert second.status is Status.DENIED
     assert "b.txt has changed since it was read" in second.text
     assert yard.files["b.txt"] == "theirs"
+
+
+@pytest.mark.parametrize(
+    ("contained", "status"), [(True, Status.SUCCEEDED), (False, Status.CONFLICT)]
+)
+def test_a_conflict_that_a_workspace_notices_while_the_tool_runs_is_tried_again(
+    yard, file_section, contained, status
+):
+    @tool(contained=contained)
+    def write_file(path: str, *, context: ToolContext) -> None:
+        """Write a file, of which the workspace says once that it has moved on."""
+        tried.append(path)
+        if len(tried) == 1:
+            raise ConflictError("a.txt has changed.")
+        context.filesystem.write(path, "mine")
+
+    tried: list[str] = []
+    outcome = yard.open(file_section(RULE, tools=(write_file,)))("write_file", path="a.txt")
+    assert (outcome.status, outcome.event.reruns) == (status, int(contained))
+
+
+def test_a_file_that_is_being_changed_is_not_overwritten(shop):
+    class Moving:
+        def stat(self, path):
+            raise ConflictError("It moves.")
+
+    class Resources:
+        def get(self, kind, default=None):
+            return Moving()
+
+    tools = {each.name: each for each in shop.tools.prompt.tools()}
+    context = ToolContext(session=shop.session, resources=Resources())
+    decision = RULE.check(tools["write_file"], {"path": "a.txt"}, context=context)
+    assert not decision.allowed
+    assert "a.txt is being changed by another call" in decision.reason
