@@ -21,6 +21,11 @@ LIMITS = {
     "rollback of a branch: 1,000 entries": 1.5,
     "toolyard --version": 8,
     "toolyard tools": 25,
+    "memory, a call that wrote and fails: 1,000 files": 1.5,
+    "disk, a call that wrote and fails: 1,000 files": 1.5,
+    "disk, a call that touches nothing: 1,000 files": 1.5,
+    "disk, a call that changes one file: 1,000 files": 1.5,
+    "disk, a call that changes one file: 1,000 files, process time": 1,
 }
 
 
