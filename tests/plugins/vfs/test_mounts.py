@@ -15,7 +15,8 @@ import fsspec
 import pytest
 
 from toolyard import Host
-from toolyard_hookspecs import Prompt, ResourceError, Status, ToolCall
+from toolyard_hookspecs import FileStat, Prompt, ResourceError, Status, ToolCall
+from toolyard_hookspecs.testing import FilesystemContract
 from toolyard_plugins.vfs import (
     Mount,
     VfsConfig,
@@ -391,3 +392,30 @@ def test_without_fsspec_a_mount_says_what_to_install(monkeypatch: pytest.MonkeyP
     with pytest.raises(ResourceError, match=r"needs fsspec; install toolyard\[mounts\]"):
         open_workspace(VfsConfig(mounts=(Mount(source="x", target="docs"),)))
     assert open_workspace(VfsConfig()).list() == []
+
+
+# --- the rest of the tree ---
+
+
+class Beside:
+    """A workspace as it looks to who does not see the mount at `zz`."""
+
+    def __init__(self, files: VirtualFilesystem) -> None:
+        self.files = files
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.files, name)
+
+    def list(self, path: str = "") -> builtins.list[FileStat]:
+        return [each for each in self.files.list(path) if each.path != "zz"]
+
+    def glob(self, pattern: str, path: str = "") -> Iterator[FileStat]:
+        return (each for each in self.files.glob(pattern, path) if each.path.split("/")[0] != "zz")
+
+
+class TestBesideAMount(FilesystemContract):
+    """What is true of every file system stays true of one that has a mount in it."""
+
+    @pytest.fixture
+    def files(self, mounted: Callable[..., VirtualFilesystem], directory: str) -> Any:
+        return Beside(mounted(directory, target="zz/docs", include=["*.none"]))
