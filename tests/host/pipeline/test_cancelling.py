@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import threading
 import time
 from collections.abc import Callable
@@ -297,3 +298,40 @@ def test_one_call_of_several_is_cancelled_and_the_others_go_on(yard: Any, touch:
         Status.SUCCEEDED,
     ]
     assert yard.marks == ["quick", "quick"]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_call_cancelled_at_any_moment_is_kept_whole_or_not_at_all(
+    yard: Any, mark: Any, is_async: bool
+) -> None:
+    @tool(name="works")
+    def works(text: str, *, context: ToolContext) -> ToolResult[None]:
+        """Change something, in two steps."""
+        context.session[mark].append(mark(text))
+        time.sleep(0.0005)
+        context.resources.get(type(yard.box)).put(text)
+        return ToolResult.ok()
+
+    @tool(name="works")
+    async def aworks(text: str, *, context: ToolContext) -> ToolResult[None]:
+        """Change something, in two steps."""
+        context.session[mark].append(mark(text))
+        await asyncio.sleep(0.0005)
+        context.resources.get(type(yard.box)).put(text)
+        return ToolResult.ok()
+
+    yard.open(aworks if is_async else works)
+    chance = random.Random(7)
+    kept: list[str] = []
+    for number in range(150):
+        stop = Cancellation()
+        timer = threading.Timer(chance.uniform(0, 0.004), stop.cancel)
+        timer.start()
+        outcome = yard.dispatch(ToolCall("works", {"text": str(number)}, cancellation=stop))
+        timer.join(PATIENCE)
+        assert outcome.status in {Status.SUCCEEDED, Status.CANCELLED}
+        if outcome.success:
+            kept.append(str(number))
+
+    assert yard.marks == yard.box.items == kept
+    assert len(yard.events) == 150
