@@ -133,13 +133,18 @@ def _refuse_denied(run: CallRun, answer: ApprovalAnswer, *, has_run: bool) -> No
         msg = f"{run.name} waits for a person's approval.{state} Ask for it later."
         raise Refusal(Status.PENDING, msg)
     if answer.answer is Answer.DENIED:
-        reason = f": {answer.reason}" if answer.reason else "."
+        reason = f": {_sentence(answer.reason)}" if answer.reason else "."
         msg = f"A person did not approve {run.name}{reason}{kept} Do not try it again unchanged."
         raise Refusal(Status.DENIED, msg)
 
 
 def _needs(run: CallRun, reasons: Iterable[str]) -> str:
     return f"{run.name} needs a person's approval ({' '.join(reasons)})"
+
+
+def _sentence(text: str) -> str:
+    text = text.strip()
+    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def _tool(run: CallRun) -> Tool[Any, Any]:
