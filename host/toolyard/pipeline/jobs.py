@@ -46,18 +46,16 @@ class Job:
         self._task: asyncio.Task[None] | None = None
 
     def start(self, workers: Workers, background: Background) -> None:
-        """Begin, with the context variables of the caller."""
+        """Begin, with the context variables of the caller.
+
+        An async step may be begun once more where an interruption leaves open whether it was.
+        """
         context = contextvars.copy_context()
         if self.step.is_async:
             self._loop = background.loop
             self._loop.call_soon_threadsafe(self._begin_task, context)
         else:
             workers.submit(lambda: context.run(self._work))
-
-    def start_task(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin an async step on the running loop."""
-        self._loop = loop
-        self._task = loop.create_task(self._awaited())
 
     def answer(self) -> Any:
         """Return what the finished job gave, or raise what it raised."""
@@ -102,6 +100,8 @@ class Job:
         self._finish()
 
     def _begin_task(self, context: contextvars.Context) -> None:
+        if self._task is not None:
+            return
         if self._claim.locked():
             self._end_late()
             return

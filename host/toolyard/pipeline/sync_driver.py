@@ -6,8 +6,8 @@ import contextvars
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
+from inspect import GEN_SUSPENDED, getgeneratorstate
 from itertools import count
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -59,7 +59,7 @@ class SyncDriver:
         Raises:
             BaseException: What interrupts the calling thread itself, when all have ended.
         """
-        return _Batch(pipelines, self._launch).run()
+        return _Batch(pipelines, self._begin).run()
 
     def _perform(self, step: Step) -> Any:
         if isinstance(step, WaitFor):
@@ -69,14 +69,16 @@ class SyncDriver:
             return step.function()
         wake = threading.Lock()
         wake.acquire()
-        pending = self._launch(step, lambda: _release(wake))
+        pending = _Pending(step, lambda: _release(wake))
         try:
+            self._begin(pending)
             while not pending.ended():
                 remaining = step.limit.remaining()
                 wake.acquire(timeout=-1 if remaining is None else remaining)
                 pending.raise_fault()
         except BaseException:
-            if isinstance(step, Run) and step.to_the_end:
+            if pending.to_the_end:
+                self._begin(pending)
                 _see_through(pending, wake)
                 pending.answer()
             else:
@@ -86,25 +88,39 @@ class SyncDriver:
             pending.forget()
         return pending.answer()
 
-    def _launch(self, step: Step, wake: Callable[[], None]) -> _Pending:
-        forget: Callable[[], None] | None = None
-        if step.limit.cancellation is not None:
-            forget = step.limit.cancellation.on_cancel(wake)
-        if isinstance(step, WaitFor):
-            step.waitable.on_grant(wake)
-            return _Pending(step, None, forget)
-        job = Job(step, wake)
-        job.start(self._workers, self._background)
-        return _Pending(step, job, forget)
+    def _begin(self, pending: _Pending) -> None:
+        pending.begin(self._workers, self._background)
 
 
-@dataclass(slots=True)
 class _Pending:
-    """A step that has begun and not been answered."""
+    """A step that has not been answered; made before it begins, so that none gets lost.
 
-    step: Step
-    job: Job | None
-    _forget: Callable[[], None] | None
+    Args:
+        step: The step.
+        wake: Called when it may have ended.
+    """
+
+    __slots__ = ("_forget", "_wake", "job", "step")
+
+    def __init__(self, step: Step, wake: Callable[[], None]) -> None:
+        self.step = step
+        self.job = Job(step, wake) if isinstance(step, Run) else None
+        self._wake = wake
+        self._forget: Callable[[], None] | None = None
+
+    @property
+    def to_the_end(self) -> bool:
+        """Whether an interruption has to wait until it has ended."""
+        return isinstance(self.step, Run) and self.step.to_the_end
+
+    def begin(self, workers: Workers, background: Background) -> None:
+        cancellation = self.step.limit.cancellation
+        if cancellation is not None:
+            self._forget = cancellation.on_cancel(self._wake)
+        if self.job is not None:
+            self.job.start(workers, background)
+        elif isinstance(self.step, WaitFor):
+            self.step.waitable.on_grant(self._wake)
 
     def ended(self) -> bool:
         return self.job.finished if self.job is not None else self._granted()
@@ -140,10 +156,10 @@ class _Batch:
     def __init__(
         self,
         pipelines: Sequence[Pipeline[Any]],
-        launch: Callable[[Step, Callable[[], None]], _Pending],
+        begin: Callable[[_Pending], None],
     ) -> None:
         self._pipelines = pipelines
-        self._launch = launch
+        self._begin = begin
         self._contexts = [contextvars.copy_context() for _ in pipelines]
         self._results: list[Any] = [None] * len(pipelines)
         self._pending: dict[int, _Pending] = {}
@@ -229,15 +245,23 @@ class _Batch:
             if isinstance(step, WaitFor) and step.waitable.granted:
                 answer, error = None, None
                 continue
-            pending = self._launch(step, lambda: self._inbox.put(index))
-            self._pending[index] = pending
+            pending = self._pending[index] = _Pending(step, lambda: self._inbox.put(index))
+            self._begin(pending)
             self._alarms.set(index, pending)
             return
 
     def _interrupt_all(self, error: BaseException) -> None:
         self._interrupt = self._interrupt or error
+        between = [
+            index
+            for index, pipeline in enumerate(self._pipelines)
+            if index not in self._pending and getgeneratorstate(pipeline) == GEN_SUSPENDED
+        ]
+        for index in between:
+            self._advance(index, None, error)
         for index, pending in list(self._pending.items()):
-            if isinstance(pending.step, Run) and pending.step.to_the_end:
+            if pending.to_the_end:
+                self._begin(pending)
                 continue
             pending.give_up("the caller was interrupted")
             pending.forget()

@@ -1,0 +1,403 @@
+"""Every hook may return an awaitable when it must wait, under both drivers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import signal
+import threading
+import time
+from collections.abc import Awaitable, Callable, Generator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from toolyard_hookspecs import (
+    Cancellation,
+    Deadline,
+    PolicyDecision,
+    PromptEvaluationError,
+    Status,
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolResult,
+    hookimpl,
+    tool,
+)
+
+Touch = Callable[..., None]
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two integers."""
+    return a + b
+
+
+async def later(value: Any) -> Any:
+    await asyncio.sleep(0)
+    return value
+
+
+@dataclass
+class Slow:
+    """An awaitable that is no coroutine."""
+
+    value: Any
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return later(self.value).__await__()
+
+
+class Passing:
+    """Waits at every stage, and has nothing to say."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self.threads: set[int] = set()
+
+    async def _pass(self, stage: str) -> None:
+        await asyncio.sleep(0)
+        self.seen.append(stage)
+        self.threads.add(threading.get_ident())
+
+    @hookimpl
+    def toolyard_lookup(self) -> Awaitable[None]:
+        return self._pass("lookup")
+
+    @hookimpl
+    async def toolyard_parse(self) -> None:
+        await self._pass("parse")
+
+    @hookimpl
+    async def toolyard_check(self) -> None:
+        await self._pass("check")
+
+    @hookimpl
+    async def toolyard_snapshot(self) -> None:
+        await self._pass("snapshot")
+
+    @hookimpl
+    async def toolyard_execute(self) -> None:
+        await self._pass("execute")
+
+    @hookimpl
+    async def toolyard_on_result(self) -> None:
+        await self._pass("on_result")
+
+
+STAGES = ["lookup", "parse", "check", "snapshot", "execute", "on_result"]
+
+
+def test_one_that_awaits_and_answers_none_passes_on(yard: Any) -> None:
+    passing = Passing()
+    yard.open(add, plugins=(passing,))
+
+    assert yard.call("add", a=1, b=2).text == "3"
+    assert passing.seen == STAGES
+    assert len(passing.threads) == 1
+    if yard.driver == "sync":
+        assert threading.get_ident() not in passing.threads
+    else:
+        assert passing.threads == {threading.get_ident()}
+
+
+class Answering:
+    """Answers some stages, after waiting."""
+
+    def __init__(self, make: Callable[[Any], Any]) -> None:
+        self.make = make
+        self.result: list[Any] = []
+
+    @hookimpl
+    def toolyard_lookup(self, call: ToolCall) -> Any:
+        return self.make(add if call.name == "plus" else None)
+
+    @hookimpl
+    def toolyard_parse(self, tool: Tool[Any, Any], call: ToolCall) -> Any:
+        return self.make(tool.params_codec.decode('{"a": 40, "b": 2}'))
+
+    @hookimpl
+    def toolyard_on_result(self, result: ToolResult[Any]) -> Any:
+        self.result.append(result.value)
+        return self.make(None)
+
+
+@pytest.mark.parametrize("make", [later, Slow])
+def test_what_it_gives_counts(yard: Any, make: Callable[[Any], Any]) -> None:
+    answering = Answering(make)
+    yard.open(add, plugins=(answering,))
+
+    assert yard.call("plus", a=1, b=2).text == "42"
+    assert answering.result == [42]
+
+
+@pytest.mark.parametrize("make", [later, Slow])
+def test_a_check_may_wait_before_it_denies(yard: Any, make: Callable[[Any], Any]) -> None:
+    class Denying:
+        @hookimpl
+        def toolyard_check(self) -> Any:
+            return make(PolicyDecision.deny("Not today."))
+
+    yard.open(add, plugins=(Denying(),))
+
+    outcome = yard.call("add", a=1, b=2)
+
+    assert (outcome.status, outcome.text) == (Status.DENIED, "Not today.")
+
+
+class Participating:
+    """A participant whose every step waits."""
+
+    def __init__(self, fails: str = "") -> None:
+        self.fails = fails
+        self.steps: list[str] = []
+
+    async def _step(self, name: str) -> None:
+        await asyncio.sleep(0)
+        self.steps.append(name)
+        if name == self.fails:
+            raise ValueError(name)
+
+    def prepare(self) -> Awaitable[None]:
+        return self._step("prepare")
+
+    def commit(self) -> Awaitable[None]:
+        return self._step("commit")
+
+    def rollback(self) -> Awaitable[None]:
+        return self._step("rollback")
+
+    @hookimpl
+    def toolyard_snapshot(self) -> Any:
+        return later(self)
+
+
+@pytest.mark.parametrize(
+    ("fails", "status", "steps"),
+    [
+        ("", Status.SUCCEEDED, ["prepare", "commit"]),
+        ("prepare", Status.ERROR, ["prepare", "rollback"]),
+        ("commit", Status.COMMIT_FAILED, ["prepare", "commit"]),
+    ],
+)
+def test_a_participants_steps_may_wait(
+    yard: Any, fails: str, status: Status, steps: list[str]
+) -> None:
+    participant = Participating(fails)
+    yard.open(add, plugins=(participant,))
+
+    assert yard.call("add", a=1, b=2).status is status
+    assert participant.steps == steps
+
+
+def test_the_tasks_cancellation_does_not_tear_a_commit(make_yard: Any, touch: Touch) -> None:
+    yard = make_yard("async")
+    reached = asyncio.Event()
+
+    class Committing(Participating):
+        async def _step(self, name: str) -> None:
+            if name == "commit":
+                reached.set()
+                await asyncio.sleep(0.01)
+            self.steps.append(name)
+
+    @tool
+    def marked(*, context: ToolContext) -> None:
+        """Change something."""
+        touch(context)
+
+    committing = Committing()
+    yard.open(marked, plugins=(committing,))
+
+    async def main() -> None:
+        task = asyncio.ensure_future(yard.tools.adispatch(ToolCall("marked")))
+        await reached.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+
+    assert committing.steps == ["prepare", "commit"]
+    assert yard.marks == yard.box.items == ["x"]
+
+
+class Interrupting(Participating):
+    """Interrupts the main thread in the midst of a step."""
+
+    def __init__(self, at: str) -> None:
+        super().__init__("prepare" if at == "rollback" else "")
+        self.at = at
+
+    async def _step(self, name: str) -> None:
+        if name == self.at:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            await asyncio.sleep(0.01)
+        await super()._step(name)
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize(
+    ("at", "steps", "marks"),
+    [
+        ("prepare", ["rollback"], []),
+        ("commit", ["prepare", "commit"], ["x"]),
+        ("rollback", ["prepare", "rollback"], []),
+    ],
+)
+def test_an_interrupt_leaves_nothing_half_done(  # noqa: PLR0917 - a case has these
+    make_yard: Any, touch: Touch, at: str, steps: list[str], marks: list[str], together: bool
+) -> None:
+    @tool
+    def marked(*, context: ToolContext) -> None:
+        """Change something."""
+        touch(context)
+
+    yard = make_yard("sync")
+    interrupting = Interrupting(at)
+    yard.open(marked, plugins=(interrupting,))
+
+    call = ToolCall("marked")
+    with pytest.raises(KeyboardInterrupt):
+        yard.dispatch_all([call]) if together else yard.dispatch(call)
+
+    assert interrupting.steps == steps
+    assert yard.marks == yard.box.items == marks
+    assert len(yard.events) == 1
+
+
+class Hanging:
+    """Waits for ever at one stage."""
+
+    def __init__(self, stage: str) -> None:
+        self.stage = stage
+        self.reached = threading.Event()
+        self.left = threading.Event()
+
+    async def _wait(self, stage: str) -> None:
+        if stage == self.stage:
+            self.reached.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.left.set()
+
+    @hookimpl
+    async def toolyard_lookup(self) -> None:
+        await self._wait("lookup")
+
+    @hookimpl
+    async def toolyard_parse(self) -> None:
+        await self._wait("parse")
+
+    @hookimpl
+    async def toolyard_check(self) -> None:
+        await self._wait("check")
+
+    @hookimpl
+    async def toolyard_snapshot(self) -> None:
+        await self._wait("snapshot")
+
+    @hookimpl
+    async def toolyard_execute(self) -> None:
+        await self._wait("execute")
+
+    @hookimpl
+    async def toolyard_on_result(self) -> None:
+        await self._wait("on_result")
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_cancelling_ends_the_wait_of_any_hook(yard: Any, touch: Touch, stage: str) -> None:
+    @tool
+    def marked(*, context: ToolContext) -> None:
+        """Change something."""
+        touch(context)
+
+    hanging = Hanging(stage)
+    yard.open(marked, plugins=(hanging,))
+    stop = Cancellation()
+
+    def cancel() -> None:
+        hanging.reached.wait(30)
+        stop.cancel()
+
+    threading.Thread(target=cancel, daemon=True).start()
+    outcome = yard.dispatch(ToolCall("marked", cancellation=stop))
+
+    assert (outcome.status, outcome.text) == (Status.CANCELLED, "Request was cancelled")
+    assert hanging.left.wait(30)
+    yard.assert_untouched()
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_the_deadline_ends_the_wait_of_any_hook(yard: Any, touch: Touch, stage: str) -> None:
+    @tool
+    def marked(*, context: ToolContext) -> None:
+        """Change something."""
+        touch(context)
+
+    hanging = Hanging(stage)
+    yard.open(marked, plugins=(hanging,))
+
+    with pytest.raises(PromptEvaluationError):
+        yard.dispatch(ToolCall("marked", deadline=Deadline.after(0.5)))
+
+    assert hanging.left.wait(30)
+    yard.assert_untouched()
+    assert [event.status for event in yard.events] == [Status.DEADLINE]
+
+
+@pytest.mark.slow
+def test_a_sync_hook_that_blocks_the_loop_is_logged_by_name(
+    make_yard: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Blocking:
+        @hookimpl
+        def toolyard_check(self) -> None:
+            time.sleep(0.1)
+
+    for driver in ("async", "sync"):
+        caplog.clear()
+        yard = make_yard(driver)
+        yard.open(add, plugins=(Blocking(),))
+        with caplog.at_level(logging.WARNING):
+            assert yard.call("add", a=1, b=2).success
+        assert ("Plugin Blocking blocked the event loop" in caplog.text) == (driver == "async")
+
+
+CURRENT: contextvars.ContextVar[str] = contextvars.ContextVar("CURRENT", default="nothing")
+
+
+@pytest.mark.parametrize("timeout", [None, 30.0])
+def test_hooks_and_handlers_see_the_callers_context_variables(
+    yard: Any, timeout: float | None
+) -> None:
+    seen: list[str] = []
+
+    @tool(timeout=timeout)
+    def look() -> str:
+        """Look."""
+        return CURRENT.get()
+
+    @tool(timeout=timeout)
+    async def alook() -> str:
+        """Look."""
+        return CURRENT.get()
+
+    class Looking:
+        @hookimpl
+        async def toolyard_check(self) -> None:
+            seen.append(CURRENT.get())
+
+    yard.open(look, alook, plugins=(Looking(),))
+    token = CURRENT.set("mine")
+    try:
+        assert [yard.call("look").text, yard.call("alook").text] == ["mine", "mine"]
+    finally:
+        CURRENT.reset(token)
+    assert seen == ["mine", "mine"]
