@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,16 +51,15 @@ def write_and_fail(path: str, *, context: ToolContext) -> ToolResult[None]:
 class Desk:
     """The tools over one workspace, with no policies unless asked for."""
 
-    def __init__(self, driver: str, stack: ExitStack) -> None:
+    def __init__(self, driver: str, stack: ExitStack, root: Path | None = None) -> None:
         self.driver = driver
+        self.root = root
         self.stack = stack
         self.files: Any = None
 
     def open(self, files: dict[str, str | bytes] | None = None, **options: Any) -> Desk:
         config = VfsConfig(**options.pop("config", {"confirm_deletes": False}))
-        self.files = options.pop("filesystem", None) or VirtualFilesystem.in_memory(
-            FILES if files is None else files
-        )
+        self.files = self._workspace(FILES if files is None else files)
         options.setdefault("policies", ())
         section = VfsToolsSection(config=config, filesystem=self.files, **options)
         extra = MarkdownSection(key="extra", title="Extra", tools=[write_and_fail])
@@ -67,6 +67,15 @@ class Desk:
         prompt = Prompt.of("tests", "vfs", (section, extra))
         self.tools = self.stack.enter_context(host.executor(prompt=prompt))
         return self
+
+    def _workspace(self, files: dict[str, str | bytes]) -> VirtualFilesystem:
+        if self.root is None:
+            return VirtualFilesystem.in_memory(files)
+        for path, content in files.items():
+            place = self.root / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(content.encode() if isinstance(content, str) else content)
+        return self.stack.enter_context(closing(VirtualFilesystem.on_disk(self.root)))
 
     def __call__(self, name: str, /, **arguments: Any) -> Outcome:
         return self.all((name, arguments))[0]
@@ -97,10 +106,11 @@ class Desk:
         return {s.path: self.files.read_bytes(s.path) for s in stats if s.kind == "file"}
 
 
-@pytest.fixture(params=["sync", "async"])
-def desk(request: pytest.FixtureRequest) -> Iterator[Desk]:
+@pytest.fixture(params=["sync, in memory", "async, on disk"])
+def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
     with ExitStack() as stack:
-        yield Desk(request.param, stack)
+        driver, _, place = request.param.partition(", ")
+        yield Desk(driver, stack, tmp_path if place == "on disk" else None)
 
 
 @pytest.fixture
