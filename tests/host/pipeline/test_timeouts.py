@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -489,3 +491,44 @@ def test_an_async_handler_that_blocks_its_loop_is_named_in_the_log(
     assert "blocks (" in caplog.text
     assert outcome.status is (Status.TIMED_OUT if yard.driver == "sync" else Status.SUCCEEDED)
     assert len(yard.events) == 1
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_calls_abandoned_at_any_moment_leave_an_exclusive_resource_free_and_whole(
+    yard: Any, is_async: bool
+) -> None:
+    ledger = Ledger()
+
+    @tool(name="writes", timeout=0.01)
+    def writes(text: str, seconds: float, *, context: ToolContext) -> ToolResult[None]:
+        """Write, and take a while."""
+        context.resources.get(Ledger).entries.append(text)
+        time.sleep(seconds)
+        return ToolResult.ok()
+
+    @tool(name="writes", timeout=0.01)
+    async def awrites(text: str, seconds: float, *, context: ToolContext) -> ToolResult[None]:
+        """Write, and take a while."""
+        (await context.resources.aget(Ledger)).entries.append(text)
+        await asyncio.sleep(seconds)
+        return ToolResult.ok()
+
+    yard.open(awrites if is_async else writes, resources=(Binding.instance(Ledger, ledger),))
+    chance = random.Random(7)
+    kept: list[str] = []
+
+    def dispatch_some(name: str) -> None:
+        for number in range(25):
+            text = f"{name}{number}"
+            outcome = yard.call("writes", text=text, seconds=chance.uniform(0, 0.02))
+            assert outcome.status in {Status.SUCCEEDED, Status.TIMED_OUT, Status.ERROR}
+            if outcome.status is Status.ERROR:
+                assert isinstance(outcome.event.error, ResourceBusyError), outcome.text
+            if outcome.success:
+                kept.append(text)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(dispatch_some, "abcd"))
+    until(lambda: sorted(ledger.entries) == sorted(kept))
+    until(lambda: yard.call("writes", text="last", seconds=0).success)
+    assert ledger.entries[-1] == "last"
