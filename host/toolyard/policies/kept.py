@@ -82,23 +82,24 @@ class Keeper:
             ConfigurationError: When a file cannot be read.
             OSError: When one cannot be written.
         """
-        names = [name for name in names if name in self._files]
+        own = {f"{name}{RESERVED}": self._files[name] for name in names if name in self._files}
         records = session[PolicyState]
         with ExitStack() as locks:
-            for file in sorted({self._files[name] for name in names}):
+            held: dict[Path, Records] = {}
+            for file in sorted(set(own.values())):
                 locks.enter_context(locked(file))
-            before: Records = {}
-            for name in names:
-                own = f"{name}{RESERVED}"
-                before[own] = read(self._files[name]).get(own) or PolicyState(own)
-                records.seed(before[own])
+                held[file] = read(file)
+            before = {name: held[file].get(name) or PolicyState(name) for name, file in own.items()}
+            records.seed(*before.values())
             yield
-            for name in names:
-                own = f"{name}{RESERVED}"
-                after = record_of(records, own)
-                if after is not None and after != before[own]:
-                    file = self._files[name]
-                    write(file, {**read(file), own: after})
+            changed: set[Path] = set()
+            for name, file in own.items():
+                after = record_of(records, name)
+                if after is not None and after != before[name]:
+                    held[file][name] = after
+                    changed.add(file)
+            for file in changed:
+                write(file, held[file])
 
     def saving(self, branch: Changing) -> Saving | None:
         """Return what saves the records that a call has changed, None if none is kept."""
