@@ -1,20 +1,16 @@
-"""Nobody who sees a call's params can change what another one sees."""
+"""No plugin and no handler receives params that another can change."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
-from typing_extensions import TypedDict
 
 from toolyard_hookspecs import (
-    ApprovalAnswer,
     ApprovalRequest,
     PolicyDecision,
-    Status,
     Tool,
     ToolCall,
     ToolContext,
@@ -26,309 +22,241 @@ from toolyard_hookspecs import (
 
 
 @dataclass
-class Open:
-    """Params that can be changed."""
+class Order:
+    """Params that can be changed, and hold what can be changed."""
 
-    names: list[str]
-
-
-@dataclass(frozen=True)
-class Inner:
-    """Something frozen that holds a list."""
-
-    names: list[str]
+    item: str
+    tags: list[str] = field(default_factory=list[str])
 
 
 @dataclass(frozen=True)
-class Outer:
-    """Frozen params with a list deep within."""
+class Fixed:
+    """Params in which nothing can be changed."""
 
-    inner: Inner
-
-
-class Model(BaseModel):
-    """A pydantic model."""
-
-    names: list[str]
+    item: str
+    tags: tuple[str, ...] = ()
 
 
-class Typed(TypedDict):
-    """A typed dictionary."""
-
-    names: list[str]
-
-
-SCHEMA = {
-    "type": "object",
-    "properties": {"names": {"type": "array", "items": {"type": "string"}}},
-    "required": ["names"],
-}
+def order(params: Order, *, context: ToolContext) -> ToolResult[Order]:
+    seen = Order(params.item, list(params.tags))
+    spoil(params)
+    return ToolResult.ok(seen)
 
 
-def names_of(params: Any) -> list[str]:
-    """Find the list within params of any kind."""
-    if isinstance(params, dict):
-        return params["names"]
-    if isinstance(params, Outer):
-        return params.inner.names
-    return params.names
+ORDER = Tool[Order, Order](name="order", description="Order something.", handler=order)
+ARGUMENTS: Mapping[str, Any] = {"item": "tea", "tags": ["hot"]}
+ASKED = Order("tea", ["hot"])
 
 
-class Witness:
-    """Notes what somebody sees, and leaves a mark there for others to find."""
+def spoil(params: Any) -> None:
+    params.item = "coffee"
+    params.tags.append("spoilt")
+
+
+class Spoiling:
+    """Notes the params of every hook, and then changes them in place."""
 
     def __init__(self) -> None:
-        self.seen: dict[str, list[list[str]]] = {}
+        self.seen: list[tuple[str, Order]] = []
+        self.ids: list[int] = []
+        self._kept: list[Any] = []
 
-    def look(self, who: str, params: Any) -> None:
-        names = names_of(params)
-        self.seen.setdefault(who, []).append([each for each in names if each != who])
-        names.append(who)
-
-
-def make_handled(kind: Any, witness: Witness) -> Tool[Any, Any]:
-    def handle(params: Any, *, context: ToolContext) -> ToolResult[None]:
-        witness.look("handler", params)
-        return ToolResult.ok(message="done")
-
-    if kind is SCHEMA:
-        return Tool(name="work", description="Work.", handler=handle, params_schema=SCHEMA)
-    return Tool[kind, None](name="work", description="Work.", handler=handle)
-
-
-class Policy:
-    """A policy that leaves a mark wherever it can."""
-
-    def __init__(self, name: str, witness: Witness) -> None:
-        self.name = name
-        self._witness = witness
-
-    def check(self, tool: Any, params: Any, *, context: ToolContext) -> PolicyDecision:
-        self._witness.look(self.name, params)
-        return PolicyDecision.ask("Ask.") if self.name == "asking" else PolicyDecision.allow()
-
-    def reserve(self, tool: Any, params: Any, *, context: ToolContext) -> PolicyDecision:
-        self._witness.look(self.name, params)
-        return PolicyDecision.allow()
-
-    def on_result(self, tool: Any, params: Any, result: Any, *, context: ToolContext) -> None:
-        self._witness.look(self.name, params)
-
-    def on_rollback(self, tool: Any, params: Any, *, context: ToolContext) -> None:
-        self._witness.look(self.name, params)
-
-
-class Parser:
-    """A plugin that keeps hold of the params it has parsed."""
-
-    def __init__(self, name: str, witness: Witness) -> None:
-        self.held: list[Any] = []
-        self._name = name
-        self._witness = witness
-
-    @hookimpl(wrapper=True)
-    def toolyard_parse(self, tool: Any, call: ToolCall) -> Generator[None, Any, Any]:
-        params = yield
-        self.held.append(params)
-        return params
+    def _spoil(self, stage: str, params: Order) -> None:
+        self.seen.append((stage, Order(params.item, list(params.tags))))
+        self._kept.append(params)
+        spoil(params)
 
     @hookimpl
-    def toolyard_check(self, tool: Any, params: Any) -> None:
-        for each in self.held:
-            self._witness.look(self._name, each)
-
-
-class Everywhere:
-    """A plugin that leaves a mark wherever it can."""
-
-    def __init__(self, name: str, witness: Witness) -> None:
-        self._name = name
-        self._witness = witness
+    def toolyard_check(self, tool: Tool[Any, Any], params: Order) -> None:
+        self._spoil("check", params)
 
     @hookimpl
-    def toolyard_check(self, tool: Any, params: Any) -> None:
-        self._witness.look(self._name, params)
+    def toolyard_execute(self, tool: Tool[Any, Any], params: Order) -> None:
+        self._spoil("execute", params)
 
     @hookimpl
-    def toolyard_execute(self, tool: Any, params: Any, context: ToolContext) -> None:
-        self._witness.look(self._name, params)
-
-    @hookimpl
-    def toolyard_on_result(self, tool: Any, params: Any, result: Any) -> None:
-        self._witness.look(self._name, params)
-
-    @hookimpl
-    def toolyard_rollback(self, tool: Any, params: Any, reason: str) -> None:
-        self._witness.look(self._name, params)
+    def toolyard_rollback(self, tool: Tool[Any, Any], params: Order) -> None:
+        self._spoil("rollback", params)
 
     @hookimpl
     def toolyard_telemetry(self, event: ToolInvoked) -> None:
-        self._witness.look(f"{self._name} later", event.params)
+        self._spoil("telemetry", event.params)
 
 
-class Wrapping:
-    """A plugin around the handler that leaves a mark before and after it."""
+class Second(Spoiling):
+    """Another plugin that does the same."""
 
-    def __init__(self, name: str, witness: Witness) -> None:
-        self._name = name
-        self._witness = witness
+
+class Wrapping(Spoiling):
+    """Does it around the handler."""
 
     @hookimpl(wrapper=True)
-    def toolyard_execute(self, tool: Any, params: Any) -> Generator[None, Any, Any]:
-        self._witness.look(self._name, params)
-        result = yield
-        self._witness.look(self._name, params)
-        return result
+    def toolyard_execute(self, tool: Tool[Any, Any], params: Order) -> Generator[None, Any, Any]:
+        self._spoil("around", params)
+        return (yield)
 
 
-class Other(Everywhere):
-    """Another plugin of the kind."""
+@dataclass
+class SpoilingPolicy:
+    """A policy that does it in each of its methods."""
+
+    name: str
+    seen: list[tuple[str, Order]] = field(default_factory=list[Any])
+
+    def check(self, tool: Any, params: Order, *, context: ToolContext) -> PolicyDecision:
+        self.seen.append(("check", Order(params.item, list(params.tags))))
+        spoil(params)
+        return PolicyDecision.ask("Sure?")
+
+    def on_result(self, tool: Any, params: Order, result: Any, *, context: ToolContext) -> None:
+        return None
 
 
-class OtherWrapping(Wrapping):
-    """Another plugin of the kind."""
+def test_each_plugin_and_the_handler_have_their_own(yard: Any) -> None:
+    first, second, wrapping = Spoiling(), Second(), Wrapping()
+    yard.open(ORDER, plugins=(first, second, wrapping))
+
+    outcome = yard.call("order", **ARGUMENTS)
+
+    assert outcome.result.value == ASKED
+    assert outcome.event.params == ASKED
+    for plugin in (first, second):
+        assert plugin.seen == [(each, ASKED) for each in ("check", "execute", "telemetry")]
+    assert ("around", ASKED) in wrapping.seen
 
 
-def open_all(yard: Any, witness: Witness, *tools: Tool[Any, Any]) -> None:
-    def approver(request: ApprovalRequest) -> ApprovalAnswer:
-        witness.look("approver", request.params)
-        return ApprovalAnswer.approve()
-
-    yard.open(
-        *tools,
-        plugins=(
-            Everywhere("plugin", witness),
-            Other("other plugin", witness),
-            Wrapping("wrapper", witness),
-            OtherWrapping("other wrapper", witness),
-            Parser("parser", witness),
-        ),
-        policies=(Policy("asking", witness), Policy("policy", witness)),
-        approver=approver,
-    )
-
-
-def assert_nobody_saw_another(witness: Witness, who: Iterable[str]) -> None:
-    assert set(witness.seen) == set(who)
-    for name, looks in witness.seen.items():
-        assert all(each == ["given"] for each in looks), name
-
-
-ALL = (
-    "plugin",
-    "other plugin",
-    "plugin later",
-    "other plugin later",
-    "wrapper",
-    "other wrapper",
-    "parser",
-    "asking",
-    "policy",
-    "approver",
-    "handler",
-)
-
-
-@pytest.mark.parametrize(
-    ("kind", "arguments"),
-    [
-        pytest.param(Open, {"names": ["given"]}, id="dataclass"),
-        pytest.param(Outer, {"inner": {"names": ["given"]}}, id="frozen"),
-        pytest.param(Model, {"names": ["given"]}, id="pydantic"),
-        pytest.param(Typed, {"names": ["given"]}, id="typed dict"),
-        pytest.param(SCHEMA, {"names": ["given"]}, id="schema"),
-    ],
-)
-def test_everybody_sees_params_of_his_own(yard: Any, kind: Any, arguments: Any) -> None:
-    witness = Witness()
-    open_all(yard, witness, make_handled(kind, witness))
-
-    outcome = yard.dispatch(ToolCall("work", arguments))
-
-    assert outcome.success
-    assert_nobody_saw_another(witness, ALL)
-    assert names_of(outcome.event.params) == ["given"]
-
-
-def test_everybody_sees_params_of_his_own_also_of_a_failed_call(yard: Any) -> None:
-    witness = Witness()
-
-    @tool
-    def work(names: list[str]) -> ToolResult[None]:
-        """Work, and fail."""
-        witness.seen.setdefault("handler", []).append(list(names))
-        names.append("handler")
+def test_so_have_those_that_hear_of_a_rollback(yard: Any) -> None:
+    def refuse(params: Order, *, context: ToolContext) -> ToolResult[None]:
+        spoil(params)
         return ToolResult.error("no")
 
-    open_all(yard, witness, work)
+    refused = Tool[Order, None](name="order", description="Refuse.", handler=refuse)
+    first, second = Spoiling(), Second()
+    yard.open(refused, plugins=(first, second))
 
-    outcome = yard.call("work", names=["given"])
+    assert not yard.call("order", **ARGUMENTS).success
+    for plugin in (first, second):
+        assert ("rollback", ASKED) in plugin.seen
+        assert ("telemetry", ASKED) in plugin.seen
 
-    assert outcome.status is Status.FAILED
-    assert_nobody_saw_another(witness, ALL)
+
+def test_policies_and_the_approver_have_their_own(yard: Any) -> None:
+    shown: list[Order] = []
+
+    def approve(request: ApprovalRequest) -> bool:
+        shown.append(Order(request.params.item, list(request.params.tags)))
+        spoil(request.params)
+        return True
+
+    policies = (SpoilingPolicy("one"), SpoilingPolicy("two"))
+    yard.open(ORDER, policies=policies, approver=approve)
+
+    outcome = yard.call("order", **ARGUMENTS)
+
+    assert outcome.result.value == ASKED
+    assert shown == [ASKED]
+    for policy in policies:
+        assert policy.seen[0] == ("check", ASKED)
 
 
-def test_an_approvers_edit_is_what_everybody_sees(yard: Any) -> None:
-    witness = Witness()
+def test_a_plugin_that_parses_keeps_no_hold_of_them(yard: Any) -> None:
+    class Keeping:
+        def __init__(self) -> None:
+            self.made: list[Order] = []
+
+        @hookimpl
+        def toolyard_parse(self, tool: Tool[Any, Any], call: ToolCall) -> Order:
+            self.made.append(Order("tea", ["hot"]))
+            return self.made[-1]
+
+        @hookimpl
+        def toolyard_check(self) -> None:
+            spoil(self.made[-1])
+
+    yard.open(ORDER, plugins=(Keeping(),))
+
+    assert yard.call("order", item="anything").result.value == ASKED
+
+
+def test_an_event_gives_every_reader_a_copy(yard: Any) -> None:
+    yard.open(ORDER)
+
+    event = yard.call("order", **ARGUMENTS).event
+    spoil(event.params)
+
+    assert event.params == ASKED
+    assert event.params is not event.params
+    assert yard.session[ToolInvoked].latest().params == ASKED
+
+
+def test_a_run_after_a_conflict_starts_from_the_arguments(make_yard: Any, mark: Any) -> None:
+    yard = make_yard("sync")
+    seen: list[Order] = []
+
+    def contained(params: Order, *, context: ToolContext) -> ToolResult[None]:
+        seen.append(Order(params.item, list(params.tags)))
+        spoil(params)
+        context.session[mark].all()
+        if len(seen) == 1:
+            yard.session[mark].append(mark("moved"))
+        context.session[mark].seed(mark("new"))
+        return ToolResult.ok()
+
+    moved = Tool[Order, None](
+        name="order", description="Read and replace.", handler=contained, contained=True
+    )
+    yard.open(moved)
+
+    assert yard.call("order", **ARGUMENTS).event.reruns == 1
+    assert seen == [ASKED, ASKED]
+
+
+def test_params_that_cannot_be_changed_are_shared(yard: Any) -> None:
+    ids: list[int] = []
+
+    class Looking:
+        @hookimpl
+        def toolyard_check(self, params: Fixed) -> None:
+            ids.append(id(params))
+
+    def fixed(params: Fixed, *, context: ToolContext) -> ToolResult[None]:
+        ids.append(id(params))
+        return ToolResult.ok()
+
     yard.open(
-        make_handled(Open, witness),
-        plugins=(Everywhere("plugin", witness),),
-        policies=(Policy("asking", witness),),
-        approver=lambda _: ApprovalAnswer.edit({"names": ["edited"]}),
+        Tool[Fixed, None](name="fixed", description="Take it.", handler=fixed),
+        plugins=(Looking(),),
     )
 
-    yard.call("work", names=["given"])
+    event = yard.call("fixed", item="tea", tags=["hot"]).event
 
-    assert witness.seen["handler"] == [["edited"]]
-    assert witness.seen["plugin later"] == [["edited"]]
-    assert witness.seen["asking"] == [["given"], *[["edited"]] * 3]
+    assert set(ids) == {id(event.params)}
 
 
-def test_a_handler_that_runs_again_sees_the_params_as_they_came(yard: Any, mark: type[Any]) -> None:
-    seen: list[list[str]] = []
+@pytest.mark.parametrize("kind", [list[str], dict[str, int], set[str]])
+def test_arguments_of_functions_that_can_be_changed_are_copied(yard: Any, kind: Any) -> None:
+    def keep(values: Any) -> int:
+        """Empty what is given."""
+        count = len(values)
+        values.clear()
+        return count
 
-    @tool(contained=True)
-    def work(names: list[str], *, context: ToolContext) -> ToolResult[None]:
-        """Change the params in place."""
-        len(context.session[mark].all())
-        context.session[mark].append(mark("x"))
-        seen.append(list(names))
-        names.clear()
-        return ToolResult.ok()
+    keep.__annotations__["values"] = kind
+    yard.open(tool(keep))
+    values: Any = {"a": 1} if kind == dict[str, int] else ["a"]
 
-    yard.open(work)
+    outcome = yard.call("keep", values=values)
 
-    outcomes = yard.dispatch_all([ToolCall("work", {"names": ["given"]})] * 2)
-
-    assert [each.event.reruns for each in outcomes] == [0, 1]
-    assert seen == [["given"]] * 3
-
-
-def test_each_reader_of_an_event_gets_a_copy(yard: Any) -> None:
-    witness = Witness()
-    yard.open(make_handled(Open, witness))
-
-    event = yard.call("work", names=["given"]).event
-    event.params.names.append("reader")
-
-    assert event.params.names == ["given"]
+    assert outcome.result.value == 1, outcome.text
+    assert len(outcome.event.params.values) == 1
+    assert len(values) == 1
 
 
-def test_params_that_cannot_change_are_shared(yard: Any) -> None:
-    seen: list[Any] = []
+def test_the_callers_own_arguments_are_never_touched(yard: Any) -> None:
+    arguments = {"item": "tea", "tags": ["hot"]}
+    first: Callable[..., Any] = Spoiling
+    yard.open(ORDER, plugins=(first(),))
 
-    @dataclass(frozen=True)
-    class Fixed:
-        """Params in which nothing can change."""
+    yard.dispatch(ToolCall("order", arguments))
 
-        names: tuple[str, ...] = field(default=())
-
-    def handle(params: Fixed, *, context: ToolContext) -> ToolResult[None]:
-        seen.append(params)
-        return ToolResult.ok()
-
-    yard.open(Tool[Fixed, None](name="work", description="Work.", handler=handle))
-
-    event = yard.call("work", names=["given"]).event
-
-    assert event.params is seen[0]
+    assert arguments == {"item": "tea", "tags": ["hot"]}
