@@ -70,3 +70,17 @@ def test_call_prints_the_text_and_then_the_diff(toolyard, pad):
     )
     _, out, _ = toolyard(*pad, "call", "write", '{"text": "a"}', "--dry-run", "--json")
     assert json.loads(out)["diff"].startswith("session:")
+
+
+def test_a_real_directory_stays_as_it_is(toolyard, folder, pad):
+    workspace = folder / "workspace"
+    workspace.mkdir()
+    (workspace / "a.txt").write_text("one\n", encoding="utf-8")
+    arguments = json.dumps({"path": "b.txt", "content": "new\n"})
+    status, out, _ = toolyard(
+        "call", "write_file", arguments, "--workspace", workspace, "--dry-run"
+    )
+    assert status == 0
+    assert "+++ b/b.txt" in out
+    assert "+new" in out
+    assert [each.name for each in workspace.iterdir() if each.is_file()] == ["a.txt"]
