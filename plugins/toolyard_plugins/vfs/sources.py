@@ -93,7 +93,10 @@ class Source:
             ) from None
         url = _url(self.mount.source)
         try:
-            files, root = fsspec.url_to_fs(url, **self.mount.storage_options)
+            # fsspec would give the same object to whoever opens the same source, and all of them
+            # would lose it with the first who closes it.
+            options = {**self.mount.storage_options, "skip_instance_cache": True}
+            files, root = fsspec.url_to_fs(url, **options)
             info: dict[str, Any] = files.info(root)
         except Exception as error:
             cause = _cause(error)
@@ -159,7 +162,8 @@ class Source:
 
     def _refuse_links(self, where: str) -> None:
         """Refuse a place that became a link since its directory was listed."""
-        if "file" not in self._files.protocol:
+        protocol: str | tuple[str, ...] = self._files.protocol
+        if "file" not in ((protocol,) if isinstance(protocol, str) else protocol):
             return
         root = os.path.realpath(self._root)
         if os.path.realpath(where) != os.path.normpath(where.replace(self._root, root, 1)):

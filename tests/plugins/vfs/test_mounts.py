@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import builtins
 import importlib
+import io
 import os
+import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -57,6 +59,17 @@ def archive(tmp_path: Path) -> str:
 
 
 @pytest.fixture
+def tarball(tmp_path: Path) -> str:
+    path = tmp_path / "source.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        for name, text in CONTENT.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(text)
+            archive.addfile(info, io.BytesIO(text.encode()))
+    return str(path)
+
+
+@pytest.fixture
 def memory() -> Iterator[str]:
     files: Any = fsspec.filesystem("memory")
     for name, text in CONTENT.items():
@@ -65,7 +78,7 @@ def memory() -> Iterator[str]:
     files.rm("/toolyard-tests", recursive=True)
 
 
-@pytest.fixture(params=["directory", "archive", "memory"])
+@pytest.fixture(params=["directory", "archive", "tarball", "memory"])
 def source(request: pytest.FixtureRequest) -> str:
     """The same files in each kind of source."""
     return request.getfixturevalue(request.param)
@@ -167,6 +180,15 @@ def test_a_mount_is_shown_as_read_only(
     assert files.is_readonly("docs/index.md")
     assert not files.is_readonly("new.txt")
     assert "index.md  7 bytes  (read-only)" in ask(files, "list_directory", path="docs").text
+
+
+def test_workspaces_do_not_close_the_sources_of_one_another(
+    mounted: Callable[..., VirtualFilesystem], source: str
+) -> None:
+    first, second = mounted(source), mounted(source)
+    first.close()
+
+    assert second.read("docs/guide/first.md") == "Begin here.\n"
 
 
 # --- what is refused ---
