@@ -38,9 +38,11 @@ def approve(run: CallRun, reasons: Iterable[str], diff: str | None = None) -> St
     request = _request(run, reasons, diff)
     # Waiting for a person counts against the deadline, not against any tool's timeout.
     run.pause_timeout()
+    run.count_question(1)
     try:
         given = yield from _ask(run, request, _needs(run, reasons))
     finally:
+        run.count_question(-1)
         run.resume_timeout()
     answer = read_answer(given)
     run.note("toolyard.approval", answer.answer.value)

@@ -84,6 +84,7 @@ class CallRun:
     copies: dict[str, Any] | None = None
     asks: tuple[str, ...] = ()
     approved: str | None = None
+    questions = 0
     when_abandoned: Callable[[], None] | None = None
     _left: Cancellation | None = None
     _forget_left: Callable[[], None] | None = None
@@ -321,11 +322,19 @@ class CallRun:
         """
         each: CallRun | None = self
         while each is not None:
-            if each.asks or each.executor.dry_run:
+            if each.asks or each.questions or each.executor.dry_run:
                 raise ResourceBusyError(_not_to_be_had(kind, each))
             each = each.parent
         root = self.root
         return root.batch.before(Milestone.ENDED, root.index) if root.batch is not None else None
+
+    def count_question(self, more: int) -> None:
+        """Let the calls around this one know that a person is being asked within them."""
+        each = self.parent
+        with _lock:
+            while each is not None:
+                each.questions += more
+                each = each.parent
 
     def pause_timeout(self) -> None:
         """Stop the handler's timeout while it waits for others."""
@@ -377,7 +386,12 @@ class CallRun:
 
 
 def _not_to_be_had(kind: type[Any], run: CallRun) -> str:
-    when = "in a dry run" if run.executor.dry_run else f"before a person has approved {run.name}"
+    if run.executor.dry_run:
+        when = "in a dry run"
+    elif run.questions:
+        when = f"while a person is asked about a call within {run.name}"
+    else:
+        when = f"before a person has approved {run.name}"
     return f"{kind.__name__} cannot be had {when}: one call at a time has it. Do without it."
 
 

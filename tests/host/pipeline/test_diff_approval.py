@@ -1,5 +1,7 @@
 """A contained tool runs first, and a person is shown what it would change before that is kept."""
 
+import asyncio
+import threading
 import time
 from dataclasses import dataclass, field
 
@@ -13,6 +15,7 @@ from toolyard_hookspecs import (
     Deadline,
     PolicyDecision,
     PromptEvaluationError,
+    ResourceBusyError,
     Stage,
     Status,
     ToolCall,
@@ -543,6 +546,41 @@ def test_a_nested_ask_is_denied_while_an_ancestor_keeps_others_out(
     assert told[0].status is Status.DENIED
     assert "nobody is asked while outer holds" in told[0].text
     assert (approver.shown, ran) == ([], [])
+
+
+def test_no_call_around_a_nested_ask_gets_to_keep_others_out(make_yard, write, settings):
+    asked, freed = threading.Event(), threading.Event()
+    refusals = []
+
+    @tool
+    async def outer(*, context: ToolContext) -> str:
+        """Call write, and take the lock beside it."""
+        nested = asyncio.ensure_future(context.acall("write", {"text": "new"}))
+        await asyncio.to_thread(asked.wait, 10)
+        try:
+            await context.resources.aget(Lock)
+        except ResourceBusyError as error:
+            refusals.append(str(error))
+        freed.set()
+        outcome = await nested
+        await context.resources.aget(Lock)
+        return outcome.text
+
+    def approver(request):
+        asked.set()
+        return freed.wait(10)
+
+    yard = make_yard("async")
+    yard.open(
+        outer,
+        write,
+        approver=approver,
+        host_options={"settings": settings},
+        resources=(Binding.instance(Lock, Lock()), Binding.instance(Page, Page())),
+    )
+    assert yard.call("outer").text == "wrote new"
+    assert len(refusals) == 1
+    assert "Lock cannot be had while a person is asked about a call within outer" in refusals[0]
 
 
 def test_waiting_for_a_nested_call_does_not_count_against_its_parents_timeout(
