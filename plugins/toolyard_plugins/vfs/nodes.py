@@ -16,6 +16,8 @@ Kind = Literal["file", "directory", "other"]
 DIRECTORY_VERSION: Final = "directory"
 """The version of every directory: what it holds has versions of its own."""
 
+_WRITE_BITS: Final = 0o222
+
 
 class Content(Protocol):
     """The content of a file: at hand, or read when it is asked for."""
@@ -49,8 +51,7 @@ class Node:
         content: A file's content.
         modified: When it last changed; None where nobody knows.
         special: For what is neither file nor directory, what it is, for messages.
-        readonly: Whether its mode lets nobody write it.
-        mode: The permissions that a directory has, or is to have; None for the usual ones.
+        mode: The permissions it has or is to have; None for the usual ones.
     """
 
     kind: Kind
@@ -58,8 +59,12 @@ class Node:
     content: Content | None = None
     modified: datetime | None = None
     special: str = ""
-    readonly: bool = False
     mode: int | None = None
+
+    @property
+    def readonly(self) -> bool:
+        """Whether its mode lets nobody write it."""
+        return self.mode is not None and not self.mode & _WRITE_BITS
 
     def stat(self, path: str, *, readonly: bool) -> FileStat:
         """Return what is known of it."""
@@ -69,9 +74,9 @@ class Node:
         return FileStat(path, self.kind, size, self.modified, readonly or self.readonly, digest)
 
 
-def file_node(content: Content, modified: datetime | None = None) -> Node:
+def file_node(content: Content, modified: datetime | None = None, mode: int | None = None) -> Node:
     """Return a new state of a file."""
-    return Node("file", object(), content, modified)
+    return Node("file", object(), content, modified, mode=mode)
 
 
 def directory_node(modified: datetime | None = None, mode: int | None = None) -> Node:

@@ -6,7 +6,7 @@ import builtins
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
-from typing import BinaryIO, Literal, cast
+from typing import BinaryIO, Final, Literal, cast
 
 from toolyard_hookspecs import FileMatch, FileStat
 from toolyard_plugins.vfs import paths, text
@@ -16,7 +16,9 @@ from toolyard_plugins.vfs.nodes import Content, InMemory, Node, directory_node, 
 from toolyard_plugins.vfs.searching import Search
 from toolyard_plugins.vfs.streams import WriteStream
 
-_COPY_BYTES = 1 << 20
+_COPY_BYTES: Final = 1 << 20
+#: What a copy takes over of a mode: nothing that lets it run as somebody else.
+_PERMISSIONS: Final = 0o777
 
 
 class Overlay:
@@ -252,9 +254,11 @@ class Overlay:
         return node
 
     def _write(self, path: str, content: Content) -> None:
-        if self._check_target(path) is None:
+        there = self._check_target(path)
+        if there is None:
             self._make_parents(path)
-        self._layer.put(path, file_node(content, self._now()))
+        mode = there.mode if there is not None else None
+        self._layer.put(path, file_node(content, self._now(), mode))
 
     def _missing_parents(self, path: str) -> builtins.list[str]:
         missing: builtins.list[str] = []
@@ -312,14 +316,25 @@ class Overlay:
         taken = builtins.list(self._subtree(source, node, links=False))
         placed = [paths.canonical(f"{target}{path[len(source) :]}") for path, _ in taken]
         self._make_parents(target)
-        now = self._now()
         for (_, each), path in zip(taken, placed, strict=True):
-            if each.content is None:
-                self._layer.put(path, directory_node(now, each.mode))
-            else:
-                modified = each.modified if verb == "moved" else now
-                self._layer.put(path, file_node(each.content, modified))
+            self._layer.put(
+                path, self._moved(each) if verb == "moved" else self._copied(each, path)
+            )
         return [path for path, _ in taken]
+
+    def _moved(self, node: Node) -> Node:
+        if node.content is None:
+            return directory_node(node.modified, node.mode)
+        return file_node(node.content, node.modified, node.mode)
+
+    def _copied(self, node: Node, path: str) -> Node:
+        if node.content is None:
+            return directory_node(self._now(), node.mode)
+        # Over another file it takes that one's mode, as everything that is written does.
+        there = self._layer.look(path)
+        like = node if there is None else there
+        mode = like.mode & _PERMISSIONS if like.mode is not None else None
+        return file_node(node.content, self._now(), mode)
 
     def _check_free(self, source: str, node: Node, target: str, *, overwrite: bool) -> None:
         there = self._layer.look(target)

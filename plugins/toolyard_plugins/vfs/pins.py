@@ -134,8 +134,8 @@ def node_of(root: Callable[[], int], path: str, status: os.stat_result) -> Node:
     pin = Pin(stamp)
     if is_fresh(stamp):
         pin = Pin(stamp, digest_at(root(), path))
-    readonly = not mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH)
-    return Node("file", pin, OnDisk(root, path, pin), _time(status), readonly=readonly)
+    content = OnDisk(root, path, pin)
+    return Node("file", pin, content, _time(status), mode=stat.S_IMODE(mode))
 
 
 def digest_at(root: int, path: str) -> str | None:

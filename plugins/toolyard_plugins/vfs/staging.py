@@ -12,7 +12,7 @@ from typing import Final
 from toolyard_plugins.vfs import descriptors
 from toolyard_plugins.vfs.base import Change, Changes
 from toolyard_plugins.vfs.journal import Image, Operation
-from toolyard_plugins.vfs.nodes import Content
+from toolyard_plugins.vfs.nodes import Content, Node
 from toolyard_plugins.vfs.paths import ancestors, split
 from toolyard_plugins.vfs.pins import OnDisk, Pin, digest_at
 
@@ -77,7 +77,7 @@ class Staging:
             return Operation("mkdir", change.path, slot, mode=after.mode if after else None)
         replaced = None if change.kind is None or change.changes_kind else change
         before = self._image(replaced) if replaced is not None else None
-        self._stage(f"new-{slot}", change.path, after.content, replaces=replaced is not None)
+        self._stage(f"new-{slot}", change.path, after, replaces=replaced is not None)
         status = os.stat(f"new-{slot}", dir_fd=self._slots, follow_symlinks=False)
         image = Image(status.st_ino, status.st_size, status.st_mtime_ns)
         return Operation("install", change.path, slot, before, image)
@@ -111,7 +111,9 @@ class Staging:
             self._checked.add(directory)
             return
 
-    def _stage(self, slot: str, path: str, content: Content, *, replaces: bool) -> None:
+    def _stage(self, slot: str, path: str, after: Node, *, replaces: bool) -> None:
+        content = after.content
+        assert content is not None  # noqa: S101 - of a file
         if (
             isinstance(content, OnDisk)
             and not replaces
@@ -122,7 +124,9 @@ class Staging:
         handle = os.open(slot, _CREATE, 0o666, dir_fd=self._slots)
         try:
             _fill(handle, content)
-            self._dress(handle, path, content, replaces=replaces)
+            self._give_owner(handle, path, content, replaces=replaces)
+            if after.mode is not None:
+                os.fchmod(handle, after.mode)
             if self._fsync:
                 os.fsync(handle)
         finally:
@@ -143,25 +147,19 @@ class Staging:
             return False
         return True
 
-    def _dress(self, handle: int, path: str, content: Content, *, replaces: bool) -> None:
-        """Give a new file the mode, the owner and the attributes that it is to have."""
+    def _give_owner(self, handle: int, path: str, content: Content, *, replaces: bool) -> None:
+        """Give a new file the owner and the attributes of the one whose place it takes."""
         if replaces:
             source = descriptors.open_file(self._root, path)
-        elif isinstance(content, OnDisk):
+        elif isinstance(content, OnDisk) and content.path in self._removed:
             source = content.descriptor()
         else:
             self._inherit_group(handle, path)
             return
         try:
             status = os.fstat(source)
-            if replaces or content_moves(content, self._removed):
-                _own(handle, status.st_uid, status.st_gid)
-                _copy_attributes(source, handle)
-                os.fchmod(handle, stat.S_IMODE(status.st_mode))
-            else:
-                # As cp does: the mode of the source, less what the umask takes.
-                allowed = os.fstat(handle).st_mode | 0o111
-                os.fchmod(handle, stat.S_IMODE(status.st_mode) & allowed & 0o777)
+            _own(handle, status.st_uid, status.st_gid)
+            _copy_attributes(source, handle)
         finally:
             os.close(source)
 
@@ -169,11 +167,6 @@ class Staging:
         parent = descriptors.look(self._root, split(path)[0])
         if parent is not None and parent.st_mode & stat.S_ISGID:
             _own(handle, -1, parent.st_gid)
-
-
-def content_moves(content: Content, removed: set[str]) -> bool:
-    """Tell whether a content's file goes, so that the new one is the same file elsewhere."""
-    return isinstance(content, OnDisk) and content.path in removed
 
 
 def _own(handle: int, user: int, group: int) -> None:

@@ -1,0 +1,310 @@
+"""On a directory: what a call changes is changed as a person would, and nothing else is touched."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from toolyard_plugins.vfs import renames
+from toolyard_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
+
+Branch = Callable[..., WorkspaceBranch]
+Commit = Callable[[WorkspaceBranch], None]
+Open = Callable[..., VirtualFilesystem]
+
+OLD = 1_111_111_111_222_333_444
+
+
+def shown(root: Path, *, times: bool = False) -> dict[str, tuple[object, ...]]:
+    """Return all that can be seen of a tree: kinds, modes, links, bytes, and times of files."""
+    found: dict[str, tuple[object, ...]] = {}
+    for path in sorted(root.rglob("*")):
+        name = str(path.relative_to(root))
+        if name == ".toolyard" or name.startswith(".toolyard/"):
+            continue
+        status = path.lstat()
+        content: object = None
+        if path.is_symlink():
+            content = str(path.readlink())
+        elif path.is_file():
+            content = path.read_bytes()
+        seen: tuple[object, ...] = (status.st_mode, content)
+        found[name] = (*seen, status.st_mtime_ns, status.st_ino) if times else seen
+    return found
+
+
+def lay_out(root: Path) -> None:
+    """Make a tree as they are found: ignored files, links, repositories, modes, old times."""
+    texts = {
+        ".env": b"SECRET=1\n",
+        ".gitignore": b"build/\r\n",
+        "build/out.o": b"\x7fELF\0\1",
+        "README.md": b"\xef\xbb\xbf# Windows\r\n\r\nlines\r\n",
+        "bin/run": b"#!/bin/sh\necho\n",
+        "src/main.py": b"print()\n",
+        "src/pkg/mod.py": b"x = 1",
+        "vendor/.git/HEAD": b"ref: refs/heads/main\n",
+        "vendor/.git/hooks/pre-commit": b"#!/bin/sh\nexit 1\n",
+    }
+    for name, data in texts.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(data)
+    (root / "empty" / "inner").mkdir(parents=True)
+    (root / "link").symlink_to("src")
+    (root / "src" / "dangling").symlink_to("/nowhere")
+    for name, mode in {"bin/run": 0o755, ".env": 0o600, "src/pkg": 0o750, "build": 0o700}.items():
+        (root / name).chmod(mode)
+    for path in sorted(root.rglob("*"), reverse=True):
+        os.utime(path, ns=(OLD, OLD), follow_symlinks=False)
+
+
+def by_hand(root: Path) -> None:
+    """Make the changes of `by_call` with the means of the language."""
+    (root / "README.md").write_bytes(b"\xef\xbb\xbf# Windows\r\n\r\nmore lines\r\n")
+    (root / "bin" / "run").write_bytes(b"#!/bin/sh\nexit\n")
+    (root / "docs" / "new").mkdir(parents=True)
+    (root / "docs" / "new" / "a.md").write_bytes(b"new\n")
+    (root / "src" / "pkg").rename(root / "package")
+    shutil.copy(root / "bin" / "run", root / "bin" / "again")
+    (root / "src" / "main.py").unlink()
+    shutil.rmtree(root / "build")
+    (root / "build").write_bytes(b"a file now")
+    (root / "link").unlink()
+
+
+def by_call(files: VirtualFilesystem, branch: WorkspaceBranch) -> None:
+    tree = branch.resource
+    tree.write("README.md", tree.read("README.md").replace("lines", "more lines"))
+    tree.write("bin/run", "#!/bin/sh\nexit\n")
+    tree.write("docs/new/a.md", "new\n")
+    tree.move("src/pkg", "package")
+    tree.copy("bin/run", "bin/again")
+    tree.delete("src/main.py")
+    tree.delete("build", recursive=True)
+    tree.write("build", "a file now")
+    tree.delete("link")
+    list(files.search("x"))
+
+
+@pytest.mark.parametrize("options", [{}, {"fsync": True}], ids=["plain", "fsync"])
+@pytest.mark.parametrize("exchange", [True, False])
+def test_a_call_does_what_is_done_by_hand(  # noqa: PLR0917 - fixtures
+    tmp_path: Path,
+    root: Path,
+    on_disk: Open,
+    branch_of: Branch,
+    commit: Commit,
+    monkeypatch: pytest.MonkeyPatch,
+    options: dict[str, bool],
+    *,
+    exchange: bool,
+) -> None:
+    if not exchange:
+        monkeypatch.setattr(renames, "_system_call", lambda: None)
+    lay_out(root)
+    twin = tmp_path / "twin"
+    shutil.copytree(root, twin, symlinks=True)
+    before = shown(root, times=True)
+    files = on_disk(root, **options)
+    branch = branch_of(files)
+    by_call(files, branch)
+    assert shown(root, times=True) == before
+    assert not (root / ".toolyard").exists()
+    commit(branch)
+    by_hand(twin)
+    assert shown(root) == shown(twin)
+    after = shown(root, times=True)
+    untouched = {".env", ".gitignore", "src/dangling", "vendor/.git/HEAD", "empty/inner", "empty"}
+    untouched |= {"vendor", "vendor/.git", "vendor/.git/hooks/pre-commit"}
+    assert {name: after[name] for name in untouched} == {name: before[name] for name in untouched}
+    assert after["package/mod.py"] == before["src/pkg/mod.py"]
+    assert sorted(each.name for each in (root / ".toolyard").iterdir()) == [".gitignore", "lock"]
+
+
+def test_calls_that_change_nothing_leave_nothing_behind(
+    root: Path, disk: VirtualFilesystem, branch_of: Branch, commit: Commit
+) -> None:
+    lay_out(root)
+    before = shown(root, times=True)
+    reading = branch_of(disk)
+    reading.resource.read("README.md")
+    reading.resource.stat("src")
+    list(reading.resource.glob("**"))
+    list(reading.resource.search("x"))
+    commit(reading)
+    failing = branch_of(disk)
+    by_call(disk, failing)
+    failing.rollback()
+    assert shown(root, times=True) == before
+    assert not (root / ".toolyard").exists()
+
+
+def test_a_rolled_back_commit_leaves_no_litter(
+    root: Path, disk: VirtualFilesystem, branch_of: Branch
+) -> None:
+    lay_out(root)
+    before = shown(root, times=True)
+    branch = branch_of(disk)
+    by_call(disk, branch)
+    branch.prepare()
+    branch.rollback()
+    assert shown(root, times=True) == before
+    assert sorted(each.name for each in (root / ".toolyard").iterdir()) == [".gitignore", "lock"]
+
+
+class TestWhatAFileHas:
+    def test_mode_and_attributes_stay_when_it_is_written(
+        self, root: Path, disk: VirtualFilesystem
+    ) -> None:
+        (root / "run").write_text("one")
+        (root / "run").chmod(0o4751)
+        try:
+            os.setxattr(root / "run", "user.kept", b"yes")
+        except OSError:
+            pytest.skip("the file system has no attributes")
+        disk.write("run", "two")
+        assert (root / "run").stat().st_mode & 0o7777 == 0o4751
+        assert os.getxattr(root / "run", "user.kept") == b"yes"
+
+    @pytest.mark.skipif(os.geteuid() != 0, reason="giving a file away needs root")
+    def test_owner_stays_when_it_is_written(self, root: Path, disk: VirtualFilesystem) -> None:
+        (root / "a.txt").write_text("one")
+        os.chown(root / "a.txt", 1234, 4321)
+        (root / "d").mkdir()
+        os.chown(root / "d", -1, 777)
+        (root / "d").chmod(0o2775)
+        disk.write("a.txt", "two")
+        disk.write("d/b.txt", "new")
+        status = (root / "a.txt").stat()
+        assert (status.st_uid, status.st_gid) == (1234, 4321)
+        assert (root / "d" / "b.txt").stat().st_gid == 777
+
+    def test_a_new_one_has_the_usual_mode(self, root: Path, disk: VirtualFilesystem) -> None:
+        (root / "usual").write_text("")
+        disk.write("d/new", "")
+        disk.mkdir("e")
+        (root / "usual directory").mkdir()
+        assert (root / "d" / "new").stat().st_mode == (root / "usual").stat().st_mode
+        assert (root / "e").stat().st_mode == (root / "usual directory").stat().st_mode
+
+    def test_a_moved_one_is_the_same_file(self, root: Path, disk: VirtualFilesystem) -> None:
+        (root / "a.txt").write_text("one")
+        os.utime(root / "a.txt", ns=(OLD, OLD))
+        before = (root / "a.txt").stat()
+        disk.move("a.txt", "d/b.txt")
+        after = (root / "d" / "b.txt").stat()
+        assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, OLD)
+        assert after.st_nlink == 1
+
+    def test_nobody_may_write_it(self, root: Path, disk: VirtualFilesystem) -> None:
+        (root / "a.txt").write_text("one")
+        (root / "a.txt").chmod(0o444)
+        assert disk.is_readonly("a.txt")
+        assert disk.stat("a.txt").readonly
+        with pytest.raises(PermissionError, match="mode"):
+            disk.write("a.txt", "two")
+        disk.write("b.txt", "other")
+        with pytest.raises(PermissionError, match="mode"):
+            disk.move("b.txt", "a.txt", overwrite=True)
+        assert (root / "a.txt").read_text() == "one"
+
+    def test_another_name_of_it_keeps_the_former_content(
+        self, root: Path, disk: VirtualFilesystem
+    ) -> None:
+        (root / "a.txt").write_text("one")
+        (root / "b.txt").hardlink_to(root / "a.txt")
+        disk.write("a.txt", "two")
+        assert (root / "b.txt").read_text() == "one"
+
+
+class TestSharedWithOthers:
+    def test_two_workspaces_on_one_directory(
+        self, root: Path, on_disk: Open, branch_of: Branch, commit: Commit
+    ) -> None:
+        first, second = on_disk(root), on_disk(root)
+        first.write("a.txt", "one")
+        branch = branch_of(second)
+        branch.resource.write("b.txt", branch.resource.read("a.txt"))
+        commit(branch)
+        assert first.read("b.txt") == "one"
+
+    @pytest.mark.slow
+    def test_processes_lose_nothing(self, root: Path, disk: VirtualFilesystem) -> None:
+        disk.write("count", "0")
+        program = """
+import sys
+from toolyard_hookspecs import ConflictError, ToolContext
+from toolyard_plugins.vfs.workspace import VirtualFilesystem
+files = VirtualFilesystem.on_disk(sys.argv[1])
+done = 0
+while done < 50:
+    branch = files.branch(ToolContext(session=None), None)
+    try:
+        branch.resource.write("count", str(int(branch.resource.read("count")) + 1))
+        branch.resource.write(f"by-{sys.argv[2]}-{done}", "")
+        branch.prepare_waiting()
+    except ConflictError:
+        branch.rollback()
+    else:
+        branch.commit()
+        done += 1
+"""
+        workers = [
+            subprocess.Popen([sys.executable, "-c", program, root, str(number)])
+            for number in range(4)
+        ]
+        assert [worker.wait(120) for worker in workers] == [0, 0, 0, 0]
+        assert disk.read("count") == "200"
+        assert len(list(disk.glob("by-*"))) == 200
+
+    def test_version_control_does_not_see_it(self, root: Path, disk: VirtualFilesystem) -> None:
+        git = shutil.which("git")
+        if git is None:
+            pytest.skip("there is no git")
+        subprocess.run([git, "init", "-q", root], check=True)
+        disk.write("a.txt", "one")
+        status = subprocess.run(
+            [git, "-C", root, "status", "--porcelain"], check=True, capture_output=True, text=True
+        )
+        assert status.stdout == "?? a.txt\n"
+
+    def test_its_folder_may_be_removed_under_way(self, root: Path, disk: VirtualFilesystem) -> None:
+        disk.write("a.txt", "one")
+        shutil.rmtree(root / ".toolyard")
+        disk.write("a.txt", "two")
+        assert (root / "a.txt").read_text() == "two"
+
+
+def test_once_closed_it_says_so(root: Path) -> None:
+    files = VirtualFilesystem.on_disk(root)
+    files.close()
+    files.close()
+    with pytest.raises(ValueError, match="closed"):
+        files.exists("a.txt")
+
+
+def test_no_descriptor_is_left_open(
+    root: Path, on_disk: Open, branch_of: Branch, commit: Commit
+) -> None:
+    lay_out(root)
+    files = on_disk(root)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    branch = branch_of(files)
+    by_call(files, branch)
+    commit(branch)
+    rolled_back = branch_of(files)
+    rolled_back.resource.write("x", "y")
+    rolled_back.prepare()
+    rolled_back.rollback()
+    for name in ("missing/a", "README.md/x", "src/dangling/x"):
+        with pytest.raises(OSError, match=r"."):
+            files.read(name)
+    with files.exclusive_path():
+        pass
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
