@@ -115,7 +115,7 @@ class _Attended:
     alone decides whether the step finished or was abandoned.
     """
 
-    __slots__ = ("_done", "_loop", "_step", "_task", "_timer")
+    __slots__ = ("_done", "_has_ended", "_loop", "_step", "_task", "_timer")
 
     def __init__(self, step: Run) -> None:
         self._step = step
@@ -123,6 +123,7 @@ class _Attended:
         self._done: asyncio.Future[tuple[Any, BaseException | None]] = self._loop.create_future()
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
+        self._has_ended = False
 
     async def run(self) -> Any:
         """Run the step; return what it gives, raise what it raises or why it was given up."""
@@ -156,6 +157,7 @@ class _Attended:
             answer = await self._step.function(), None
         except BaseException as error:  # noqa: BLE001 - raised where the call was dispatched
             answer = None, error
+        self._has_ended = True
         if self._done.done():
             self._step.owner.ended_late()
         else:
@@ -184,7 +186,10 @@ class _Attended:
 
     def _give_up(self, reason: str) -> None:
         self._step.owner.abandon(reason)
-        if self._task is not None:
+        if self._has_ended:
+            # It ended after its caller was cancelled, and before the caller could know.
+            self._step.owner.ended_late()
+        elif self._task is not None:
             self._task.cancel()
 
 
