@@ -34,6 +34,7 @@ from toolyard_hookspecs import (
     RunContext,
     Secret,
     Section,
+    StateError,
     Tool,
     ToolCall,
     ToolContext,
@@ -118,6 +119,7 @@ class Executor:
         self._host = host
         self._own_prompt = None if prompt is None else host.overridden(prompt)
         self._table: Table | None = None
+        self._retired = False
         self._changing: list[Section] = []
         self._shown_then: tuple[object, ...] = ()
         self._others: dict[int, Plan] = {}
@@ -262,7 +264,18 @@ class Executor:
             for index, call in enumerate(made)
         ]
 
+    def retire(self) -> None:
+        """Refuse calls from now on, since the host is closed."""
+        self._retired = True
+        self._table = None
+
     def _make_table(self) -> Table:
+        if self._retired:
+            msg = (
+                "This executor's host is closed. Open the host, and make a new one: with Host() as "
+                "host, host.executor() as tools: ..."
+            )
+            raise StateError(msg)
         self._set_up_once(self.prompt.everywhere())
         self.keeper = self._keep()
         self._changing = [each for each in self.prompt.everywhere() if _can_change(each)]

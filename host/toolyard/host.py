@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakSet
 
 from toolyard.lifespans import enter_lifespan_of, enter_lifespans
 from toolyard.overrides import load_overrides, override
@@ -107,6 +108,7 @@ class Host:
         self._overrides = None if texts is None else load_overrides(texts)
         self._prompt: tuple[int, Prompt] | None = None
         self._running = ExitStack()
+        self._executors: WeakSet[Executor] = WeakSet()
         self.is_open = False
 
     @property
@@ -165,7 +167,9 @@ class Host:
         if isinstance(options.get("resources"), (list, Mapping)):
             options["resources"] = tuple(as_bindings(options["resources"]))
         session = Session() if session is None else session
-        return Executor(self, session, prompt, ExecutorOptions(**options))
+        executor = Executor(self, session, prompt, ExecutorOptions(**options))
+        self._executors.add(executor)
+        return executor
 
     @property
     def catalog(self) -> Catalog:
@@ -239,6 +243,8 @@ class Host:
         try:
             self._running.close()
         finally:
+            while self._executors:
+                self._executors.pop().retire()
             if self._engine is not None:
                 self._engine.close()
                 self._engine = None

@@ -225,6 +225,34 @@ def test_a_host_that_is_not_open_says_how_to_open_it() -> None:
         host.executor()
 
 
+def test_an_executor_of_a_closed_host_refuses_calls_and_starts_nothing() -> None:
+    with host_of(Offers(add)) as host, host.executor() as tools:
+        assert tools.dispatch(ToolCall("add", {"a": 1, "b": 2})).success
+    before = threading.active_count()
+
+    with pytest.raises(StateError, match="host is closed"):
+        tools.dispatch(ToolCall("add", {"a": 1, "b": 2}))
+    with host, pytest.raises(StateError, match="host is closed"):
+        tools.dispatch(ToolCall("add", {"a": 1, "b": 2}))
+    assert threading.active_count() <= before
+
+
+def test_a_lifespan_may_dispatch_while_it_is_left() -> None:
+    texts: list[str] = []
+
+    class Flushes:
+        @hookimpl
+        @contextmanager
+        def toolyard_lifespan(self) -> Iterator[None]:
+            yield
+            texts.append(tools.dispatch(ToolCall("add", {"a": 1, "b": 2})).text)
+
+    with host_of(Flushes(), Offers(add)) as host:
+        tools = host.executor()
+
+    assert texts == ["3"]
+
+
 def test_opening_and_closing_twice_does_nothing_more() -> None:
     log: list[str] = []
     host = host_of(Runs(log, "a"))
