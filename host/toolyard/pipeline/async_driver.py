@@ -129,9 +129,10 @@ class _Attended:
         """Run the step; return what it gives, raise what it raises or why it was given up."""
         step, limit = self._step, self._step.limit
         forget = None
+        self._task = _begin(self._loop, self._work())
+        # Only now: a task that is cancelled before it begins would never tell that it has ended.
         if limit.cancellation is not None:
             forget = limit.cancellation.on_cancel(self._look_from_thread)
-        self._task = _begin(self._loop, self._work())
         try:
             if not self._done.done():
                 self._set_timer()
