@@ -14,6 +14,7 @@ class FilesystemContract(PathCases, FileCases, TreeCases, FindingCases):
     Subclass it, and give a fixture `files` that returns an empty one.
 
     Example:
+        >>> import pytest
         >>> class TestCloudFilesystem(FilesystemContract):
         ...     @pytest.fixture
         ...     def files(self) -> Filesystem:

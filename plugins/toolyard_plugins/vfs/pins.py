@@ -19,6 +19,7 @@ from toolyard_plugins.vfs.operations import digest_of
 _TICK_NS: Final = 20_000_000
 _COARSE_TICK_NS: Final = 2_000_000_000
 _SECOND_NS: Final = 1_000_000_000
+#: Of a larger file that changed a moment ago, a second change within the tick can be missed.
 _MAX_HASHED_BYTES: Final = 16 * 1024 * 1024
 
 
