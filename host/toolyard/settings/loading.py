@@ -74,9 +74,7 @@ def _settings(
         ),
         plugin_files=tuple(beside / each.expanduser() for each in host.plugin_files),
         prompt_overrides=(
-            None
-            if host.prompt_overrides is None
-            else beside / host.prompt_overrides.expanduser()
+            None if host.prompt_overrides is None else beside / host.prompt_overrides.expanduser()
         ),
         variables=MappingProxyType(origins),
     )
