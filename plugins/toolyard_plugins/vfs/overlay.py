@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
+from itertools import islice
 from typing import BinaryIO, Final, Literal, cast
 
-from toolyard_hookspecs import FileMatch, FileStat
+from toolyard_hookspecs import ConflictError, FileMatch, FileStat
 from toolyard_plugins.vfs import paths, text
 from toolyard_plugins.vfs.globbing import Pattern
 from toolyard_plugins.vfs.layer import Layer
-from toolyard_plugins.vfs.nodes import Content, InMemory, Node, directory_node, file_node
+from toolyard_plugins.vfs.nodes import Content, InMemory, Kind, Node, directory_node, file_node
 from toolyard_plugins.vfs.searching import Search
 from toolyard_plugins.vfs.streams import WriteStream
 
@@ -119,6 +120,8 @@ class Overlay:
             path: The file or directory to search.
             glob: Only files whose path beneath `path` matches.
             limit: How many lines at most.
+
+        In a directory, what cannot be read is passed by.
         """
         path = paths.canonical(path)
         compiled = Search(pattern)
@@ -355,7 +358,7 @@ class Overlay:
         _check_mode(target, there)
 
     def _glob(self, pattern: Pattern, path: str) -> Iterator[FileStat]:
-        for directory, names in pattern.walk(path, self._layer.names):
+        for directory, names in pattern.walk(path, self._names_if_allowed):
             found = dict(self._layer.nodes(directory, names))
             for name in names:
                 if name in found:
@@ -364,22 +367,30 @@ class Overlay:
     def _search(
         self, search: Search, wanted: Pattern, path: str, node: Node, limit: int | None
     ) -> Iterator[FileMatch]:
-        left = limit
+        if node.content is not None:
+            found = search.lines(path, node.content)
+        else:
+            found = self._search_all(search, wanted, path, node)
+        yield from islice(found, None if limit is None else max(limit, 0))
+
+    def _search_all(
+        self, search: Search, wanted: Pattern, path: str, node: Node
+    ) -> Iterator[FileMatch]:
         for each, content in self._contents(wanted, path, node):
-            for match in search.lines(each, content):
-                if left is not None:
-                    if left <= 0:
-                        return
-                    left -= 1
-                yield match
+            # One file that nobody may read, or that is being changed, is no reason to find nothing.
+            with suppress(PermissionError, ConflictError):
+                yield from search.lines(each, content)
+
+    def _names_if_allowed(self, path: str) -> Mapping[str, Kind]:
+        try:
+            return self._layer.names(path)
+        except PermissionError:
+            return {}
 
     def _contents(self, wanted: Pattern, path: str, node: Node) -> Iterator[tuple[str, Content]]:
-        if node.content is not None:
-            yield path, node.content
-            return
         if node.kind == "other":
             raise PermissionError(f"{path} is {_what(node)}, which cannot be opened here.")
-        for directory, names in wanted.walk(path, self._layer.names):
+        for directory, names in wanted.walk(path, self._names_if_allowed):
             found = dict(self._layer.nodes(directory, names))
             for name in names:
                 content = found[name].content if name in found else None
