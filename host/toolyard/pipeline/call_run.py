@@ -259,6 +259,7 @@ class CallRun:
         if self.parent is not None:
             self.parent.disown(self)
         self.passed(Milestone.ENDED)
+        self.closed = self.closed or _ENDED
 
     def _let_go(self) -> None:
         """Break the circles through the context, which would wait for the garbage collector."""
@@ -285,9 +286,11 @@ class CallRun:
             self.when_abandoned()
         if self._left is not None:
             self._left.cancel()
-        if self.opened:
-            self.branch.close(f"{self.name} {reason}")
-            self.scope.abandon(self.name)
+        # Its own thread may be ending it at this very moment.
+        branch, scope = getattr(self, "branch", None), getattr(self, "scope", None)
+        if branch is not None and scope is not None:
+            branch.close(f"{self.name} {reason}")
+            scope.abandon(self.name)
         if self.serial_ticket is not None:
             self.serial_ticket.abandon()
         for child in list(self._children or ()):
@@ -308,7 +311,7 @@ class CallRun:
         return self.root
 
     def check_open(self) -> None:
-        """Raise `CallClosed` once the call is abandoned."""
+        """Raise `CallClosed` once the call is abandoned or has ended."""
         if self.closed is not None:
             msg = f"{self.name} {self.closed}"
             raise CallClosed(msg)
@@ -357,12 +360,12 @@ class CallRun:
     def call(self, call: ToolCall) -> Outcome:
         """Dispatch a nested call and wait for it."""
         self.check_open()
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return self.executor.dispatch_nested(call, self)
-        msg = f"{self.name} runs on an event loop; write: await context.acall({call.name!r}, ...)"
-        raise StateError(msg)
+        if _is_on_loop():
+            msg = (
+                f"{self.name} runs on an event loop; write: await context.acall({call.name!r}, ...)"
+            )
+            raise StateError(msg)
+        return self.executor.dispatch_nested(call, self)
 
     def acall(self, call: ToolCall) -> Awaitable[Outcome]:
         """Dispatch a nested call."""
@@ -395,7 +398,16 @@ def _not_to_be_had(kind: type[Any], run: CallRun) -> str:
     return f"{kind.__name__} cannot be had {when}: one call at a time has it. Do without it."
 
 
+def _is_on_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
 _lock = threading.Lock()
+_ENDED = "has ended, so nothing can be done on its behalf any more."
 _OVER = "The call is over, so it can neither read nor change the session any more."
 
 

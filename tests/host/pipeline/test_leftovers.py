@@ -15,15 +15,17 @@ from toolyard_hookspecs import Status, ToolCall, ToolContext, ToolResult, tool
 
 
 @pytest.fixture(autouse=True)
-def no_collector() -> Iterator[None]:
-    """Keep the garbage collector from tidying up behind the calls."""
+def alive() -> Iterator[Callable[[type[Any]], int]]:
+    """Count what is left of a type, while the garbage collector tidies up behind nobody."""
     gc.collect()
     gc.disable()
-    yield
+    # Errors that other tests keep may hold on to their calls.
+    before = {kind: count(kind) for kind in (CallRun, Branch)}
+    yield lambda kind: count(kind) - before[kind]
     gc.enable()
 
 
-def alive(kind: type[Any]) -> int:
+def count(kind: type[Any]) -> int:
     return sum(isinstance(each, kind) for each in gc.get_objects())
 
 
@@ -67,7 +69,7 @@ TOOLS = (ping, threaded, aping, outer, aouter)
 
 
 @pytest.mark.parametrize("name", [each.name for each in TOOLS])
-def test_calls_leave_no_circles_behind(yard: Any, name: str) -> None:
+def test_calls_leave_no_circles_behind(alive: Any, yard: Any, name: str) -> None:
     tools = yard.open(*TOOLS)
     calls = [ToolCall(name, {"fail": index % 3 == 0}) for index in range(2000)]
 
@@ -87,7 +89,7 @@ def test_calls_leave_no_circles_behind(yard: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [each.name for each in TOOLS])
-def test_batches_leave_no_circles_behind(yard: Any, name: str) -> None:
+def test_batches_leave_no_circles_behind(alive: Any, yard: Any, name: str) -> None:
     yard.open(*TOOLS)
 
     outcomes = yard.dispatch_all([ToolCall(name, {"fail": index % 3 == 0}) for index in range(500)])
@@ -97,7 +99,7 @@ def test_batches_leave_no_circles_behind(yard: Any, name: str) -> None:
     assert alive(Branch) < 20
 
 
-def test_a_call_is_counted_while_it_runs(yard: Any) -> None:
+def test_a_call_is_counted_while_it_runs(alive: Any, yard: Any) -> None:
     found: list[int] = []
 
     @tool
@@ -121,7 +123,7 @@ def test_a_call_is_counted_while_it_runs(yard: Any) -> None:
     ],
 )
 def test_calls_that_never_run_leave_nothing_behind(
-    yard: Any, call: ToolCall, status: Status
+    alive: Any, yard: Any, call: ToolCall, status: Status
 ) -> None:
     yard.open(*TOOLS)
 
