@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
 
 from toolyard.lifespans import enter_lifespan_of, enter_lifespans
-from toolyard.overrides import load_overrides, override
 from toolyard.plugins.registry import Plugins
 from toolyard.policies.configured import make_policies
 from toolyard.policies.rules import named, refuse_duplicates
@@ -39,6 +38,7 @@ from toolyard_hookspecs.tools import HostDefault
 if TYPE_CHECKING:
     from toolyard.engine import Engine
     from toolyard.executor import Executor
+    from toolyard.overrides import Overrides
 
 log = logging.getLogger("toolyard")
 
@@ -104,8 +104,7 @@ class Host:
         self._given_policies = tuple(policies)
         self.policies = self._make_policies(self._given_policies)
         self._given_approver = approver
-        texts = self.configuration.prompt_overrides
-        self._overrides = None if texts is None else load_overrides(texts)
+        self._overrides = self._load_overrides()
         self._prompt: tuple[int, Prompt] | None = None
         self._running = ExitStack()
         self._executors: WeakSet[Executor] = WeakSet()
@@ -202,7 +201,19 @@ class Host:
 
     def overridden(self, prompt: Prompt) -> Prompt:
         """Return a prompt with the texts that the configured file overrides."""
-        return prompt if self._overrides is None else override(prompt, self._overrides)
+        if self._overrides is None:
+            return prompt
+        from toolyard.overrides import override  # most hosts override nothing
+
+        return override(prompt, self._overrides)
+
+    def _load_overrides(self) -> Overrides | None:
+        path = self.configuration.prompt_overrides
+        if path is None:
+            return None
+        from toolyard.overrides import load_overrides  # most hosts override nothing
+
+        return load_overrides(path)
 
     def settings(self, plugin: str) -> Any:
         """Return a plugin's validated settings, or None where it declares none."""
