@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from toolyard.pipeline.background import Background
+from toolyard.pipeline.background import Background, guarded
 from toolyard.pipeline.jobs import Job
 from toolyard.pipeline.limits import Cancelled, Limit, TimedOut
 from toolyard.pipeline.steps import Run, Step, WaitFor
@@ -86,7 +86,7 @@ class AsyncDriver:
 
 async def _see_through(work: Coroutine[Any, Any, Any]) -> Any:
     """Await something to its end, and be cancelled after it; cancelling twice ends it, too."""
-    task = asyncio.ensure_future(work)
+    task = asyncio.ensure_future(guarded(work))
     interruption: asyncio.CancelledError | None = None
     while not task.done():
         try:
@@ -96,9 +96,12 @@ async def _see_through(work: Coroutine[Any, Any, Any]) -> Any:
                 task.cancel()
                 raise
             interruption = error
-    if interruption is not None and not task.cancelled() and task.exception() is None:
+    value, failure = task.result()
+    if failure is not None:
+        raise failure
+    if interruption is not None:
         raise interruption
-    return task.result()
+    return value
 
 
 async def _wait_for(step: WaitFor) -> None:

@@ -226,6 +226,32 @@ def test_the_tasks_cancellation_does_not_tear_a_commit(make_yard: Any, touch: To
     assert yard.marks == yard.box.items == ["x"]
 
 
+@pytest.mark.parametrize("at", ["prepare", "commit", "rollback"])
+def test_a_step_that_exits_leaves_dispatch_when_all_is_done(
+    yard: Any, touch: Touch, at: str
+) -> None:
+    class Exiting(Participating):
+        async def _step(self, name: str) -> None:
+            await super()._step(name)
+            if name == at:
+                raise SystemExit(3)
+
+    @tool
+    def marked(*, context: ToolContext) -> None:
+        """Change something."""
+        touch(context)
+
+    exiting = Exiting("prepare" if at == "rollback" else "")
+    yard.open(marked, plugins=(exiting,))
+
+    with pytest.raises(SystemExit):
+        yard.call("marked")
+
+    assert exiting.steps == ["prepare", "commit" if at == "commit" else "rollback"]
+    assert yard.marks == yard.box.items == (["x"] if at == "commit" else [])
+    assert len(yard.events) == 1
+
+
 class Interrupting(Participating):
     """Interrupts the main thread in the midst of a step."""
 
