@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -44,6 +45,9 @@ def _run(arguments: list[str], *, owns_process: bool) -> int:
     if _asks_for_version(arguments):
         sys.stdout.write(f"toolyard {__version__}\n")
         return Exit.OK
+    if owns_process:
+        # What is imported now stays for good: looking through it for garbage is a waste.
+        gc.disable()
     from toolyard.cli.program import run_program  # it imports all the rest
 
     return run_program(arguments, owns_process=owns_process)

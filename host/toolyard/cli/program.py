@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import importlib
 import sys
 import traceback
@@ -78,6 +79,10 @@ def _run(common: argparse.Namespace, rest: list[str], *, owns_process: bool) -> 
             return Exit.OK
         args = parser.parse_args(rest, namespace=common)
         configure(host, commands, args)
+        if not gc.isenabled():
+            # `main` switched it off for the imports; what they made stays out of its way.
+            gc.freeze()
+            gc.enable()
         if args.command != "plugins":
             report_faults(host, args)
         with host:
