@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any, Final
 
 from toolyard import Executor, Host, Session
 from toolyard_hookspecs import (
     Binding,
+    Filesystem,
     MarkdownSection,
     PolicyDecision,
     PolicyState,
@@ -21,6 +21,8 @@ from toolyard_hookspecs import (
     ToolResult,
     hookimpl,
 )
+from toolyard_plugins.policies import SequentialDependencyPolicy
+from toolyard_plugins.vfs import VirtualFilesystem
 
 FILES: Final = 10_000
 MAX_INFLIGHT: Final = 100
@@ -123,34 +125,6 @@ class Meter:
 
 
 @dataclass(frozen=True)
-class Workspace:
-    """Many files, of which a call gets a branch when it asks for them."""
-
-    files: MappingProxyType[str, bytes]
-
-    def branch(self, context: ToolContext, parent: Any | None) -> WorkspaceBranch:  # noqa: ARG002
-        return WorkspaceBranch(self)
-
-
-class WorkspaceBranch:
-    """A call's overlay over the files."""
-
-    def __init__(self, base: Workspace) -> None:
-        self.base = base
-        self.resource = self
-        self.written: dict[str, bytes] = {}
-
-    def prepare(self) -> None:
-        """Nothing can fail."""
-
-    def commit(self) -> None:
-        """A stand-in: nobody writes."""
-
-    def rollback(self) -> None:
-        self.written.clear()
-
-
-@dataclass(frozen=True)
 class Total:
     """What a reducer makes of results: all numbers so far, added up."""
 
@@ -159,14 +133,14 @@ class Total:
 
 def full_host() -> Host:
     """Return a host with two policies, a workspace of many files and an observer."""
-    workspace = Workspace(
-        MappingProxyType({f"src/{index:05d}.txt": b"text" for index in range(FILES)})
-    )
+    files = {f"src/{index:05d}.txt": b"text" for index in range(FILES)}
+    workspace = VirtualFilesystem.in_memory(files)
+    awaited = frozenset({"add", "create_order"})
     return Host(
         discover=False,
         plugins=(OfficeRules(), Meter()),
-        policies=(Watch(),),
-        resources=(Binding.instance(Workspace, workspace),),
+        policies=(SequentialDependencyPolicy(dependencies={"deploy": awaited}),),
+        resources=(Binding.instance(Filesystem, workspace),),
     )
 
 
@@ -181,8 +155,8 @@ def session_with_reducer() -> Session:
 def executor_for(
     host: Host, tool: Tool[Any, Any], session: Session | None = None
 ) -> Iterator[Executor]:
-    """Give what dispatches calls of a tool, in a session with a reducer unless one is given."""
-    session = session or session_with_reducer()
+    """Give what dispatches calls of a tool, in a new session unless one is given."""
+    session = session or Session()
     section = MarkdownSection(key="bench", title="Bench", tools=[tool])
     prompt = Prompt.of("bench", "bench", (section,))
     with host.executor(prompt=prompt, session=session) as executor:
