@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, TypeGuard, cast
+from typing import Any, BinaryIO, Final, TypeGuard, cast
 
 from toolyard_hookspecs import (
     ConflictError,
@@ -177,7 +177,10 @@ class ReadBeforeWritePolicy:
             stat = files.stat(path)
             if stat.kind != "file":
                 return None
-            return stat.digest or hashlib.sha256(files.read_bytes(path)).hexdigest()
+            if stat.digest is not None:
+                return stat.digest
+            with files.open(path, "rb") as stream:
+                return _digest_of_stream(stream)
         except NO_SUCH_FILE:
             return None
 
@@ -185,10 +188,14 @@ class ReadBeforeWritePolicy:
 def _digest_of(path: Path) -> str | None:
     if not path.is_file():
         return None
+    with path.open("rb") as stream:
+        return _digest_of_stream(stream)
+
+
+def _digest_of_stream(stream: BinaryIO) -> str:
     digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            digest.update(chunk)
+    while chunk := stream.read(CHUNK):
+        digest.update(chunk)
     return digest.hexdigest()
 
 

@@ -123,8 +123,13 @@ class Operations:
         self, each: Operation, found: os.stat_result | None
     ) -> Literal["pending", "done", "blocked"]:
         new = descriptors.look_in(self._slots, f"new-{each.slot}")
-        if new is None or each.after is None or new.st_ino != each.after.inode:
+        if new is None or each.after is None:
             return "done"
+        if new.st_ino != each.after.inode:
+            # An exchange leaves the old file in the slot. Anything else is somebody's edit,
+            # or the whole tree is a copy of a crashed one: nothing is known for certain.
+            exchanged = each.before is not None and new.st_ino == each.before.inode
+            return "done" if exchanged else "blocked"
         halfway = descriptors.look_in(self._slots, f"old-{each.slot}") is not None
         before = None if halfway else each.before
         if before is None:

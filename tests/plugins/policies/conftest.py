@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import posixpath
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -94,6 +95,9 @@ class FilesBranch:
         except FileNotFoundError:
             return False
         return True
+
+    def open(self, path: str, mode: str = "rb") -> io.BytesIO:
+        return io.BytesIO(self.read_bytes(path))
 
     def read_bytes(self, path: str) -> bytes:
         self.stat(path)
