@@ -138,6 +138,7 @@ class MarkdownSection(Generic[P]):
 
     def __post_init__(self) -> None:
         """Check what can be checked before anything is rendered."""
+        object.__setattr__(self, "visibility", Visibility(self.visibility))
         if self.visibility is Visibility.SUMMARY and not (self.summary or "").strip():
             raise DefinitionError(
                 f"Section {self.key!r} is shown as a summary but has none; give it summary=..."

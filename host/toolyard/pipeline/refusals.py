@@ -141,8 +141,8 @@ def _said_by_handler(error: Exception, name: str) -> Failure:  # noqa: ARG001
 
 def _conflicting(error: Exception, name: str) -> Failure:
     message = (
-        f"{name} was rolled back: {_text(error)} Effects it had outside were not undone. Read "
-        "the current state, then retry."
+        f"{name} was rolled back: {_text(error)} Effects it may have had outside were not undone. "
+        "Read the current state, then retry."
     )
     return Failure(Status.CONFLICT, ToolResult.error(message))
 
