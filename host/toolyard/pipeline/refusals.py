@@ -90,7 +90,10 @@ def read_failure(
 
 
 def _text(error: BaseException) -> str:
-    return str(error)[:MAX_TEXT]
+    try:
+        return str(error)[:MAX_TEXT]
+    except Exception:  # noqa: BLE001 - anybody's exception; its class has to do
+        return type(error).__name__
 
 
 def _handler_failed(error: Any, name: str) -> Failure:  # noqa: ARG001 - one shape for all

@@ -258,6 +258,12 @@ def _read_result(run: CallRun, plan: Plan, result: Any) -> ToolResult[Any]:
 def _render(run: CallRun, table: Table, plan: Plan) -> None:
     result = run.result
     if result.value is not None and not result.exclude_value_from_context:
+        if hasattr(result.value.__class__, "__next__"):
+            kind = result.value.__class__.__name__
+            msg = (
+                f"Internal error in {run.name}: its value is a {kind}, which can be read once only."
+            )
+            raise Refusal(Status.ERROR, msg)
         try:
             run.data = plan.tool.result_codec.encode(result.value)
         except (ValueError, TypeError, RecursionError) as error:

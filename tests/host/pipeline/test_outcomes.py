@@ -638,3 +638,31 @@ def test_secrets_are_masked_in_messages_and_logs(
         assert "hunter22" not in text
         assert "token-4711" not in text
     assert "session=" not in outcome.text
+
+
+def test_a_value_that_can_be_read_once_only_is_a_failed_result(yard: Any) -> None:
+    @tool
+    def lazy() -> ToolResult[Any]:
+        """Return a generator."""
+        return ToolResult.ok(number for number in range(3))
+
+    yard.open(lazy)
+    outcome = yard.call("lazy")
+
+    assert outcome.status is Status.ERROR
+    assert "generator" in outcome.text
+    assert len(yard.events) == 1
+
+
+def test_an_exception_that_has_no_text_is_told_by_its_class(yard: Any, touch: Touch) -> None:
+    class Odd(Exception):
+        def __str__(self) -> str:
+            msg = "no text"
+            raise RuntimeError(msg)
+
+    yard.open(raising(Odd(), touch))
+    outcome = yard.call("fails")
+
+    assert (outcome.status, outcome.text) == (Status.ERROR, "Internal error in fails: Odd")
+    yard.assert_untouched()
+    assert len(yard.events) == 1
