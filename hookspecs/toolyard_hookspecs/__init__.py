@@ -13,6 +13,7 @@ from toolyard_hookspecs.context import InflightCall, RunContext, Secret, ToolCon
 from toolyard_hookspecs.decorator import FunctionTool, tool
 from toolyard_hookspecs.errors import (
     CallClosed,
+    CallRefused,
     CircularDependencyError,
     ConditionError,
     ConfigurationError,
@@ -20,6 +21,7 @@ from toolyard_hookspecs.errors import (
     DeadlineExceededError,
     DefinitionError,
     Interrupt,
+    LedgerError,
     PluginError,
     PromptEvaluationError,
     PromptValidationError,
@@ -32,12 +34,12 @@ from toolyard_hookspecs.errors import (
     UnboundResourceError,
     VisibilityExpansionRequired,
 )
-from toolyard_hookspecs.filesystem import FileMatch, FileStat, Filesystem
+from toolyard_hookspecs.filesystem import FileMatch, FileStat, Filesystem, Noting
 from toolyard_hookspecs.host import Catalog, Command, Dialect, ExecutorHandle, HostHandle
 from toolyard_hookspecs.idempotency import IdempotencyConfig
 from toolyard_hookspecs.limits import BudgetTracker, Cancellation, Deadline, Heartbeat
-from toolyard_hookspecs.markers import hookimpl, hookspec
-from toolyard_hookspecs.participants import Participant, Recovering, Showing
+from toolyard_hookspecs.markers import concerns, hookimpl, hookspec
+from toolyard_hookspecs.participants import Decider, Joining, Participant, Recovering, Showing
 from toolyard_hookspecs.policies import (
     KeptPolicy,
     PolicyDecision,
@@ -48,6 +50,7 @@ from toolyard_hookspecs.policies import (
     Verdict,
 )
 from toolyard_hookspecs.prompts import Prompt, PromptTemplate, RenderedPrompt, SectionPlace
+from toolyard_hookspecs.replaying import CallRecord, HandlerState, Replay
 from toolyard_hookspecs.resources import (
     Binding,
     Branchable,
@@ -61,10 +64,12 @@ from toolyard_hookspecs.resources import (
     Scope,
 )
 from toolyard_hookspecs.results import ToolRenderableResult, ToolResult, render_value
+from toolyard_hookspecs.secrecy import hide, hide_within, masked, secrets_in, secrets_of
 from toolyard_hookspecs.sections import MarkdownSection, OpenedSections, Section, Visibility
 from toolyard_hookspecs.sessions import (
     Append,
     Dispatcher,
+    Redoable,
     Reducer,
     SessionProtocol,
     SessionSnapshot,
@@ -74,6 +79,7 @@ from toolyard_hookspecs.sessions import (
     replace_latest,
 )
 from toolyard_hookspecs.tools import HOST_TIMEOUT, Tool, ToolExample
+from toolyard_hookspecs.tracing import CrossingTrace, StageTrace
 
 __all__ = [
     "HOST_TIMEOUT",
@@ -86,6 +92,8 @@ __all__ = [
     "Branchable",
     "BudgetTracker",
     "CallClosed",
+    "CallRecord",
+    "CallRefused",
     "CallResources",
     "Cancellation",
     "Catalog",
@@ -96,8 +104,10 @@ __all__ = [
     "ConditionError",
     "ConfigurationError",
     "ConflictError",
+    "CrossingTrace",
     "Deadline",
     "DeadlineExceededError",
+    "Decider",
     "DefinitionError",
     "Dialect",
     "Dispatcher",
@@ -107,13 +117,17 @@ __all__ = [
     "FileStat",
     "Filesystem",
     "FunctionTool",
+    "HandlerState",
     "Heartbeat",
     "HostHandle",
     "IdempotencyConfig",
     "InflightCall",
     "Interrupt",
+    "Joining",
     "KeptPolicy",
+    "LedgerError",
     "MarkdownSection",
+    "Noting",
     "OpenResources",
     "OpenedSections",
     "Outcome",
@@ -127,8 +141,10 @@ __all__ = [
     "PromptTemplate",
     "PromptValidationError",
     "Recovering",
+    "Redoable",
     "Reducer",
     "RenderedPrompt",
+    "Replay",
     "Reserving",
     "ResourceBranch",
     "ResourceBusyError",
@@ -147,6 +163,7 @@ __all__ = [
     "SliceView",
     "SnapshotError",
     "Stage",
+    "StageTrace",
     "StateError",
     "Status",
     "SystemClock",
@@ -165,11 +182,17 @@ __all__ = [
     "Visibility",
     "VisibilityExpansionRequired",
     "append_all",
+    "concerns",
     "ensure",
+    "hide",
+    "hide_within",
     "hookimpl",
     "hookspec",
+    "masked",
     "render_value",
     "replace_latest",
     "require",
+    "secrets_in",
+    "secrets_of",
     "tool",
 ]

@@ -61,12 +61,15 @@ class ApprovalAnswer:
         reason: For the model, when denied.
         arguments: The arguments to run instead, when edited; parsed and checked again.
         token: Resumes the call later, when pending.
+        answered: Whether somebody, or a rule in their place, has decided. Where it is denied
+            because nobody could be asked, or nobody answered, the reason says so.
     """
 
     answer: Answer
     reason: str | None = None
     arguments: Mapping[str, Any] | str | None = None
     token: str | None = None
+    answered: bool = True
 
     @classmethod
     def approve(cls) -> ApprovalAnswer:
@@ -77,6 +80,11 @@ class ApprovalAnswer:
     def deny(cls, reason: str | None = None) -> ApprovalAnswer:
         """Return the answer that refuses it."""
         return cls(Answer.DENIED, reason)
+
+    @classmethod
+    def unanswered(cls, reason: str) -> ApprovalAnswer:
+        """Return the answer that refuses it because nobody was asked, or nobody answered."""
+        return cls(Answer.DENIED, reason, answered=False)
 
     @classmethod
     def edit(cls, arguments: Mapping[str, Any] | str) -> ApprovalAnswer:

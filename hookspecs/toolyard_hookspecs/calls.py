@@ -4,27 +4,38 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from toolyard_hookspecs.context import Secret
 from toolyard_hookspecs.limits import Cancellation, Deadline
 from toolyard_hookspecs.results import ToolResult
+from toolyard_hookspecs.secrecy import hide, hide_within, masked, secrets_in, secrets_of
 
 if TYPE_CHECKING:
     from toolyard_hookspecs.policies import PolicyDecision
     from toolyard_hookspecs.tools import Tool
+
+REPLAYED_EFFECT: Final = "toolyard.replayed_effect"
+"""The fact that a call was answered with a `Replay`: the id of the effect."""
 
 NO_META: Final[Mapping[str, Any]] = MappingProxyType({})
 
 _numbers = itertools.count(1)
 
 
+class MadeUpId(str):
+    """The id of a call to which its provider gave none; it means nothing to anybody else."""
+
+    __slots__ = ()
+
+
 def _next_id() -> str:
-    return f"call-{next(_numbers)}"
+    return MadeUpId(f"call-{next(_numbers)}")
 
 
 class Stage(StrEnum):
@@ -85,7 +96,8 @@ class ToolCall:
 
     Args:
         name: The tool, by its name or its wire name.
-        arguments: JSON text as the provider sent it, or an object already read.
+        arguments: JSON text as the provider sent it, or an object already read; what is secret
+            in it is in clear, so it is in no `repr`.
         id: The provider's id of the call; made up where it has none.
         cancellation: Keep it to cancel the call from outside.
         deadline: Ends the evaluation; the executor's own holds as well.
@@ -97,7 +109,7 @@ class ToolCall:
     """
 
     name: str
-    arguments: str | bytes | Mapping[str, Any] = "{}"
+    arguments: str | bytes | Mapping[str, Any] = field(default="{}", repr=False)
     id: str = field(default_factory=_next_id)
     cancellation: Cancellation | None = None
     deadline: Deadline | None = None
@@ -111,8 +123,9 @@ class ToolInvoked:
     Args:
         call: The call as it came.
         tool: The tool, or None where none was found.
-        params_source: Gives a copy of the typed params, where they could be changed.
-        result: What the model is told.
+        arguments: The arguments as strict JSON, None where they could not be read.
+        result: What it came to. Where the value could be changed, every reader gets a copy
+            of its own, made from `data`; one that its type does not take again is plain JSON.
         status: What became of the call.
         stage: The stage at which it ended; `telemetry` for one that passed all.
         session_id: The session it ran in.
@@ -128,12 +141,15 @@ class ToolInvoked:
         error: The exception behind it, where there is one.
         user_id: For whom it ran.
         facts: What plugins noted about the call, by `plugin.name`.
-        held_params: The typed params themselves, where nothing in them can change.
+        text: What the model reads.
+        data: The value as compact JSON, None for a failure or an excluded value.
+        held_params: The typed params, where no tool can read the arguments.
+        auth: The user's credentials, so that they can be kept out of texts.
     """
 
     call: ToolCall
     tool: Tool[Any, Any] | None
-    params_source: Callable[[], Any] | None
+    arguments: str | bytes | None = field(repr=False)
     result: ToolResult[Any]
     status: Status
     stage: Stage
@@ -150,15 +166,17 @@ class ToolInvoked:
     error: BaseException | None = None
     user_id: str | None = None
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    held_params: Any = None
+    text: str = ""
+    data: bytes | None = None
+    held_params: Any = field(default=None, repr=False)
+    auth: Secret | None = field(default=None, repr=False)
 
     @property
     def params(self) -> Any:
-        """The typed params, or None where it did not get that far.
-
-        Where they could be changed, every reader gets a copy of its own.
-        """
-        return self.held_params if self.params_source is None else self.params_source()
+        """The typed params, or None where it did not get that far; each reader gets a copy."""
+        if self.arguments is None or self.tool is None:
+            return self.held_params
+        return self.tool.params_codec.copy(self.arguments)
 
     @property
     def tool_name(self) -> str:
@@ -173,7 +191,84 @@ class ToolInvoked:
     @property
     def success(self) -> bool:
         """Whether the call succeeded."""
-        return self.result.success
+        return self.status is Status.SUCCEEDED
+
+    @property
+    def shown_arguments(self) -> Any:
+        """The arguments as JSON values, secrets masked; None where they did not fit."""
+        if self.arguments is None or self.tool is None:
+            return None
+        return masked(json.loads(self.arguments), self.tool.params_codec.secret_schema())
+
+    @property
+    def shown_value(self) -> Any:
+        """The value as JSON values, secrets masked; None for a failure or an excluded value."""
+        if self.data is None or self.tool is None:
+            return None
+        value = masked(json.loads(self.data), self.tool.result_codec.secret_schema())
+        return hide_within(value, self._secrets())
+
+    def hide(self, text: str) -> str:
+        """Return a text without the secrets of the params and the user's credentials."""
+        return hide(text, self._secrets())
+
+    def _secrets(self) -> tuple[str, ...]:
+        secrets = [*secrets_in(self.held_params), *secrets_in(self.auth)]
+        if self.arguments is not None and self.tool is not None:
+            schema = self.tool.params_codec.secret_schema()
+            if schema:
+                secrets += secrets_of(json.loads(self.arguments), schema)
+        return tuple(secrets)
+
+    def envelope(self) -> dict[str, Any]:
+        """Return the wire form: `tool`, `fetchedAt`, and `data` or `error`, never both.
+
+        A repeated call that got the result of the first one says `replayed`.
+        """
+        wire: dict[str, Any] = {
+            "tool": self.tool_name,
+            "fetchedAt": wire_time(self.timestamp, self.duration),
+        }
+        if not self.success:
+            wire["error"] = self.text
+        elif self.data is not None:
+            wire["data"] = json.loads(self.data)
+        else:
+            wire["data"] = self.text or None
+        if REPLAYED_EFFECT in self.facts:
+            wire["replayed"] = True
+        return wire
+
+
+class _FromJson:
+    """The result of an event that keeps no more of it than its message and its JSON.
+
+    Logs keep events for good: bytes cost less than what they stand for, and nobody can
+    change them. An event that keeps the result itself never comes here.
+    """
+
+    def __get__(self, event: ToolInvoked, kind: type[ToolInvoked]) -> ToolResult[Any]:
+        return ToolResult(vars(event)["message"], _value_of(event.tool, event.data))
+
+
+class _JsonItself:
+    """The text of an event that is its value's JSON, and so is kept once."""
+
+    def __get__(self, event: ToolInvoked | None, kind: type[ToolInvoked]) -> str:
+        return "" if event is None or event.data is None else event.data.decode()
+
+
+ToolInvoked.text = _JsonItself()  # type: ignore[assignment]
+ToolInvoked.result = _FromJson()  # type: ignore[assignment]
+
+
+def _value_of(tool: Tool[Any, Any] | None, data: bytes | None) -> Any:
+    if data is None:
+        return None
+    try:
+        return tool.result_codec.copy(data) if tool is not None else json.loads(data)
+    except ValueError:
+        return json.loads(data)
 
 
 @dataclass(frozen=True)
@@ -182,13 +277,11 @@ class Outcome:
 
     Args:
         event: The event of the call.
-        text: What the model reads.
-        data: The value as compact JSON, None for a failure or an excluded value.
+        held_result: The result itself, where the event has only copies of it.
     """
 
     event: ToolInvoked
-    text: str
-    data: bytes | None = None
+    held_result: ToolResult[Any] | None = None
 
     @property
     def call(self) -> ToolCall:
@@ -203,7 +296,18 @@ class Outcome:
     @property
     def result(self) -> ToolResult[Any]:
         """The result with its typed value."""
-        return self.event.result
+        held = self.held_result
+        return self.event.result if held is None else held
+
+    @property
+    def text(self) -> str:
+        """What the model reads."""
+        return self.event.text
+
+    @property
+    def data(self) -> bytes | None:
+        """The value as compact JSON, None for a failure or an excluded value."""
+        return self.event.data
 
     @property
     def status(self) -> Status:
@@ -218,7 +322,7 @@ class Outcome:
     @property
     def success(self) -> bool:
         """Whether the call succeeded."""
-        return self.event.result.success
+        return self.event.success
 
     @property
     def is_error(self) -> bool:
@@ -227,21 +331,11 @@ class Outcome:
 
     def envelope(self) -> dict[str, Any]:
         """Return the wire form: `tool`, `fetchedAt`, and `data` or `error`, never both."""
-        wire: dict[str, Any] = {
-            "tool": self.event.tool_name,
-            "fetchedAt": wire_time(self.event.timestamp, self.event.duration),
-        }
-        if not self.success:
-            wire["error"] = self.text
-        elif self.data is not None:
-            wire["data"] = json.loads(self.data)
-        else:
-            wire["data"] = self.text or None
-        return wire
+        return self.event.envelope()
 
 
 def wire_time(moment: datetime, offset: float = 0.0) -> str:
     """Return a moment as ISO 8601 in UTC with milliseconds, `2026-01-15T10:30:00.000Z`."""
-    later = moment.astimezone(UTC) + timedelta(seconds=offset)
-    text = later.isoformat(timespec="milliseconds")
-    return text.replace("+00:00", "Z")
+    in_utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+    later = in_utc + timedelta(seconds=offset)
+    return f"{later.isoformat(timespec='milliseconds')[:-6]}Z"

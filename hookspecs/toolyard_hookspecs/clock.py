@@ -28,6 +28,5 @@ class SystemClock:
         """Return the wall-clock time, aware, in UTC."""
         return datetime.now(UTC)
 
-    def monotonic(self) -> float:
-        """Return `time.monotonic()`, in seconds."""
-        return time.monotonic()
+    monotonic = staticmethod(time.monotonic)
+    """Return `time.monotonic()`, in seconds."""

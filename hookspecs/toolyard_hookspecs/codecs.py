@@ -10,18 +10,32 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast, get_origin
 
 import pydantic_core
 from pydantic import PydanticUserError, SecretBytes, SecretStr, TypeAdapter, ValidationError
+from typing_extensions import is_typeddict
 
 from toolyard_hookspecs.errors import DefinitionError, ToolValidationError
-from toolyard_hookspecs.faults import MAX_REASON, explain, holds_secret, not_json, shorten
+from toolyard_hookspecs.faults import (
+    ALL_SECRET,
+    MAX_REASON,
+    Schema,
+    explain,
+    holds_secret,
+    not_json,
+    shorten,
+)
+from toolyard_hookspecs.given_names import NameCounter, name_counter
 from toolyard_hookspecs.immutable import is_immutable_type
-from toolyard_hookspecs.schemas import ClosedJsonSchema
+from toolyard_hookspecs.round_trips import survives_json
+from toolyard_hookspecs.schemas import ClosedJsonSchema, PlainJsonSchema
 from toolyard_hookspecs.strict_json import check_names
+from toolyard_hookspecs.unwritable import finite, why_unwritable
 
 Json = str | bytes
+
+_ALWAYS_FINITE: Final = frozenset({"integer", "string", "boolean", "null"})
 
 
 class ValueCodec(Protocol):
@@ -30,8 +44,17 @@ class ValueCodec(Protocol):
     immutable: bool
     """Whether values can be shared without a copy, because nothing in them can change."""
 
+    @property
+    def faithful(self) -> type[Any] | None:
+        """The class whose instances equal what is read from their JSON, None where none do."""
+        ...
+
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema (2020-12) of the values; the caller owns the copy."""
+        ...
+
+    def secret_schema(self) -> Schema:
+        """Return the schema where it says that something is secret, else an empty one."""
         ...
 
     def decode(self, text: Json) -> Any:
@@ -69,7 +92,17 @@ class Codec:
         ({'a': 1}, b'{"a":1}')
     """
 
-    __slots__ = ("_reveals", "_schema", "_to_json", "_validate", "adapter", "immutable", "kind")
+    __slots__ = (
+        "_count_names",
+        "_reveals",
+        "_schema",
+        "_secrecy",
+        "_to_json",
+        "_validate",
+        "adapter",
+        "immutable",
+        "kind",
+    )
 
     def __init__(self, kind: Any, *, owner: str, reveals: bool = False) -> None:
         self.kind = kind
@@ -78,22 +111,36 @@ class Codec:
             self._validate = self.adapter.validator.validate_json
         except Exception as error:
             raise DefinitionError(_no_schema(owner, kind, error)) from error
+        self._count_names: NameCounter = self._count_first
         self.immutable = is_immutable_type(kind)
         self._reveals = reveals
         self._schema: dict[str, Any] | None = None
+        self._secrecy: Schema | None = None
         self._to_json: Callable[..., bytes] = self._encode_first
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema of the type, as validation sees it."""
         return self.adapter.json_schema(mode="validation", schema_generator=ClosedJsonSchema)
 
+    @property
+    def faithful(self) -> type[Any] | None:
+        """The class whose instances equal what is read from their JSON; see `survives_json`."""
+        if not survives_json(self.adapter.core_schema):
+            return None
+        kind = get_origin(self.kind) or self.kind
+        return dict if is_typeddict(kind) else kind if isinstance(kind, type) else None
+
     def decode(self, text: Json) -> Any:
         """Return the typed value; every fault in one `ToolValidationError`."""
+        # What is held in a slot is called faster by a name of one's own.
+        validate, count_names = self._validate, self._count_names
         try:
-            value = self._validate(text, strict=True, extra="forbid")
+            value = validate(text, strict=True, extra="forbid")
         except ValidationError as error:
             raise ToolValidationError(explain(error, self._known_schema)) from None
-        check_names(text)
+        colons = text.count(":") if isinstance(text, str) else text.count(b":")
+        if count_names(value) != colons:
+            check_names(text)
         return value
 
     def copy(self, text: Json) -> Any:
@@ -101,8 +148,13 @@ class Codec:
         return self._validate(text, strict=True, extra="forbid")
 
     def encode(self, value: object) -> bytes:
-        """Return the value as compact JSON, in the order of its fields."""
-        return self._to_json(value, by_alias=True, warnings=False)
+        """Return the value as compact JSON, in the order of its fields.
+
+        Raises:
+            ValueError: When it has none: NaN has not, say, in a result.
+        """
+        to_json = self._to_json
+        return to_json(value, by_alias=True, warnings=False)
 
     def fits(self, value: object) -> str | None:
         """Return why the value is not of the type, or None when it is."""
@@ -113,8 +165,33 @@ class Codec:
         except ValidationError as error:
             return explain(error, self._known_schema)
         except (ValueError, UserWarning) as error:
-            return shorten(" ".join(str(error).split()), MAX_REASON)
+            told = self._misread(value)
+            return told or shorten(" ".join(str(error).split()), MAX_REASON)
         return None
+
+    def _misread(self, value: object) -> str | None:
+        """Return why what is written of a value cannot be read again, where it can be written."""
+        try:
+            self._validate(self.adapter.serializer.to_json(value, warnings=False), strict=True)
+        except ValidationError as error:
+            return explain(error, self._known_schema)
+        except ValueError:
+            return None
+        return None
+
+    def secret_schema(self) -> Schema:
+        """Return the schema where it says that something is secret, else an empty one.
+
+        Of a type that JSON Schema cannot say, everything is taken for secret.
+        """
+        if self._secrecy is None:
+            try:
+                schema = self.adapter.json_schema(schema_generator=PlainJsonSchema)
+            except PydanticUserError:
+                self._secrecy = ALL_SECRET
+            else:
+                self._secrecy = schema if holds_secret(schema) else {}
+        return self._secrecy
 
     def _known_schema(self) -> dict[str, Any]:
         if self._schema is None:
@@ -124,15 +201,33 @@ class Codec:
                 self._schema = {}
         return self._schema
 
+    def _count_first(self, value: object) -> float:
+        self._count_names = name_counter(self.adapter.core_schema)
+        return self._count_names(value)
+
     def _encode_first(self, value: object, *, by_alias: bool, warnings: bool) -> bytes:
         """Find out how to encode, once: asking for the schema is too dear for a definition."""
-        revealing = self._reveals and holds_secret(self._known_schema())
-        self._to_json = self._reveal if revealing else self.adapter.serializer.to_json
+        schema = self._known_schema()
+        if self._reveals:
+            revealing = holds_secret(schema)
+            self._to_json = self._reveal if revealing else self.adapter.serializer.to_json
+        elif schema.get("type") in _ALWAYS_FINITE:
+            self._to_json = self.adapter.serializer.to_json
+        else:
+            self._to_json = self._write_finite
         return self._to_json(value, by_alias=by_alias, warnings=warnings)
+
+    def _write_finite(self, value: object, *, by_alias: bool, warnings: bool) -> bytes:
+        serializer = self.adapter.serializer
+        text = serializer.to_json(value, by_alias=by_alias, warnings=warnings)
+        # Looking from the end takes a third of the time.
+        if text.rfind(b"null") < 0:
+            return text
+        return finite(text, lambda: serializer.to_python(value, warnings=warnings))
 
     def _reveal(self, value: object, *, by_alias: bool, warnings: bool) -> bytes:
         plain = self.adapter.serializer.to_python(value, by_alias=by_alias, warnings=warnings)
-        return pydantic_core.to_json(_revealed(plain))
+        return pydantic_core.to_json(_revealed(plain), inf_nan_mode="null")
 
 
 def _revealed(value: Any) -> Any:
@@ -162,6 +257,7 @@ class NoParams:
     """The codec of a tool without params: an empty object, and None in the process."""
 
     immutable = True
+    faithful = None
 
     def schema(self) -> dict[str, Any]:
         """Return the schema of an empty object."""
@@ -178,6 +274,10 @@ class NoParams:
         """Return an empty object."""
         return b"{}"
 
+    def secret_schema(self) -> Schema:
+        """Return an empty schema: nothing is secret."""
+        return {}
+
     def fits(self, value: object) -> str | None:
         """Return why the value is not None, or None."""
         return None if value is None else "the tool takes no params; give None"
@@ -191,19 +291,23 @@ class _Empty:
 _EMPTY: Final = Codec(_Empty, owner="a tool without params")
 
 
-def as_json(arguments: Json | Mapping[str, Any]) -> Json:
+def as_json(arguments: object) -> Json:
     """Return arguments as JSON text; a mapping is encoded as a provider would have.
 
+    What is no mapping is encoded as it is, so that it is refused for what it is.
+
     Raises:
-        ToolValidationError: When the mapping holds what JSON cannot say.
+        ToolValidationError: When it holds what JSON cannot say.
     """
     if isinstance(arguments, (str, bytes)):
         return arguments
+    plain = arguments
+    if isinstance(arguments, Mapping):
+        plain = dict(cast("Mapping[str, Any]", arguments))
     try:
-        return json.dumps(dict(arguments), allow_nan=False)
+        return json.dumps(plain, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise ToolValidationError(not_json(reason)) from None
+        raise ToolValidationError(not_json(why_unwritable(error))) from None
 
 
 def describe(kind: object) -> str:

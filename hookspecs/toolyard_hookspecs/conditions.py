@@ -118,6 +118,7 @@ def _check(
 
 
 def _names(condition: Condition, description: str) -> tuple[str, ...]:
+    _refuse_strangers(condition, description)
     if is_async_callable(condition):
         raise DefinitionError(
             f"The condition {_label(condition)} is async, and would always hold; check in a "
@@ -129,6 +130,19 @@ def _names(condition: Condition, description: str) -> tuple[str, ...]:
             "that is what the model reads."
         )
     return tuple(inspect.signature(condition).parameters)
+
+
+def _refuse_strangers(condition: object, description: object) -> None:
+    if not callable(condition):
+        raise DefinitionError(
+            f"The condition {condition!r} is no function; write "
+            '@require(lambda params: ..., "what must hold").'
+        )
+    if not isinstance(description, str):
+        raise DefinitionError(
+            f"The condition {_label(condition)} is described by {description!r}; say in a text "
+            "what must hold, as that is what the model reads."
+        )
 
 
 def _label(function: object) -> str:

@@ -15,6 +15,7 @@ from toolyard_hookspecs.limits import BudgetTracker, Cancellation, Deadline, Hea
 if TYPE_CHECKING:
     from toolyard_hookspecs.calls import Outcome, ToolCall
     from toolyard_hookspecs.prompts import Prompt, RenderedPrompt
+    from toolyard_hookspecs.replaying import CallRecord, HandlerState
     from toolyard_hookspecs.resources import CallResources
     from toolyard_hookspecs.sessions import SessionProtocol
 
@@ -63,6 +64,23 @@ class CallControl(Protocol):
 
     def note(self, name: str, value: object) -> None:
         """Keep a fact for the call's event."""
+        ...
+
+    def check_exclusive(self, what: str) -> None:
+        """Raise `ResourceBusyError` where the call can have nothing for itself alone."""
+        ...
+
+    @property
+    def handler_state(self) -> HandlerState:
+        """How far the handler got; for plugins that have to know whether it had an effect."""
+        ...
+
+    def keep(self, effect_id: str) -> CallRecord:
+        """Return what a successful call came to, and let the session know it by that id.
+
+        For a participant's `prepare` or `join`: afterwards a `Replay` of the same id changes
+        nothing in a session that holds the changes.
+        """
         ...
 
 
@@ -168,9 +186,25 @@ class ToolContext:
             self.control.progress(done, total, message)
 
     def note(self, name: str, value: object) -> None:
-        """Keep a fact for the call's event, under `plugin.name`."""
+        """Keep a fact for the call's event, under `plugin.name`.
+
+        Raises:
+            CallClosed: When the call was abandoned or has ended.
+        """
         if self.control is not None:
             self.control.note(name, value)
+
+    def check_exclusive(self, what: str) -> None:
+        """Let a resource make sure that the call may have something for itself alone.
+
+        Args:
+            what: What it is, for the message.
+
+        Raises:
+            ResourceBusyError: In a dry run, and before a person has approved the changes.
+        """
+        if self.control is not None:
+            self.control.check_exclusive(what)
 
     def call(self, name: str, arguments: str | Mapping[str, Any] = "{}") -> Outcome:
         """Call another tool from a sync handler; its changes become part of this call's."""

@@ -24,8 +24,8 @@ from toolyard_hookspecs.docstrings import docstring_of, first_paragraph, first_s
 from toolyard_hookspecs.errors import DefinitionError
 from toolyard_hookspecs.idempotency import IdempotencyConfig
 from toolyard_hookspecs.signatures import Signature, read_full_form, read_function
+from toolyard_hookspecs.tool_faults import MAX_DESCRIPTION
 from toolyard_hookspecs.tools import (
-    MAX_DESCRIPTION,
     Category,
     Concurrency,
     Consequence,

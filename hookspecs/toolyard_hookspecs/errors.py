@@ -12,6 +12,8 @@
     ├── VisibilityExpansionRequired  a summarised section has to be opened first
     ├── Interrupt                    a handler pauses the run for a person
     ├── CallClosed                   an abandoned or finished call used its session or resources
+    ├── CallRefused                  a plugin keeps a call from running or counting
+    ├── LedgerError                  the ledger cannot be read or written
     ├── StateError                   a session was used wrongly
     │   ├── ConflictError            another call changed what this one has read
     │   └── SnapshotError            a snapshot cannot be read or does not fit
@@ -104,6 +106,18 @@ class Interrupt(ToolyardError):
 
 class CallClosed(ToolyardError):
     """The call is over (finished, timed out or cancelled), so it can change nothing more."""
+
+
+class CallRefused(ToolyardError):
+    """A plugin keeps a call from running, or what it did from counting as done.
+
+    For `toolyard_snapshot`, `toolyard_execute` and a participant's `prepare`. The model reads
+    the text as it is.
+    """
+
+
+class LedgerError(ToolyardError):
+    """The ledger cannot be read or written. Its text says why and what to do."""
 
 
 class StateError(ToolyardError):

@@ -87,6 +87,13 @@ def holds_secret(schema: Schema) -> bool:
     return '"writeOnly": true' in json.dumps(schema, default=str)
 
 
+ALL_SECRET: Final[Schema] = {
+    "additionalProperties": {"writeOnly": True},
+    "items": {"writeOnly": True},
+}
+"""Stands in for the schema of a type that has none: nobody knows what in it is secret."""
+
+
 def known_names(schema: Schema, path: Iterable[object] = ()) -> tuple[str, ...]:
     """Return the names that an object may have, here or at a path within.
 

@@ -56,7 +56,10 @@ class Filesystem(Protocol):
     """
 
     def read(self, path: str) -> str:
-        """Return a text file's content, newlines as they are; raises for binary ones."""
+        """Return a text file's content, newlines as they are; raises for binary ones.
+
+        Written back it is the same file, byte for byte, whatever its encoding is.
+        """
         ...
 
     def read_bytes(self, path: str) -> bytes:
@@ -64,7 +67,10 @@ class Filesystem(Protocol):
         ...
 
     def write(self, path: str, content: str) -> None:
-        """Write a text file, creating it and its directories; an existing one keeps its mode."""
+        """Write a text file, creating it and its directories.
+
+        An existing one keeps its mode, and an encoding other than UTF-8 if it can be read.
+        """
         ...
 
     def write_bytes(self, path: str, content: bytes) -> None:
@@ -135,5 +141,18 @@ class Filesystem(Protocol):
         Raises:
             OSError: When there is no real directory.
             StateError: When this call has changed files, which are not there yet.
+            ResourceBusyError: In a dry run, and before a person has approved the changes.
+        """
+        ...
+
+
+@runtime_checkable
+class Noting(Protocol):
+    """What a `Filesystem` may do besides: say with which reservations it gave what it gave."""
+
+    def notes(self) -> Sequence[str]:
+        """Return what has to be known of everything this call was given, a sentence each.
+
+        Such as what a listing or search left out, and why; file tools add it to their answers.
         """
         ...

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from toolyard_hookspecs.approval import ApprovalAnswer, ApprovalRequest
     from toolyard_hookspecs.calls import ToolCall, ToolInvoked
     from toolyard_hookspecs.context import ToolContext
+    from toolyard_hookspecs.errors import SnapshotError
     from toolyard_hookspecs.host import Catalog, Command, Dialect, HostHandle
     from toolyard_hookspecs.participants import Participant
     from toolyard_hookspecs.policies import PolicyDecision
@@ -176,8 +177,9 @@ def toolyard_lifespan(
         settings: The plugin's own validated settings, or None.
 
     Returns:
-        A sync or async context manager, or None. An exception on entering ends opening:
-        those entered are left again. One on leaving is logged.
+        A sync or async context manager, or None. An exception on entering ends opening
+        with a `PluginError` that names the plugin: those entered are left again. One on
+        leaving is logged.
 
     Example:
         >>> from contextlib import contextmanager
@@ -193,14 +195,21 @@ def toolyard_lifespan(
 
 
 @hookspec
-def toolyard_trace(call: ToolCall) -> AbstractContextManager[None] | None:
+def toolyard_trace(call: ToolCall, settings: Any) -> AbstractContextManager[None] | None:
     """Wrap a call as a whole: where a span opens.
 
     Called first of all, for every call; the context manager is left last of all, after
-    telemetry. Every plugin is asked; left in reverse order.
+    telemetry. Every plugin is asked; left in reverse order. Context variables that are set
+    on entering hold for all stages of the call, in whatever thread they run, for the calls
+    made within it, and in `toolyard_telemetry`.
+
+    A context manager may be more than that: a `StageTrace`, which hears of every stage, or
+    a `CrossingTrace`, which goes along into the process of an isolated handler.
 
     Args:
-        call: The call as it came.
+        call: The call as it came, with an object that was read already as JSON text again, so
+            that nobody can change it; its arguments are in clear.
+        settings: The plugin's own validated settings, or None.
 
     Returns:
         A sync context manager, or None. What it swallows or raises on leaving changes
@@ -223,7 +232,7 @@ def toolyard_lookup(
     up the name, then the wire name, among the tools of the prompt.
 
     Args:
-        call: The call as it came.
+        call: The call as it came, its arguments as text; see `toolyard_trace`.
         catalog: The tools there are.
 
     Returns:
@@ -246,7 +255,7 @@ def toolyard_parse(tool: Tool[Any, Any], call: ToolCall) -> Any:
 
     Args:
         tool: The tool.
-        call: The call, with its arguments as they came.
+        call: The call as it came, its arguments as text; see `toolyard_trace`.
 
     Returns:
         The params, or None for "not mine". `ToolValidationError` refuses the arguments
@@ -346,9 +355,10 @@ def toolyard_execute(tool: Tool[Any, Any], params: Any, context: ToolContext) ->
         context: The context, on the call's branch.
 
     Returns:
-        A `ToolResult` (a ledger's hit), an awaitable of one, or a callable
+        A `ToolResult`, a `Replay` (a ledger's hit), an awaitable of one, or a callable
         `(params, *, context)` that the host runs as it would the handler, with its
-        timeout; None for "not mine". An exception fails the call.
+        timeout; None for "not mine". An exception fails the call; `CallRefused` does so
+        with its text as it is.
 
     Example:
         >>> @hookimpl
@@ -426,14 +436,19 @@ def toolyard_rollback(tool: Tool[Any, Any], params: Any, context: ToolContext, r
 
 
 @hookspec
-def toolyard_telemetry(event: ToolInvoked) -> None:
+def toolyard_telemetry(event: ToolInvoked, changes: str | SnapshotError, settings: Any) -> None:
     """Observe a call, whatever became of it.
 
     Called once per call, after commit or rollback. Every plugin is asked, each by
     itself: an exception is logged and changes nothing.
 
     Args:
-        event: Everything there is to know.
+        event: Everything there is to know. Write its arguments and value down as
+            `shown_arguments` and `shown_value` give them: there no secret is in clear.
+        changes: What the call did to the session, as JSON for `Redoable.redo`, or why that
+            cannot be told; secrets are in clear. It is made only where an implementation
+            takes it.
+        settings: The plugin's own validated settings, or None.
 
     Example:
         >>> @hookimpl

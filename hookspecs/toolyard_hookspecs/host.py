@@ -113,11 +113,29 @@ class HostHandle(Protocol):
         deadline: Deadline | None = None,
         user_id: str | None = None,
         dry_run: bool = False,
+        clock: Clock | None = None,
     ) -> AbstractContextManager[ExecutorHandle]:
         """Return what dispatches calls, in a new session unless one is given.
 
-        With `dry_run` contained tools run, show what they would change and are rolled back;
-        others are denied.
+        With `dry_run` contained tools run, see what those before them would have changed, show
+        what they would change, and nothing is kept; others are denied. With `clock` its calls
+        have a time of their own.
+        """
+        ...
+
+    def register(self, plugin: object, name: str | None = None) -> None:
+        """Register one more plugin, one that is wanted only as the settings are, say.
+
+        Raises:
+            PluginError: Naming the plugin, the cause and the remedy; nothing of it stays.
+        """
+        ...
+
+    def unregister(self, name: str) -> None:
+        """Remove a plugin with all it offers.
+
+        Raises:
+            PluginError: When there is none of that name.
         """
         ...
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -78,6 +79,10 @@ class IdempotencyConfig:
             ]
         if self.strategy != "custom" and self.key_fn is not None:
             return ["key_fn only goes with idempotency strategy='custom'; remove one of them"]
+        if self.key_fn is not None and not _takes_one(self.key_fn):
+            return [
+                "key_fn cannot be called with the params alone; write key_fn=lambda params: ..."
+            ]
         return []
 
     def _ttl_faults(self) -> list[str]:
@@ -89,6 +94,16 @@ class IdempotencyConfig:
         if isinstance(self.scope, _TEXT) and self.scope.strip():
             return []
         return ["idempotency scope must not be empty; use 'session', 'global', 'call' or a name"]
+
+
+def _takes_one(function: Callable[..., object]) -> bool:
+    try:
+        inspect.signature(function).bind(object())
+    except TypeError:
+        return False
+    except ValueError:  # built-in functions may not tell their signature
+        return True
+    return True
 
 
 _CHOICES: Final[dict[str, Any]] = {

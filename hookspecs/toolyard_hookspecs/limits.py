@@ -12,6 +12,8 @@ from toolyard_hookspecs.clock import Clock, SystemClock
 from toolyard_hookspecs.errors import DeadlineExceededError, DefinitionError
 
 _SYSTEM: Final = SystemClock()
+# One for all: it is held for moments, and most calls are neither cancelled nor waited for.
+_cancelling = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,20 +121,19 @@ class Cancellation:
         True
     """
 
-    __slots__ = ("_callbacks", "_lock", "aborted")
+    __slots__ = ("_callbacks", "aborted")
 
     def __init__(self) -> None:
         self.aborted = False
-        self._callbacks: list[Callable[[], None]] = []
-        self._lock = threading.Lock()
+        self._callbacks: tuple[Callable[[], None], ...] = ()
 
     def cancel(self) -> None:
         """Cancel; a second time does nothing."""
-        with self._lock:
+        with _cancelling:
             if self.aborted:
                 return
             self.aborted = True
-            callbacks, self._callbacks = self._callbacks, []
+            callbacks, self._callbacks = self._callbacks, ()
         for callback in callbacks:
             callback()
 
@@ -144,17 +145,19 @@ class Cancellation:
         Returns:
             A function that takes the callback back.
         """
-        with self._lock:
+        with _cancelling:
             if not self.aborted:
-                self._callbacks.append(callback)
+                self._callbacks = (*self._callbacks, callback)
                 return lambda: self._forget(callback)
         callback()
         return _nothing
 
     def _forget(self, callback: Callable[[], None]) -> None:
-        with self._lock:
-            if callback in self._callbacks:
-                self._callbacks.remove(callback)
+        with _cancelling:
+            left = list(self._callbacks)
+            if callback in left:
+                left.remove(callback)
+            self._callbacks = tuple(left)
 
 
 def _nothing() -> None:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pluggy
+
+if TYPE_CHECKING:
+    from toolyard_hookspecs.tools import Tool
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 PROJECT: Final = "toolyard"
 ENTRY_POINT_GROUP: Final = "toolyard"
@@ -22,3 +28,29 @@ Example:
     ... def toolyard_check(tool, params, context):
     ...     return None
 """
+
+CONCERNS: Final = "toolyard_concerns"
+
+
+def concerns(predicate: Callable[[Tool[Any, Any]], bool]) -> Callable[[F], F]:
+    """Leave an implementation out of the calls of tools that it does not concern.
+
+    For `toolyard_snapshot` and `toolyard_execute`: it is not asked for other tools, whose
+    calls then cost and wait for nothing.
+
+    Args:
+        predicate: Tells of a tool whether it is to be asked; evaluated once for each tool.
+
+    Example:
+        >>> from toolyard_hookspecs import hookimpl
+        >>> @hookimpl
+        ... @concerns(lambda tool: "remote" in tool.tags)
+        ... def toolyard_execute(tool, params, context):
+        ...     return None
+    """
+
+    def marked(function: F) -> F:
+        setattr(function, CONCERNS, predicate)
+        return function
+
+    return marked

@@ -11,9 +11,9 @@ class Participant(Protocol):
 
     Every participant's `prepare` runs before any `commit`. All that can fail belongs in
     `prepare`; a `commit` that raises all the same gives the outcome `commit_failed`. Each
-    method may return an awaitable. Three attributes are optional: `decides = True` for the
-    one whose `prepare` is the decision (prepared last), `recover`, see `Recovering`, and
-    `diff`, see `Showing`.
+    method may return an awaitable. Optional are: `decides = True` for the one whose `prepare`
+    is the decision (prepared last), with a `key` that the others can note for their recovery;
+    `join`, see `Joining`; `recover`, see `Recovering`; and `diff`, see `Showing`.
     """
 
     def prepare(self) -> Awaitable[None] | None:
@@ -30,8 +30,34 @@ class Participant(Protocol):
 
 
 @runtime_checkable
+class Joining(Protocol):
+    """A participant that has something to do when a nested call has succeeded.
+
+    Its `prepare` and `commit` come with those of the top-level call, `rollback` with that of
+    any call around it.
+    """
+
+    def join(self) -> Awaitable[None] | None:
+        """Take note of the success; an exception rolls the nested call back."""
+        ...
+
+
+@runtime_checkable
+class Decider(Protocol):
+    """Knows after a crash which calls were decided. Bind one to be asked.
+
+    The host asks the `Decider` that is bound as a resource on behalf of every resource that
+    is `Recovering`, when that is built.
+    """
+
+    def decided(self, key: str) -> bool | None:
+        """Tell whether the call of a key was committed; None when that cannot be said."""
+        ...
+
+
+@runtime_checkable
 class Recovering(Protocol):
-    """A participant that can finish after a crash what was decided before it."""
+    """A participant or resource that can finish after a crash what was decided before it."""
 
     def recover(self, decided: Callable[[str], bool | None]) -> None:
         """Roll forward what was decided, drop what was not.

@@ -131,7 +131,11 @@ def record_of(view: SliceView[PolicyState], name: str) -> PolicyState | None:
 class ToolPolicy(Protocol):
     """A rule over calls. `check` and `on_result` may be async.
 
-    Two more methods are optional: see `Reserving` and `RollbackAware`.
+    Two more methods are optional: see `Reserving` and `RollbackAware`. One that never looks at
+    the params can say so with `wants_params = False`: it then gets None where they would have
+    to be copied for it. One that rules by the names of tools can give them as `governed`, a
+    `Collection[str]`, apart from those that are its defaults: the host warns of any that no
+    tool has.
     """
 
     @property

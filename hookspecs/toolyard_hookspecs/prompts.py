@@ -128,7 +128,8 @@ class Prompt:
         Sections shown as summaries come with the tools that read and open them.
 
         Raises:
-            PromptValidationError: For a tool or key twice, or a placeholder without value.
+            PromptValidationError: For a tool or key twice, a placeholder without value, or a
+                section whose `enabled` raises.
         """
         lines: list[str] = []
         for each in self.places(session):
@@ -251,10 +252,21 @@ def _places(
             msg = f"Section key {path!r} stands twice; give one another key."
             raise PromptValidationError(msg)
         seen.add(section.key)
-        if not section.is_enabled(session):
+        if not _is_enabled(section, session, path):
             continue
         visibility = getattr(section, "visibility", Visibility.FULL)
         is_open = visibility is not Visibility.SUMMARY or path in opened
         yield SectionPlace(section, depth, path, is_open)
         if is_open:
             yield from _places(section.children, session, depth + 1, f"{path}.", opened)
+
+
+def _is_enabled(section: Section, session: SessionProtocol | None, path: str) -> bool:
+    try:
+        return section.is_enabled(session)
+    except Exception as error:
+        msg = (
+            f"Section {path!r} cannot tell whether it is part of the prompt: its `enabled` raised "
+            f"{type(error).__name__} ({error}). Mend it; without a session it is given None."
+        )
+        raise PromptValidationError(msg) from error

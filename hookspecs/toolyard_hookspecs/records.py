@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import dataclasses
 import inspect
+import types
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
@@ -14,6 +15,16 @@ from toolyard_hookspecs.docstrings import argument_texts, docstring_of
 from toolyard_hookspecs.errors import DefinitionError
 
 _RECEIVERS = frozenset({"self", "cls"})
+_PLAIN: Final[dict[type, type | tuple[type, ...]]] = {
+    bool: bool,
+    int: int,
+    float: (int, float),
+    str: str,
+    bytes: bytes,
+    types.NoneType: types.NoneType,
+}
+"""What a default of a type may be an instance of; a bool counts as no number."""
+_DATA: Final = frozenset({*_PLAIN, list, dict, tuple})
 
 
 def make_record(
@@ -72,7 +83,33 @@ def _fault(argument: inspect.Parameter, hints: Mapping[str, Any]) -> str | None:
             f"argument {name!r} has a pydantic Field in place of its default; write "
             f"{name}: Annotated[..., Field(...)] = default"
         )
-    return None
+    return _default_fault(name, hints[name], argument.default)
+
+
+def _default_fault(name: str, kind: Any, default: object) -> str | None:
+    """Return why plain data are no default for a type; any other object may stand for none."""
+    if type(default) not in _DATA or _may_hold(kind, default):
+        return None
+    return (
+        f"argument {name!r} is of type {inspect.formatannotation(kind)}, and its default "
+        f"{default!r} is not; give another, or widen the type"
+    )
+
+
+def _may_hold(kind: Any, value: object) -> bool:
+    """Tell whether a type may hold a value; of types that are not plain, it is not told."""
+    origin = get_origin(kind)
+    if origin is Annotated:
+        return _may_hold(get_args(kind)[0], value)
+    if origin in {Union, types.UnionType}:
+        return any(_may_hold(each, value) for each in get_args(kind))
+    if origin is Literal:
+        return value in get_args(kind)
+    if not isinstance(kind, type) or kind not in _PLAIN:
+        return True
+    if isinstance(value, bool):
+        return kind is bool
+    return isinstance(value, _PLAIN[kind])
 
 
 def _says_itself(hint: Any) -> bool:

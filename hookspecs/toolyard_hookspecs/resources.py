@@ -91,13 +91,21 @@ class Binding(Generic[T]):
     portable: bool = False
 
     def __post_init__(self) -> None:
-        """Check that it can be called."""
+        """Check that it can be called, and how long what it makes lives."""
         if not callable(self.provider):
             msg = (
                 f"Binding for {self.kind!r}: its provider cannot be called; give a function "
                 "of the resolver, lambda resources: ..., or Binding.instance(kind, value)."
             )
             raise DefinitionError(msg)
+        try:
+            object.__setattr__(self, "scope", Scope(self.scope))
+        except ValueError:
+            msg = (
+                f"Binding for {self.kind!r}: {self.scope!r} is no scope; use Scope.SINGLETON, "
+                "Scope.TOOL_CALL or Scope.PROTOTYPE."
+            )
+            raise DefinitionError(msg) from None
 
     @classmethod
     def instance(cls, kind: type[T], value: T, *, portable: bool = False) -> Binding[T]:
@@ -136,7 +144,8 @@ class PostConstruct(Protocol):
 class ResourceBranch(Protocol):
     """A call's own version of a `Branchable` resource; a `Participant` of the call.
 
-    Its `resource` is what the handler is given. A method `diff`, see `Showing`, is optional.
+    Its `resource` is what the handler is given. A method `diff`, see `Showing`, is optional, and
+    so is a `name`: what people are told that it is of, in place of the resource's type.
     """
 
     @property

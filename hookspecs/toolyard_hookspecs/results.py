@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 import pydantic_core
 from pydantic import BaseModel
+
+_new: Any = object.__new__
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -54,7 +58,16 @@ class ToolResult(Generic[R_co]):
         cls, value: R | None = None, message: str = "", *, exclude_value_from_context: bool = False
     ) -> ToolResult[R]:
         """Return a success."""
-        return ToolResult(message, value, exclude_value_from_context=exclude_value_from_context)
+        if cls is not ToolResult or exclude_value_from_context:
+            return cls(message, value, exclude_value_from_context=exclude_value_from_context)  # type: ignore[arg-type, return-value]
+        # As the constructor would, in a third of the time: most calls end here.
+        made: ToolResult[R] = _new(ToolResult)
+        fields = made.__dict__
+        fields["message"] = message
+        fields["value"] = value
+        fields["success"] = True
+        fields["exclude_value_from_context"] = False
+        return made
 
     @classmethod
     def error(cls, message: str) -> ToolResult[Any]:
@@ -80,16 +93,24 @@ def render_result(result: ToolResult[Any], encoded: bytes | None = None) -> str:
     value = result.value
     if value is None or not result.success or result.exclude_value_from_context:
         return result.message
-    if encoded is not None and _renders_as_json(value):
+    if encoded is not None and _renders_as_json(value.__class__):
         text = encoded.decode()
     else:
         text = render_value(value)
     return f"{result.message}\n{text}" if result.message and text else result.message or text
 
 
-def _renders_as_json(value: object) -> bool:
-    kind: type[Any] = value.__class__
-    if kind is int or kind is float or kind is bool:
+def reads_as_json(result: ToolResult[Any]) -> bool:
+    """Tell whether the model reads no more of a result than its value's JSON."""
+    plain = result.success and not result.message and not result.exclude_value_from_context
+    kind: Any = result.value.__class__
+    return plain and _renders_as_json(kind)
+
+
+@lru_cache(maxsize=1024)
+def _renders_as_json(kind: type[Any]) -> bool:
+    """Tell whether values of a class are read as JSON; asking a class is dear, so once each."""
+    if kind in {int, float, bool}:
         return True
     return issubclass(kind, _AS_JSON) and not hasattr(kind, "render")
 
@@ -99,14 +120,16 @@ def render_value(value: object) -> str:
 
     None is empty; a string stays as it is; a value with `render()` renders itself; a
     dataclass without one becomes JSON, with one warning per type; a mapping, a number
-    and a pydantic model become JSON; a sequence or set is rendered line by line.
+    and a pydantic model become JSON; a sequence or set is rendered line by line. What is not
+    finite becomes a JSON string, such as `"NaN"`.
     """
     if value is None:
         return ""
     if isinstance(value, str):
         return value
     if isinstance(value, (int, float)):
-        return json.dumps(value)
+        strange = isinstance(value, float) and not math.isfinite(value)
+        return _json(value) if strange else json.dumps(value)
     if callable(getattr(type(value), "render", None)):
         return cast("ToolRenderableResult", value).render()
     return _render_plain(value)
@@ -122,7 +145,7 @@ def _render_plain(value: object) -> str:
 
 
 def _json(value: object) -> str:
-    return pydantic_core.to_json(value).decode()
+    return pydantic_core.to_json(value, inf_nan_mode="strings").decode()
 
 
 def _warn_once(kind: type) -> None:

@@ -15,6 +15,7 @@ import pydantic_core
 from toolyard_hookspecs.errors import DefinitionError, ToolValidationError
 from toolyard_hookspecs.faults import (
     MAX_REASON,
+    Schema,
     holds_secret,
     listing,
     not_json,
@@ -22,6 +23,7 @@ from toolyard_hookspecs.faults import (
     shorten,
 )
 from toolyard_hookspecs.strict_json import check_names
+from toolyard_hookspecs.unwritable import finite
 
 Json = str | bytes
 
@@ -40,7 +42,7 @@ class SchemaCodec:
         DefinitionError: When the schema itself is wrong, or refers to what is not in it.
     """
 
-    __slots__ = ("_schema", "_shows", "_validator", "immutable")
+    __slots__ = ("_schema", "_shows", "_validator", "faithful", "immutable")
 
     def __init__(self, schema: Mapping[str, Any], *, owner: str) -> None:
         # Heavy, and most tools are typed.
@@ -50,13 +52,16 @@ class SchemaCodec:
 
         self._schema = dict(schema)
         self.immutable = False
+        # What is told to be JSON may be anything that can be written as such.
+        self.faithful = None
         self._shows = not holds_secret(self._schema)
         kind: Any = validator_for(self._schema, default=Draft202012Validator)
         try:
             kind.check_schema(self._schema)
         except SchemaError as error:
             raise DefinitionError(
-                f"{owner}: its JSON Schema is not valid at {error.json_path}: {error.message}"
+                f"{owner}: its JSON Schema is not valid at {error.json_path}: {error.message}; "
+                "correct it there."
             ) from error
         for target in _references(self._schema):
             if not _is_within(self._schema, target):
@@ -70,6 +75,10 @@ class SchemaCodec:
     def schema(self) -> dict[str, Any]:
         """Return a copy of the schema."""
         return cast("dict[str, Any]", json.loads(json.dumps(self._schema)))
+
+    def secret_schema(self) -> Schema:
+        """Return the schema where it says that something is secret, else an empty one."""
+        return {} if self._shows else self._schema
 
     def decode(self, text: Json) -> Any:
         """Return the JSON value; every fault in one `ToolValidationError`."""
@@ -88,7 +97,7 @@ class SchemaCodec:
 
     def encode(self, value: object) -> bytes:
         """Return the value as compact JSON."""
-        return pydantic_core.to_json(value)
+        return finite(pydantic_core.to_json(value, inf_nan_mode="null"), lambda: value)
 
     def fits(self, value: object) -> str | None:
         """Return why the value does not fit the schema, or None when it does."""

@@ -7,6 +7,7 @@ import dataclasses
 import inspect
 import itertools
 import textwrap
+import threading
 import typing
 from functools import lru_cache
 from typing import Annotated, Any, cast, get_args, get_origin
@@ -16,14 +17,21 @@ from pydantic_core import core_schema
 
 from toolyard_hookspecs.docstrings import argument_texts
 
+_parsing = threading.Lock()
+"""Held while a syntax tree is made: Python 3.11 raises when several threads make one at once."""
 
-class ClosedJsonSchema(GenerateJsonSchema):
-    """Pydantic's generator, saying also what the codec enforces and the fields mean."""
+
+class PlainJsonSchema(GenerateJsonSchema):
+    """Pydantic's generator, without its warning of defaults that JSON cannot say."""
 
     def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
         """Warn, but not of a default that JSON cannot say: the function has it all the same."""
         if kind != "non-serializable-default":
             super().emit_warning(kind, detail)
+
+
+class ClosedJsonSchema(PlainJsonSchema):
+    """Pydantic's generator, saying also what the codec enforces and the fields mean."""
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
         """Describe the fields of a dataclass and close it."""
@@ -91,7 +99,9 @@ def _attribute_docstrings(kind: type) -> dict[str, str]:
     found: dict[str, str] = {}
     for base in reversed(kind.__mro__[:-1]):
         try:
-            tree = ast.parse(textwrap.dedent(inspect.getsource(base)))
+            source = textwrap.dedent(inspect.getsource(base))
+            with _parsing:
+                tree = ast.parse(source)
         except (OSError, TypeError, SyntaxError):
             continue
         if tree.body and isinstance(tree.body[0], ast.ClassDef):

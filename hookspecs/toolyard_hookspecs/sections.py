@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Generic, Protocol
@@ -146,11 +146,19 @@ class MarkdownSection(Generic[P]):
         if not self.key or not self.title.strip():
             msg = f"Section {self.key or self.title!r}: give it both a key and a title."
             raise DefinitionError(msg)
+        self._refuse_what_is_not_several()
         strangers: list[object] = [each for each in self.tools if not isinstance(each, _TOOL)]
         if strangers:
             raise DefinitionError(
                 f"Section {self.key!r}: {strangers[0]!r} is not a Tool; decorate it with @tool."
             )
+
+    def _refuse_what_is_not_several(self) -> None:
+        for name in ("tools", "policies", "resources", "children"):
+            if not isinstance(vars(self).get(name, ()), Iterable):
+                raise DefinitionError(
+                    f"Section {self.key!r}: {name} is not several; write a list, {name}=[...]."
+                )
 
     def is_enabled(self, session: SessionProtocol | None) -> bool:
         """Tell whether it is part of the prompt now."""

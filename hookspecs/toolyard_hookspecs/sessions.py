@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 S = TypeVar("S")
 E = TypeVar("E")
@@ -150,4 +150,36 @@ class SessionProtocol(Protocol):
 
     def clone(self, *, id: str | None = None) -> SessionProtocol:  # noqa: A002 - it is the id
         """Return an independent session with the same state and reducers."""
+        ...
+
+
+@runtime_checkable
+class Redoable(Protocol):
+    """What the branch of a call is besides a session: it tells what the call did to the state.
+
+    For plugins that give a recorded result in the handler's place, in `toolyard_execute`: with
+    it belongs what the handler did.
+    """
+
+    def changes(self) -> str:
+        """Return what was done to the state here, as JSON for `redo`.
+
+        Events are reduced anew there. Logs and the policies' records are left out.
+
+        Raises:
+            SnapshotError: An event or item cannot be written as JSON.
+        """
+        ...
+
+    def redo(self, changes: str, *, kinds: Iterable[type[Any]] = ()) -> None:
+        """Do again what another call did to its session.
+
+        Args:
+            changes: What `changes` returned there.
+            kinds: Types of events and items beyond those that the session knows; nothing is
+                imported that the JSON names.
+
+        Raises:
+            SnapshotError: It is malformed, or a type is unknown or has changed.
+        """
         ...

@@ -82,7 +82,9 @@ def read_full_form(handler: Handler, *, owner: str, params: Any, result: Any) ->
     hints = _hints(handler, None)
     first = next(iter(signature.parameters.values()), None)
     annotated = hints.get(first.name, ANYTHING) if first is not None else ANYTHING
-    returned = _result_of(hints.get("return", ANYTHING))[0]
+    hint = hints.get("return", ANYTHING)
+    _refuse_plain(owner, hint)
+    returned = _result_of(hint)[0]
     return Signature(
         invoke=handler,
         params=_agree_params(owner, params, _none(annotated)),
@@ -123,6 +125,19 @@ def read_function(
         kind = make_record(function, arguments, hints, owner=owner, name=name)
         invoke = _spread_params(function, wants_context=wants_context)
     return Signature(invoke, kind, result, is_async_callable(function), wraps)
+
+
+def _refuse_plain(owner: str, hint: Any) -> None:
+    """Refuse what a full form returns where that is clearly no `ToolResult`."""
+    while get_origin(hint) in {Awaitable, Coroutine}:
+        hint = get_args(hint)[-1]
+    plain = isinstance(hint, type) and not issubclass(hint, ToolResult)
+    if plain and get_origin(hint) is None and hint not in {ANYTHING, object}:
+        kind = _name(_none(hint))
+        raise DefinitionError(
+            f"{owner}: its handler returns {kind}, not a ToolResult; let it return "
+            f"ToolResult[{kind}], as ToolResult.ok(...), or make a tool of it with @tool."
+        )
 
 
 def _refuse_generator(handler: Handler, owner: str) -> None:

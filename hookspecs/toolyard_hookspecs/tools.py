@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import (
     TYPE_CHECKING,
@@ -28,6 +27,16 @@ from toolyard_hookspecs.faults import RETRY, known_names, suggest
 from toolyard_hookspecs.idempotency import IdempotencyConfig
 from toolyard_hookspecs.schema_codec import SchemaCodec
 from toolyard_hookspecs.signatures import ANYTHING, Signature, read_full_form
+from toolyard_hookspecs.tool_faults import (
+    MAX_DESCRIPTION,
+    description_faults,
+    name_faults,
+    schema_faults,
+    sequence_faults,
+    switch_faults,
+    text_faults,
+    timeout_faults,
+)
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -37,8 +46,8 @@ Consequence = Literal["low", "medium", "high"]
 Concurrency = Literal["parallel", "serial"]
 Isolation = Literal["thread", "process"]
 
-NAME: Final = re.compile(r"[a-z0-9_-]{1,64}")
-MAX_DESCRIPTION: Final = 200
+
+NO_NAMES: Final[Mapping[str, str]] = {}
 
 
 class HostDefault:
@@ -73,7 +82,10 @@ class ToolExample(Generic[P, R]):
 
     def __post_init__(self) -> None:
         """Check the description's length."""
-        if not 1 <= len(self.description.strip()) <= len(self.description) <= MAX_DESCRIPTION:
+        given = cast("Any", self.description)
+        if not isinstance(given, str):
+            raise DefinitionError(f"ToolExample: its description is {given!r}; give a text.")
+        if not 1 <= len(given.strip()) <= len(given) <= MAX_DESCRIPTION:
             raise DefinitionError(
                 f"ToolExample: its description has {len(self.description)} characters; "
                 f"give 1 to {MAX_DESCRIPTION}."
@@ -108,6 +120,9 @@ class Tool(Generic[P, R]):
         long_description: Shown in schemas in place of `description`.
         params_schema: A JSON Schema of the params, in place of a type.
         result_schema: A JSON Schema of the value, in place of a type.
+        siblings: What the tools of its plugin are called, by the names that the plugin gave
+            them; empty unless the configuration puts a prefix before these. What it calls and
+            depends on is meant by the plugin's names.
 
     Raises:
         DefinitionError: Naming the tool, every fault and the remedies.
@@ -144,6 +159,7 @@ class Tool(Generic[P, R]):
     long_description: str | None = None
     params_schema: Mapping[str, Any] | None = field(default=None, repr=False)
     result_schema: Mapping[str, Any] | None = field(default=None, repr=False)
+    siblings: Mapping[str, str] = field(default_factory=lambda: NO_NAMES, repr=False)
 
     signature: Signature = field(init=False, repr=False)
     params_codec: ValueCodec = field(init=False, repr=False)
@@ -247,25 +263,32 @@ class Tool(Generic[P, R]):
         return dataclasses.replace(example, input=params)
 
     def _faults(self) -> list[str]:
+        fields = vars(self)
         return [
-            *_name_faults(self.name),
-            *_description_faults(self.description),
-            *self._sequence_faults(),
+            *name_faults(self.name),
+            *description_faults(self.description),
+            *text_faults(fields),
+            *switch_faults(fields),
+            *sequence_faults(fields),
             *self._choice_faults(),
-            *_timeout_faults(self.timeout),
-            *(self.idempotency.faults() if self.idempotency is not None else ()),
+            *(timeout_faults(self.timeout) if self.timeout is not HOST_TIMEOUT else ()),
+            *self._idempotency_faults(),
+            *self._given_example_faults(),
+            *schema_faults(fields),
         ]
 
-    def _sequence_faults(self) -> list[str]:
-        faults = [
-            f"{name} is one string; write a tuple, {name}=({value!r},)"
-            for name in _SEQUENCES
-            if isinstance(value := getattr(self, name), str)
-        ]
-        strangers = [
-            each for each in self.examples if not isinstance(each, cast("type", ToolExample))
-        ]
-        return faults + [f"example {each!r} is no ToolExample" for each in strangers]
+    def _idempotency_faults(self) -> list[str]:
+        config = self.idempotency
+        if config is None or isinstance(config, _CONFIG):
+            return [] if config is None else config.faults()
+        return [f"idempotency {config!r} is no IdempotencyConfig; write IdempotencyConfig(...)"]
+
+    def _given_example_faults(self) -> list[str]:
+        given = cast("Any", self.examples)
+        if isinstance(given, (str, ToolExample)) or not isinstance(given, Collection):
+            return ["examples is not several; write a tuple, examples=(ToolExample(...),)"]
+        strangers = [each for each in self.examples if not isinstance(each, _EXAMPLE)]
+        return [f"example {each!r} is no ToolExample" for each in strangers]
 
     def _choice_faults(self) -> list[str]:
         return [
@@ -313,6 +336,9 @@ class Tool(Generic[P, R]):
 
 _NO_OBJECTS: Final = (str, bytes, int, float, bool, list, tuple, set, frozenset)
 _SEQUENCES: Final = ("examples", "tags", "depends_on")
+# What a field is declared to be, and yet may not be.
+_CONFIG: Final[type] = IdempotencyConfig
+_EXAMPLE: Final[type] = ToolExample
 _CHOICES: Final[dict[str, Any]] = {
     "category": Category,
     "consequence": Consequence,
@@ -323,31 +349,9 @@ _CHOICES: Final[dict[str, Any]] = {
 
 def _example_fault(example: ToolExample[Any, Any], what: str, reason: str) -> str:
     told = " ".join(reason.removesuffix(RETRY).split())
+    for beginning in ("Invalid arguments: ", "- ", "arguments: "):
+        told = told.removeprefix(beginning)
     return f"example {example.description!r}: its {what} does not fit: {told}"
-
-
-def _name_faults(name: object) -> list[str]:
-    if isinstance(name, str) and NAME.fullmatch(name) is not None:
-        return []
-    return ["its name must be 1 to 64 of a-z, 0-9, _ and -; keep another in wire_name"]
-
-
-def _description_faults(text: object) -> list[str]:
-    if not isinstance(text, str) or not text.strip():
-        return ["it has no description; say in 1 to 200 characters what it does"]
-    if len(text) > MAX_DESCRIPTION:
-        fault = f"its description has {len(text)} characters, {MAX_DESCRIPTION} are allowed"
-        return [f"{fault}; shorten it and keep the rest in long_description"]
-    return []
-
-
-def _timeout_faults(timeout: object) -> list[str]:
-    if timeout is None or isinstance(timeout, HostDefault):
-        return []
-    number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
-    if number and cast("float", timeout) > 0:
-        return []
-    return [f"timeout {timeout!r} is no positive number of seconds; use None for never"]
 
 
 def _is_importable(handler: Any) -> bool:

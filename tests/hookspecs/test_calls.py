@@ -16,7 +16,7 @@ def outcome(result, status=Status.SUCCEEDED, text="", data=None, tool=None):
     event = ToolInvoked(
         call=ToolCall("asked_for", id="c1"),
         tool=tool,
-        params_source=None,
+        arguments=None,
         result=result,
         status=status,
         stage=Stage.TELEMETRY,
@@ -24,8 +24,10 @@ def outcome(result, status=Status.SUCCEEDED, text="", data=None, tool=None):
         parent_id=None,
         timestamp=MOMENT,
         duration=0.25,
+        text=text,
+        data=data,
     )
-    return Outcome(event, text, data)
+    return Outcome(event)
 
 
 def test_calls_without_an_id_get_one_each():
@@ -77,9 +79,37 @@ def test_params_are_shared_where_nothing_in_them_can_change_and_copied_elsewhere
     event = outcome(ToolResult.ok()).event
     assert event.params is None
     assert dataclasses.replace(event, held_params="held").params == "held"
-    copied = dataclasses.replace(event, params_source=lambda: ["fresh"])
-    assert copied.params == ["fresh"]
-    assert copied.params is not copied.params
+
+
+@dataclasses.dataclass
+class Basket:
+    """A value that can be changed."""
+
+    items: list[str]
+
+
+def fill(params: Basket, *, context: object) -> ToolResult[Basket]:
+    return ToolResult.ok(params)
+
+
+def test_every_reader_of_the_event_gets_params_and_a_result_of_its_own():
+    tool = Tool[Basket, Basket](name="fill", description="F.", handler=fill)
+    event = outcome(ToolResult.ok(), tool=tool, data=b'{"items":["a"]}').event
+    event = dataclasses.replace(event, arguments='{"items": ["a"]}')
+    del event.__dict__["result"]
+    event.__dict__["message"] = "Filled."
+    event.result.value.items.append("b")
+    event.params.items.append("b")
+    assert event.params == Basket(["a"])
+    assert event.result == ToolResult.ok(Basket(["a"]), message="Filled.")
+
+
+def test_a_value_that_its_type_does_not_take_again_is_plain_json():
+    tool = Tool[Basket, Basket](name="fill", description="F.", handler=fill)
+    event = outcome(ToolResult.ok(), tool=tool, data=b'{"items":[1]}').event
+    del event.__dict__["result"]
+    event.__dict__["message"] = ""
+    assert event.result == ToolResult.ok({"items": [1]})
 
 
 def test_stages_stand_in_the_order_of_a_call_s_life():

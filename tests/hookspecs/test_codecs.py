@@ -246,6 +246,11 @@ def test_a_mapping_is_taken_as_a_provider_would_have_sent_it():
     assert as_json(b"{}") == b"{}"
 
 
+@pytest.mark.parametrize(("value", "text"), [(None, "null"), (3, "3"), ([("a", 1)], '[["a", 1]]')])
+def test_what_is_no_mapping_is_taken_as_it_is(value, text):
+    assert as_json(value) == text
+
+
 def _circle():
     value = {}
     value["self"] = value
@@ -267,3 +272,13 @@ def test_types_are_described_as_they_are_written():
     assert describe(Point) == "Point"
     assert describe(list[int]) == "list[int]"
     assert describe(Any) == "Any"
+
+
+def test_secret_params_that_are_not_finite_are_written_as_others_are():
+    @dataclasses.dataclass(frozen=True)
+    class Login:
+        password: SecretStr
+        patience: float = math.inf
+
+    text = Codec(Login, owner="test", reveals=True).encode(Login(SecretStr("tea")))
+    assert text == b'{"password":"tea","patience":null}'

@@ -137,3 +137,11 @@ def test_conditions_are_written_below_the_decorator():
     made = tool(name="t", description="T.")(lambda: None)
     with pytest.raises(DefinitionError, match=r"Tool 't': .*write @tool above @require"):
         require(lambda: True, "some")(made)
+
+
+@pytest.mark.parametrize("declare", [require, ensure])
+def test_what_is_no_condition_is_refused_with_what_to_write(declare):
+    with pytest.raises(DefinitionError, match=r"'x' is no function; write @require\(lambda"):
+        declare("x", "must hold")
+    with pytest.raises(DefinitionError, match=r"is described by 5; say in a text what must hold"):
+        declare(lambda params: True, 5)

@@ -35,6 +35,9 @@ class Control:
     def note(self, name, value):
         self.seen.append((name, value))
 
+    def check_exclusive(self, what):
+        self.seen.append(what)
+
 
 class Resources(dict):
     async def aget(self, kind):
@@ -85,6 +88,13 @@ def test_progress_beats_and_reaches_the_host():
     assert beats == [1, 1]
     assert control.seen == [(1, 2, "half"), ("plugin.fact", 5)]
     ToolContext(session=None).progress(1)
+
+
+def test_whether_something_can_be_had_alone_is_the_hosts_to_say():
+    control = Control()
+    ToolContext(session=None, control=control).check_exclusive("The lock")
+    assert control.seen == ["The lock"]
+    ToolContext(session=None).check_exclusive("The lock")
 
 
 def test_a_nested_call_takes_along_what_came_with_the_call():

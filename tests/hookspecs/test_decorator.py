@@ -6,7 +6,7 @@ import functools
 import importlib
 import pickle
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Literal
 
 import pytest
 from hypothesis import given
@@ -170,6 +170,10 @@ def test_constraints_and_descriptions_come_from_annotated():
     ("source", "said"),
     [
         ("def f(a): 'F.'", "Tool 'f': argument 'a' has no type; annotate it"),
+        ("def f(a: int = 'x'): 'F.'", "argument 'a' is of type int, and its default 'x' is not"),
+        ("def f(a: int = True): 'F.'", "argument 'a' is of type int, and its default True is not"),
+        ("def f(a: str = None): 'F.'", "its default None is not; give another, or widen the type"),
+        ("def f(a: int | None = 1.5): 'F.'", "is of type int | None, and its default 1.5 is not"),
         ("def f(*a: int): 'F.'", "argument *a: int has no fixed name"),
         ("def f(**a: int): 'F.'", "has no fixed name"),
         ("def f(a: int, /): 'F.'", "'a' cannot be given by name; remove the /"),
@@ -346,3 +350,17 @@ def test_annotations_may_be_strings_that_name_what_only_the_author_s_scope_knows
     assert first.signature.result is Local
     assert call(second, '{"number": 1}') == [Local(1)]
     assert call(replace(second, name="other"), '{"number": 1}') == [Local(1)]
+
+
+def test_defaults_that_their_types_may_hold_are_taken():
+    @tool
+    def take(
+        a: float = 1,
+        b: int | None = None,
+        c: Literal["x", "y"] = "x",
+        d: Annotated[bool, "whether"] = False,
+        e: list[int] = [],  # noqa: B006 - each call gets a copy
+    ) -> None:
+        """Take anything."""
+
+    assert take.parse("{}").a == 1

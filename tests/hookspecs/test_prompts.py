@@ -68,6 +68,19 @@ def test_a_placeholder_without_a_value_is_told_with_the_remedy(template):
         prompt(section("a", template=template)).render()
 
 
+@pytest.mark.parametrize("ask", [Prompt.render, Prompt.tools, lambda tree: list(tree.walk())])
+def test_a_section_that_cannot_tell_whether_it_is_enabled_is_named(ask):
+    inner = section("inner", enabled=lambda session: session["role"] == "admin")
+    with pytest.raises(PromptValidationError) as raised:
+        ask(prompt(section("a", children=[inner])))
+
+    assert str(raised.value) == (
+        "Section 'a.inner' cannot tell whether it is part of the prompt: its `enabled` raised "
+        "TypeError ('NoneType' object is not subscriptable). Mend it; without a session it is "
+        "given None."
+    )
+
+
 def test_a_tool_twice_is_told_with_both_places():
     with pytest.raises(PromptValidationError, match="'ping' stands in section 'a' and in 'b'"):
         prompt(section("a", tools=[ping]), section("b", tools=[ping])).render()
@@ -77,6 +90,14 @@ def test_a_key_twice_among_siblings_is_refused():
     with pytest.raises(PromptValidationError, match="'a' stands twice"):
         prompt(section("a"), section("a")).render()
     assert prompt(section("a", children=[section("a")])).render()
+
+
+@pytest.mark.parametrize("name", ["tools", "policies", "resources", "children"])
+def test_what_a_section_has_several_of_is_given_as_several(name):
+    with pytest.raises(
+        DefinitionError, match=rf"Section 'a': {name} is not several; .*=\[\.\.\.\]"
+    ):
+        section("a", **{name: object()})
 
 
 def test_a_section_needs_a_key_and_a_title_and_tools_that_are_tools():

@@ -33,6 +33,12 @@ def test_a_provider_that_cannot_be_called_is_refused_with_the_remedy():
         Binding(dict, {})
 
 
+def test_a_scope_may_be_given_by_its_name_and_a_wrong_one_is_refused():
+    assert Binding(dict, lambda resources: {}, scope="tool_call").scope is Scope.TOOL_CALL
+    with pytest.raises(DefinitionError, match=r"'call' is no scope; use Scope\.SINGLETON"):
+        Binding(dict, lambda resources: {}, scope="call")
+
+
 def test_roles_are_told_by_their_methods():
     class Store:
         def close(self):

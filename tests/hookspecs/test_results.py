@@ -1,5 +1,6 @@
 """What the model reads of a result."""
 
+import math
 from collections import namedtuple
 from dataclasses import dataclass
 
@@ -46,6 +47,9 @@ Pair = namedtuple("Pair", "a b")  # noqa: PYI024
         (b"bytes", '"bytes"'),
         ([], ""),
         (Pair(1, 2), "1\n2"),
+        (10**400, str(10**400)),
+        (math.inf, '"Infinity"'),
+        ({"a": [math.nan, -math.inf]}, '{"a":["NaN","-Infinity"]}'),
     ],
 )
 def test_a_value_is_rendered_by_the_first_rule_that_fits(value, text):

@@ -195,6 +195,10 @@ def other_result(params, *, context) -> ToolResult[int]:
     return ToolResult.ok(1)
 
 
+async def plain_result(params, *, context) -> str:
+    return "plain"
+
+
 def no_result(params, *, context) -> None:
     pass
 
@@ -217,7 +221,8 @@ async def agenerator(params, *, context):
         ("greet", "is no function; write it as"),
         (other_params, "takes params of int, but the tool declares Greet; make them the same"),
         (other_result, "returns ToolResult[int], but the tool declares str; make them the same"),
-        (no_result, "returns ToolResult[None], but the tool declares str; make them the same"),
+        (no_result, "returns None, not a ToolResult; let it return ToolResult[None]"),
+        (plain_result, "returns str, not a ToolResult; let it return ToolResult[str]"),
         (generator, "is a generator"),
         (agenerator, "is a generator"),
     ],
@@ -269,10 +274,47 @@ def test_examples_must_fit_and_all_misfits_are_told():
             ToolExample("Bad out.", Greet("a"), 5),
         )
     )
-    assert "example 'Bad in.': its input does not fit" in text
-    assert "name" in text
-    assert "example 'Bad out.': its output does not fit" in text
+    assert "example 'Bad in.': its input does not fit: name: input should be a valid string" in text
+    assert "example 'Bad out.': its output does not fit: input should be a valid string" in text
+    assert "arguments" not in text.lower()
+    assert "pydantic" not in text.lower()
     assert "is no ToolExample" in fault(examples=("Ada",))
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"tags": None}, "tags is None; write a tuple of strings"),
+        ({"tags": (each for each in "ab")}, "write a tuple of strings"),
+        ({"tags": ("a", 1)}, "tags holds 1, which is no string"),
+        ({"depends_on": (greet,)}, "depends_on holds"),
+        ({"version": 1}, "version 1 is no text"),
+        ({"wire_name": ""}, "wire_name '' is no text"),
+        ({"long_description": 4}, "long_description 4 is no text"),
+        ({"requires_confirmation": "no"}, "requires_confirmation is 'no'; write True or False"),
+        ({"contained": "no"}, "contained is 'no'; write True or False"),
+        ({"accepts_overrides": 1}, "accepts_overrides is 1; write True or False"),
+        ({"idempotency": "auto"}, "idempotency 'auto' is no IdempotencyConfig"),
+        (
+            {"examples": ToolExample("An Ada.", Greet("Ada"), "Hello")},
+            "examples=(ToolExample(...),)",
+        ),
+        ({"examples": None}, "examples=(ToolExample(...),)"),
+        ({"params_schema": True}, "params_schema is no JSON Schema; give a mapping"),
+        ({"params_schema": {"type": "array"}}, "arguments are an object"),
+        ({"params_schema": {"type": ["string", "null"]}}, "arguments are an object"),
+        ({"result_schema": []}, "result_schema is no JSON Schema"),
+    ],
+)
+def test_a_field_of_another_type_is_told_with_what_to_write(fields, told):
+    text = fault(**fields)
+    assert text.startswith("Tool 'greet': ")
+    assert told in text
+
+
+def test_params_may_be_an_object_or_nothing_in_a_schema():
+    schema = {"type": ["object", "null"]}
+    assert make(params_schema=schema).params_schema == schema
 
 
 def test_an_example_may_give_its_input_as_a_mapping():
@@ -289,6 +331,11 @@ def test_an_example_of_an_untyped_result_must_be_json():
         Tool[Greet, Any](name="t", description="T.", examples=(bad,))
 
 
+def test_an_example_is_described_by_a_text():
+    with pytest.raises(DefinitionError, match="its description is None; give a text"):
+        ToolExample(None, None, None)
+
+
 @pytest.mark.parametrize("description", ["", " ", "x" * 201])
 def test_an_example_says_in_200_characters_what_it_shows(description):
     with pytest.raises(DefinitionError, match=r"ToolExample: .* give 1 to 200"):
@@ -302,6 +349,10 @@ def test_an_example_says_in_200_characters_what_it_shows(description):
         (IdempotencyConfig(strategy="custom"), "needs key_fn="),
         (IdempotencyConfig(strategy="params", param_keys=("nme",)), "did you mean 'name'?"),
         (IdempotencyConfig(strategy="params", param_keys=("zzz",)), "it has name, times"),
+        (
+            IdempotencyConfig(strategy="custom", key_fn=lambda: "x"),  # type: ignore[misc, arg-type]
+            "key_fn cannot be called with the params alone",
+        ),
         (IdempotencyConfig(ttl=timedelta(0)), "use None for never"),
     ],
 )

@@ -7,5 +7,6 @@ imported, `pytest.register_assert_rewrite("toolyard_hookspecs.testing")` makes f
 from __future__ import annotations
 
 from toolyard_hookspecs.testing.filesystem import FilesystemContract
+from toolyard_hookspecs.testing.ledger import LedgerStoreContract
 
-__all__ = ["FilesystemContract"]
+__all__ = ["FilesystemContract", "LedgerStoreContract"]

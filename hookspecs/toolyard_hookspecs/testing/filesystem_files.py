@@ -33,11 +33,16 @@ BINARIES = [
     b"\0",
     b"text\0text",
     b"\x89PNG\r\n\x1a\n\0\0",
-    b"\xff\xfeU\0T\0F\0",
-    b"caf\xe9",
-    b"\x80",
+    b"\x1f\x8b\x08\x01\x02\x9d",
     bytes(range(256)),
     b"x" * 8000 + b"\0",
+]
+OTHER_ENCODINGS = [
+    b"caf\xe9\r\n",
+    b"\x80 5",
+    b"na\xefve\n" * 20_000,
+    "\ufeffUTF\r\n\U0001f600".encode("utf-16-le"),
+    "\ufeffUTF\n".encode("utf-16-be"),
 ]
 
 
@@ -61,6 +66,21 @@ class FileCases:
         assert files.read_bytes("a.bin") == data
         with pytest.raises(ValueError, match="binary"):
             files.read("a.bin")
+
+    @pytest.mark.parametrize("data", OTHER_ENCODINGS, ids=_shown)
+    def test_text_in_another_encoding_stays_in_it_or_is_said_to_be_binary(
+        self, files: Filesystem, data: bytes
+    ) -> None:
+        files.write_bytes("a.txt", data)
+        try:
+            text = files.read("a.txt")
+        except ValueError as error:
+            assert "binary" in str(error)  # noqa: PT017 - either is right
+            return
+        files.write("a.txt", text)
+        assert files.read_bytes("a.txt") == data
+        files.write("a.txt", f"{text}more\n")
+        assert files.read("a.txt") == f"{text}more\n"
 
     @pytest.mark.parametrize("size", [0, 1, 4095, 4096, 4097, 1_000_000])
     def test_bytes_come_back_as_they_were(self, files: Filesystem, size: int) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -73,6 +74,27 @@ SEARCHES: list[tuple[str, list[int]]] = [
     (r"\Qgamma", [4]),
 ]
 EVIL = ["(a*)*b", "(a|aa)+$", "(.*a){20}", "(x+x+)+y", "a{1,1000}{1,1000}", "(?:a?){50}a{50}"]
+
+
+@contextmanager
+def _longest_pause() -> Generator[list[float]]:
+    """Give a list with the longest time for which another thread could not run, in seconds."""
+    longest, stop = [0.0], threading.Event()
+
+    def tick() -> None:
+        before = time.monotonic()
+        while not stop.wait(0.001):
+            now = time.monotonic()
+            longest[0] = max(longest[0], now - before)
+            before = now
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    try:
+        yield longest
+    finally:
+        stop.set()
+        thread.join()
 
 
 class FindingCases:
@@ -152,7 +174,7 @@ class FindingCases:
 
     def test_a_search_leaves_binary_files_out(self, files: Filesystem) -> None:
         files.write_bytes("a.bin", b"\0needle\n")
-        files.write_bytes("b.bin", b"needle \xe9\n")
+        files.write_bytes("b.bin", b"needle \xe9\x01\n")
         files.write("c.txt", "needle\n")
         assert [each.path for each in files.search("needle")] == ["c.txt"]
 
@@ -173,25 +195,27 @@ class FindingCases:
             list(files.search(pattern))
         assert time.monotonic() - began < 5  # noqa: PLR2004 - seconds, with room to spare
 
-    def test_other_threads_run_meanwhile(self, files: Filesystem) -> None:
+    def test_other_threads_run_while_lines_are_searched(self, files: Filesystem) -> None:
         files.write("a.txt", "a" * 20_000_000)
-        longest, stop = [0.0], threading.Event()
-
-        def tick() -> None:
-            before = time.monotonic()
-            while not stop.wait(0.001):
-                now = time.monotonic()
-                longest[0] = max(longest[0], now - before)
-                before = now
-
-        thread = threading.Thread(target=tick)
-        thread.start()
-        try:
+        with _longest_pause() as longest:
             list(files.search("(a*)*b"))
-        finally:
-            stop.set()
-            thread.join()
         assert longest[0] < 0.5  # noqa: PLR2004 - seconds; a busy machine is slow, too
+
+    def test_other_threads_run_while_names_are_matched(self, files: Filesystem) -> None:
+        for number in range(300):
+            files.write(f"{'a' * 240}{number:03}", "")
+        with _longest_pause() as longest:
+            assert list(files.glob("*a" * 100 + "*b")) == []
+            assert list(files.glob("{*a,*?}" * 8 + "*a" * 60 + "b")) == []
+        assert longest[0] < 0.5  # noqa: PLR2004 - seconds; a busy machine is slow, too
+
+    @pytest.mark.parametrize("at", [0, 1_048_570, 2_999_994])
+    def test_a_long_line_is_one_line(self, files: Filesystem, at: int) -> None:
+        line = "x" * at + "needle" + "x" * (2_999_994 - at)
+        files.write("a.txt", f"first\n{line}\nlast needle\n")
+        assert [each.line for each in files.search("needle")] == [2, 3]
+        assert [each.line for each in files.search("x|needle")] == [2, 3]
+        assert [each.line for each in files.search("^x*needlex*$")] == [2]
 
     def test_a_long_line_is_cut_visibly(self, files: Filesystem) -> None:
         files.write("a.txt", "x" * 3_000_000 + "needle")

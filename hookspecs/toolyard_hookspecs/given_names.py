@@ -1,0 +1,231 @@
+"""How many names a JSON text must have had, told by the value that was read from it.
+
+Of a name that an object has twice, readers keep one. So when a text has just as many colons
+as the value has names that were certainly given, none was given twice: every name has a colon
+of its own. Counting this way takes a tenth of the time of reading the text once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from math import inf
+from typing import Any, Final
+
+NameCounter = Callable[[Any], float]
+"""Counts the names that were certainly given; minus infinity where that cannot be told."""
+
+Schema = Mapping[str, Any]
+
+Known = Mapping[str, Schema]
+"""The definitions that a schema may refer to, by their names."""
+
+UNTOLD: Final = -inf
+
+
+def name_counter(schema: Schema) -> NameCounter:
+    """Return what counts the names in the values that a pydantic core schema describes.
+
+    Args:
+        schema: Of plain models, dataclasses, TypedDicts, lists and dicts of strings, numbers,
+            literals and None. Values of any other are not counted: they may hold anything.
+
+    Example:
+        >>> from pydantic import TypeAdapter
+        >>> count = name_counter(TypeAdapter(dict[str, list[int]]).core_schema)
+        >>> count({"a": [1], "b": []})
+        2
+    """
+    try:
+        counter = _counter(schema, {})
+    except _Unknown:
+        return _tell_nothing
+    return _count_none if counter is None else counter
+
+
+class _Unknown(Exception):
+    """A part of the schema of which nothing certain can be said."""
+
+
+def _tell_nothing(value: Any) -> float:  # noqa: ARG001 - a counter
+    return UNTOLD
+
+
+def _count_none(value: Any) -> float:  # noqa: ARG001 - a counter
+    return 0
+
+
+def _count_finite(value: float) -> float:
+    # JSON has no infinities and no NaN, which lenient readers let pass.
+    return 0 if -inf < value < inf else UNTOLD
+
+
+def _counter(schema: Schema, known: Known) -> NameCounter | None:
+    """Return the counter, None where there is nothing to count."""
+    make = _MAKERS.get(schema["type"])
+    if make is None:
+        raise _Unknown
+    return make(schema, known)
+
+
+def _of_definitions(schema: Schema, known: Known) -> NameCounter | None:
+    more = {each["ref"]: each for each in schema["definitions"]}
+    return _counter(schema["schema"], {**known, **more})
+
+
+def _of_reference(schema: Schema, known: Known) -> NameCounter | None:
+    # What is inside of itself is not among the known ones any more.
+    name = schema["schema_ref"]
+    if name not in known:
+        raise _Unknown
+    return _counter(known[name], {ref: each for ref, each in known.items() if ref != name})
+
+
+def _of_atom(schema: Schema, known: Known) -> None:  # noqa: ARG001 - a maker
+    return None
+
+
+def _of_float(schema: Schema, known: Known) -> NameCounter:  # noqa: ARG001 - a maker
+    return _count_finite
+
+
+def _of_default(schema: Schema, known: Known) -> NameCounter | None:
+    return _counter(schema["schema"], known)
+
+
+def _of_nullable(schema: Schema, known: Known) -> NameCounter | None:
+    inner = _counter(schema["schema"], known)
+    return None if inner is None else lambda value: 0 if value is None else inner(value)
+
+
+def _of_list(schema: Schema, known: Known) -> NameCounter | None:
+    inner = _counter(schema["items_schema"], known)
+    return None if inner is None else lambda value: sum(map(inner, value))
+
+
+def _of_dict(schema: Schema, known: Known) -> NameCounter:
+    inner = _counter(schema["values_schema"], known)
+    if inner is None:
+        return len
+    return lambda value: len(value) + sum(map(inner, value.values()))
+
+
+def _of_typed_dict(schema: Schema, known: Known) -> NameCounter:
+    _refuse_extra(schema)
+    fields: Mapping[str, Schema] = schema["fields"]
+    if any(_has_default(field) for field in fields.values()):
+        raise _Unknown
+    inner = _inner(fields, known)
+
+    def count(value: dict[str, Any]) -> float:
+        found: float = len(value)
+        for name, counter in inner:
+            if name in value:
+                found += counter(value[name])
+        return found
+
+    return count
+
+
+def _of_model(schema: Schema, known: Known) -> NameCounter:
+    fields = schema["schema"]
+    if schema.get("custom_init") or schema.get("root_model") or schema.get("post_init"):
+        raise _Unknown
+    if fields["type"] != "model-fields":
+        raise _Unknown
+    _refuse_extra(schema)
+    _refuse_extra(fields)
+    inner = _inner(fields["fields"], known)
+
+    def count(value: Any) -> float:
+        given = value.__pydantic_fields_set__
+        found: float = len(given)
+        if inner:
+            held = value.__dict__
+            for name, counter in inner:
+                if name in given:
+                    found += counter(held[name])
+        return found
+
+    return count
+
+
+def _of_dataclass(schema: Schema, known: Known) -> NameCounter:
+    arguments = schema["schema"]
+    if schema.get("post_init") or schema.get("slots") or arguments["type"] != "dataclass-args":
+        raise _Unknown
+    _refuse_extra(schema)
+    _refuse_extra(arguments)
+    fields: dict[str, Schema] = {field["name"]: field for field in arguments["fields"]}
+    if any(field.get("init") is False or field.get("init_only") for field in fields.values()):
+        raise _Unknown
+    inner = dict(_inner(fields, known))
+    unchecked = not _validates_defaults(schema)
+    required = [name for name, field in fields.items() if not _has_default(field)]
+    plain = [name for name, field in fields.items() if unchecked and _keeps_default(field)]
+    made = [name for name in inner if name not in required and name not in plain]
+    counted = tuple((name, inner[name]) for name in required if name in inner)
+    told = tuple(
+        (name, fields[name]["schema"]["default"], inner.get(name, _count_none)) for name in plain
+    )
+
+    def count(value: Any) -> float:
+        held = value.__dict__
+        found: float = len(required)
+        for name, counter in counted:
+            found += counter(held[name])
+        # What is the default itself may have been given or not; only what differs was given.
+        for name, default, counter in told:
+            if held[name] is not default:
+                found += 1 + counter(held[name])
+        return UNTOLD if made and any(held[name] for name in made) else found
+
+    return count
+
+
+def _inner(fields: Mapping[str, Schema], known: Known) -> tuple[tuple[str, NameCounter], ...]:
+    found: list[tuple[str, NameCounter]] = []
+    for name, field in fields.items():
+        # A path takes a value out of another one, so that two fields may share a name.
+        if not isinstance(field.get("validation_alias", ""), str):
+            raise _Unknown
+        counter = _counter(field["schema"], known)
+        if counter is not None:
+            found.append((name, counter))
+    return tuple(found)
+
+
+def _has_default(field: Schema) -> bool:
+    return bool(field["schema"]["type"] == "default")
+
+
+def _keeps_default(field: Schema) -> bool:
+    """Tell whether a field that was not given has the default itself, not a copy of it."""
+    default = field["schema"]
+    same = "default" in default and isinstance(default["default"], Hashable)
+    return _has_default(field) and same and not _validates_defaults(default)
+
+
+def _validates_defaults(schema: Schema) -> bool:
+    config: Schema = schema.get("config") or {}
+    return bool(schema.get("validate_default") or config.get("validate_default"))
+
+
+def _refuse_extra(schema: Schema) -> None:
+    config: Schema = schema.get("config") or {}
+    if "allow" in {schema.get("extra_behavior"), config.get("extra_fields_behavior")}:
+        raise _Unknown
+
+
+_MAKERS: Final[Mapping[str, Callable[[Schema, Known], NameCounter | None]]] = {
+    "definitions": _of_definitions,
+    "definition-ref": _of_reference,
+    **dict.fromkeys(("str", "int", "bool", "none", "literal", "enum"), _of_atom),
+    "float": _of_float,
+    "default": _of_default,
+    "nullable": _of_nullable,
+    "list": _of_list,
+    "dict": _of_dict,
+    "typed-dict": _of_typed_dict,
+    "model": _of_model,
+    "dataclass": _of_dataclass,
+}

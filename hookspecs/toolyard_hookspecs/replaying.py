@@ -1,0 +1,61 @@
+"""What is kept of a call that ran, so that it can answer a later one in the handler's place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from toolyard_hookspecs.results import ToolResult
+
+
+class HandlerState(StrEnum):
+    """How far the handler of a call got."""
+
+    NOT_BEGUN = "not_begun"
+    """It did not run."""
+    BEGUN = "begun"
+    """It runs, or was given up: timed out, cancelled, killed. Nobody knows what it has done."""
+    RETURNED = "returned"
+    """It returned a success."""
+    FAILED = "failed"
+    """It itself returned a failure or raised an `Exception`."""
+
+
+class CallRecord(NamedTuple):
+    """What a successful call came to, as it can be stored.
+
+    Args:
+        result: What it returned.
+        value: The value as compact JSON, None where there is none.
+        changes: What it changed in the session, as JSON for `Replay`; None for nothing.
+        unportable: Why the changes cannot be written down; None where they can.
+    """
+
+    result: ToolResult[Any]
+    value: bytes | None = None
+    changes: str | None = None
+    unportable: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """The recorded result of an earlier call, as an answer to `toolyard_execute`.
+
+    A plain `ToolResult` is dispatched to the reducers of its value's type, as the handler's
+    would be. This one is not: where the session does not hold yet what the earlier call
+    changed, it is told of the recorded changes, once.
+
+    Args:
+        result: The recorded result.
+        effect_id: What the earlier call was recorded under. None where this one stands for
+            the earlier one itself: the session is told of the changes whatever it holds, and
+            the envelope does not say `replayed`.
+        changes: What it changed in its session; see `CallRecord`.
+        unportable: Why the changes cannot be told to another session.
+    """
+
+    result: ToolResult[Any]
+    effect_id: str | None
+    changes: str | None = None
+    unportable: str | None = None

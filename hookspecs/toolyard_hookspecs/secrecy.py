@@ -1,0 +1,178 @@
+"""Keeping secrets out of what people and programs are shown: texts, arguments, values.
+
+What is secret is said by types (`Secret`, pydantic's `SecretStr` and `SecretBytes`) and by
+schemas (`writeOnly`); pydantic's schemas say it of its secret types, too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, cast
+
+from pydantic import BaseModel, SecretBytes, SecretStr
+
+from toolyard_hookspecs.context import Secret
+from toolyard_hookspecs.faults import Schema
+
+MASK: Final = "***"
+MIN_LENGTH: Final = 3
+"""Shorter secrets would be found in the middle of words."""
+
+_COMPOSED: Final = ("anyOf", "oneOf", "allOf")
+_DEPTH: Final = 8
+"""How deep typed values are looked into."""
+
+
+def hide(text: str, secrets: Iterable[str]) -> str:
+    """Return a text with secrets masked, the longer ones first.
+
+    Example:
+        >>> hide("signed in with hunter2", ["hunter2"])
+        'signed in with ***'
+    """
+    for secret in sorted(set(secrets), key=len, reverse=True):
+        if len(secret) >= MIN_LENGTH:
+            text = text.replace(secret, MASK)
+    return text
+
+
+def hide_within(value: object, secrets: Iterable[str]) -> Any:
+    """Return a JSON value with secrets masked in all its texts."""
+    found = tuple(secrets)
+    if isinstance(value, str):
+        return hide(value, found)
+    if isinstance(value, dict):
+        inside = cast("dict[str, object]", value)
+        return {hide(name, found): hide_within(each, found) for name, each in inside.items()}
+    if isinstance(value, list):
+        return [hide_within(each, found) for each in cast("list[object]", value)]
+    return value
+
+
+def masked(value: object, schema: Schema, mask: str = MASK) -> Any:
+    """Return a JSON value without what its schema says is never to be shown.
+
+    Args:
+        value: The value.
+        schema: Its JSON Schema, which marks secrets as `writeOnly`.
+        mask: What stands in their places.
+
+    Example:
+        >>> masked({"name": "Ada", "pin": "1234"}, {"properties": {"pin": {"writeOnly": True}}})
+        {'name': 'Ada', 'pin': '***'}
+    """
+    return _replaced(value, [schema], schema, lambda _: mask)
+
+
+def secrets_of(value: object, schema: Schema) -> Iterator[str]:
+    """Yield the texts in a JSON value that its schema says are never to be shown."""
+    found: list[object] = []
+    _replaced(value, [schema], schema, found.append)
+    for each in found:
+        yield from _texts(each)
+
+
+def secrets_in(value: object) -> Iterator[str]:
+    """Yield what a typed value holds in fields of secret types, however deep."""
+    return _typed(value, 0)
+
+
+def _typed(value: Any, depth: int) -> Iterator[str]:
+    if depth > _DEPTH or value is None or isinstance(value, (str, bytes, int, float)):
+        return
+    if isinstance(value, Secret):
+        yield from _texts(value.reveal())
+    elif isinstance(value, (SecretStr, SecretBytes)):
+        yield from _texts(value.get_secret_value())
+    else:
+        for each in _parts(value):
+            yield from _typed(each, depth + 1)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, bytes):
+        yield value.decode(errors="replace")
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        yield str(value)
+    else:
+        for each in _parts(value):
+            yield from _texts(each)
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    if isinstance(value, BaseModel) or (
+        dataclasses.is_dataclass(value) and not isinstance(value, type)
+    ):
+        yield from (
+            vars(value).values()
+            if hasattr(value, "__dict__")
+            else (getattr(value, each.name) for each in dataclasses.fields(value))
+        )
+    elif isinstance(value, dict):
+        yield from cast("dict[str, Any]", value).values()
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        yield from cast("Iterable[Any]", value)
+
+
+def _replaced(
+    value: object, schemas: list[Schema], root: Schema, replace: Callable[[object], object]
+) -> Any:
+    schemas = list(_alternatives(schemas, root))
+    if value is not None and any(each.get("writeOnly") is True for each in schemas):
+        return replace(value)
+    if isinstance(value, dict):
+        return {
+            name: _replaced(
+                each, [inside for schema in schemas for inside in _of(schema, name)], root, replace
+            )
+            for name, each in cast("dict[str, object]", value).items()
+        }
+    if isinstance(value, list):
+        return [
+            _replaced(
+                each, [inside for schema in schemas for inside in _at(schema, index)], root, replace
+            )
+            for index, each in enumerate(cast("list[object]", value))
+        ]
+    return value
+
+
+def _alternatives(schemas: Iterable[Schema], root: Schema) -> Iterator[Schema]:
+    """Yield the schemas and all they are made of; what one of them hides is hidden."""
+    waiting, seen = list(schemas), set[str]()
+    while waiting:
+        schema = waiting.pop()
+        yield schema
+        target = schema.get("$ref")
+        if isinstance(target, str) and target not in seen:
+            seen.add(target)
+            waiting += _schemas([_resolved(target, root)])
+        for key in _COMPOSED:
+            waiting += _schemas(schema.get(key, ()))
+
+
+def _of(schema: Schema, name: str) -> list[Schema]:
+    properties = schema.get("properties", {})
+    if name in properties:
+        return _schemas([properties[name]])
+    patterns = schema.get("patternProperties", {}).values()
+    return _schemas([schema.get("additionalProperties"), *patterns])
+
+
+def _at(schema: Schema, index: int) -> list[Schema]:
+    first = schema.get("prefixItems", ())
+    return _schemas([first[index] if index < len(first) else schema.get("items")])
+
+
+def _resolved(target: str, root: Schema) -> object:
+    at: object = root
+    for part in target.removeprefix("#/").split("/"):
+        at = cast("Mapping[str, object]", at if isinstance(at, Mapping) else {}).get(part)
+    return at
+
+
+def _schemas(found: Iterable[object]) -> list[Schema]:
+    return [cast("Schema", each) for each in found if isinstance(each, Mapping)]

@@ -1,0 +1,286 @@
+"""What every store of a ledger has to show, to subclass."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+import pytest
+
+from toolyard_hookspecs.ledger import Claim, EffectState, LedgerStore, RecordedResult
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+_numbers = count(1)
+
+
+def claim_of(key: str = "k", tool_name: str = "order") -> Claim:
+    """Return a new claim on a key."""
+    return Claim(key, tool_name, "hash", f"{next(_numbers):032x}", "session", "call", NOW)
+
+
+class LedgerStoreContract:
+    """Tests of a store; a subclass says with `store` how an empty one is made.
+
+    `again` gives a second store over the same entries, as another process would open it; where
+    there can be none, it gives the same one. `let_lapse` is called with a store and a claim made
+    with it, and must come back when nobody holds the claim any more; where that cannot happen,
+    override it with `pytest.skip`.
+
+    Example:
+        >>> class TestMine(LedgerStoreContract):
+        ...     @pytest.fixture
+        ...     def store(self, tmp_path):
+        ...         return MyStore(tmp_path)
+    """
+
+    @pytest.fixture
+    def store(self) -> LedgerStore:
+        """Return an empty store."""
+        raise pytest.UsageError("Override the fixture `store` with one that gives an empty store.")
+
+    @pytest.fixture
+    def again(self, store: LedgerStore) -> LedgerStore:
+        """Return a second store over the same entries."""
+        return store
+
+    @pytest.fixture
+    def let_lapse(self) -> Callable[[LedgerStore, Claim], None]:
+        """Return what lets a claim lapse."""
+        pytest.skip("Claims of this store cannot lapse.")
+
+    # --- claiming ---
+
+    def test_a_key_that_nobody_has_can_be_claimed(self, store: LedgerStore) -> None:
+        claim = claim_of()
+        assert store.claim(claim, now=NOW) is None
+        entry = store.get("k")
+        assert entry is not None
+        assert (entry.claim, entry.state) == (claim, EffectState.CLAIMED)
+        assert (entry.expires_at, entry.result) == (None, None)
+
+    def test_a_claimed_key_stands_in_the_way(self, store: LedgerStore, again: LedgerStore) -> None:
+        first = claim_of()
+        store.claim(first, now=NOW)
+        standing = again.claim(claim_of(), now=NOW + 1000 * HOUR)
+        assert standing is not None
+        assert (standing.claim, standing.state) == (first, EffectState.CLAIMED)
+
+    def test_keys_do_not_hinder_one_another(self, store: LedgerStore) -> None:
+        assert store.claim(claim_of("a"), now=NOW) is None
+        assert store.claim(claim_of("A"), now=NOW) is None
+        assert store.claim(claim_of("a "), now=NOW) is None
+
+    def test_there_is_nothing_under_other_keys(self, store: LedgerStore) -> None:
+        assert store.get("k") is None
+
+    def test_of_many_at_once_one_gets_it(self, store: LedgerStore, again: LedgerStore) -> None:
+        threads, keys = 8, [f"k{number}" for number in range(20)]
+        gate = threading.Barrier(threads)
+
+        def race(number: int) -> list[str]:
+            own = store if number % 2 else again
+            gate.wait()
+            return [key for key in keys if own.claim(claim_of(key), now=NOW) is None]
+
+        with ThreadPoolExecutor(threads) as pool:
+            won = [key for keys in pool.map(race, range(threads)) for key in keys]
+        assert sorted(won) == sorted(keys)
+
+    # --- recording ---
+
+    @pytest.mark.parametrize(
+        "result",
+        [
+            RecordedResult(""),
+            RecordedResult("Ordered.", b'{"number":1}'),
+            RecordedResult("Ordered.", b"null", excluded=True),
+            RecordedResult("\0 \ud800 ü 😀\r\n", '"\0ü"'.encode(), changes='[{"a":"\ud800"}]'),
+            RecordedResult("x" * 100_000, b'"' + b"x" * 1_000_000 + b'"', unportable="why"),
+        ],
+        ids=["empty", "value", "excluded", "odd text", "large"],
+    )
+    def test_what_is_recorded_is_there(
+        self, store: LedgerStore, again: LedgerStore, result: RecordedResult
+    ) -> None:
+        claim = claim_of()
+        store.claim(claim, now=NOW)
+        assert store.finish("k", claim.effect_id, result, NOW + HOUR)
+        entry = again.get("k")
+        assert entry is not None
+        assert (entry.claim, entry.state) == (claim, EffectState.DONE)
+        assert (entry.result, entry.expires_at) == (result, NOW + HOUR)
+
+    def test_what_is_done_stands_in_the_way_until_it_expires(self, store: LedgerStore) -> None:
+        first = claim_of()
+        store.claim(first, now=NOW)
+        store.finish("k", first.effect_id, RecordedResult("Done."), NOW + HOUR)
+        standing = store.claim(claim_of(), now=NOW + HOUR - timedelta(microseconds=1))
+        assert standing is not None
+        assert standing.state is EffectState.DONE
+        second = claim_of()
+        assert store.claim(second, now=NOW + HOUR) is None
+        entry = store.get("k")
+        assert entry is not None
+        assert (entry.claim, entry.state, entry.result) == (second, EffectState.CLAIMED, None)
+        assert entry.expires_at is None
+
+    def test_without_an_end_it_stands_for_ever(self, store: LedgerStore) -> None:
+        first = claim_of()
+        store.claim(first, now=NOW)
+        store.finish("k", first.effect_id, RecordedResult("Done."), None)
+        late = datetime(9999, 12, 31, tzinfo=UTC)
+        assert store.claim(claim_of(), now=late) is not None
+
+    def test_an_unknown_effect_that_turns_out_well_is_done(self, store: LedgerStore) -> None:
+        claim = claim_of()
+        store.claim(claim, now=NOW)
+        store.doubt("k", claim.effect_id, "Nobody knows.")
+        assert store.finish("k", claim.effect_id, RecordedResult("Done."), None)
+        entry = store.get("k")
+        assert entry is not None
+        assert (entry.state, entry.reason) == (EffectState.DONE, None)
+
+    # --- doubting and releasing ---
+
+    def test_an_unknown_effect_stands_in_the_way(self, store: LedgerStore) -> None:
+        claim = claim_of()
+        store.claim(claim, now=NOW)
+        assert store.doubt("k", claim.effect_id, "It was cut off.")
+        standing = store.claim(claim_of(), now=NOW + 1000 * HOUR)
+        assert standing is not None
+        assert (standing.state, standing.reason) == (EffectState.UNKNOWN, "It was cut off.")
+
+    def test_whoever_knows_of_it_takes_it_over_once(self, store: LedgerStore) -> None:
+        first, second = claim_of(), claim_of()
+        store.claim(first, now=NOW)
+        store.doubt("k", first.effect_id, "It was cut off.")
+        assert store.claim(second, now=NOW, over=first.effect_id) is None
+        standing = store.claim(claim_of(), now=NOW, over=first.effect_id)
+        assert standing is not None
+        assert (standing.claim, standing.state) == (second, EffectState.CLAIMED)
+        assert standing.reason is None
+
+    def test_only_an_unknown_effect_is_taken_over(self, store: LedgerStore) -> None:
+        first = claim_of()
+        store.claim(first, now=NOW)
+        assert store.claim(claim_of(), now=NOW, over=first.effect_id) is not None
+        store.finish("k", first.effect_id, RecordedResult("Done."), None)
+        assert store.claim(claim_of(), now=NOW, over=first.effect_id) is not None
+
+    def test_an_unknown_effect_can_be_given_an_end(self, store: LedgerStore) -> None:
+        claim = claim_of()
+        store.claim(claim, now=NOW)
+        store.doubt("k", claim.effect_id, "It has not happened.", NOW)
+        assert store.claim(claim_of(), now=NOW) is None
+
+    def test_what_was_recorded_can_become_unknown(self, store: LedgerStore) -> None:
+        claim = claim_of()
+        store.claim(claim, now=NOW)
+        store.finish("k", claim.effect_id, RecordedResult("Done."), None)
+        assert store.doubt("k", claim.effect_id, "It was rolled back.")
+        entry = store.get("k")
+        assert entry is not None
+        assert (entry.state, entry.result) == (EffectState.UNKNOWN, None)
+
+    def test_a_released_key_is_free(self, store: LedgerStore) -> None:
+        claim = claim_of()
+        store.claim(claim, now=NOW)
+        assert store.release("k", claim.effect_id)
+        assert store.get("k") is None
+        assert store.claim(claim_of(), now=NOW) is None
+
+    def test_a_late_owner_changes_nothing(self, store: LedgerStore) -> None:
+        first, second = claim_of(), claim_of()
+        store.claim(first, now=NOW)
+        store.doubt("k", first.effect_id, "It was cut off.")
+        store.claim(second, now=NOW, over=first.effect_id)
+        before = store.get("k")
+        assert not store.finish("k", first.effect_id, RecordedResult("Late."), None)
+        assert not store.doubt("k", first.effect_id, "Late.")
+        assert not store.release("k", first.effect_id)
+        store.renew({first.effect_id: "k"})
+        assert store.get("k") == before
+
+    # --- leases ---
+
+    def test_a_claim_that_nobody_holds_is_unknown(
+        self,
+        store: LedgerStore,
+        again: LedgerStore,
+        let_lapse: Callable[[LedgerStore, Claim], None],
+    ) -> None:
+        claim, later = claim_of(), claim_of()
+        let_lapse(store, claim)
+        seen = again.get("k")
+        assert seen is not None
+        assert seen.state is EffectState.UNKNOWN
+        standing = again.claim(later, now=NOW)
+        assert standing is not None
+        assert (standing.claim, standing.state) == (claim, EffectState.UNKNOWN)
+        assert standing.reason
+        assert again.claim(later, now=NOW, over=claim.effect_id) is None
+
+    def test_renewing_what_is_not_claimed_does_nothing(self, store: LedgerStore) -> None:
+        claim = claim_of()
+        store.renew({claim.effect_id: "k"})
+        assert store.get("k") is None
+
+    # --- looking through ---
+
+    def test_entries_are_told_of_oldest_first(self, store: LedgerStore) -> None:
+        claims = [
+            claim_of(f"k{number}")._replace(created_at=NOW + number * HOUR) for number in range(3)
+        ]
+        for claim in claims:
+            store.claim(claim, now=NOW)
+        assert [each.claim for each in store.entries()] == claims
+
+    def test_or_those_of_a_tool(self, store: LedgerStore) -> None:
+        store.claim(claim_of("a", "order"), now=NOW)
+        store.claim(claim_of("b", "pay"), now=NOW)
+        assert [each.claim.key for each in store.entries(tool_name="pay")] == ["b"]
+        assert list(store.entries(tool_name="send")) == []
+
+    # --- removing ---
+
+    @pytest.mark.parametrize(
+        ("which", "left"),
+        [
+            ({"key": "a"}, ["b", "c", "held"]),
+            ({"tool_name": "order"}, ["c", "held"]),
+            ({}, ["held"]),
+            ({"key": "held"}, ["a", "b", "c", "held"]),
+            ({"key": "unheard of"}, ["a", "b", "c", "held"]),
+        ],
+    )
+    def test_entries_are_removed_but_for_claims_that_are_held(
+        self, store: LedgerStore, which: dict[str, str], left: list[str]
+    ) -> None:
+        for key, tool_name in (("a", "order"), ("b", "order"), ("c", "pay")):
+            claim = claim_of(key, tool_name)
+            store.claim(claim, now=NOW)
+            store.finish(key, claim.effect_id, RecordedResult("Done."), None)
+        store.claim(claim_of("held"), now=NOW)
+        assert store.remove(**which) == 4 - len(left)
+        assert sorted(each.claim.key for each in store.entries()) == left
+
+    def test_what_has_expired_is_pruned(self, store: LedgerStore) -> None:
+        ends = {"gone": NOW, "to come": NOW + HOUR, "for ever": None}
+        for key, end in ends.items():
+            claim = claim_of(key)
+            store.claim(claim, now=NOW)
+            store.finish(key, claim.effect_id, RecordedResult("Done."), end)
+        store.claim(claim_of("held"), now=NOW)
+        assert store.prune(NOW) == 1
+        assert sorted(each.claim.key for each in store.entries()) == ["for ever", "held", "to come"]
+
+    def test_closed_and_used_again_it_is_as_before(self, store: LedgerStore) -> None:
+        store.claim(claim_of(), now=NOW)
+        store.close()
+        assert store.get("k") is not None
+        store.close()

@@ -1,0 +1,68 @@
+"""Values that JSON cannot say: found out, and told in words that a model can use."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, cast
+
+from toolyard_hookspecs.faults import MAX_REASON, shorten
+
+NOT_FINITE: Final = "it holds NaN or Infinity, which JSON cannot say"
+
+_KNOWN: Final = (
+    (re.compile(r"[Cc]ircular reference"), "it holds itself"),
+    (re.compile(r"surrogates not allowed"), "it holds a lone surrogate, which is no character"),
+    (re.compile(r"invalid utf-8|codec can't decode"), "it holds bytes that are no text"),
+    (re.compile(r"Out of range float"), NOT_FINITE),
+    (re.compile(r"integer string conversion"), "it holds a number of thousands of digits"),
+)
+_STRANGER: Final = re.compile(r"unknown type: <class '(?:.*\.)?(\w+)'>|Object of type (\w+) is not")
+_PREFIX: Final = re.compile(
+    r"(?:Error serializing to JSON: |Error calling function `\w+`: |\w+Error: )+"
+)
+
+
+def why_unwritable(error: Exception) -> str:
+    """Return why a value has no JSON form, from what writing it raised.
+
+    Example:
+        >>> why_unwritable(ValueError("Circular reference detected (id repeated)"))
+        'it holds itself'
+    """
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    text = " ".join(str(error).split())
+    for pattern, told in _KNOWN:
+        if pattern.search(text):
+            return told
+    stranger = _STRANGER.search(text)
+    if stranger is not None:
+        return f"it holds a value of type {stranger[1] or stranger[2]}, which has no JSON form"
+    return shorten(_PREFIX.sub("", text, count=1) or type(error).__name__, MAX_REASON)
+
+
+def finite(text: bytes, plain: Callable[[], object]) -> bytes:
+    """Return JSON text unless a `null` in it stands for NaN or Infinity.
+
+    Args:
+        text: What a value was written as.
+        plain: Gives the value as plain data.
+
+    Raises:
+        ValueError: When a model would read `null` where there was a number.
+    """
+    if b"null" in text and not _is_finite(plain()):
+        raise ValueError(NOT_FINITE)
+    return text
+
+
+def _is_finite(value: object) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, Mapping):
+        return all(map(_is_finite, cast("Mapping[object, object]", value).values()))
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return all(map(_is_finite, cast("Iterable[object]", value)))
+    return True

@@ -1,0 +1,118 @@
+"""What JSON cannot say is found out, and told without the words of a library."""
+
+import math
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from pydantic import BaseModel, field_serializer
+
+from toolyard_hookspecs.codecs import Codec, as_json
+from toolyard_hookspecs.errors import ToolValidationError
+from toolyard_hookspecs.schema_codec import SchemaCodec
+from toolyard_hookspecs.unwritable import NOT_FINITE, why_unwritable
+
+
+class Odd:
+    """Nothing that JSON knows."""
+
+
+class Broken(BaseModel):
+    """A model that cannot be written."""
+
+    a: int
+
+    @field_serializer("a")
+    def write(self, value):
+        raise ValueError("a is not to be written")
+
+
+def circle():
+    inside = []
+    inside.append(inside)
+    return inside
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "reason"),
+    [
+        (Any, Odd(), "it holds a value of type Odd, which has no JSON form"),
+        (Any, {"a": [Odd()]}, "it holds a value of type Odd, which has no JSON form"),
+        (Any, {Odd(): 1}, "it holds a value of type Odd, which has no JSON form"),
+        (Any, circle(), "it holds itself"),
+        (str, "\ud800", "it holds a lone surrogate, which is no character"),
+        (Any, b"\xff", "it holds bytes that are no text"),
+        (Broken, Broken(a=1), "a is not to be written"),
+        (float, math.nan, NOT_FINITE),
+        (Any, {"a": [1.5, -math.inf]}, NOT_FINITE),
+    ],
+)
+def test_the_reason_is_told_plainly(kind, value, reason):
+    with pytest.raises(ValueError, match=r".") as raised:
+        Codec(kind, owner="test").encode(value)
+    assert why_unwritable(raised.value) == reason
+
+
+def test_values_nested_too_deeply_are_told_so():
+    assert why_unwritable(RecursionError("maximum recursion depth")) == "it is nested too deeply"
+
+
+def test_an_exception_without_a_text_is_named():
+    assert why_unwritable(ValueError()) == "ValueError"
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (Odd(), "it holds a value of type Odd"),
+        (math.nan, NOT_FINITE),
+        (circle(), "it holds itself"),
+    ],
+)
+def test_arguments_that_no_provider_could_send_are_told_alike(value, reason):
+    with pytest.raises(ToolValidationError, match=reason):
+        as_json({"a": value})
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A value among what may be missing."""
+
+    label: str | None
+    value: float | None
+
+
+def numbers_in(value):
+    if isinstance(value, float):
+        yield value
+    elif value is not None:
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from numbers_in(each)
+
+
+NUMBERS = st.none() | st.floats()
+
+
+@given(st.text(alphabet="nul"), NUMBERS)
+def test_of_a_dataclass_only_what_is_finite_is_written(label, number):
+    codec = Codec(Measured, owner="test")
+    value = Measured(label or None, number)
+    if number is None or math.isfinite(number):
+        assert codec.decode(codec.encode(value)) == value
+    else:
+        with pytest.raises(ValueError, match="NaN or Infinity"):
+            codec.encode(value)
+
+
+@example(math.inf)
+@example([math.nan])
+@given(st.recursive(NUMBERS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+def test_nothing_is_written_as_null_but_none(value):
+    codecs = (Codec(Any, owner="test"), SchemaCodec({"type": "object"}, owner="test"))
+    infinite = not all(map(math.isfinite, numbers_in(value)))
+    for codec in codecs:
+        with pytest.raises(ValueError, match=NOT_FINITE) if infinite else nullcontext():
+            codec.encode({"value": value})
