@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from toolyard.pipeline.batch import BatchOrder
 from toolyard.pipeline.call_run import CallRun
+from toolyard.pipeline.missing import behind_summaries
 from toolyard.pipeline.plan import Manner, Plan, Table, as_strict_as, plan_for, table_of
+from toolyard.pipeline.rehearsing import Rehearsal
 from toolyard.pipeline.stages import pipeline
+from toolyard.policies.renamed import knowing
 from toolyard.policies.rules import (
     CONTAINED_ONLY,
     Rule,
@@ -19,11 +23,13 @@ from toolyard.policies.rules import (
     rule_of,
     rules_of_plugins,
 )
+from toolyard.policies.strays import governed_by, names_known_to, names_within
 from toolyard.resources.registry import ResourceRegistry
 from toolyard.runtime import runtime_of
 from toolyard_hookspecs import (
     Approver,
     Binding,
+    Clock,
     Deadline,
     Heartbeat,
     KeptPolicy,
@@ -68,8 +74,9 @@ class ExecutorOptions:
         resources: Bindings that win over those of plugins and sections.
         on_progress: Hears the progress that handlers report.
         dry_run: Let contained tools run, note what each call would change in its event, as
-            `toolyard.diff`, and roll it back; deny the others. Each call stands by itself:
-            none sees what an earlier one would have changed.
+            `toolyard.diff`, and keep nothing; deny the others. Each call sees what those
+            before it would have changed.
+        clock: Where its calls take the time from; else the host's.
     """
 
     approver: Approver | None = None
@@ -83,6 +90,7 @@ class ExecutorOptions:
     resources: tuple[Binding[Any], ...] = ()
     on_progress: Progress | None = None
     dry_run: bool = False
+    clock: Clock | None = None
 
 
 class Executor:
@@ -101,9 +109,11 @@ class Executor:
         self, host: Host, session: Session, prompt: Prompt | None, options: ExecutorOptions
     ) -> None:
         self.engine = host.engine
-        self.clock = host.clock
+        self.clock = options.clock or host.clock
+        self.monotonic = self.clock.monotonic
         self.catalog = host.catalog
         self.session = session
+        self.session_id = session.id
         self.runtime = runtime_of(session)
         self.approver = options.approver or host.approver
         self.approval_timeout = host.configuration.approval_timeout
@@ -113,6 +123,7 @@ class Executor:
         self.auth = options.auth
         self.on_progress = options.on_progress
         self.dry_run = options.dry_run
+        self.rehearsal: Rehearsal | None = None
         self._manner = Manner(
             host.configuration.timeout, host.configuration.approve_diff, options.dry_run
         )
@@ -124,6 +135,7 @@ class Executor:
         self._shown_then: tuple[object, ...] = ()
         self._others: dict[int, Plan] = {}
         self._set_up: set[int] = set()
+        self._beginning = threading.Lock()
         registry = self._registry(options)
         bindings = registry.bindings.values()
         self.portable = frozenset(each.kind for each in bindings if each.portable)
@@ -162,9 +174,9 @@ class Executor:
         """
         return self.engine.sync.drive(pipeline(CallRun(self, call)))
 
-    async def adispatch(self, call: ToolCall) -> Outcome:
+    def adispatch(self, call: ToolCall) -> Coroutine[Any, Any, Outcome]:
         """Dispatch a call; see `dispatch`."""
-        return await self.engine.asynchronous.drive(pipeline(CallRun(self, call, on_loop=True)))
+        return self.engine.asynchronous.drive(pipeline(CallRun(self, call, on_loop=True)))
 
     def dispatch_all(self, calls: Iterable[ToolCall]) -> list[Outcome | BaseException]:
         """Dispatch calls in parallel, isolated from one another.
@@ -186,9 +198,20 @@ class Executor:
         ended = await self.engine.asynchronous.drive_all([pipeline(run) for run in runs])
         return _in_place(runs, ended)
 
+    def rehearsed(self) -> str:
+        """Return what all calls of a dry run together would change."""
+        if self.rehearsal is None:
+            return "no changes"
+        return self.engine.sync.drive(self.rehearsal.changes())
+
     def close(self) -> None:
-        """Close the resources that were built, in reverse order."""
-        self.resources.close()
+        """End a dry run, and close the resources that were built, in reverse order."""
+        try:
+            # It stays: a call that came after it would be kept.
+            if self.rehearsal is not None:
+                self.engine.sync.drive(self.rehearsal.give_up())
+        finally:
+            self.resources.close()
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -207,12 +230,20 @@ class Executor:
 
     def dispatch_nested(self, call: ToolCall, parent: CallRun) -> Outcome:
         """Dispatch a call that a sync handler makes."""
-        return self.engine.sync.drive(pipeline(CallRun(self, call, parent=parent)))
+        try:
+            return self.engine.sync.drive(pipeline(CallRun(self, call, parent=parent)))
+        except BaseException as error:
+            parent.left_child = error
+            raise
 
     async def adispatch_nested(self, call: ToolCall, parent: CallRun) -> Outcome:
         """Dispatch a call that an async handler makes."""
         run = CallRun(self, call, parent=parent, on_loop=True)
-        return await self.engine.asynchronous.drive(pipeline(run))
+        try:
+            return await self.engine.asynchronous.drive(pipeline(run))
+        except BaseException as error:
+            parent.left_child = error
+            raise
 
     def table(self) -> Table:
         """Return what calls are dispatched by, made anew when plugins have changed."""
@@ -251,7 +282,7 @@ class Executor:
         plan = self._others.get(id(tool))
         if plan is None or plan.tool is not tool:
             own = self._shared_rules()
-            plan = plan_for(tool, own, self._everywhere(), self._manner)
+            plan = plan_for(tool, own, self._everywhere(), self._manner, self._host.plugins)
             plan = as_strict_as(plan, self._kin_of(tool))
             self._others[id(tool)] = plan
         return plan
@@ -277,6 +308,8 @@ class Executor:
             )
             raise StateError(msg)
         self._set_up_once(self.prompt.everywhere())
+        if self.dry_run:
+            self._rehearse()
         self.keeper = self._keep()
         self._changing = [each for each in self.prompt.everywhere() if _can_change(each)]
         self._shown_then = self._shown()
@@ -288,24 +321,43 @@ class Executor:
         self.prompt.tools(self.session)
         places = _places(self.prompt.sections)
         for section, tool in self.prompt.offers(self.session):
-            own = [*map(rule_of, _policies_of(section, places)), *shared]
-            plan = plan_for(tool, own, everywhere, self._manner)
+            own = [*_rules_of(section, places), *shared]
+            plan = plan_for(tool, own, everywhere, self._manner, self._host.plugins)
             plans[tool.name] = plan
             if tool.wire_name is not None:
                 aliases.setdefault(tool.wire_name, plan)
-        return table_of(self._host.plugins, {**aliases, **plans}, tuple(plans))
+        behind = behind_summaries(self.prompt, self.session)
+        self._tell_of_strays(places)
+        return table_of(self._host.plugins, {**plans, **aliases, **plans}, behind)
+
+    def _rehearse(self) -> None:
+        with self._beginning:
+            if self.rehearsal is None:
+                self.rehearsal = Rehearsal(self)
 
     def _everywhere(self) -> list[Rule]:
         places = _places(self.prompt.sections)
-        policies = [
-            policy
-            for section in self.prompt.everywhere()
-            for policy in _policies_of(section, places)
-        ]
-        policies += self._shared_policies()
-        refuse_duplicates(policies)
-        unique = {policy.name: policy for policy in policies}
-        return [*map(rule_of, unique.values()), *self._hook_rules()]
+        policies: list[ToolPolicy] = []
+        rules: list[Rule] = []
+        for section in self.prompt.everywhere():
+            policies += _policies_of(section, places)
+            rules += _rules_of(section, places)
+        shared = self._shared_policies()
+        refuse_duplicates([*policies, *shared])
+        unique = {rule.name: rule for rule in [*rules, *map(rule_of, shared)]}
+        return [*unique.values(), *self._hook_rules()]
+
+    def _tell_of_strays(self, places: Mapping[int, str]) -> None:
+        """Tell of policies that rule by a name which no tool has, such as one misspelt."""
+        shared = self._shared_policies()
+        ruling = [each for each in self.prompt.everywhere() if any(map(governed_by, each.policies))]
+        if not ruling and not any(map(governed_by, shared)):
+            return
+        names = names_within(self.prompt, self.catalog)
+        self._host.stray_names.tell(shared, names)
+        for section in ruling:
+            known = names_known_to(section, names)
+            self._host.stray_names.tell(_policies_of(section, places), known)
 
     def _keep(self) -> Keeper | None:
         """Load what policies have kept, and return what keeps it, if anything is to be kept."""
@@ -374,7 +426,14 @@ class Executor:
             clock=self.clock,
             inflight=self.runtime.inflight,
         )
-        return dict(vars(context))
+        return {
+            name: value for name, value in vars(context).items() if not _is_default(name, value)
+        }
+
+
+def _is_default(name: str, value: object) -> bool:
+    # The class has the defaults of most fields, so that a call's context need not.
+    return getattr(ToolContext, name, _can_change) is value
 
 
 def _can_change(section: Section) -> bool:
@@ -384,6 +443,13 @@ def _can_change(section: Section) -> bool:
 
 def _policies_of(section: Section, places: Mapping[int, str]) -> list[ToolPolicy]:
     return named(section.policies, place=places.get(id(section), section.key))
+
+
+def _rules_of(section: Section, places: Mapping[int, str]) -> list[Rule]:
+    rules = [rule_of(policy) for policy in _policies_of(section, places)]
+    # Of the tools of a plugin that the configuration has renamed.
+    originals: Mapping[str, Tool[Any, Any]] | None = getattr(section, "originals", None)
+    return rules if originals is None else [knowing(rule, originals) for rule in rules]
 
 
 def _places(sections: Sequence[Section], above: str = "") -> dict[int, str]:

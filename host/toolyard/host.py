@@ -15,7 +15,8 @@ from toolyard.lifespans import enter_lifespan_of, enter_lifespans
 from toolyard.plugins.registry import Plugins
 from toolyard.policies.configured import make_policies
 from toolyard.policies.rules import named, refuse_duplicates
-from toolyard.settings import Settings, load
+from toolyard.policies.strays import StrayNames
+from toolyard.settings import Settings, given, load
 from toolyard.settings.overriding import overridden
 from toolyard.state.session import Session
 from toolyard_hookspecs import (
@@ -25,9 +26,12 @@ from toolyard_hookspecs import (
     Catalog,
     Clock,
     ConfigurationError,
+    Deadline,
     DefinitionError,
     Dialect,
     Prompt,
+    RunContext,
+    Secret,
     StateError,
     SystemClock,
     ToolPolicy,
@@ -61,7 +65,7 @@ class Host:
         interrupts: Exceptions of other frameworks that leave `dispatch` as they are.
 
     Raises:
-        ConfigurationError: When the configuration is wrong.
+        ConfigurationError: When the configuration, or an argument, is wrong.
         PluginError: When a plugin given here (not a found one) is wrong.
 
     Example:
@@ -73,10 +77,10 @@ class Host:
     def __init__(  # noqa: PLR0913 - each is named and has a default
         self,
         *,
-        config: Path | None = None,
+        config: Path | str | None = None,
         settings: Settings | None = None,
         plugins: Iterable[object] = (),
-        plugin_files: Iterable[Path] = (),
+        plugin_files: Iterable[Path | str] = (),
         block: Collection[str] = (),
         discover: bool = True,
         policies: Iterable[ToolPolicy] = (),
@@ -86,7 +90,21 @@ class Host:
         timeout: float | HostDefault | None = HOST_TIMEOUT,
         interrupts: Iterable[type[BaseException]] = (),
     ) -> None:
-        self.configuration = settings or (load(config=config) if discover or config else Settings())
+        given.refuse(
+            "Host",
+            (
+                given.kind_fault("settings", settings, Settings, "write Settings(...)"),
+                given.several_fault("plugins", plugins),
+                given.several_fault("plugin_files", plugin_files),
+                given.names_fault("block", block),
+                given.callable_fault("approver", approver),
+                None
+                if isinstance(timeout, HostDefault)
+                else given.seconds_fault("timeout", timeout),
+            ),
+        )
+        file = None if config is None else Path(config)
+        self.configuration = settings or (load(config=file) if discover or file else Settings())
         if not isinstance(timeout, HostDefault):
             self.configuration = replace(self.configuration, timeout=timeout)
         self.clock: Clock = clock or SystemClock()
@@ -103,6 +121,7 @@ class Host:
             self.plugins.register(plugin)
         self._given_policies = tuple(policies)
         self.policies = self._make_policies(self._given_policies)
+        self.stray_names = StrayNames()
         self._given_approver = approver
         self._overrides = self._load_overrides()
         self._prompt: tuple[int, Prompt] | None = None
@@ -123,8 +142,8 @@ class Host:
         """Register a plugin from Python; with an open host, start what it keeps running.
 
         Raises:
-            PluginError: Naming the plugin, the cause and the remedy; nothing of it stays.
-            Exception: What the plugin raises when it is started; nothing of it stays.
+            PluginError: Naming the plugin, the cause and the remedy, also when it cannot be
+                started; nothing of it stays.
         """
         report = self.plugins.register(plugin, name)
         if not self.is_open:
@@ -134,6 +153,14 @@ class Host:
         except BaseException:
             self.plugins.unregister(report.name)
             raise
+
+    def unregister(self, name: str) -> None:
+        """Remove a plugin with all it offers; what it keeps running ends with the host.
+
+        Raises:
+            PluginError: When there is none of that name.
+        """
+        self.plugins.unregister(name)
 
     def configure(self, values: Mapping[str, Any]) -> None:
         """Let values, by dotted key, win over the configuration, before the host is opened.
@@ -157,6 +184,10 @@ class Host:
             session: The session the calls run in.
             prompt: The prompt whose tools can be called; else that of all plugins.
             options: See `ExecutorOptions`.
+
+        Raises:
+            StateError: When the host is not open.
+            ConfigurationError: When an argument is not what it should be; names it.
         """
         from toolyard.executor import Executor, ExecutorOptions  # brings the whole pipeline
 
@@ -165,6 +196,7 @@ class Host:
             raise StateError(msg)
         if isinstance(options.get("resources"), (list, Mapping)):
             options["resources"] = tuple(as_bindings(options["resources"]))
+        _check_options(session, prompt, options)
         session = Session() if session is None else session
         executor = Executor(self, session, prompt, ExecutorOptions(**options))
         self._executors.add(executor)
@@ -180,9 +212,13 @@ class Host:
         """The prompt made of the sections of all plugins."""
         generation = self.plugins.generation
         if self._prompt is None or self._prompt[0] != generation:
-            prompt = Prompt.of("toolyard", "default", tuple(self.plugins.sections()))
-            self._prompt = (generation, self.overridden(prompt))
+            self._prompt = (generation, self.overridden(self.original_prompt))
         return self._prompt[1]
+
+    @property
+    def original_prompt(self) -> Prompt:
+        """The same prompt with the texts of the code, whatever is overridden."""
+        return Prompt.of("toolyard", "default", tuple(self.plugins.sections()))
 
     @property
     def approver(self) -> Approver | None:
@@ -231,16 +267,23 @@ class Host:
         """
         found = self.dialects().get(name)
         if found is None:
-            known = ", ".join(sorted(self.dialects())) or "none is installed"
-            msg = f"There is no dialect {name!r}. Known: {known}."
+            known = ", ".join(sorted(self.dialects())) or "none"
+            msg = f"There is no dialect {name!r}. Known: {known}. {self._off()}".rstrip()
             raise ConfigurationError(msg)
         return found
+
+    def _off(self) -> str:
+        """Return what is switched off, where what is missed may be."""
+        blocked = [repr(each.name) for each in self.plugins.reports if each.status == "blocked"]
+        return f"Switched off: {', '.join(blocked)}." if blocked else ""
 
     def open(self) -> Self:
         """Start what the plugins keep running.
 
         Raises:
-            Exception: What a plugin raises; those started before are stopped again.
+            PluginError: Naming the plugin that cannot be started, the cause and the remedy;
+                those started before are stopped again.
+            ConfigurationError: When it is the configuration that keeps one from starting.
         """
         if not self.is_open:
             _ = self.approver
@@ -300,6 +343,25 @@ class Host:
         except DefinitionError as error:
             raise ConfigurationError(str(error)) from None
         return tuple(policies)
+
+
+def _check_options(session: object, prompt: object, options: Mapping[str, Any]) -> None:
+    given.refuse(
+        "host.executor",
+        (
+            given.kind_fault("session", session, Session, "write Session(), or leave it out"),
+            given.kind_fault("prompt", prompt, Prompt, "write Prompt.of(...), or leave it out"),
+            given.kind_fault(
+                "deadline", options.get("deadline"), Deadline, "write Deadline.after(seconds)"
+            ),
+            given.kind_fault(
+                "run_context", options.get("run_context"), RunContext, "write RunContext(...)"
+            ),
+            given.kind_fault("auth", options.get("auth"), Secret, "write Secret(...)"),
+            given.callable_fault("approver", options.get("approver")),
+            given.callable_fault("on_progress", options.get("on_progress")),
+        ),
+    )
 
 
 def _with_settings(approve: Callable[..., Any], settings: object) -> Approver:

@@ -6,6 +6,10 @@ import logging
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
+from toolyard.plugins.faults import PluginFault, in_configuration, one_line, raised_in
+from toolyard.plugins.reports import described
+from toolyard_hookspecs import ConfigurationError, PluginError, ToolyardError
+
 if TYPE_CHECKING:
     from toolyard.host import Host
     from toolyard.plugins.implementations import Implementation
@@ -22,25 +26,65 @@ def enter_lifespans(host: Host, stack: ExitStack) -> None:
         stack: What leaves them again, in reverse order.
 
     Raises:
-        Exception: What a plugin raises on entering.
+        PluginError: Naming the plugin that raised on entering, the cause and the remedy.
+        ToolyardError: What a plugin raised that is one already, such as `ConfigurationError`.
     """
     try:
         for each in host.plugins.implementations("toolyard_lifespan"):
-            _enter(host, stack, each)
+            _enter_or_name(host, stack, each)
     except BaseException:
         stack.close()
         raise
+
+
+def enter_possible_lifespans(host: Host, stack: ExitStack) -> dict[str, PluginFault]:
+    """Enter the lifespans that can be; return the faults of the other plugins by their names.
+
+    Args:
+        host: What the plugins are given.
+        stack: What leaves them again, in reverse order.
+    """
+    faults: dict[str, PluginFault] = {}
+    for each in host.plugins.implementations("toolyard_lifespan"):
+        try:
+            _enter(host, stack, each)
+        except Exception as error:  # noqa: BLE001 - it is told
+            faults[each.plugin] = _fault_of(error)
+    return faults
+
+
+def _fault_of(error: Exception) -> PluginFault:
+    if isinstance(error, ConfigurationError):
+        return in_configuration(error)
+    if isinstance(error, ToolyardError):
+        remedy = raised_in("toolyard_lifespan", error).remedy
+        return PluginFault(f"It cannot be started: {one_line(error)}.", remedy)
+    return raised_in("toolyard_lifespan", error)
 
 
 def enter_lifespan_of(plugin: str, host: Host, stack: ExitStack) -> None:
     """Enter the lifespan of one plugin, registered while the host is open.
 
     Raises:
-        Exception: What the plugin raises on entering.
+        PluginError: When the plugin raises on entering; names it, the cause and the remedy.
+        ToolyardError: What it raised that is one already, such as `ConfigurationError`.
     """
     for each in host.plugins.implementations("toolyard_lifespan"):
         if each.plugin == plugin:
-            _enter(host, stack, each)
+            _enter_or_name(host, stack, each)
+
+
+def _enter_or_name(host: Host, stack: ExitStack, each: Implementation) -> None:
+    try:
+        _enter(host, stack, each)
+    except ToolyardError:
+        raise
+    except Exception as error:
+        fault = raised_in("toolyard_lifespan", error)
+        report = next(one for one in host.plugins.reports if one.name == each.plugin)
+        name = described(report.name, report.distribution, report.version)
+        msg = f"Plugin {name} cannot be started: {fault.cause} {fault.remedy}"
+        raise PluginError(msg) from error
 
 
 def _enter(host: Host, stack: ExitStack, each: Implementation) -> None:

@@ -143,6 +143,7 @@ class OverriddenSection:
         self.visibility: Visibility = getattr(section, "visibility", Visibility.FULL)
         self.summary: str | None = getattr(section, "summary", None)
         self.enabled: Any = getattr(section, "enabled", True)
+        self.originals: Mapping[str, Tool[Any, Any]] | None = getattr(section, "originals", None)
 
     def is_enabled(self, session: SessionProtocol | None) -> bool:
         """Tell whether it is part of the prompt now."""

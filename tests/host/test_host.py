@@ -7,6 +7,8 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from toolyard_hookspecs import (
     Binding,
     ConfigurationError,
     Deadline,
+    HostHandle,
     MarkdownSection,
     PluginError,
     Prompt,
@@ -117,8 +120,12 @@ def test_an_error_on_starting_stops_what_was_started(kind: type[Runs]) -> None:
     log: list[str] = []
     good, bad = kind(log, "good"), kind(log, "bad", fails_on="started")
     host = host_of(bad, good)
-    with pytest.raises(RuntimeError, match="bad cannot be started"):
+    with pytest.raises(PluginError, match="bad cannot be started") as caught:
         host.open()
+
+    assert str(caught.value).startswith("Plugin 'plugin0' cannot be started: toolyard_lifespan")
+    assert "block it with TOOLYARD_BLOCK" in str(caught.value)
+    assert isinstance(caught.value.__cause__, RuntimeError)
 
     assert not host.is_open
     assert log == ["good started", "bad started", "good stopped"]
@@ -314,11 +321,36 @@ def test_a_plugin_registered_with_an_open_host_is_started_at_once(kind: type[Run
 def test_a_plugin_that_cannot_be_started_is_not_registered() -> None:
     log: list[str] = []
     with host_of(Offers(add)) as host:
-        with pytest.raises(RuntimeError, match="late cannot be started"):
+        with pytest.raises(PluginError, match="late cannot be started"):
             host.register(Runs(log, "late", fails_on="started"), "late")
         host.register(Runs(log, "again"), "late")
 
     assert log == ["late started", "again started", "again stopped"]
+
+
+class Brings:
+    """A plugin that registers another while the host is open."""
+
+    @hookimpl
+    @contextmanager
+    def toolyard_lifespan(self, host: HostHandle) -> Iterator[None]:
+        host.register(Offers(add), "brought")
+        yield
+        host.unregister("brought")
+
+
+def test_a_plugin_may_register_another_for_as_long_as_the_host_is_open() -> None:
+    host = host_of(Brings())
+    for _ in range(2):
+        assert "add" not in host.catalog.names()
+        with host, host.executor() as tools:
+            assert tools.dispatch(ToolCall("add", {"a": 1, "b": 2})).text == "3"
+    assert "add" not in host.catalog.names()
+
+
+def test_what_is_not_registered_cannot_be_removed() -> None:
+    with pytest.raises(PluginError, match="no plugin 'brought'"):
+        host_of().unregister("brought")
 
 
 def test_a_wrong_plugin_is_refused_and_leaves_nothing() -> None:
@@ -330,6 +362,17 @@ def test_a_wrong_plugin_is_refused_and_leaves_nothing() -> None:
         with pytest.raises(PluginError, match="Did you mean toolyard_lookup"):
             host.register(Wrong())
         assert list(host.catalog.names()) == ["add"]
+
+
+def test_files_may_be_given_by_their_names(tmp_path: Path) -> None:
+    config, file = tmp_path / "toolyard.toml", tmp_path / "quiet.py"
+    config.write_text("timeout = 3")
+    file.write_text('"""Does nothing."""')
+    host = Host(discover=False, config=str(config), plugin_files=[str(file)])
+    assert host.configuration.timeout == 3
+    assert [each.name for each in host.plugins.reports] == ["quiet"]
+    with pytest.raises(ConfigurationError, match=r"nowhere\.toml does not exist"):
+        Host(config=str(tmp_path / "nowhere.toml"))
 
 
 def test_an_unknown_dialect_is_an_error_that_names_the_known() -> None:
@@ -350,7 +393,7 @@ def test_an_unknown_dialect_is_an_error_that_names_the_known() -> None:
         def results(self, outcomes: Any) -> list[Any]:
             return []
 
-    with host_of() as host, pytest.raises(ConfigurationError, match="none is installed"):
+    with host_of() as host, pytest.raises(ConfigurationError, match=r"Known: none\.$"):
         host.dialect("klingon")
     with host_of(Speaks()) as host:
         assert host.dialect("klingon").name == "klingon"
@@ -406,6 +449,31 @@ def test_an_executor_gives_handlers_what_it_was_made_with() -> None:
         "session": "mine",
     }
     assert (outcome.event.user_id, outcome.event.session_id) == ("ada", "mine")
+
+
+class Still:
+    """A clock that stands still."""
+
+    moment = datetime(2026, 1, 15, 10, 30, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        return self.moment
+
+    def monotonic(self) -> float:
+        return 7.0
+
+
+@tool
+def date(*, context: ToolContext) -> str:
+    """Tell the date."""
+    return context.clock.now().date().isoformat()
+
+
+def test_an_executor_may_have_a_time_of_its_own() -> None:
+    with host_of() as host, host.executor(prompt=prompt_of(date), clock=Still()) as tools:
+        outcome = tools.dispatch(ToolCall("date"))
+    assert outcome.text == "2026-01-15"
+    assert outcome.envelope()["fetchedAt"] == "2026-01-15T10:30:00.000Z"
 
 
 def test_an_unknown_option_of_an_executor_is_an_error() -> None:
@@ -473,3 +541,68 @@ def test_closing_waits_for_no_handler_that_does_not_end() -> None:
     with host_of(Offers(stays)) as host, host.executor() as tools:
         assert tools.dispatch(ToolCall("stays")).status is Status.TIMED_OUT
     release.set()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"timeout": -1}, "Host: timeout is -1; give a positive number of seconds, or None"),
+        ({"timeout": "5"}, "Host: timeout is '5'; give a positive number of seconds, or None"),
+        ({"block": "vfs"}, r"Host: block is one text; give several, block=('vfs',)"),
+        ({"block": (1,)}, "Host: block holds 1; give names"),
+        ({"plugin_files": "a.py"}, "Host: plugin_files is one text; give several"),
+        ({"plugins": 5}, "Host: plugins is 5; give several, in a tuple"),
+        ({"settings": {"timeout": 5}}, "Host: settings is of type dict; write Settings(...)"),
+        ({"approver": 5}, "Host: approver is 5; give a function"),
+    ],
+)
+def test_an_argument_that_is_not_what_it_should_be_is_named(arguments: Any, told: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Host(discover=False, **arguments)
+    assert str(caught.value).startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"block": "a,b"}, "block is one text; give several, block=('a', 'b')"),
+        ({"timeout": 0}, "timeout is 0; give a positive number of seconds, or None for never"),
+        ({"timeout": True}, "timeout is True; give a positive number of seconds"),
+        ({"approval_timeout": "x"}, "approval_timeout is 'x'; give a positive number"),
+        ({"max_arguments": 0}, "max_arguments is 0; give a positive whole number"),
+        ({"approver": 3}, "approver is 3; give a name, or None"),
+        ({"plugins": {"vfs": 3}}, "plugins is {'vfs': 3}; give a mapping from names"),
+    ],
+)
+def test_settings_made_in_python_are_checked(fields: Any, told: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Settings(**fields)
+    assert str(caught.value).startswith(f"Settings: {told}")
+
+
+def test_all_faults_of_settings_are_told_at_once() -> None:
+    with pytest.raises(ConfigurationError, match=r"block is one text.*; timeout is -1"):
+        Settings(block="a", timeout=-1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"deadline": 5}, "deadline is of type int; write Deadline.after(seconds)"),
+        ({"approver": 5}, "approver is 5; give a function"),
+        ({"session": "mine"}, "session is of type str; write Session(), or leave it out"),
+        ({"auth": "key"}, "auth is of type str; write Secret(...)"),
+    ],
+)
+def test_options_of_an_executor_are_checked(options: Any, told: str) -> None:
+    with Host(discover=False) as host, pytest.raises(ConfigurationError) as caught:
+        host.executor(**options)
+    assert str(caught.value) == f"host.executor: {told}."
+
+
+def test_a_dialect_that_is_missed_may_be_switched_off() -> None:
+    with (
+        Host(settings=Settings(), block=("dialects",)) as host,
+        pytest.raises(ConfigurationError, match=r"Switched off: 'dialects'\.$"),
+    ):
+        host.dialect("openai")

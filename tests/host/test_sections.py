@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
-from toolyard import Host
+from toolyard import Host, Settings
 from toolyard_hookspecs import (
     DefinitionError,
     MarkdownSection,
@@ -20,6 +20,7 @@ from toolyard_hookspecs import (
     ToolCall,
     Visibility,
     VisibilityExpansionRequired,
+    hookimpl,
     tool,
 )
 
@@ -110,6 +111,23 @@ def test_what_is_within_a_summarised_section_cannot_be_called_until_it_is_opened
         assert [each.name for each in rendered.tools] == ["plain", "deep"]
         assert dispatch(tools, "deep").text == "deep"
         assert dispatch(tools, "open_sections").status is Status.UNKNOWN_TOOL
+
+
+def test_a_plugins_summarised_section_stays_one_under_a_prefix(dispatch: Any) -> None:
+    class Plugin:
+        @hookimpl
+        def toolyard_sections(self) -> Any:
+            return [replace(SECTIONS[2], template="The whole manual.")]
+
+    settings = Settings(plugins={"Plugin": {"prefix": "x_"}})
+    with (
+        Host(discover=False, settings=settings, plugins=[Plugin()]) as host,
+        host.executor() as tools,
+    ):
+        assert "A manual." in tools.prompt.render().text
+        assert dispatch(tools, "x_deep").status is Status.UNKNOWN_TOOL
+        tools.expand(VisibilityExpansionRequired(("x_manual",)))
+        assert dispatch(tools, "x_deep").text == "deep"
 
 
 @pytest.mark.parametrize("keys", [["nothing"], []])

@@ -35,6 +35,8 @@ class Ending:
         envelope: The wire form, without the call's id.
         notes: What else is worth knowing, such as that it was rolled back.
         diff: What it would have changed; None unless it was a dry run.
+        unanswered: Whether it was denied because nobody answered for it.
+        preface: What the text begins with: the result's message, without its value.
     """
 
     call: ToolCall
@@ -46,6 +48,8 @@ class Ending:
     envelope: Mapping[str, Any]
     notes: tuple[str, ...] = ()
     diff: str | None = None
+    unanswered: bool = False
+    preface: str = ""
 
     @property
     def success(self) -> bool:
@@ -103,6 +107,8 @@ class Endings:
                 outcome.envelope(),
                 _notes(event),
                 _diff(event),
+                event.facts.get("toolyard.approval") == "unanswered",
+                outcome.result.message,
             )
         return _raised(call, outcome, event)
 
@@ -160,9 +166,7 @@ def _notes(event: ToolInvoked) -> tuple[str, ...]:
     approval = _APPROVALS.get(str(event.facts.get("toolyard.approval")))
     if approval is not None:
         notes.append(approval)
-    if event.facts.get("toolyard.dry_run"):
-        notes.append("dry run: nothing of it is kept")
-    elif event.rolled_back:
+    if event.rolled_back and not event.facts.get("toolyard.dry_run"):
         notes.append("rolled back: nothing it changed remains")
     if event.replayed:
         notes.append("answered from a record, not run again")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Generator
+from typing import Final
 
 from toolyard.cli.text import one_line, printable
 
-LOGGERS = ("toolyard", "toolyard_plugins", "py.warnings")
+UNSEEN: Final = frozenset({"toolyard.overrides", "toolyard.policies.names"})
+"""Loggers whose warnings are shown at any verbosity, as nothing else tells of their subject."""
 
 
 class _Lines(logging.Formatter):
@@ -27,28 +29,25 @@ class _Lines(logging.Formatter):
 
 @contextlib.contextmanager
 def logging_to_stderr(verbosity: int) -> Generator[None]:
-    """Log to stderr within the block.
+    """Log to stderr within the block, whatever logger it comes from.
 
     Args:
-        verbosity: 0 for nothing, because what happened to each call is shown anyway;
-            1 for what is worth knowing; 2 for all, from everywhere, with tracebacks.
+        verbosity: 0 for what nothing else tells of, as what happened to each call is shown
+            anyway; 1 for what is worth knowing; 2 for all, with tracebacks.
     """
-    handler: logging.Handler = logging.NullHandler()
-    if verbosity:
-        handler = logging.StreamHandler()
-        handler.setFormatter(_Lines(tracebacks=verbosity > 1))
-    loggers = [logging.getLogger(name) for name in (LOGGERS if verbosity < 2 else ("",))]  # noqa: PLR2004
-    before = [(logger.level, logger.propagate) for logger in loggers]
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Lines(tracebacks=verbosity > 1))
+    root = logging.getLogger()
+    before = root.level
+    if not verbosity:
+        handler.addFilter(lambda record: record.name in UNSEEN)
+    else:
+        root.setLevel(logging.DEBUG if verbosity > 1 else logging.INFO)
     logging.captureWarnings(capture=True)
-    for logger in loggers:
-        logger.addHandler(handler)
-        logger.setLevel(logging.DEBUG if verbosity > 1 else logging.INFO)
-        logger.propagate = verbosity > 1
+    root.addHandler(handler)
     try:
         yield
     finally:
+        root.removeHandler(handler)
         logging.captureWarnings(capture=False)
-        for logger, (level, propagate) in zip(loggers, before, strict=True):
-            logger.removeHandler(handler)
-            logger.setLevel(level)
-            logger.propagate = propagate
+        root.setLevel(before)

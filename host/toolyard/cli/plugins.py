@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any, Final
 
 from rich.text import Text
 
 from toolyard.cli.console import Terminal
 from toolyard.cli.exits import Exit
+from toolyard.cli.failures import say
 from toolyard.cli.faults import misconfigured
 from toolyard.cli.table import Column, Table, widest
 from toolyard.cli.text import counted, one_line
 from toolyard.host import Host
+from toolyard.lifespans import enter_possible_lifespans
+from toolyard.plugins.faults import PluginFault
 from toolyard.plugins.reports import PluginReport, Status
+from toolyard_hookspecs import ConfigurationError
 
 STATUS: Final[dict[Status, tuple[str, str, str]]] = {
     "loaded": ("✓ loaded", "+ loaded", "green"),
@@ -25,14 +31,39 @@ STATUS: Final[dict[Status, tuple[str, str, str]]] = {
 
 
 def plugins(host: Host, args: argparse.Namespace) -> int:
-    """List the plugins; a failed one with its cause and the remedy."""
-    reports = host.plugins.reports
+    """List the plugins; a failed one, or one that cannot be started, with cause and remedy."""
+    with ExitStack() as running:
+        faults = enter_possible_lifespans(host, running)
+        reports = tuple(_with_fault(each, faults.get(each.name)) for each in host.plugins.reports)
     if args.out is None:
         _print_table(reports)
     else:
         for report in reports:
             args.out.write(_described(report))
-    return Exit.USAGE if misconfigured(host, args) else Exit.OK
+    if not _has_approver(host):
+        return Exit.USAGE
+    return Exit.USAGE if misconfigured(host, args, reports) else Exit.OK
+
+
+def _with_fault(report: PluginReport, fault: PluginFault | None) -> PluginReport:
+    if fault is None:
+        return report
+    return replace(
+        report,
+        status="failed",
+        fault=fault.cause,
+        remedy=fault.remedy,
+        misconfigured=fault.misconfigured,
+    )
+
+
+def _has_approver(host: Host) -> bool:
+    try:
+        _ = host.approver
+    except ConfigurationError as error:
+        say("error", str(error))
+        return False
+    return True
 
 
 def _print_table(reports: tuple[PluginReport, ...]) -> None:

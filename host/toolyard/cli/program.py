@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import gc
 import importlib
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -34,6 +36,7 @@ def _built_in(name: str) -> Run:
 
 
 BUILT_IN: Final = {name: _built_in(name) for name in COMMANDS}
+NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 TRACEBACKS: Final = 2
 """The verbosity from which on tracebacks are shown."""
 
@@ -83,8 +86,11 @@ def _run(common: argparse.Namespace, rest: list[str], *, owns_process: bool) -> 
             # `main` switched it off for the imports; what they made stays out of its way.
             gc.freeze()
             gc.enable()
-        if args.command != "plugins":
-            report_faults(host, args)
+        if args.command == "plugins":
+            # It tells what is wrong with plugins, also with one that keeps a host from opening.
+            with contextlib.closing(host):
+                return runs[args.command](host, args)
+        report_faults(host, args)
         with host:
             return runs[args.command](host, args)
 
@@ -120,9 +126,24 @@ def _explain(error: Exception, verbosity: int) -> int:
     if isinstance(error, ToolyardError):
         say("error", str(error))
         return Exit.USAGE
+    if isinstance(error, OSError) and error.errno in NO_ROOM:
+        told = f"{os.strerror(error.errno)}: {_written(error)} cannot be written"
+        say("error", f"{told}. Make room there, then run the command again.")
+        return Exit.INTERNAL
     cause = f"{type(error).__name__}: {error}".rstrip(": ")
     say("error", f"something broke that should not have ({cause}). Add -vv to see where.")
     return Exit.INTERNAL
+
+
+def _written(error: OSError) -> str:
+    """Return what could not be written: the file, the output, or else who wrote."""
+    if error.filename is not None:
+        return str(error.filename)
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    modules = [str(frame.f_globals.get("__name__", "")) for frame in frames]
+    ours = [name for name in modules if name.startswith("toolyard")]
+    who = modules[-1] if ours[-1] == __name__ else ours[-1]
+    return "the output" if who.startswith("toolyard.cli.") else f"a file of {who}"
 
 
 def _let_anything_be_written() -> None:

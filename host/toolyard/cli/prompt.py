@@ -13,7 +13,7 @@ from toolyard.overrides import skeleton
 def prompt(host: Host, args: argparse.Namespace) -> int:
     """Print the prompt of a new session; with `--json`, its text and the names of its tools."""
     if args.overrides:
-        sys.stdout.writelines(f"{line}\n" for line in skeleton(host.prompt))
+        sys.stdout.writelines(f"{line}\n" for line in skeleton(host.original_prompt))
         return Exit.OK
     with host.executor() as tools:
         rendered = tools.prompt.render(tools.session)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,7 +102,7 @@ def read_arguments(text: str) -> str:
     try:
         value = _decode_json(text)
     except LineError as error:
-        msg = f"the arguments are not JSON: {error}. Quote them for the shell: '{{\"a\": 1}}'."
+        msg = f"the arguments cannot be read: {error}. Quote them for the shell: '{{\"a\": 1}}'."
         raise UsageError(msg) from None
     if not isinstance(value, dict):
         raise UsageError(f"the arguments are {_kind(value)}; give a JSON object.")
@@ -128,13 +129,29 @@ def _document(text: str, lines: list[Line], source: str) -> Any:
     except RecursionError:
         return None
     except ValueError as error:
-        if len(lines) == 1 or any(_value_or_none(line) is not None for line in lines[:2]):
+        if len(lines) == 1 or any(_stands_alone(line) for line in lines[:2]):
             return None
         if isinstance(error, json.JSONDecodeError):
-            fault = f"{source}, line {error.lineno}: not JSON ({_reason(error)})."
+            number, told = error.lineno, f"not JSON ({_reason(error)})"
         else:
-            fault = f"{source}: {error}."
-        raise UsageError(fault) from None
+            number, told = _refused_line(text), _told(error)
+        raise UsageError(f"{source}, line {number}: {told}.") from None
+
+
+def _refused_line(text: str) -> int:
+    """Return the line with which a document holds what is refused, such as NaN."""
+    lines = text.split("\n")
+
+    def is_refused(count: int) -> bool:
+        try:
+            _STRICT.decode("\n".join(lines[:count]))
+        except json.JSONDecodeError:  # it is not yet at its end
+            return False
+        except ValueError:
+            return True
+        return False
+
+    return bisect_right(range(len(lines)), 0, key=is_refused)
 
 
 def _recorded(document: object, dialects: Iterable[Conversations]) -> list[ToolCall] | None:
@@ -204,6 +221,19 @@ def _looks_like_a_call(value: object) -> bool:
     return isinstance(value, dict) and "name" in value and not value.keys() - set(KEYS)
 
 
+def _stands_alone(line: Line) -> bool:
+    """Tell whether a line is a value by itself, though it may be one that is refused."""
+    try:
+        json.loads(line.text)
+    except RecursionError:
+        return True
+    except json.JSONDecodeError:
+        return False
+    except ValueError:  # a number that Python does not read
+        return True
+    return True
+
+
 def _value_or_none(line: Line) -> Any:
     try:
         return _decode_json(line.text)
@@ -218,10 +248,13 @@ def _decode_json(text: str) -> Any:
         raise LineError(f"not JSON ({_reason(error)})") from None
     except RecursionError:
         raise LineError("nested too deeply") from None
-    except LineError:
-        raise
     except ValueError as error:
-        raise LineError(f"not JSON ({error})") from None
+        raise LineError(_told(error)) from None
+
+
+def _told(error: ValueError) -> str:
+    """Return what to say of JSON that is refused, or that Python does not read."""
+    return str(error) if isinstance(error, LineError) else "not JSON (a number of too many digits)"
 
 
 def _sentence(text: str) -> str:

@@ -37,6 +37,11 @@ SYMBOLS: Final = {
     Status.DENIED: ("⊘", "-"),
     Status.PENDING: ("…", "."),
 }
+UNANSWERED: Final = (
+    "a person has to approve, and nobody answered. Run it on a terminal, or say how calls are "
+    "approved, with --approve or the configuration."
+)
+NO_CHANGES: Final = "no changes"
 FAILURE: Final = ("✗", "x")
 
 
@@ -75,6 +80,10 @@ class Report(Protocol):
         """Hear what became of a call."""
         ...
 
+    def rehearsed(self, diff: str) -> None:
+        """Hear what all calls of a dry run together would change."""
+        ...
+
 
 class JsonReport:
     """One envelope a line.
@@ -109,6 +118,9 @@ class JsonReport:
         """Write the envelope."""
         self._lines.write(ending.wire())
 
+    def rehearsed(self, diff: str) -> None:
+        """Show nothing: each envelope came with a diff of its own."""
+
 
 class TableReport:
     """A table for people, and below it what is running.
@@ -124,6 +136,9 @@ class TableReport:
         self._counts: Counter[Status] = Counter()
         self._began = time.perf_counter()
         self._summed_up = False
+        self._changing = 0
+        self._unanswered = 0
+        self._rehearsed = False
         self._over = False
         self._asking = 0
         self._lock = threading.Lock()
@@ -198,8 +213,20 @@ class TableReport:
             Text(_reached(ending.stage), "dim"),
             Text("" if ending.seconds is None else duration(ending.seconds), "dim"),
         ]
-        wrap = not ending.success or ending.diff is not None
-        self._table.row(cells, self._texts(ending), wrap=wrap)
+        self._unanswered += ending.unanswered
+        self._changing += _changes(ending.diff)
+        texts = self._texts(ending)
+        wrap = len(texts) > 1 or not ending.success or ending.diff is not None
+        self._table.row(cells, texts, wrap=wrap)
+
+    def rehearsed(self, diff: str) -> None:
+        """Write the whole, where it is more than one call's, and that nothing is kept."""
+        self._rehearsed = True
+        if self._changing > 1:
+            self._terminal.print()
+            self._terminal.print(Text(" Together they would change:", "bold"))
+            for line in _shown_changes(diff):
+                self._terminal.print(Text("   ").append_text(line), soft_wrap=True)
 
     def sum_up(self, *, stopped: bool) -> None:
         """Write how many came to what, once."""
@@ -216,18 +243,17 @@ class TableReport:
         for index, (status, number) in enumerate(sorted(self._counts.items(), key=_rank)):
             line.append(", " if index else ": ")
             line.append(f"{number:,} {_outcome(status)}", STYLES.get(status, "red"))
+        if self._rehearsed:
+            line.append("; a dry run, nothing of it is kept")
         self._terminal.print()
         self._terminal.print(line, soft_wrap=self._terminal.room is None)
+        if self._unanswered:
+            hint = Text(f" {counted(self._unanswered, 'call')} denied: {UNANSWERED}", "yellow")
+            self._terminal.print(hint, soft_wrap=self._terminal.room is None)
 
     def _texts(self, ending: Ending) -> list[Text]:
-        lines = lines_of(ending.text)
-        if ending.success:
-            shown = [Text(line) for line in lines[:1]]
-        else:
-            shown = [Text(line) for line in lines[:MAX_LINES]]
-            if len(lines) > MAX_LINES:
-                shown.append(Text(f"and {counted(len(lines) - MAX_LINES, 'line')} more", "dim"))
-        changes = [Text(line, _change_style(line)) for line in lines_of(ending.diff or "")]
+        shown = _begun(ending) if ending.success else _told(ending)
+        changes = _shown_changes(ending.diff) if _changes(ending.diff) else []
         return [*shown, *changes, *(Text(note, "dim italic") for note in ending.notes)]
 
     def _count(self, more: int) -> None:
@@ -252,6 +278,33 @@ class TableReport:
         columns = [SpinnerColumn(), TextColumn("{task.description}", markup=False)]
         bar = [BarColumn(), MofNCompleteColumn()] if self._total >= MANY else []
         return Progress(*columns, *bar, console=self._terminal, transient=True)
+
+
+def _begun(ending: Ending) -> list[Text]:
+    """Return what the model reads of a success before the value, or the beginning of the value."""
+    lines = lines_of(ending.text)
+    most = min(max(1, len(lines_of(ending.preface))), MAX_LINES)
+    shown = [Text(line) for line in lines[:most]]
+    if len(lines) > most:
+        shown[0].append(" ...", "dim")
+    return shown
+
+
+def _told(ending: Ending) -> list[Text]:
+    """Return what the model reads of a call that did not succeed."""
+    lines = lines_of(ending.text)
+    shown = [Text(line) for line in lines[:MAX_LINES]]
+    if len(lines) > MAX_LINES:
+        shown.append(Text(f"and {counted(len(lines) - MAX_LINES, 'line')} more", "dim"))
+    return shown
+
+
+def _changes(diff: str | None) -> bool:
+    return diff is not None and diff != NO_CHANGES
+
+
+def _shown_changes(diff: str | None) -> list[Text]:
+    return [Text(line, _change_style(line)) for line in lines_of(diff or "")]
 
 
 def _change_style(line: str) -> str:

@@ -40,6 +40,8 @@ def run(host: Host, args: argparse.Namespace) -> int:
         for ending in dispatch(tools, calls, report):
             report.ended(ending)
             succeeded = succeeded and ending.success
+        if args.dry_run:
+            report.rehearsed(tools.rehearsed())
     return Exit.OK if succeeded else Exit.FAILED
 
 

@@ -25,15 +25,21 @@ def tools(host: Host, args: argparse.Namespace) -> int:
     if args.schema is not None:
         _print_schemas(host, args)
     elif args.out is not None:
-        for tool in host.catalog:
+        for tool in _offered(host):
             args.out.write(_described(tool, host.catalog.plugin_of(tool.name)))
     else:
         _print_table(host)
     return Exit.OK
 
 
+def _offered(host: Host) -> list[Tool[Any, Any]]:
+    """Return all tools as a model is shown them, with the descriptions that are overridden."""
+    shown = {each.name: each for section in host.prompt.everywhere() for each in section.tools}
+    return [shown.get(tool.name, tool) for tool in host.catalog]
+
+
 def _print_schemas(host: Host, args: argparse.Namespace) -> None:
-    schemas = host.dialect(args.schema).schemas(list(host.catalog))
+    schemas = host.dialect(args.schema).schemas(_offered(host))
     if args.out is None:
         sys.stdout.write(json.dumps(schemas, indent=2) + "\n")
         return
@@ -56,7 +62,7 @@ def _described(tool: Tool[Any, Any], plugin: str | None) -> dict[str, Any]:
 
 def _print_table(host: Host) -> None:
     terminal = Terminal()
-    found = list(host.catalog)
+    found = _offered(host)
     if not found:
         terminal.print("No plugin offers a tool. `toolyard plugins` lists the plugins.")
         return

@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 
 from toolyard_hookspecs import (
     Command,
+    ConfigurationError,
     Filesystem,
     MarkdownSection,
     ToolContext,
@@ -84,8 +85,17 @@ def toolyard_commands() -> list[Command]:
 
 
 def work_on_a_copy(args: argparse.Namespace) -> dict[str, str]:
-    """Return the setting that makes the workspace a fresh copy."""
+    """Return the setting that makes the workspace a fresh copy.
+
+    Raises:
+        ConfigurationError: When the example's own session would change somebody else's files.
+    """
     if getattr(args, "workspace", None) is not None:
+        if args.command == "run" and args.file is None:
+            raise ConfigurationError(
+                "--workspace: the session of this example works on files of its own, and would "
+                f"change those in {args.workspace}. Leave --workspace out, or give a file of calls."
+            )
         return {}
     root = _copies.enter_context(TemporaryDirectory(prefix="toolyard-example-"))
     shutil.copytree(FILES, root, dirs_exist_ok=True)

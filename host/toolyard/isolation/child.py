@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import importlib.util
+import logging
 import os
 import pickle
 import select
@@ -20,6 +22,8 @@ from typing import Any
 from toolyard.isolation.messages import MAIN, Done, Rest, Start, portable_error
 from toolyard.isolation.proxies import Parent, make_context
 from toolyard_hookspecs import Tool, tool
+
+log = logging.getLogger("toolyard.isolation")
 
 
 def main() -> None:
@@ -57,8 +61,28 @@ def _run(start: Start, parent: Parent) -> Any:
     found = _find(start)
     rest: Rest = pickle.loads(start.rest)  # noqa: S301 - sent by the parent
     invoke, params = _invoked(found, start, rest)
-    value = invoke(params, context=make_context(rest, parent))
-    return asyncio.run(value) if asyncio.iscoroutine(value) else value
+    with contextlib.ExitStack() as stack:
+        for each in start.crossings:
+            _enter(stack, each)
+        value = invoke(params, context=make_context(rest, parent))
+        return asyncio.run(value) if asyncio.iscoroutine(value) else value
+
+
+def _enter(stack: contextlib.ExitStack, crossing: bytes) -> None:
+    """Enter the trace of a plugin; what it raises is logged and changes nothing."""
+    try:
+        trace = pickle.loads(crossing)  # noqa: S301 - sent by the parent
+        trace.__enter__()
+        stack.callback(_leave, trace)
+    except Exception:
+        log.exception("A trace failed to go along into a process.")
+
+
+def _leave(trace: contextlib.AbstractContextManager[None]) -> None:
+    try:
+        trace.__exit__(None, None, None)
+    except Exception:
+        log.exception("A trace failed to end in a process.")
 
 
 def _invoked(found: Any, start: Start, rest: Rest) -> tuple[Callable[..., Any], Any]:

@@ -11,6 +11,7 @@ from toolyard_hookspecs import (
     Outcome,
     ToolCall,
     ToolInvoked,
+    ToolResult,
     ToolyardError,
     VisibilityExpansionRequired,
 )
@@ -32,6 +33,7 @@ class Start:
         tool: The tool's name.
         arguments: The params as JSON, for a decorated function, whose tool makes them anew.
         rest: Everything else, a pickled `Rest`: what it holds may need the module.
+        crossings: Pickled traces of plugins, entered around the handler.
     """
 
     module: str
@@ -42,6 +44,7 @@ class Start:
     tool: str
     arguments: bytes | str | None
     rest: bytes
+    crossings: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +128,18 @@ def portable_outcome(outcome: Outcome) -> Outcome:
         **vars(event),
         "call": portable_call(event.call),
         "tool": None,
-        "params_source": None,
+        "arguments": None,
         "held_params": params if travels(params) else None,
+        "auth": None,
+        "result": outcome.result,
+        "text": outcome.text,
         "error": portable_error(event.error) if event.error is not None else None,
         "facts": {name: value for name, value in event.facts.items() if travels(value)},
     }
-    if not travels(event.result):
-        fields["result"] = type(event.result)(event.result.message, None, event.result.success)
-    return Outcome(ToolInvoked(**fields), outcome.text, outcome.data)
+    if not travels(outcome.result):
+        fields["result"] = ToolResult(outcome.result.message, None, outcome.success)
+    fields.pop("message", None)
+    return Outcome(ToolInvoked(**fields))
 
 
 def travels(value: object) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import pickle
 import signal
@@ -10,7 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
@@ -27,10 +28,14 @@ from toolyard.isolation.messages import (
     portable_outcome,
     travels,
 )
+from toolyard.pipeline.limits import ProcessDied
+from toolyard.pipeline.masking import log_failure
 from toolyard_hookspecs import Deadline, FunctionTool, ResourceError, ToolCall, ToolContext
 
 if TYPE_CHECKING:
     from toolyard.pipeline.call_run import CallRun
+
+log = logging.getLogger("toolyard.isolation")
 
 
 class IsolatedHandler:
@@ -93,7 +98,18 @@ class IsolatedHandler:
             tool=tool.name,
             arguments=self._run.arguments if decorated else None,
             rest=pickled,
+            crossings=tuple(self._crossings()),
         )
+
+    def _crossings(self) -> Iterator[bytes]:
+        for plugin, make in self._run.crossings:
+            try:
+                crossing = make()
+                if crossing is not None:
+                    yield pickle.dumps(crossing)
+            except Exception:  # noqa: BLE001 - logged without secrets
+                text = "The trace of plugin %s cannot go along into a process."
+                log_failure(self._run, log, text, plugin)
 
     def _serve(self, pipe: _Pipe, services: _Services) -> Done:
         with services:
@@ -205,7 +221,7 @@ class _Pipe:
         try:
             yield
         except (EOFError, OSError) as error:
-            raise RuntimeError(self._process.death()) from error
+            raise ProcessDied(self._process.death()) from error
 
 
 def _finish(done: Done) -> Any:

@@ -13,9 +13,11 @@ from typing import Any, BinaryIO, Literal
 
 from toolyard.isolation.messages import Answer, Ask, Rest
 from toolyard_hookspecs import (
+    CallRecord,
     FileMatch,
     FileStat,
     Filesystem,
+    HandlerState,
     Heartbeat,
     Outcome,
     StateError,
@@ -77,6 +79,19 @@ class ControlProxy:
     def note(self, name: str, value: object) -> None:
         """Keep a fact for the call's event."""
         self._parent.ask("control", "note", name, value)
+
+    def check_exclusive(self, what: str) -> None:
+        """Raise where the call can have nothing for itself alone."""
+        self._parent.ask("control", "check_exclusive", what)
+
+    @property
+    def handler_state(self) -> HandlerState:
+        """How far the handler got, seen from within it."""
+        return HandlerState.BEGUN
+
+    def keep(self, effect_id: str) -> CallRecord:  # noqa: ARG002 - for plugins, not for handlers
+        """Refuse: a handler that runs has come to nothing yet."""
+        raise StateError("The call has not ended, so nothing of it can be kept yet.")
 
 
 class SessionProxy:

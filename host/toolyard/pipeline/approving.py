@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Generator, Iterable
-from typing import Any
+from typing import Any, Final
 
 from toolyard.pipeline.asking import settle
 from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.limits import Limit, TimedOut
-from toolyard.pipeline.masking import mask
+from toolyard.pipeline.masking import log_failure, mask
 from toolyard.pipeline.refusals import Refusal
 from toolyard.pipeline.steps import Run, Step
 from toolyard.policies.approval import read_answer, request_for
@@ -20,6 +20,10 @@ from toolyard_hookspecs.signatures import is_async_callable
 log = logging.getLogger("toolyard.policies")
 
 Staged = Generator[Step, Any, Any]
+
+APPROVAL: Final = "toolyard.approval"
+UNANSWERED: Final = "unanswered"
+_NOT_KEPT: Final = " Nothing of it is kept."
 
 
 def approve(run: CallRun, reasons: Iterable[str], diff: str | None = None) -> Staged:
@@ -45,7 +49,11 @@ def approve(run: CallRun, reasons: Iterable[str], diff: str | None = None) -> St
         run.count_question(-1)
         run.resume_timeout()
     answer = read_answer(given)
-    run.note("toolyard.approval", answer.answer.value)
+    run.note(APPROVAL, answer.answer.value if answer.answered else UNANSWERED)
+    if answer.reason:
+        run.note("toolyard.approval_reason", mask(run, answer.reason))
+    if not answer.answered:
+        raise Refusal(Status.DENIED, _unanswered(run, reasons, answer, has_run=diff is not None))
     _refuse_denied(run, answer, has_run=diff is not None)
     return answer
 
@@ -57,6 +65,7 @@ def refuse_unaskable(run: CallRun, reasons: Iterable[str], *, has_run: bool = Fa
         Refusal: Saying why.
     """
     if run.executor.approver is None:
+        run.note(APPROVAL, UNANSWERED)
         msg = (
             f"{_needs(run, reasons)}, and there is nobody to ask. It cannot run here; say so, or "
             "do without."
@@ -97,7 +106,7 @@ def _request(run: CallRun, reasons: Iterable[str], diff: str | None) -> Approval
         arguments=arguments,
         reasons=reasons,
         context=run.context,
-        diff=None if diff is None else mask(diff, run.params, run.executor.auth),
+        diff=None if diff is None else mask(run, diff),
     )
 
 
@@ -112,17 +121,26 @@ def _ask(run: CallRun, request: ApprovalRequest, needs: str) -> Staged:
         )
         return (yield from settle(asked, given, limit))
     except TimedOut:
+        run.note(APPROVAL, UNANSWERED)
         msg = f"{needs}, and nobody answered in time. Ask again later, then retry."
         raise Refusal(Status.DENIED, msg) from None
     except Exception as error:
         run.check_limits()
-        log.exception("The approver failed; the call is denied.")
+        log_failure(run, log, "The approver failed; the call is denied.")
         msg = f"{needs}, and asking for it failed. It cannot run now."
         raise Refusal(Status.DENIED, msg) from error
 
 
+def _unanswered(
+    run: CallRun, reasons: Iterable[str], answer: ApprovalAnswer, *, has_run: bool
+) -> str:
+    why = f" {_sentence(answer.reason)}" if answer.reason else ""
+    kept = _NOT_KEPT if has_run else ""
+    return f"{_needs(run, reasons)}.{why}{kept} It cannot run here; say so, or do without."
+
+
 def _refuse_denied(run: CallRun, answer: ApprovalAnswer, *, has_run: bool) -> None:
-    kept = " Nothing of it is kept." if has_run else ""
+    kept = _NOT_KEPT if has_run else ""
     if answer.answer is Answer.PENDING:
         if run.parent is not None:
             msg = (

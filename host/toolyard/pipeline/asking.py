@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Generator
 from contextlib import suppress
-from typing import Any, Protocol
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Protocol
 
 from toolyard.pipeline.limits import Limit
+from toolyard.pipeline.masking import log_failure
 from toolyard.pipeline.steps import Abandonable, Run, Step
 from toolyard.plugins.implementations import Implementation
+
+if TYPE_CHECKING:
+    from toolyard.pipeline.call_run import CallRun
 
 log = logging.getLogger("toolyard.pipeline")
 SLOW = 0.05
@@ -59,22 +63,21 @@ def ask(run: Asker, implementation: Implementation, *args: Any) -> Any:
     """Call one implementation; on an event loop, log one that blocks it."""
     if not run.on_loop:
         return implementation.call(*args)
-    return timed(f"Plugin {implementation.plugin}", implementation.call, *args)
-
-
-def timed(who: str, function: Callable[..., Any], *args: Any) -> Any:
-    """Call a function on an event loop; log that it blocks the loop if it does."""
-    started = time.perf_counter()
+    started = perf_counter()
     try:
-        return function(*args)
+        return implementation.call(*args)
     finally:
-        taken = time.perf_counter() - started
-        if taken > SLOW:
-            log.warning(
-                "%s blocked the event loop for %.0f ms; return an awaitable where it has to wait.",
-                who,
-                taken * 1000,
-            )
+        if perf_counter() - started > SLOW:
+            warn_of_slow(f"Plugin {implementation.plugin}", started)
+
+
+def warn_of_slow(who: str, started: float) -> None:
+    """Log who has blocked the event loop since a reading of `perf_counter`."""
+    log.warning(
+        "%s blocked the event loop for %.0f ms; return an awaitable where it has to wait.",
+        who,
+        (perf_counter() - started) * 1000,
+    )
 
 
 def first_result(run: Asker, implementations: tuple[Implementation, ...], *args: Any) -> Asking:
@@ -88,13 +91,25 @@ def first_result(run: Asker, implementations: tuple[Implementation, ...], *args:
     return None
 
 
-def observe(run: Asker, implementations: tuple[Implementation, ...], what: str, *args: Any) -> None:
-    """Call all implementations, each by itself; what they raise is logged."""
+def observe(
+    run: CallRun, implementations: tuple[Implementation, ...], what: str, *args: Any
+) -> None:
+    """Call all implementations, each by itself; what they raise is logged.
+
+    Raises:
+        BaseException: What interrupted one of them, when all have been called.
+    """
+    interruption: BaseException | None = None
     for each in implementations:
         try:
             ask(run, each, *args)
-        except Exception:
-            log.exception("Plugin %s failed in %s; the call is not affected.", each.plugin, what)
+        except Exception:  # noqa: BLE001 - logged without secrets
+            text = "Plugin %s failed in %s; the call is not affected."
+            log_failure(run, log, text, each.plugin, what)
+        except BaseException as error:  # noqa: BLE001 - raised when all have been called
+            interruption = error
+    if interruption is not None:
+        raise interruption
 
 
 class Wrapped:

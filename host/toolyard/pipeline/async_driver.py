@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from toolyard.pipeline.background import Background, guarded
+from toolyard.pipeline.eager import begin
 from toolyard.pipeline.jobs import Job
 from toolyard.pipeline.limits import Cancelled, Limit, TimedOut
-from toolyard.pipeline.steps import Run, Step, WaitFor
+from toolyard.pipeline.steps import Run, Step, WaitFor, raised
 from toolyard.pipeline.sync_driver import Pipeline
 from toolyard.pipeline.workers import Workers
 from toolyard_hookspecs import DeadlineExceededError
@@ -65,16 +65,17 @@ class AsyncDriver:
             raise
         return [task.result() for task in tasks]
 
-    async def _perform(self, step: Step) -> Any:
+    def _perform(self, step: Step) -> Awaitable[Any]:
         if isinstance(step, WaitFor):
-            return None if step.waitable.granted else await _wait_for(step)
+            return _wait_for(step)
         if not step.is_async:
-            return await self._run_elsewhere(step)
+            return self._run_elsewhere(step)
         if step.to_the_end:
-            return await _see_through(step.function())
+            return _see_through(step.function())
         if step.limit.endless:
-            return await step.function()
-        return await _Attended(step).run()
+            work: Awaitable[Any] = step.function()
+            return work
+        return _Attended(step).run()
 
     async def _run_elsewhere(self, step: Run) -> Any:
         waiter = _Waiter(asyncio.get_running_loop())
@@ -105,6 +106,8 @@ async def _see_through(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 async def _wait_for(step: WaitFor) -> None:
+    if step.waitable.granted:
+        return
     waiter = _Waiter(asyncio.get_running_loop())
     step.waitable.on_grant(waiter.wake_from_thread)
     await waiter.until(lambda: step.waitable.granted, step.limit, lambda _: True)
@@ -114,34 +117,47 @@ class _Attended:
     """An async step in a task of its own, given up when its limit says so.
 
     The task is not waited for then: a handler that ignores its cancellation, or whose
-    cleanup hangs, holds nobody up. All of it happens on one thread, so that the future
-    alone decides whether the step finished or was abandoned.
+    cleanup hangs, holds nobody up. All of it happens on one thread, so that there is
+    no doubt whether the step had ended when it was given up.
     """
 
-    __slots__ = ("_done", "_has_ended", "_loop", "_step", "_task", "_timer")
+    __slots__ = ("_answer", "_done", "_has_ended", "_loop", "_step", "_task", "_timer")
+
+    _task: asyncio.Task[None]
 
     def __init__(self, step: Run) -> None:
         self._step = step
         self._loop = asyncio.get_running_loop()
-        self._done: asyncio.Future[tuple[Any, BaseException | None]] = self._loop.create_future()
+        self._answer: tuple[Any, BaseException | None] | None = None
+        self._done: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._task: asyncio.Task[None] | None = None
         self._has_ended = False
 
     async def run(self) -> Any:
         """Run the step; return what it gives, raise what it raises or why it was given up."""
-        step, limit = self._step, self._step.limit
-        forget = None
-        self._task = _begin(self._loop, self._work())
+        step = self._step
+        self._task = begin(self._loop, self._work())
+        if self._answer is None:
+            await self._wait()
+        assert self._answer is not None  # noqa: S101 - just waited for
+        value, error = self._answer
+        if step.limit.overran():
+            _warn_if_blocked(step, error)
+        if error is not None:
+            raise error
+        return value
+
+    async def _wait(self) -> None:
+        """Wait until the step has ended, or was given up."""
+        done = self._done = self._loop.create_future()
         # Only now: a task that is cancelled before it begins would never tell that it has ended.
-        if limit.cancellation is not None:
-            forget = limit.cancellation.on_cancel(self._look_from_thread)
+        cancellation = self._step.limit.cancellation
+        forget = None if cancellation is None else cancellation.on_cancel(self._look_from_thread)
         try:
-            if not self._done.done():
-                self._set_timer()
-            value, error = await self._done
+            self._set_timer()
+            await done
         except asyncio.CancelledError:
-            if self._done.cancelled():
+            if done.cancelled():
                 self._give_up("its caller was cancelled")
             raise
         finally:
@@ -149,33 +165,32 @@ class _Attended:
                 self._timer.cancel()
             if forget is not None:
                 forget()
-        if limit.timeout is not None:
-            _warn_if_blocked(step, error)
-        if error is not None:
-            raise error
-        return value
 
     async def _work(self) -> None:
         answer: tuple[Any, BaseException | None]
         try:
             answer = await self._step.function(), None
         except BaseException as error:  # noqa: BLE001 - raised where the call was dispatched
-            answer = None, error
+            answer = None, raised(error)
         self._has_ended = True
-        if self._done.done():
+        if self._done is None:
+            self._answer = answer
+        elif self._done.done():
             self._step.owner.ended_late()
         else:
-            self._done.set_result(answer)
+            self._answer = answer
+            self._done.set_result(None)
 
     def _look(self) -> None:
-        if self._done.done():
+        if self._done is None or self._done.done():
             return
         fault = self._step.limit.fault()
         if fault is None:
             self._set_timer()
         else:
             self._give_up(str(fault))
-            self._done.set_result((None, fault))
+            self._answer = None, fault
+            self._done.set_result(None)
 
     def _look_from_thread(self) -> None:
         try:
@@ -193,23 +208,8 @@ class _Attended:
         if self._has_ended:
             # It ended after its caller was cancelled, and before the caller could know.
             self._step.owner.ended_late()
-        elif self._task is not None:
+        else:
             self._task.cancel()
-
-
-if sys.version_info >= (3, 12):
-
-    def _begin(
-        loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]
-    ) -> asyncio.Task[None]:
-        # Handlers that do not wait end here and now, without a turn of the loop.
-        return asyncio.Task(work, loop=loop, eager_start=True)
-else:
-
-    def _begin(
-        loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]
-    ) -> asyncio.Task[None]:
-        return loop.create_task(work)
 
 
 class _Waiter:

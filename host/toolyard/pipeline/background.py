@@ -7,6 +7,8 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+from toolyard.pipeline.steps import raised
+
 
 class Background:
     """An event loop on a daemon thread, started when first needed."""
@@ -75,4 +77,4 @@ async def guarded(work: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | 
     try:
         return await work, None
     except BaseException as error:  # noqa: BLE001 - handed to whoever dispatched the call
-        return None, error
+        return None, raised(error)

@@ -10,18 +10,24 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from toolyard.pipeline.batch import BatchOrder, Milestone
 from toolyard.pipeline.gates import Gate, Turns
 from toolyard.pipeline.limits import Cancelled, Limit
+from toolyard.pipeline.marks import ENDED, LOOKUP, NOT_BEGUN, SUCCEEDED
 from toolyard.resources.call import CallScope
+from toolyard.state.redoing import NOTHING
 from toolyard_hookspecs import (
     CallClosed,
+    CallRecord,
     Cancellation,
     Deadline,
+    HandlerState,
     Outcome,
     ResourceBusyError,
+    SnapshotError,
     Stage,
     StateError,
     Status,
@@ -50,50 +56,74 @@ class CallRun:
         on_loop: Whether an event loop waits for it.
     """
 
-    plan: Plan | None = None
-    arguments: bytes | str = b"{}"
-    params: Any = None
+    # Slots, all of them filled: every stage of every call reads and writes them.
+    __slots__ = (
+        "_child_turns",
+        "_children",
+        "_forget_left",
+        "_left",
+        "_runs_on",
+        "admitted",
+        "answer",
+        "approved",
+        "arguments",
+        "asks",
+        "batch",
+        "branch",
+        "call_made",
+        "cancellation",
+        "claimed",
+        "closed",
+        "committed",
+        "context",
+        "copies",
+        "crossings",
+        "data",
+        "deadline",
+        "decisions",
+        "edited",
+        "error",
+        "executor",
+        "facts",
+        "handler_duration",
+        "handler_state",
+        "has_turn",
+        "index",
+        "left_child",
+        "limit",
+        "listeners",
+        "on_loop",
+        "opened",
+        "outcome",
+        "params",
+        "parent",
+        "participants",
+        "plan",
+        "questions",
+        "raises",
+        "replayed",
+        "reruns",
+        "result",
+        "rolled_back",
+        "scope",
+        "serial_ticket",
+        "session_changes",
+        "stage",
+        "started",
+        "status",
+        "tells_json",
+        "text",
+        "timestamp",
+        "when_abandoned",
+    )
+
     branch: Branch
     scope: CallScope
     context: ToolContext
-    limit: Limit | None = None
-    opened = False
-    admitted = False
-    committed = False
-    has_turn = False
-    stage = Stage.LOOKUP
-    status = Status.SUCCEEDED
     result: ToolResult[Any]
-    text = ""
-    data: bytes | None = None
-    error: BaseException | None = None
-    raises: BaseException | None = None
     outcome: Outcome
-    rolled_back = False
-    claimed = False
-    """Whether plugins were asked to answer in the handler's place; they are, once."""
-    replayed = False
-    reruns = 0
-    handler_duration: float | None = None
-    handler_began = False
-    answer: Any = None
-    decisions: tuple[PolicyDecision, ...] = ()
-    closed: str | None = None
-    serial_ticket: Any = None
-    facts: Mapping[str, Any] = NO_META
-    copies: dict[str, Any] | None = None
-    asks: tuple[str, ...] = ()
-    approved: str | None = None
-    questions = 0
-    when_abandoned: Callable[[], None] | None = None
-    _left: Cancellation | None = None
-    _forget_left: Callable[[], None] | None = None
-    _runs_on = False
-    """Whether its own handler was given up, and may not have ended."""
-    _children: list[CallRun] | None = None
-    _child_turns: Turns | None = None
 
-    def __init__(  # noqa: PLR0913 - each is named
+    def __init__(  # noqa: PLR0913, PLR0915 - each is named
         self,
         executor: Executor,
         call: ToolCall,
@@ -109,12 +139,63 @@ class CallRun:
         self.batch = batch
         self.index = index
         self.on_loop = on_loop
-        self.started = executor.clock.monotonic()
+        self.started = executor.monotonic()
         self.timestamp = executor.clock.now()
         self.participants: list[Participant] = []
+        self.plan: Plan | None = None
+        self.arguments: bytes | str = b"{}"
+        self.params: Any = None
+        self.limit: Limit | None = None
+        self.opened = False
+        self.admitted = False
+        self.committed = False
+        self.has_turn = False
+        self.stage: Stage = LOOKUP
+        self.status: Status = SUCCEEDED
+        self.text = ""
+        # Whether the text is the value's JSON, so that it need not be kept beside it.
+        self.tells_json = False
+        self.data: bytes | None = None
+        self.error: BaseException | None = None
+        self.raises: BaseException | None = None
+        # What left a nested call, on its way through the handler that made it.
+        self.left_child: BaseException | None = None
+        self.rolled_back = False
+        # Whether plugins were asked to answer in the handler's place; they are, once.
+        self.claimed = False
+        self.replayed = False
+        self.reruns = 0
+        self.handler_duration: float | None = None
+        self.handler_state: HandlerState = NOT_BEGUN
+        # What the handler and the reducers of its value changed in the session, or why it
+        # cannot be told; for tools that are idempotent, and observers that take it.
+        self.session_changes: str | SnapshotError = NOTHING
+        self.answer: Any = None
+        self.decisions: tuple[PolicyDecision, ...] = ()
+        self.closed: str | None = None
+        self.serial_ticket: Any = None
+        self.facts: Mapping[str, Any] = NO_META
+        # What gives the traces that go along into the process of an isolated handler, by plugin.
+        self.crossings: tuple[tuple[str, Callable[[], Any]], ...] = ()
+        # What hears of each stage the call enters, by plugin.
+        self.listeners: tuple[tuple[str, Callable[[Stage], object]], ...] = ()
+        self.copies: dict[str, Any] | None = None
+        self.asks: tuple[str, ...] = ()
+        self.approved: str | None = None
+        # Whether a person has changed the arguments.
+        self.edited = False
+        self.questions = 0
+        self.when_abandoned: Callable[[], None] | None = None
+        self._left: Cancellation | None = None
+        self._forget_left: Callable[[], None] | None = None
+        # Whether its own handler was given up, and may not have ended.
+        self._runs_on = False
+        self._children: list[CallRun] | None = None
+        self._child_turns: Turns | None = None
         if parent is None:
             self.cancellation = call.cancellation
-            self.deadline = _earlier(executor.deadline, call.deadline)
+            ends = call.deadline
+            self.deadline = executor.deadline if ends is None else _earlier(executor.deadline, ends)
         else:
             self.cancellation = parent.cancellation
             self.deadline = _earlier(parent.deadline, call.deadline)
@@ -148,10 +229,9 @@ class CallRun:
 
     @property
     def turns(self) -> Turns:
-        """The queue in which calls commit: the session's, or the parent's own."""
-        if self.parent is None:
-            return self.executor.runtime.turns
-        return self.parent.child_turns()
+        """The queue in which calls commit: the session's, the parent's or the dry run's own."""
+        above = self.parent or self.executor.rehearsal
+        return self.executor.runtime.turns if above is None else above.child_turns()
 
     def child_turns(self) -> Turns:
         """The queue in which calls nested in this one commit."""
@@ -199,10 +279,10 @@ class CallRun:
 
     def fork(self) -> None:
         """Fork a branch from the newest state, with resources and a context of its own."""
-        parent = self.parent
-        base = self.executor.session if parent is None else parent.branch
+        above = self.parent or self.executor.rehearsal
+        base = self.executor.session if above is None else above.branch
         self.branch = base.fork()
-        self._make_context()
+        self._make_context(above)
 
     def renew(self) -> None:
         """Fork again from the newest state, for checks or a run that start afresh."""
@@ -210,19 +290,24 @@ class CallRun:
         self.fork()
         self.participants = []
 
+    def take_turn(self) -> Gate | None:
+        """Take the turn to commit; return what to wait for, if it is another's."""
+        self.has_turn = True
+        return self.turns.take(self)
+
     def give_turn_back(self) -> None:
         """Let others commit while this call waits for something else."""
         if self.has_turn:
             self.has_turn = False
             self.turns.give_back(self)
 
-    def _make_context(self) -> None:
+    def _make_context(self, above: CallRun | None) -> None:
         parent = self.parent
         executor = self.executor
         self.scope = CallScope(
-            executor.resources, parent=parent.scope if parent is not None else None, owner=self
+            executor.resources, parent=above.scope if above is not None else None, owner=self
         )
-        context = object.__new__(ToolContext)
+        context: ToolContext = _new(ToolContext)
         fields = context.__dict__
         fields.update(executor.context_fields)
         fields["session"] = self.branch
@@ -244,7 +329,8 @@ class CallRun:
         """Give back everything a call holds while it lasts."""
         if self.admitted:
             self.executor.runtime.leave(self)
-        self.give_turn_back()
+        if self.has_turn:
+            self.give_turn_back()
         if self.opened:
             self.branch.close(_OVER)
             self.scope.close()
@@ -258,7 +344,8 @@ class CallRun:
             self._forget_left()
         if self.parent is not None:
             self.parent.disown(self)
-        self.passed(Milestone.ENDED)
+        if self.batch is not None:
+            self.passed(ENDED)
         self.closed = self.closed or _ENDED
 
     def _let_go(self) -> None:
@@ -323,13 +410,9 @@ class CallRun:
             ResourceBusyError: When it could not be had without keeping others from it while a
                 person looks at the diff, or in a dry run.
         """
-        each: CallRun | None = self
-        while each is not None:
-            if each.asks or each.questions or each.executor.dry_run:
-                raise ResourceBusyError(_not_to_be_had(kind, each))
-            each = each.parent
+        self.check_exclusive(kind.__name__)
         root = self.root
-        return root.batch.before(Milestone.ENDED, root.index) if root.batch is not None else None
+        return root.batch.before(ENDED, root.index) if root.batch is not None else None
 
     def count_question(self, more: int) -> None:
         """Let the calls around this one know that a person is being asked within them."""
@@ -355,6 +438,35 @@ class CallRun:
                 each.limit.resume()
             each = each.parent
 
+    # --- asked by plugins ---
+
+    def handler_ended(self, state: HandlerState) -> None:
+        """Note how the handler ended, unless nobody waited for that any more."""
+        cancelled = self.cancellation is not None and self.cancellation.aborted
+        if self.closed is None and not cancelled:
+            self.handler_state = state
+
+    def keep(self, effect_id: str) -> CallRecord:
+        """Return what the call came to, and mark the session as holding what it changed."""
+        plan, result, value = self.plan, self.result, self.data
+        assert plan is not None  # noqa: S101 - it has run
+        if value is None and result.value is not None:
+            value = plan.tool.result_codec.encode(result.value)
+        changes = self.session_changes
+        if changes == NOTHING:
+            return CallRecord(result, value)
+        self.branch.mark_applied(effect_id)
+        if isinstance(changes, SnapshotError):
+            return CallRecord(result, value, unportable=str(changes))
+        return CallRecord(result, value, changes)
+
+    def note_changes(self) -> None:
+        """Keep what the call has changed in the session so far."""
+        try:
+            self.session_changes = self.branch.changes()
+        except SnapshotError as error:
+            self.session_changes = error
+
     # --- asked by the handler ---
 
     def call(self, call: ToolCall) -> Outcome:
@@ -365,12 +477,18 @@ class CallRun:
                 f"{self.name} runs on an event loop; write: await context.acall({call.name!r}, ...)"
             )
             raise StateError(msg)
-        return self.executor.dispatch_nested(call, self)
+        return self.executor.dispatch_nested(self._meant(call), self)
 
     def acall(self, call: ToolCall) -> Awaitable[Outcome]:
         """Dispatch a nested call."""
         self.check_open()
-        return self.executor.adispatch_nested(call, self)
+        return self.executor.adispatch_nested(self._meant(call), self)
+
+    def _meant(self, call: ToolCall) -> ToolCall:
+        """Return the call by the name that the configuration has given the tool it means."""
+        assert self.plan is not None  # noqa: S101 - it has a handler, which calls
+        name = self.plan.tool.siblings.get(call.name)
+        return call if name is None else replace(call, name=name)
 
     def progress(self, done: float, total: float | None, message: str | None) -> None:
         """Pass a progress report to whoever listens."""
@@ -379,8 +497,17 @@ class CallRun:
         if listener is not None:
             listener(self.call_made, done, total, message)
 
+    def check_exclusive(self, what: str) -> None:
+        """Raise where others would be kept from it while a person looks, or in a dry run."""
+        each: CallRun | None = self
+        while each is not None:
+            if each.asks or each.questions or each.executor.dry_run:
+                raise ResourceBusyError(_not_to_be_had(what, each))
+            each = each.parent
+
     def note(self, name: str, value: object) -> None:
         """Keep a fact for the event."""
+        self.check_open()
         self.facts = {**self.facts, name: value}
 
     def __str__(self) -> str:
@@ -388,14 +515,14 @@ class CallRun:
         return f"{self.name} ({self.call_made.id})"
 
 
-def _not_to_be_had(kind: type[Any], run: CallRun) -> str:
+def _not_to_be_had(what: str, run: CallRun) -> str:
     if run.executor.dry_run:
         when = "in a dry run"
     elif run.questions:
         when = f"while a person is asked about a call within {run.name}"
     else:
         when = f"before a person has approved {run.name}"
-    return f"{kind.__name__} cannot be had {when}: one call at a time has it. Do without it."
+    return f"{what} cannot be had {when}: one call at a time has it. Do without it."
 
 
 def _is_on_loop() -> bool:
@@ -406,6 +533,7 @@ def _is_on_loop() -> bool:
     return True
 
 
+_new: Any = object.__new__
 _lock = threading.Lock()
 _ENDED = "has ended, so nothing can be done on its behalf any more."
 _OVER = "The call is over, so it can neither read nor change the session any more."

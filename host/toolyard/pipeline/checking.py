@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Generator
+from time import perf_counter
 from typing import Any
 
 from toolyard.pipeline.approving import approve, canonical, refuse_unaskable
-from toolyard.pipeline.asking import settle, timed
-from toolyard.pipeline.batch import Milestone
+from toolyard.pipeline.asking import SLOW, settle, warn_of_slow
 from toolyard.pipeline.call_run import CallRun
+from toolyard.pipeline.marks import ADMITTED, CHECK
+from toolyard.pipeline.masking import log_failure, mask
 from toolyard.pipeline.parsing import ask_parsers
 from toolyard.pipeline.plan import Table
 from toolyard.pipeline.refusals import Refusal
@@ -29,8 +31,10 @@ from toolyard_hookspecs import (
     Status,
     ToolCall,
     ToolContext,
+    ToolValidationError,
 )
 from toolyard_hookspecs.codecs import as_json
+from toolyard_hookspecs.faults import RETRY
 
 log = logging.getLogger("toolyard.policies")
 ALLOW = PolicyDecision.allow()
@@ -64,7 +68,7 @@ def check(run: CallRun, table: Table) -> Staged:
         yield from undo(run)
         run.renew()
         run.branch.freeze()
-        run.stage = Stage.CHECK
+        run.stage = CHECK
         reasons = yield from ask_rules(run)
 
 
@@ -78,7 +82,7 @@ def check_again(run: CallRun) -> Staged:
     """
     asked = {each.policy for each in run.decisions if each.asks}
     before = len(run.decisions)
-    run.stage = Stage.CHECK
+    run.stage = CHECK
     run.branch.freeze()
     yield from ask_rules(run)
     asks = [each for each in run.decisions[before:] if each.asks and each.policy not in asked]
@@ -96,8 +100,7 @@ def _approve(run: CallRun, table: Table, reasons: list[str]) -> Staged:
     answer = yield from approve(run, reasons)
     if answer.answer is Answer.EDITED:
         edited, shown = as_edited(run, answer)
-        yield from ask_parsers(run, table, edited)
-        run.copies = None
+        yield from parse_edited(run, table, edited)
     return digest_of(run.plan.tool, shown)
 
 
@@ -105,11 +108,26 @@ def as_edited(run: CallRun, answer: ApprovalAnswer) -> tuple[ToolCall, bytes]:
     """Return the call with an approver's arguments, and these as canonical JSON.
 
     Raises:
-        ToolValidationError: When they do not fit the tool.
+        Refusal: When they do not fit the tool.
     """
     edited = ToolCall(run.call_made.name, answer.arguments or "{}", id=run.call_made.id)
     codec = _tool(run).params_codec
-    return edited, codec.encode(codec.decode(as_json(edited.arguments)))
+    try:
+        return edited, codec.encode(codec.decode(as_json(edited.arguments)))
+    except ToolValidationError as error:
+        msg = (
+            f"A person changed the arguments of {run.name} to ones that do not fit it, so it did "
+            f"not run. {str(error).removesuffix(RETRY)}\nRetry it, to have it asked again."
+        )
+        raise Refusal(Status.INVALID, msg) from error
+
+
+def parse_edited(run: CallRun, table: Table, edited: ToolCall) -> Staged:
+    """Let the call go on with the arguments that an approver gave it."""
+    given = canonical(run)
+    yield from ask_parsers(run, table, edited)
+    run.copies = None
+    run.edited = run.edited or canonical(run) != given
 
 
 def admit(run: CallRun) -> None:
@@ -128,7 +146,8 @@ def admit(run: CallRun) -> None:
     else:
         runtime.enter(run)
     run.admitted = True
-    run.passed(Milestone.ADMITTED)
+    if run.batch is not None:
+        run.passed(ADMITTED)
 
 
 def _reserve(run: CallRun, rules: tuple[Rule, ...]) -> None:
@@ -142,7 +161,7 @@ def _reserve(run: CallRun, rules: tuple[Rule, ...]) -> None:
             _take_places(run, rules)
     except (ConfigurationError, OSError, ValueError) as error:
         session.policy_records = before
-        log.exception("What policies remember could not be kept; %s is denied.", run)
+        log_failure(run, log, "What policies remember could not be kept; %s is denied.", run)
         msg = (
             f"{run.name} cannot be called now: what its policies remember could not be kept. "
             "This requires human intervention."
@@ -154,18 +173,24 @@ def _take_places(run: CallRun, rules: tuple[Rule, ...]) -> None:
     session = run.executor.session
     before = session.policy_records
     context = _with_session(run.context, run.branch.reserving())
-    for rule in rules:
-        try:
-            decision = rule.reserve(_tool(run), params_for(run, rule), context=context)  # type: ignore[misc]
-        except Exception as error:
-            session.policy_records = before
-            log.exception("Policy %s failed to reserve; the call is denied.", rule.name)
-            raise Refusal(Status.DENIED, _failed(rule)) from error
-        if not isinstance(decision, PolicyDecision) or not decision.allowed:
-            session.policy_records = before
-            reason = decision.reason if isinstance(decision, PolicyDecision) else None
-            _note(run, rule, PolicyDecision.deny(reason or _failed(rule)))
-            raise Refusal(Status.DENIED, reason or _failed(rule))
+    try:
+        for rule in rules:
+            _take_place(run, rule, context)
+    except BaseException:
+        session.policy_records = before
+        raise
+
+
+def _take_place(run: CallRun, rule: Rule, context: ToolContext) -> None:
+    try:
+        decision = rule.reserve(_tool(run), params_for(run, rule), context=context)  # type: ignore[misc]
+    except Exception as error:
+        log_failure(run, log, "Policy %s failed to reserve; the call is denied.", rule.name)
+        raise Refusal(Status.DENIED, _failed(rule)) from error
+    if not isinstance(decision, PolicyDecision) or not decision.allowed:
+        reason = decision.reason if isinstance(decision, PolicyDecision) else None
+        _note(run, rule, PolicyDecision.deny(reason or _failed(rule)))
+        raise Refusal(Status.DENIED, reason or _failed(rule))
 
 
 def _with_session(context: ToolContext, session: SessionProtocol) -> ToolContext:
@@ -187,22 +212,24 @@ def ask_rules(run: CallRun) -> Staged:
     asks: list[str] = []
     tool, context = plan.tool, run.context
     shared = plan.shares_params
+    watched = run.on_loop
     for rule in plan.checks:
         try:
             params = run.params if shared else params_for(run, rule)
-            if run.on_loop:
-                decision = timed(rule.title, rule.check, tool, params, context)  # type: ignore[arg-type]
-            else:
-                decision = rule.check(tool, params, context)  # type: ignore[misc]
+            started = perf_counter() if watched else 0.0
+            ask_rule: Any = rule.check
+            decision = ask_rule(tool, params, context=context)
+            if watched and perf_counter() - started > SLOW:
+                warn_of_slow(rule.title, started)
             if decision is None or decision is ALLOW:
                 continue
             if decision.__class__ is not PolicyDecision:
                 decision = yield from settle(run, decision, run.limit_without_timeout())
         except DeadlineExceededError:
             raise
-        except Exception:
+        except Exception:  # noqa: BLE001 - logged without secrets
             run.check_limits()
-            log.exception("Policy %s failed to check; the call is denied.", rule.name)
+            log_failure(run, log, "Policy %s failed to check; the call is denied.", rule.name)
             decision = PolicyDecision.deny(_failed(rule))
         if decision is None or (decision.__class__ is PolicyDecision and _plain(decision)):
             continue
@@ -214,7 +241,7 @@ def ask_rules(run: CallRun) -> Staged:
         raise Refusal(Status.DENIED, "\n".join(dict.fromkeys(denials)))
     if plan.confirms:
         asks.append(f"{tool.name} requires confirmation.")
-    return list(dict.fromkeys(asks))
+    return list(dict.fromkeys(asks)) if asks else asks
 
 
 def _read(rule: Rule, decision: object) -> PolicyDecision:
@@ -258,7 +285,8 @@ def _plain(decision: PolicyDecision) -> bool:
 
 
 def _note(run: CallRun, rule: Rule, decision: PolicyDecision) -> None:
-    said = PolicyDecision(decision.allowed, decision.reason, decision.asks, rule.name)
+    reason = None if decision.reason is None else mask(run, decision.reason)
+    said = PolicyDecision(decision.allowed, reason, decision.asks, rule.name)
     run.decisions = (*run.decisions, said)
 
 

@@ -5,29 +5,42 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Generator
-from typing import Any
+from typing import Any, Final
 
 from toolyard.pipeline.asking import observe
 from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.checking import own_params, params_for
 from toolyard.pipeline.limits import Cancelled
-from toolyard.pipeline.masking import mask
-from toolyard.pipeline.plan import Table
-from toolyard.pipeline.refusals import Failure, read_failure
+from toolyard.pipeline.marks import SUCCEEDED, TELEMETRY
+from toolyard.pipeline.masking import log_failure, mask
+from toolyard.pipeline.plan import Plan, Table
+from toolyard.pipeline.refusals import Called, Failure, Refusal, read_failure
 from toolyard.pipeline.steps import Step
 from toolyard.pipeline.undoing import undo
-from toolyard_hookspecs import CallClosed, Outcome, Stage, Status, ToolInvoked, ToolResult
+from toolyard.state.redoing import NOTHING
+from toolyard_hookspecs import (
+    CallClosed,
+    Outcome,
+    Status,
+    ToolInvoked,
+    ToolResult,
+    ToolyardError,
+)
+from toolyard_hookspecs.faults import shorten
 
+MAX_ARGUMENTS: Final = 500
+"""Characters shown of arguments that a person has changed."""
 log = logging.getLogger("toolyard.pipeline")
 
 Staged = Generator[Step, Any, Any]
+_new: Any = object.__new__
 
 
 def fail(run: CallRun, table: Table, error: BaseException) -> Staged:
     """Put back what the call changed, and settle what the model is told."""
-    error = _as_cancelled(run, error)
-    failure = read_failure(error, run.name, run.stage, run.executor.engine.interrupts)
-    message = mask(failure.result.message, run.params, run.executor.auth)
+    error = _as_what_closed_it(run, error)
+    failure = read_failure(error, _called(run), run.stage, run.executor.engine.interrupts)
+    message = mask(run, _told(run, failure))
     result = failure.result
     if message != result.message:
         result = ToolResult(message, result.value, success=False)
@@ -36,21 +49,52 @@ def fail(run: CallRun, table: Table, error: BaseException) -> Staged:
     _log(run, failure)
     if run.opened and not run.committed:
         try:
-            yield from undo(run)
+            yield from _take_back(run, table, message)
         except BaseException as interruption:  # noqa: BLE001 - it leaves when the call has ended
             run.raises = run.raises or interruption
+
+
+def _called(run: CallRun) -> Called:
+    if run.plan is None:
+        return Called(run.name, contained=False)
+    tool = run.plan.tool
+    return Called(run.name, bool(tool.contained), alone=tool.isolation == "process")
+
+
+def _told(run: CallRun, failure: Failure) -> str:
+    """Return the message for the model, which has to know of arguments that it never gave."""
+    message = failure.result.message
+    if not run.edited:
+        return message
+    text = run.arguments if isinstance(run.arguments, str) else run.arguments.decode()
+    changed = f"A person changed the arguments to {shorten(text, MAX_ARGUMENTS)}"
+    if failure.status is Status.DENIED:
+        return f"{changed}, and these were denied: {message}"
+    return f"{changed}. {message}"
+
+
+def _take_back(run: CallRun, table: Table, reason: str) -> Staged:
+    try:
+        yield from undo(run)
+    finally:
         run.rolled_back = run.admitted
         if run.admitted:
-            tell_rollback(run, table, message)
+            tell_rollback(run, table, reason)
 
 
-def _as_cancelled(run: CallRun, error: BaseException) -> BaseException:
-    """Return what ended a wait of a cancelled call as what it is: its cancellation."""
-    if isinstance(error, CallClosed) and run.cancellation is not None and run.cancellation.aborted:
-        cancelled = Cancelled("Request was cancelled")
-        cancelled.__cause__ = error
-        return cancelled
-    return error
+def _as_what_closed_it(run: CallRun, error: BaseException) -> BaseException:
+    """Return what a closed call met as what it is: its cancellation, or its caller's end."""
+    if not isinstance(error, CallClosed):
+        return error
+    closing: ToolyardError
+    if run.cancellation is not None and run.cancellation.aborted:
+        closing = Cancelled("Request was cancelled")
+    elif run.closed is not None:
+        closing = Refusal(Status.CANCELLED, f"{run.name} was given up: {run.closed}")
+    else:
+        return error
+    closing.__cause__ = error
+    return closing
 
 
 def tell_rollback(run: CallRun, table: Table, reason: str) -> None:
@@ -60,8 +104,8 @@ def tell_rollback(run: CallRun, table: Table, reason: str) -> None:
     for rule in plan.on_rollbacks:
         try:
             rule.on_rollback(plan.tool, params_for(run, rule), context=run.context)  # type: ignore[misc]
-        except Exception:
-            log.exception("Policy %s failed to hear of a rollback.", rule.name)
+        except Exception:  # noqa: BLE001 - logged without secrets
+            log_failure(run, log, "Policy %s failed to hear of a rollback.", rule.name)
     for each in table.rollbacks:
         params = own_params(run, each)
         observe(run, (each,), "toolyard_rollback", plan.tool, params, run.context, reason)
@@ -73,28 +117,30 @@ def _log(run: CallRun, failure: Failure) -> None:
     text = f"{run}: {failure.status}: {failure.result.message}"
     if failure.traceback and run.error is not None:
         text += "\n" + "".join(traceback.format_exception(run.error)).rstrip()
-    log.log(failure.level, "%s", mask(text, run.params, run.executor.auth))
+    log.log(failure.level, "%s", mask(run, text))
 
 
 def publish(run: CallRun, table: Table) -> None:
     """Make the call's one event, keep it in the session's log, show it to the observers."""
     executor = run.executor
     plan = run.plan
-    succeeded = run.status is Status.SUCCEEDED
-    event = object.__new__(ToolInvoked)
+    succeeded = run.status is SUCCEEDED
+    event = _new(ToolInvoked)
     fields = event.__dict__
     fields["call"] = run.call_made
     fields["tool"] = plan.tool if plan is not None else None
-    fields["params_source"] = None
-    if run.params is not None:
-        _give_params(run, fields)
-    fields["result"] = run.result
+    fields["arguments"] = run.arguments if run.params is not None else None
+    result = run.result
+    if succeeded and run.data is not None and _is_kept_as_json(run.plan, result):
+        fields["message"] = result.message
+    else:
+        fields["result"] = result
     fields["status"] = run.status
-    fields["stage"] = Stage.TELEMETRY if succeeded else run.stage
-    fields["session_id"] = executor.session.id
+    fields["stage"] = TELEMETRY if succeeded else run.stage
+    fields["session_id"] = executor.session_id
     fields["parent_id"] = run.parent.call_made.id if run.parent is not None else None
     fields["timestamp"] = run.timestamp
-    fields["duration"] = executor.clock.monotonic() - run.started
+    fields["duration"] = executor.monotonic() - run.started
     fields["handler_duration"] = run.handler_duration
     fields["facts"] = run.facts
     if not succeeded or run.unusual:
@@ -106,26 +152,28 @@ def publish(run: CallRun, table: Table) -> None:
         fields["error"] = run.error
     if executor.user_id is not None:
         fields["user_id"] = executor.user_id
-    outcome = run.outcome = object.__new__(Outcome)
+    if executor.auth is not None:
+        fields["auth"] = executor.auth
+    if not (succeeded and run.tells_json):
+        fields["text"] = run.text
+    fields["data"] = run.data
+    outcome = run.outcome = _new(Outcome)
     shown = outcome.__dict__
     shown["event"] = event
-    shown["text"] = run.text
-    shown["data"] = run.data
+    shown["held_result"] = result
     executor.session.log(event)
     if table.telemetry:
         observe(run, table.telemetry, "toolyard_telemetry", event)
+    if table.retelling:
+        changes = run.session_changes if succeeded else NOTHING
+        observe(run, table.retelling, "toolyard_telemetry", event, changes)
     if run.error is not None and run.raises is None:
         _forget_frames(run.error)
 
 
-def _give_params(run: CallRun, fields: dict[str, Any]) -> None:
-    plan, params = run.plan, run.params
-    assert plan is not None  # noqa: S101 - params are of a tool
-    if plan.shares_params:
-        fields["held_params"] = params
-    else:
-        copy, arguments = plan.tool.params_codec.copy, run.arguments
-        fields["params_source"] = lambda: copy(arguments)
+def _is_kept_as_json(plan: Plan | None, result: ToolResult[Any]) -> bool:
+    plain = result.__class__ is ToolResult
+    return plain and plan is not None and result.value.__class__ is plan.kept_as_json
 
 
 def _forget_frames(error: BaseException) -> None:

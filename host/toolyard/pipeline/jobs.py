@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from toolyard.pipeline.background import Background, guarded
-from toolyard.pipeline.steps import Run
+from toolyard.pipeline.steps import Run, raised
 from toolyard.pipeline.workers import Workers
 
 log = logging.getLogger("toolyard.pipeline")
@@ -96,7 +96,7 @@ class Job:
         try:
             self.value = self.step.function()
         except BaseException as error:  # noqa: BLE001 - raised where the call was dispatched
-            self.error = error
+            self.error = raised(error)
         self._finish()
 
     def _begin_task(self, context: contextvars.Context) -> None:

@@ -21,6 +21,10 @@ class Cancelled(ToolyardError):
     """The call was cancelled from outside."""
 
 
+class ProcessDied(ToolyardError):
+    """A handler's own process ended without a result."""
+
+
 class Limit:
     """The earlier of a timeout and a deadline, and a cancellation.
 
@@ -56,14 +60,17 @@ class Limit:
         return self.timeout is not None or self.deadline is not None
 
     def remaining(self) -> float | None:
-        """Return the seconds left before it has to be looked at again, None for never."""
+        """Return the seconds left before it has to be looked at again, None for never.
+
+        No more than a thread can wait, so that a century, or infinity, will do.
+        """
         left = self._timeout_left()
         if left is not None and self._paused is not None:
             left = max(left, _LOOK_AGAIN)
         if self.deadline is not None:
             until = self.deadline.remaining()
             left = until if left is None else min(left, until)
-        return None if left is None else max(left, 0.0)
+        return None if left is None else min(max(left, 0.0), threading.TIMEOUT_MAX)
 
     def pause(self) -> None:
         """Stop the timeout's clock until each pause is over; the deadline's goes on."""
@@ -93,6 +100,11 @@ class Limit:
         if left is not None and left <= 0:
             return TimedOut(f"timed out after {self.timeout:g} seconds")
         return None
+
+    def overran(self) -> bool:
+        """Tell whether the timeout has been exceeded."""
+        ends = self._ends
+        return ends is not None and (self._paused or time.monotonic()) > ends
 
     def overrun(self) -> float:
         """Return by how many seconds the timeout has been exceeded, 0 where it has not."""

@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any
+from collections.abc import Generator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, cast
 
 from toolyard.pipeline.asking import Wrapped, first_result
 from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.plan import Table
 from toolyard.pipeline.refusals import Refusal
 from toolyard.pipeline.steps import Step
-from toolyard_hookspecs import Status, ToolCall
+from toolyard_hookspecs import Status, ToolCall, ToolValidationError
 from toolyard_hookspecs.codecs import as_json
 
 Staged = Generator[Step, Any, Any]
+
+
+def shown_call(run: CallRun) -> ToolCall:
+    """Return the call for plugins to see: from now on one in which nothing can be changed."""
+    given = run.call_made.arguments
+    if not isinstance(given, (str, bytes, MappingProxyType)):
+        run.call_made = replace(run.call_made, arguments=_unchangeable(given))
+    return run.call_made
+
+
+def _unchangeable(arguments: Mapping[str, Any]) -> str | bytes | Mapping[str, Any]:
+    try:
+        return as_json(arguments)
+    except ToolValidationError:
+        # It will be refused, unless a plugin knows how to parse it.
+        is_object = isinstance(cast("object", arguments), Mapping)
+        return MappingProxyType(dict(arguments)) if is_object else arguments
 
 
 def parse(run: CallRun, call: ToolCall) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from toolyard.pipeline.missing import Missing
 from toolyard.plugins.implementations import Implementation
 from toolyard.plugins.registry import Plugins
 from toolyard.policies.rules import Rule
@@ -27,9 +28,12 @@ class Plan:
         on_results: The rules that hear of a success.
         on_rollbacks: The rules that hear of a rollback.
         shares_params: Whether params can be shared, because nothing in them can change.
+        kept_as_json: The class of those values in whose place an event keeps their JSON.
         confirms: Whether a person must approve every call.
         approves_diff: Whether a person who is asked is shown the diff, after it has run.
         shows_diff: Whether the diff may have to be shown, to a person or in a dry run.
+        snapshots: The plugins that may take part in its transactions.
+        executes: The plugins that may answer in its handler's place.
     """
 
     tool: Tool[Any, Any]
@@ -39,9 +43,12 @@ class Plan:
     on_results: tuple[Rule, ...]
     on_rollbacks: tuple[Rule, ...]
     shares_params: bool
+    kept_as_json: type[Any] | None
     confirms: bool
     approves_diff: bool
     shows_diff: bool
+    snapshots: Implementations
+    executes: Implementations
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +74,13 @@ class Manner:
         return wanted and bool(tool.contained) and not alone and not self.dry_run
 
 
-def plan_for(tool: Tool[Any, Any], own: list[Rule], everywhere: list[Rule], manner: Manner) -> Plan:
+def plan_for(
+    tool: Tool[Any, Any],
+    own: list[Rule],
+    everywhere: list[Rule],
+    manner: Manner,
+    plugins: Plugins,
+) -> Plan:
     """Return the plan of a tool.
 
     Args:
@@ -75,6 +88,7 @@ def plan_for(tool: Tool[Any, Any], own: list[Rule], everywhere: list[Rule], mann
         own: The rules of its section, its prompt and the host, and the plugins' hooks.
         everywhere: All rules there are; each hears of every success.
         manner: How all calls of the executor pass.
+        plugins: Whose hooks may be asked.
     """
     timeout = manner.timeout if isinstance(tool.timeout, HostDefault) else tool.timeout
     approves_diff = manner.approves_diff(tool)
@@ -86,9 +100,12 @@ def plan_for(tool: Tool[Any, Any], own: list[Rule], everywhere: list[Rule], mann
         on_results=tuple(rule for rule in everywhere if rule.on_result is not None),
         on_rollbacks=tuple(rule for rule in own if rule.on_rollback is not None),
         shares_params=tool.params_codec.immutable,
+        kept_as_json=None if tool.result_codec.immutable else tool.result_codec.faithful,
         confirms=tool.requires_confirmation,
         approves_diff=approves_diff,
         shows_diff=approves_diff or manner.dry_run,
+        snapshots=_concerned(plugins.implementations("toolyard_snapshot"), tool),
+        executes=_concerned(plugins.implementations("toolyard_execute"), tool),
     )
 
 
@@ -109,6 +126,10 @@ def as_strict_as(plan: Plan, kin: Iterable[Plan]) -> Plan:
     return plan
 
 
+def _concerned(hooks: Implementations, tool: Tool[Any, Any]) -> Implementations:
+    return tuple(each for each in hooks if each.concerns is None or each.concerns(tool))
+
+
 def _merged(rules: tuple[Rule, ...], more: tuple[Rule, ...]) -> tuple[Rule, ...]:
     names = {rule.name for rule in rules}
     return (*rules, *(rule for rule in more if rule.name not in names))
@@ -121,41 +142,51 @@ class Table:
     Args:
         generation: The plugins' generation it was made from.
         plans: The plans by name and wire name.
-        names: The names of the tools, for suggestions.
+        missing: Tells of tools that cannot be called.
+        telemetry: Those that take the event alone.
+        retelling: Those that are also told what the call did to the session.
     """
 
     generation: int
     plans: Mapping[str, Plan]
-    names: tuple[str, ...]
+    missing: Missing
     traces: Implementations
     lookups: Implementations
     parses: Implementations
     parse_wrappers: Implementations
-    snapshots: Implementations
-    executes: Implementations
     execute_wrappers: Implementations
     renders: Implementations
     render_wrappers: Implementations
     rollbacks: Implementations
     telemetry: Implementations
+    retelling: Implementations
 
 
-def table_of(plugins: Plugins, plans: Mapping[str, Plan], names: tuple[str, ...]) -> Table:
-    """Return the table of the plugins as they are now."""
+def table_of(plugins: Plugins, plans: Mapping[str, Plan], behind: Mapping[str, str]) -> Table:
+    """Return the table of the plugins as they are now.
+
+    Args:
+        plugins: The plugins.
+        plans: The plans by name and wire name.
+        behind: The section to open first, by the names of tools that cannot be called yet.
+    """
     hooks: Callable[[str], Implementations] = plugins.implementations
+    switched_off = (each.name for each in plugins.reports if each.status == "blocked")
+    names = dict.fromkeys(plan.tool.name for plan in plans.values())
+    missing = Missing(tuple(names), behind, tuple(switched_off))
+    observers = hooks("toolyard_telemetry")
     return Table(
         generation=plugins.generation,
         plans=plans,
-        names=names,
+        missing=missing,
         traces=hooks("toolyard_trace"),
         lookups=hooks("toolyard_lookup"),
         parses=hooks("toolyard_parse"),
         parse_wrappers=plugins.wrappers("toolyard_parse"),
-        snapshots=hooks("toolyard_snapshot"),
-        executes=hooks("toolyard_execute"),
         execute_wrappers=plugins.wrappers("toolyard_execute"),
         renders=hooks("toolyard_render"),
         render_wrappers=plugins.wrappers("toolyard_render"),
         rollbacks=hooks("toolyard_rollback"),
-        telemetry=hooks("toolyard_telemetry"),
+        telemetry=tuple(each for each in observers if not each.wants_changes),
+        retelling=tuple(each for each in observers if each.wants_changes),
     )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from toolyard.pipeline.limits import Cancelled, TimedOut
 from toolyard_hookspecs import (
     CallClosed,
+    CallRefused,
     ConditionError,
     ConflictError,
     DeadlineExceededError,
@@ -24,6 +25,9 @@ from toolyard_hookspecs import (
 )
 
 MAX_TEXT = 2_000
+# They cannot leave a generator or a coroutine as they are, only as a RuntimeError about it.
+_TURNED_BY_PYTHON = (StopIteration, StopAsyncIteration)
+_NO_MORE = "It may still be running, but can change nothing any more"
 PASSED_ON = (VisibilityExpansionRequired, PromptEvaluationError, Interrupt)
 
 
@@ -48,6 +52,21 @@ class CommitFailed(ToolyardError):
 
 
 @dataclass(frozen=True, slots=True)
+class Called:
+    """Whose call it was.
+
+    Args:
+        name: The tool's name, or the one that was asked for.
+        contained: Whether nothing of it outlives a rollback.
+        alone: Whether it ran in a process of its own, which does not outlive the call.
+    """
+
+    name: str
+    contained: bool
+    alone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """What an early end means.
 
@@ -67,26 +86,26 @@ class Failure:
 
 
 def read_failure(
-    error: BaseException, name: str, stage: Stage, passed_on: tuple[type[BaseException], ...]
+    error: BaseException, called: Called, stage: Stage, passed_on: tuple[type[BaseException], ...]
 ) -> Failure:
     """Return what an exception means for the call that raised it.
 
     Args:
         error: What was raised, by a plugin, a handler or the host.
-        name: The tool's name.
+        called: The tool.
         stage: Where it was raised.
         passed_on: Exceptions of other frameworks that are to leave `dispatch`.
     """
     if not isinstance(error, Exception):
-        message = f"{name} was interrupted ({type(error).__name__})."
+        message = f"{called.name} was interrupted ({type(error).__name__})."
         return Failure(Status.RAISED, ToolResult.error(message), level=0, raises=error)
     read = _IN_HANDLER if stage is Stage.EXECUTE else _ELSEWHERE
     if read is _IN_HANDLER and isinstance(error, (*PASSED_ON, *passed_on)):
         return _passed_on(error)
     for kind, reader in read:
         if isinstance(error, kind):
-            return reader(error, name)
-    return _internal(error, name)
+            return reader(error, called)
+    return _internal(error, called)
 
 
 def _text(error: BaseException) -> str:
@@ -96,32 +115,49 @@ def _text(error: BaseException) -> str:
         return type(error).__name__
 
 
-def _handler_failed(error: Any, name: str) -> Failure:  # noqa: ARG001 - one shape for all
-    return Failure(Status.FAILED, error.result)
+def _handler_failed(error: Any, called: Called) -> Failure:
+    result: ToolResult[Any] = error.result
+    if not result.message.strip():
+        # A model that reads nothing cannot know that it failed.
+        told = f"{called.name} failed and did not say why. Check the arguments, then retry once."
+        result = replace(result, message=told)
+    return Failure(Status.FAILED, result)
 
 
-def _refused(error: Any, name: str) -> Failure:  # noqa: ARG001
+def _refused(error: Any, called: Called) -> Failure:  # noqa: ARG001 - one shape for all
     return Failure(error.status, ToolResult.error(_text(error)))
 
 
-def _timed_out(error: Exception, name: str) -> Failure:
-    message = (
-        f"{name} {_text(error)}. It may still be running and may have had effects outside; its "
-        "changes here are rolled back. Find out what happened before you retry."
-    )
+def _refused_by_plugin(error: Any, called: Called) -> Failure:  # noqa: ARG001
+    return Failure(Status.ERROR, ToolResult.error(_text(error)), logging.WARNING)
+
+
+def _timed_out(error: Exception, called: Called) -> Failure:
+    if called.contained:
+        now = "It was stopped" if called.alone else _NO_MORE
+        told = f"{now}; what it changed is rolled back. Ask for less, then retry."
+    else:
+        now = "It was stopped, but" if called.alone else "It may still be running and"
+        told = (
+            f"{now} may have had effects outside; its changes here are rolled back. "
+            "Find out what happened before you retry."
+        )
+    message = f"{called.name} {_text(error)}. {told}"
     return Failure(Status.TIMED_OUT, ToolResult.error(message))
 
 
-def _cancelled(error: Exception, name: str) -> Failure:  # noqa: ARG001
+def _cancelled(error: Exception, called: Called) -> Failure:  # noqa: ARG001
     return Failure(Status.CANCELLED, ToolResult.error("Request was cancelled"))
 
 
-def _given_up(error: Exception, name: str) -> Failure:
-    return Failure(Status.CANCELLED, ToolResult.error(f"{name} was given up: {_text(error)}"))
+def _given_up(error: Exception, called: Called) -> Failure:
+    return Failure(
+        Status.CANCELLED, ToolResult.error(f"{called.name} was given up: {_text(error)}")
+    )
 
 
-def _deadline(error: Exception, name: str) -> Failure:
-    message = f"{name} cannot run to its end: the deadline of this evaluation has passed."
+def _deadline(error: Exception, called: Called) -> Failure:
+    message = f"{called.name} cannot run to its end: the deadline of this evaluation has passed."
     raised = PromptEvaluationError(message)
     raised.__cause__ = error
     return Failure(Status.DEADLINE, ToolResult.error(message), raises=raised)
@@ -134,45 +170,52 @@ def _passed_on(error: Exception) -> Failure:
     return Failure(status, result, level=0, raises=error)
 
 
-def _invalid(error: Exception, name: str) -> Failure:  # noqa: ARG001
+def _invalid(error: Exception, called: Called) -> Failure:  # noqa: ARG001
     return Failure(Status.INVALID, ToolResult.error(_text(error)))
 
 
-def _said_by_handler(error: Exception, name: str) -> Failure:  # noqa: ARG001
+def _said_by_handler(error: Exception, called: Called) -> Failure:  # noqa: ARG001
     return Failure(Status.FAILED, ToolResult.error(_text(error)))
 
 
-def _conflicting(error: Exception, name: str) -> Failure:
+def _conflicting(error: Exception, called: Called) -> Failure:
+    if called.contained:
+        told = "Nothing of it remains."
+    else:
+        told = "Effects it may have had outside were not undone."
     message = (
-        f"{name} was rolled back: {_text(error)} Effects it may have had outside were not undone. "
-        "Read the current state, then retry."
+        f"{called.name} was rolled back: {_text(error)} {told} Read the current state, then retry."
     )
     return Failure(Status.CONFLICT, ToolResult.error(message))
 
 
-def _half_committed(error: Exception, name: str) -> Failure:  # noqa: ARG001
+def _half_committed(error: Exception, called: Called) -> Failure:  # noqa: ARG001
     return Failure(Status.COMMIT_FAILED, ToolResult.error(_text(error)), logging.ERROR)
 
 
-def _badly_called(error: Exception, name: str) -> Failure:
+def _badly_called(error: Exception, called: Called) -> Failure:
     message = (
-        f"{name} was called in a way its code does not take, or its code is at fault "
+        f"{called.name} was called in a way its code does not take, or its code is at fault "
         f"(TypeError: {_text(error)}). Check the arguments against the schema, then retry once."
     )
     return Failure(Status.ERROR, ToolResult.error(message), logging.ERROR, traceback=True)
 
 
-def _internal(error: Exception, name: str) -> Failure:
-    message = f"Internal error in {name}: {_text(error) or type(error).__name__}"
+def _internal(error: Exception, called: Called) -> Failure:
+    raised: BaseException = error
+    if isinstance(error, RuntimeError) and isinstance(error.__cause__, _TURNED_BY_PYTHON):
+        raised = error.__cause__
+    message = f"Internal error in {called.name}: {_text(raised) or type(raised).__name__}"
     return Failure(Status.ERROR, ToolResult.error(message), logging.ERROR, traceback=True)
 
 
-Reader = Callable[[Any, str], Failure]
+Reader = Callable[[Any, Called], Failure]
 Readers = tuple[tuple[type[Exception], Reader], ...]
 
 _ANYWHERE: Readers = (
     (HandlerFailed, _handler_failed),
     (Refusal, _refused),
+    (CallRefused, _refused_by_plugin),
     (TimedOut, _timed_out),
     (Cancelled, _cancelled),
     (DeadlineExceededError, _deadline),

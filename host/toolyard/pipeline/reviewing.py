@@ -9,10 +9,9 @@ from typing import Any, Final
 from toolyard.pipeline.approving import approve, canonical
 from toolyard.pipeline.asking import settle
 from toolyard.pipeline.call_run import CallRun
-from toolyard.pipeline.checking import as_edited, ask_rules, check
+from toolyard.pipeline.checking import as_edited, ask_rules, check, parse_edited
 from toolyard.pipeline.ending import tell_rollback
 from toolyard.pipeline.masking import mask
-from toolyard.pipeline.parsing import ask_parsers
 from toolyard.pipeline.plan import Table
 from toolyard.pipeline.steps import Step
 from toolyard.pipeline.undoing import undo
@@ -33,24 +32,19 @@ class Edited(Exception):
         self.call = call
 
 
-def review(run: CallRun, table: Table) -> Staged:
+def review(run: CallRun) -> Staged:
     """Show what a call that has run would change, before its commit turn.
-
-    Returns:
-        Whether it ends here, rolled back: a dry run.
 
     Raises:
         Refusal: When the approver denies it.
         Edited: When the approver wants other arguments.
     """
     if run.executor.dry_run:
-        if run.parent is not None:
-            return False
-        yield from _end_dry(run, table)
-        return True
-    if run.asks:
+        if run.parent is None:
+            yield from _note_diff(run)
+            run.note(DRY_RUN, value=True)
+    elif run.asks:
         yield from _approve_diff(run)
-    return False
 
 
 def start_over(run: CallRun, table: Table, edited: ToolCall) -> Staged:
@@ -60,8 +54,7 @@ def start_over(run: CallRun, table: Table, edited: ToolCall) -> Staged:
     run.answer, run.claimed, run.replayed = None, False, False
     run.renew()
     run.stage = Stage.PARSE
-    yield from ask_parsers(run, table, edited)
-    run.copies = None
+    yield from parse_edited(run, table, edited)
     run.check_limits()
     run.stage = Stage.CHECK
     reasons = run.asks
@@ -69,14 +62,6 @@ def start_over(run: CallRun, table: Table, edited: ToolCall) -> Staged:
     # Whoever edited is shown what that comes to, also where nothing asks any more.
     run.asks = run.asks or reasons
     run.branch.refork()
-
-
-def _end_dry(run: CallRun, table: Table) -> Staged:
-    yield from _note_diff(run)
-    run.note(DRY_RUN, value=True)
-    yield from undo(run)
-    run.rolled_back = True
-    tell_rollback(run, table, "It was a dry run.")
 
 
 def _approve_diff(run: CallRun) -> Staged:
@@ -115,6 +100,13 @@ def _check_again(run: CallRun) -> Staged:
 
 def _note_diff(run: CallRun) -> Staged:
     """Work out what the call would change; returns it, and notes it without secrets."""
+    diff = yield from describe(run)
+    run.note(DIFF, mask(run, diff))
+    return diff
+
+
+def describe(run: CallRun) -> Generator[Step, Any, str]:
+    """Return what a call would change, secrets included."""
     parts: list[str] = []
     silent: list[str] = []
     changes = run.branch.describe_changes()
@@ -131,9 +123,7 @@ def _note_diff(run: CallRun) -> Staged:
             parts.append(_part(name, str(shown)))
     if silent:
         parts.append(f"also used, but cannot show changes: {', '.join(silent)}")
-    diff = "\n".join(parts) or "no changes"
-    run.note(DIFF, mask(diff, run.params, run.executor.auth))
-    return diff
+    return "\n".join(parts) or "no changes"
 
 
 def _part(name: str, text: str) -> str:

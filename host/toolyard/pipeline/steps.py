@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from toolyard.pipeline.limits import Limit
 
@@ -65,3 +65,18 @@ class WaitFor:
 
 
 Step = Run | WaitFor
+
+
+_MARK: Final = "_toolyard_raised"
+
+
+def raised(error: BaseException) -> BaseException:
+    """Return what a step's function raised itself, marked where it looks like a pipeline's end."""
+    if isinstance(error, GeneratorExit):
+        vars(error)[_MARK] = True
+    return error
+
+
+def was_raised(error: GeneratorExit) -> bool:
+    """Tell whether a function raised it; if not, the pipeline is closed, and cannot wait."""
+    return _MARK in vars(error)

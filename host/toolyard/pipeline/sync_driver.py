@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from toolyard.pipeline.background import Background
 from toolyard.pipeline.jobs import Job
 from toolyard.pipeline.limits import Limit
-from toolyard.pipeline.steps import Run, Step, WaitFor
+from toolyard.pipeline.steps import Run, Step, WaitFor, raised
 from toolyard.pipeline.workers import Workers
 
 T = TypeVar("T")
@@ -66,7 +66,10 @@ class SyncDriver:
             if step.waitable.granted:
                 return None
         elif step.inline and not step.is_async:
-            return step.function()
+            try:
+                return step.function()
+            except GeneratorExit as error:
+                raise raised(error) from error.__cause__
         wake = threading.Lock()
         wake.acquire()
         pending = _Pending(step, lambda: _release(wake))

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
 from toolyard.pipeline.asking import settle_surely
 from toolyard.pipeline.call_run import CallRun
+from toolyard.pipeline.masking import log_failure
 from toolyard.pipeline.steps import Step
 
 log = logging.getLogger("toolyard.pipeline")
 
 Staged = Generator[Step, Any, Any]
+Action = Callable[[], Any]
 
 
 def undo(run: CallRun, *, participants: bool = True) -> Staged:
@@ -26,16 +28,27 @@ def undo(run: CallRun, *, participants: bool = True) -> Staged:
         BaseException: What interrupted it, when all is put back.
     """
     run.branch.rollback()
-    actions = [*run.scope.undoing()]
-    if participants:
-        actions += [each.rollback for each in reversed(run.participants)]
-        run.participants = []
+    yield from _each(run, [*run.scope.undoing(), *(_of_plugins(run) if participants else ())])
+
+
+def undo_participants(run: CallRun) -> Staged:
+    """Put back what the plugins' participants keep for the call; see `undo`."""
+    yield from _each(run, _of_plugins(run))
+
+
+def _of_plugins(run: CallRun) -> list[Action]:
+    actions = [each.rollback for each in reversed(run.participants)]
+    run.participants = []
+    return actions
+
+
+def _each(run: CallRun, actions: Iterable[Action]) -> Staged:
     interruption: BaseException | None = None
     for action in actions:
         try:
             yield from settle_surely(run, action())
-        except Exception:
-            log.exception("Rolling back %s met a failure; the rest is rolled back.", run)
+        except Exception:  # noqa: BLE001 - logged without secrets
+            log_failure(run, log, "Rolling back %s met a failure; the rest is rolled back.", run)
         except BaseException as error:  # noqa: BLE001 - raised when all is put back
             interruption = error
     if interruption is not None:

@@ -16,6 +16,7 @@ from toolyard.plugins.host_keys import RESERVED, host_keys, own_keys
 from toolyard.plugins.implementations import Implementation
 from toolyard.plugins.renaming import with_prefix
 from toolyard.settings import Settings, validate_table
+from toolyard.settings.paths import beside
 from toolyard_hookspecs import Binding, ConfigurationError, DefinitionError, Section, Tool
 
 _log = logging.getLogger(__name__)
@@ -109,7 +110,7 @@ def _settings(plugin: str, implementations: Implementations, settings: Settings)
         _check_model(model)
         return validate_table(
             model,
-            table,
+            _beside_the_file(table, plugin, model, settings),
             plugin=settings.table_name(plugin) or plugin,
             source=settings.source_of,
         )
@@ -121,6 +122,19 @@ def _settings(plugin: str, implementations: Implementations, settings: Settings)
         )
         raise ConfigurationError(msg)
     return None
+
+
+def _beside_the_file(
+    table: Mapping[str, Any], plugin: str, model: type[BaseModel], settings: Settings
+) -> Mapping[str, Any]:
+    """Return the table with its paths made absolute, but for those from elsewhere."""
+    if settings.path is None:
+        return table
+    name = f"plugins.{settings.table_name(plugin)}"
+    written = {
+        key: each for key, each in table.items() if f"{name}.{key}" not in settings.variables
+    }
+    return {**table, **beside(settings.path.parent, written, model)}
 
 
 def _check_model(model: object) -> None:

@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import pluggy
+
+from toolyard_hookspecs import Tool
+from toolyard_hookspecs.markers import CONCERNS
+
+OBSERVING: Final = frozenset({"toolyard_trace", "toolyard_telemetry"})
+"""Hooks of every call whose implementations have their settings bound, where they want them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +26,9 @@ class Implementation:
         call: Takes all the hook's arguments, positionally, in the specification's order.
         wants_params: Whether it is given the params, which may then have to be copied.
         wrapper: Whether `call` returns a generator that goes around the others.
+        concerns: Tells which tools it is asked for; None for all.
+        wants_changes: Whether it is given what the call did to the session, which then has to
+            be found out.
     """
 
     hook: str
@@ -27,32 +36,51 @@ class Implementation:
     call: Callable[..., Any]
     wants_params: bool
     wrapper: bool
+    concerns: Callable[[Tool[Any, Any]], bool] | None = None
+    wants_changes: bool = False
 
 
-def implementation(found: pluggy.HookImpl, hook: str, arguments: tuple[str, ...]) -> Implementation:
-    """Return what pluggy has found, ready to be called with the hook's arguments."""
+def implementation(
+    found: pluggy.HookImpl, hook: str, arguments: tuple[str, ...], settings: object = None
+) -> Implementation:
+    """Return what pluggy has found, ready to be called with the hook's arguments.
+
+    Args:
+        found: What pluggy has found.
+        hook: The hook.
+        arguments: The names of the hook's arguments, in the specification's order.
+        settings: The plugin's own, for hooks that are called without them, see `OBSERVING`.
+    """
+    if hook in OBSERVING:
+        arguments = tuple(name for name in arguments if name != "settings")
+    wants_changes = "changes" in found.argnames
+    if not wants_changes:
+        arguments = tuple(name for name in arguments if name != "changes")
     return Implementation(
         hook=hook,
         plugin=found.plugin_name,
-        call=_adapted(found.function, tuple(found.argnames), arguments),
+        call=_adapted(found.function, tuple(found.argnames), arguments, settings),
         wants_params="params" in found.argnames,
         wrapper=found.wrapper,
+        concerns=getattr(found.function, CONCERNS, None),
+        wants_changes=wants_changes,
     )
 
 
 def _adapted(
-    function: Callable[..., Any], wanted: tuple[str, ...], given: tuple[str, ...]
+    function: Callable[..., Any], wanted: tuple[str, ...], given: tuple[str, ...], settings: object
 ) -> Callable[..., Any]:
     if wanted == given:
         return function
-    return _picking(wanted, given)(function)
+    return _picking(wanted, given)(function, settings)
 
 
 @lru_cache(maxsize=256)
 def _picking(
     wanted: tuple[str, ...], given: tuple[str, ...]
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+) -> Callable[[Callable[..., Any], object], Callable[..., Any]]:
     # Written out, it costs one more call; picking from *args would cost as much as four. All
     # names are arguments of our specifications, so nothing else gets into the source.
-    source = f"lambda function: lambda {', '.join(given)}: function({', '.join(wanted)})"
-    return cast("Callable[[Callable[..., Any]], Callable[..., Any]]", eval(source, {}))  # noqa: S307
+    source = f"lambda function, settings: lambda {', '.join(given)}: function({', '.join(wanted)})"
+    picking = eval(source, {})  # noqa: S307
+    return cast("Callable[[Callable[..., Any], object], Callable[..., Any]]", picking)

@@ -286,7 +286,9 @@ class Plugins:
         for name in self.settings.plugins:
             if folded(name) not in spelt:
                 source = self.settings.source_of(f"plugins.{name}")
-                yield _absent(name, f"{source} configures {name!r}, which is not installed.", known)
+                yield _absent(
+                    name, f"{source} has a table for {name!r}, which is not installed.", known
+                )
 
     def _record(self, name: str) -> LoadedPlugin:
         record = self._roster.records.get(name)

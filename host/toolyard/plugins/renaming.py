@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from toolyard_hookspecs import Binding, DefinitionError, Section, SessionProtocol, Tool, ToolPolicy
-from toolyard_hookspecs.tools import NAME
+from toolyard_hookspecs import (
+    Binding,
+    DefinitionError,
+    Section,
+    SessionProtocol,
+    Tool,
+    ToolPolicy,
+    Visibility,
+)
+from toolyard_hookspecs.tool_faults import NAME
+from toolyard_hookspecs.tools import NO_NAMES
 
 T = TypeVar("T", bound=Tool[Any, Any])
 
 
-def renamed(tool: T, name: str) -> T:
-    """Return a tool that differs in its name only.
+def renamed(tool: T, name: str, siblings: Mapping[str, str] = NO_NAMES) -> T:
+    """Return a tool that differs in names only: its own, and those of its siblings.
 
     It is copied as it is rather than made anew: a decorated function's annotations may
     speak of names that only its own scope knew.
@@ -28,32 +37,42 @@ def renamed(tool: T, name: str) -> T:
         )
         raise DefinitionError(msg)
     twin = object.__new__(type(tool))
-    vars(twin).update(vars(tool), name=name)
+    depends_on = tuple(siblings.get(each, each) for each in tool.depends_on)
+    vars(twin).update(vars(tool), name=name, depends_on=depends_on, siblings=siblings)
     return twin
 
 
 def with_prefix(sections: Iterable[Section], prefix: str) -> tuple[Section, ...]:
     """Return the sections with the prefix before their keys and their tools' names."""
-    names: dict[Tool[Any, Any], Tool[Any, Any]] = {}
+    sections = tuple(sections)
+    siblings = {name: prefix + name for section in sections for name in _names(section)}
+    twins: dict[Tool[Any, Any], Tool[Any, Any]] = {}
+    originals: dict[str, Tool[Any, Any]] = {}
 
     def rename(tool: Tool[Any, Any]) -> Tool[Any, Any]:
         # A tool that stands in two sections stays one tool.
-        if tool not in names:
-            names[tool] = renamed(tool, prefix + tool.name)
-        return names[tool]
+        if tool not in twins:
+            twins[tool] = renamed(tool, prefix + tool.name, siblings)
+            originals[twins[tool].name] = tool
+        return twins[tool]
 
-    return tuple(_wrapped(section, rename, prefix + section.key) for section in sections)
+    def wrapped(section: Section, key: str) -> RenamedSection:
+        return RenamedSection(
+            section,
+            key=key,
+            tools=tuple(rename(tool) for tool in section.tools),
+            children=tuple(wrapped(child, child.key) for child in section.children),
+            originals=originals,
+        )
+
+    return tuple(wrapped(section, prefix + section.key) for section in sections)
 
 
-def _wrapped(
-    section: Section, rename: Callable[[Tool[Any, Any]], Tool[Any, Any]], key: str
-) -> RenamedSection:
-    return RenamedSection(
-        section,
-        key=key,
-        tools=tuple(rename(tool) for tool in section.tools),
-        children=tuple(_wrapped(child, rename, child.key) for child in section.children),
-    )
+def _names(section: Section) -> Iterator[str]:
+    for tool in section.tools:
+        yield tool.name
+    for child in section.children:
+        yield from _names(child)
 
 
 @dataclass(frozen=True)
@@ -65,12 +84,14 @@ class RenamedSection:
         key: What finds it.
         tools: Its tools by their new names.
         children: The sections within it, renamed likewise.
+        originals: All tools of its plugin as they were, by their new names.
     """
 
     original: Section
     key: str
     tools: Sequence[Tool[Any, Any]] = field(repr=False)
     children: Sequence[Section] = field(repr=False)
+    originals: Mapping[str, Tool[Any, Any]] = field(repr=False)
 
     @property
     def title(self) -> str:
@@ -81,6 +102,31 @@ class RenamedSection:
     def policies(self) -> Sequence[ToolPolicy]:
         """The rules over its tools."""
         return self.original.policies
+
+    @property
+    def visibility(self) -> Visibility:
+        """How much of it the model is shown."""
+        return getattr(self.original, "visibility", Visibility.FULL)
+
+    @property
+    def summary(self) -> str | None:
+        """What the model is shown instead of it, if anything."""
+        return getattr(self.original, "summary", None)
+
+    @property
+    def enabled(self) -> Any:
+        """What decides whether it is part of the prompt; None where it always is."""
+        return getattr(self.original, "enabled", True)
+
+    @property
+    def template(self) -> str | None:
+        """Its text with its placeholders, where it has one."""
+        return getattr(self.original, "template", None)
+
+    @property
+    def accepts_overrides(self) -> bool:
+        """Whether its text may be overridden."""
+        return getattr(self.original, "accepts_overrides", False)
 
     @property
     def resources(self) -> Sequence[Binding[Any]]:

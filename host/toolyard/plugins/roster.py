@@ -102,7 +102,9 @@ class Roster:
         """Yield a hook's implementations in the order of calling, wrappers first."""
         arguments = self._manager.arguments[hook]
         for found in self._manager.in_order(hook):
-            yield implementation(found, hook, arguments)
+            record = self.records.get(found.plugin_name)
+            settings = record.contribution.settings if record is not None else None
+            yield implementation(found, hook, arguments, settings)
 
     def _of(self, name: str) -> _OwnImplementations:
         return _OwnImplementations(self, name)

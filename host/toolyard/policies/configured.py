@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import BaseModel
-
 from toolyard.settings import Settings, validate_table
 from toolyard.settings.model import NO_FILE
+from toolyard.settings.paths import beside
 from toolyard.settings.tables import nearest, show
 from toolyard_hookspecs import ConfigurationError, KeptPolicy, ToolPolicy
 
@@ -22,19 +20,38 @@ def make_policies(settings: Settings, kinds: Mapping[str, type[Any]]) -> list[To
     """Return the policies of the `[[policies]]` tables, in order.
 
     Raises:
-        ConfigurationError: Naming the file, the table, the key and what was expected.
+        ConfigurationError: Naming for every fault of every table the file, the table, the key
+            and what was expected.
     """
-    beside = Path.cwd() if settings.path is None else settings.path.parent
+    directory = Path.cwd() if settings.path is None else settings.path.parent
     made: list[ToolPolicy] = []
+    faults: list[str] = []
     for position, table in enumerate(settings.policies, 1):
         place = f"{settings.path or NO_FILE}, [[policies]] number {position}"
-        kind = _kind(table, kinds, place)
-        fields = {key: value for key, value in table.items() if key not in OWN_KEYS}
-        if "name" in _fields(kind):
-            fields.setdefault("name", f"{table['kind']}@host#{position}")
-        policy = _beside(validate_table(kind, fields, plugin=None, source=place), beside)
-        made.append(_kept(policy, table, beside, place) if "keep" in table else policy)
+        try:
+            made.append(_policy(table, kinds, position, place, directory))
+        except ConfigurationError as error:
+            faults.append(str(error))
+    if faults:
+        raise ConfigurationError(" ".join(faults))
     return made
+
+
+def _policy(
+    table: Mapping[str, Any],
+    kinds: Mapping[str, type[Any]],
+    position: int,
+    place: str,
+    directory: Path,
+) -> ToolPolicy:
+    kind = _kind(table, kinds, place)
+    fields = {key: value for key, value in table.items() if key not in OWN_KEYS}
+    if "name" in _fields(kind):
+        fields.setdefault("name", f"{table['kind']}@host#{position}")
+    policy: ToolPolicy = validate_table(
+        kind, beside(directory, fields, kind), plugin=None, source=place
+    )
+    return _kept(policy, table, directory, place) if "keep" in table else policy
 
 
 def _kind(table: Mapping[str, Any], kinds: Mapping[str, type[Any]], place: str) -> type[Any]:
@@ -47,7 +64,7 @@ def _kind(table: Mapping[str, Any], kinds: Mapping[str, type[Any]], place: str) 
     raise ConfigurationError(msg)
 
 
-def _kept(policy: ToolPolicy, table: Mapping[str, Any], beside: Path, place: str) -> ToolPolicy:
+def _kept(policy: ToolPolicy, table: Mapping[str, Any], directory: Path, place: str) -> ToolPolicy:
     file = table["keep"]
     if not isinstance(file, str) or not file:
         msg = f"{place}: keep: expected text, the name of a JSON file, found {show(file)}."
@@ -58,23 +75,9 @@ def _kept(policy: ToolPolicy, table: Mapping[str, Any], beside: Path, place: str
             "add name = '...'."
         )
         raise ConfigurationError(msg)
-    return KeptPolicy(policy, beside / Path(file).expanduser())
+    return KeptPolicy(policy, directory / Path(file).expanduser())
 
 
 def _fields(kind: Any) -> Mapping[str, Any]:
     fields: Mapping[str, Any] | None = getattr(kind, "model_fields", None)
     return fields or getattr(kind, "__dataclass_fields__", {})
-
-
-def _beside(policy: Any, directory: Path) -> Any:
-    """Return the policy with its paths made absolute: they are relative to the file."""
-    paths = {
-        name: directory / value.expanduser()
-        for name in _fields(policy.__class__)
-        if isinstance(value := getattr(policy, name), Path)
-    }
-    if not paths:
-        return policy
-    if isinstance(policy, BaseModel):
-        return policy.model_copy(update=paths)
-    return dataclasses.replace(policy, **paths)

@@ -18,9 +18,7 @@ from toolyard_hookspecs import (
     ToolPolicy,
 )
 
-Check = Callable[[Any, Any, Any], Any]
-OnResult = Callable[[Any, Any, Any, Any], Any]
-Reserve = Callable[..., Any]
+Question = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +27,18 @@ class Rule:
 
     Args:
         name: The instance's unique name, or `plugin NAME`.
-        check: `(tool, params, context)`, None where it checks nothing.
-        on_result: `(tool, params, result, context)`, None where it remembers nothing.
+        check: `(tool, params, *, context)`, None where it checks nothing.
+        on_result: `(tool, params, result, *, context)`, None where it remembers nothing.
         reserve: `(tool, params, *, context)`, None where it reserves nothing.
         on_rollback: `(tool, params, *, context)`, None where it need not hear of one.
         wants_params: Whether it looks at params at all.
     """
 
     name: str
-    check: Check | None
-    on_result: OnResult | None
-    reserve: Reserve | None = None
-    on_rollback: Reserve | None = None
+    check: Question | None
+    on_result: Question | None
+    reserve: Question | None = None
+    on_rollback: Question | None = None
     wants_params: bool = True
 
     @property
@@ -54,15 +52,13 @@ def rule_of(policy: ToolPolicy) -> Rule:
     """Return the rule that a policy instance is."""
     if isinstance(policy, KeptPolicy):
         policy = policy.policy
-    check, on_result = policy.check, policy.on_result
     return Rule(
         name=policy.name,
-        check=lambda tool, params, context: check(tool, params, context=context),
-        on_result=lambda tool, params, result, context: on_result(
-            tool, params, result, context=context
-        ),
+        check=policy.check,
+        on_result=policy.on_result,
         reserve=policy.reserve if isinstance(policy, Reserving) else None,
         on_rollback=policy.on_rollback if isinstance(policy, RollbackAware) else None,
+        wants_params=getattr(policy, "wants_params", True),
     )
 
 

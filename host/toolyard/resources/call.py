@@ -143,6 +143,8 @@ class CallScope:
 
     def participants(self) -> list[Part]:
         """Return what takes part in the call's transaction, in order of first access."""
+        if not self._parts:
+            return []
         with self._mutex:
             return [part for part in self._parts.values() if part.open]
 

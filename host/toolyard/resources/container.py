@@ -12,6 +12,7 @@ from toolyard.resources.closing import Failures, close_all, is_closeable
 from toolyard.resources.naming import name_of, unbound
 from toolyard.resources.shelf import Built, Shelf
 from toolyard_hookspecs.errors import ResourceError
+from toolyard_hookspecs.participants import Decider, Recovering
 from toolyard_hookspecs.resources import Binding, PostConstruct, Scope, is_borrowed
 
 T = TypeVar("T")
@@ -169,12 +170,19 @@ class Container:
         borrowed = is_borrowed(binding)
         if known is None and not borrowed:
             _finish(instance)
+            self._recover(instance)
         with self.lock:
             if not shelf.closed:
                 return self._keep(binding, shelf, instance, known)
         if known is None and not borrowed:
             close_all([instance]).raise_any()
         raise _closed(binding.kind)
+
+    def _recover(self, instance: object) -> None:
+        """Let a resource that was left in the middle of a commit ask what became of it."""
+        decider: Any = Decider
+        if decider in self._bindings and isinstance(instance, Recovering):
+            instance.recover(lambda key: self.get(decider).decided(key))
 
     def _keep(
         self, binding: Binding[Any], shelf: Shelf, instance: Any, known: Built | None

@@ -31,13 +31,25 @@ class BranchPart:
 
     @property
     def name(self) -> str:
-        """The name of the resource's type."""
-        return name_of(type(self._resource))
+        """What the branch is called, or the name of the resource's type."""
+        own: str | None = getattr(self.branch, "name", None)
+        return own or name_of(type(self._resource))
 
     @property
     def decides(self) -> bool:
         """Whether preparing it is the decision to commit."""
         return bool(getattr(self.branch, "decides", False))
+
+    @property
+    def key(self) -> str | None:
+        """What a decider elsewhere knows the call by; told to branches that want to know."""
+        return getattr(self.branch, "key", None)
+
+    @key.setter
+    def key(self, key: str) -> None:
+        branch: Any = self.branch
+        if hasattr(branch, "key"):
+            branch.key = key
 
     @property
     def open(self) -> bool:

@@ -36,10 +36,11 @@ class ResourceRegistry:
         """Return a registry of these bindings.
 
         Raises:
-            DefinitionError: If two of them are for the same type.
+            DefinitionError: If two of them are for the same type, or one is no binding.
         """
         found: dict[type[Any], Binding[Any]] = {}
         for binding in bindings:
+            _refuse_other_than_binding(binding)
             if binding.kind in found:
                 raise DefinitionError(
                     f"{name_of(binding.kind)} is bound twice in one registry; remove one binding, "
@@ -94,3 +95,13 @@ def _binding(kind: type[Any], value: Any) -> Binding[Any]:
     if isinstance(value, Binding):
         return replace(value, kind=kind)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     return Binding[Any].instance(kind, value)
+
+
+def _refuse_other_than_binding(given: object) -> None:
+    if isinstance(given, Binding):
+        return
+    told = name_of(given) if isinstance(given, type) else repr(given)
+    raise DefinitionError(
+        f"ResourceRegistry.of: {told} is no binding; write Binding(kind, provider) or "
+        "Binding.instance(kind, value)."
+    )

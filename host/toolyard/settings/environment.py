@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,6 +21,10 @@ KEYS: Final = {
     "TOOLYARD_APPROVER": "approver",
     "TOOLYARD_MAX_ARGUMENTS": "max_arguments",
 }
+PREFIX: Final = "TOOLYARD_"
+_SPELT: Final = tuple(each.removeprefix(PREFIX) for each in (*KEYS, BLOCK, TABLES.rstrip("_")))
+_ALIKE: Final = 0.8
+"""How alike a variable must be to one of ours to be a slip of it; others are somebody else's."""
 _TEXTS: Final = frozenset({"approver"})
 
 
@@ -51,7 +56,8 @@ def overrides(environ: Mapping[str, str], plugins: Mapping[str, object]) -> Iter
         plugins: The tables there are, whose names are recognised in upper case.
 
     Raises:
-        ConfigurationError: For a TOOLYARD_PLUGINS__ variable that names no key.
+        ConfigurationError: For a TOOLYARD_PLUGINS__ variable that names no key, and for one
+            that is misspelt.
     """
     for variable in sorted(environ):
         text = environ[variable]
@@ -62,6 +68,8 @@ def overrides(environ: Mapping[str, str], plugins: Mapping[str, object]) -> Iter
             yield Override(variable, (key,), text if key in _TEXTS else as_toml(text))
         elif variable.startswith(TABLES):
             yield Override(variable, _path(variable, plugins), as_toml(text))
+        elif variable.startswith(PREFIX) and variable != BLOCK:
+            _refuse_slip(variable)
 
 
 def as_toml(text: str) -> Any:
@@ -84,6 +92,14 @@ def apply(overrides_: Iterator[Override], document: Mapping[str, Any]) -> dict[s
     for override in overrides_:
         _put(result, override)
     return result
+
+
+def _refuse_slip(variable: str) -> None:
+    first, *keys = variable.removeprefix(PREFIX).split("__")
+    near = difflib.get_close_matches(first, _SPELT, n=1, cutoff=_ALIKE)
+    if near:
+        meant = PREFIX + "__".join((*near, *keys))
+        raise ConfigurationError(f"{variable} is no variable of Toolyard's; did you mean {meant}?")
 
 
 def _path(variable: str, plugins: Mapping[str, object]) -> tuple[str, ...]:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from toolyard.settings import given
+
 DEFAULT_TIMEOUT: Final = 15.0
 DEFAULT_MAX_ARGUMENTS: Final = 16 * 1024 * 1024
 
@@ -33,6 +35,9 @@ class Settings:
         prompt_overrides: The file whose texts take the place of those of prompts.
         variables: From a dotted key to the environment variable that its value came from.
 
+    Raises:
+        ConfigurationError: When one is not what it should be; names all of these.
+
     Example:
         >>> Settings().timeout
         15.0
@@ -50,6 +55,21 @@ class Settings:
     plugin_files: tuple[Path, ...] = ()
     prompt_overrides: Path | None = None
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def __post_init__(self) -> None:
+        """Check what Python gave, as a file is checked where it is read."""
+        given.refuse(
+            "Settings",
+            (
+                given.names_fault("block", self.block),
+                given.seconds_fault("timeout", self.timeout),
+                given.text_fault("approver", self.approver),
+                given.seconds_fault("approval_timeout", self.approval_timeout),
+                given.count_fault("max_arguments", self.max_arguments),
+                given.table_fault("plugins", self.plugins),
+                given.several_fault("plugin_files", self.plugin_files),
+            ),
+        )
 
     def table_of(self, plugin: str) -> Mapping[str, Any]:
         """Return a plugin's table, empty where there is none.

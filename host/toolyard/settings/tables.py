@@ -49,7 +49,7 @@ def validate_table(
         faults = [
             (prefix, f"the check of {model.__name__} failed: {type(error).__name__}: {error}")
         ]
-    text = " ".join(f"{_place(path, source)}: {fault}." for path, fault in faults)
+    text = " ".join(f"{_place(path, source)}: {_sentence(fault)}" for path, fault in faults)
     raise ConfigurationError(masked(text, secrets)) from None
 
 
@@ -95,6 +95,10 @@ def show(value: object) -> str:
     if isinstance(value, str):
         return f"the text {text}"
     return f"the number {text}" if isinstance(value, (int, float)) else text
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith("?") else f"{text}."
 
 
 def _place(path: Path, source: str | Callable[[str], str]) -> str:
@@ -145,12 +149,22 @@ _IN_TOML: Final = {
 }
 
 
+_BEGINNINGS: Final = {
+    "Input should be ": "",
+    "expected ": "",
+    "Expected ": "",
+    "String should match ": "text that matches ",
+    "String should have ": "text that has ",
+}
+
+
 def _expected(error: ErrorDetails) -> str:
     if error["type"] in _IN_TOML:
         return _IN_TOML[error["type"]]
     text = error["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
-    for beginning in ("Input should be ", "expected ", "Expected "):
-        text = text.removeprefix(beginning)
+    for beginning, told in _BEGINNINGS.items():
+        if text.startswith(beginning):
+            text = told + text.removeprefix(beginning)
     return text.rstrip(".")
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
+from toolyard.state import redoing
+from toolyard.state.applied import AppliedEffect
 from toolyard.state.cells import Cell
 from toolyard.state.changes import described
 from toolyard.state.copies import private
@@ -32,6 +34,8 @@ class Branch(Transaction):
     Forking costs a pointer, rolling back drops the changes, committing costs what changed.
     """
 
+    __slots__ = ("__weakref__",)
+
     # What a handler uses.
 
     @property
@@ -51,6 +55,9 @@ class Branch(Transaction):
             CallClosed: The call is over.
             StateError: It is no class.
         """
+        if kind is PolicyState:
+            self.check()
+            return RecordSlice(self)  # type: ignore[return-value] # pyright: ignore[reportReturnType]
         cell = self._cells.get(kind)
         return self._slice(kind) if cell is None else cell
 
@@ -62,7 +69,7 @@ class Branch(Transaction):
             StateError: The branch is frozen, or a reducer did not return items.
         """
         registered = self._store.reducers.get(type(event))
-        if registered is None and not self._store.subscribers:
+        if registered is None and not self._store.subscribers.handlers:
             self.check(to_write=True)
             return
         with self.lock:
@@ -101,6 +108,38 @@ class Branch(Transaction):
     def clone(self, *, id: str | None = None) -> SessionProtocol:  # noqa: A002 - it is the id
         """Return an independent session with the same state, logs and reducers."""
         return self._store.face(self._store.cloned(id, self.snapshot().head))
+
+    def changes(self) -> str:
+        """Return what was done to the state here, as JSON for `redo`.
+
+        That is all but logs and the policies' records.
+
+        Raises:
+            CallClosed: The call is over.
+            SnapshotError: An event or item cannot be written as JSON.
+        """
+        with self.lock:
+            self.check()
+            if not self._cells and not self._events:
+                return redoing.NOTHING
+            return redoing.written(redoing.told(self._cells.values(), self._events or ()))
+
+    def redo(self, changes: str, *, kinds: Iterable[type[Any]] = ()) -> None:
+        """Do again what another call did to its session.
+
+        Args:
+            changes: What `changes` returned there.
+            kinds: Types of events and items beyond those that the session knows.
+
+        Raises:
+            CallClosed: The call is over.
+            SnapshotError: It is malformed, or a type is unknown or has changed.
+        """
+        if changes != redoing.NOTHING:
+            # Of two types of one name, as after a plugin was loaded anew, the session's own.
+            known = [*kinds, *self._store.kinds(), *self._store.reducers]
+            for each in redoing.read(changes, known):
+                each.redo(self)
 
     # What the host uses.
 
@@ -208,11 +247,21 @@ class Branch(Transaction):
                     self._parent.note_reads(self)
                 self._shut(OVER)
 
+    def mark_applied(self, effect_id: str) -> None:
+        """Note that the session holds, with this branch, what an effect has changed."""
+        self.cell(AppliedEffect).append(AppliedEffect(effect_id))
+
+    def has_applied(self, effect_id: str) -> bool:
+        """Tell whether the session holds what an effect has changed; no read that conflicts."""
+        return any(each.effect_id == effect_id for each in self.peek(AppliedEffect))
+
     def describe_changes(self) -> list[str]:
-        """Return one line for each slice that changed, for a person to read."""
+        """Return one line for each slice that changed, for a person to read.
+
+        What policies remember is left out: the call did not ask for that.
+        """
         with self.lock:
-            cells = [cell for cell in self._cells.values() if cell.ops]
-            return described(cells, self._overlay)
+            return described([cell for cell in self._cells.values() if cell.ops])
 
     # What views of slices use.
 
@@ -238,8 +287,6 @@ class Branch(Transaction):
 
     def _slice(self, kind: type[S]) -> SliceView[S]:
         self.check()
-        if kind is PolicyState:
-            return cast("SliceView[S]", RecordSlice(self))
         if kind in self._store.logs:
             return BranchedLog(self._store, kind, self.check)
         check_kind(kind)

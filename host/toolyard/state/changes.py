@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from toolyard.state.cells import Cell
-from toolyard_hookspecs.policies import PolicyState
 
 _SHOWN = 3
 _WIDTH = 200
 
 
-def described(cells: Iterable[Cell], overlay: Mapping[str, PolicyState | None]) -> list[str]:
-    """Return one line for each slice that changed, in the order of their first use.
-
-    Args:
-        cells: The slices that were written.
-        overlay: The policies' records that were updated; None for one that was removed.
-    """
-    lines = [_line(cell) for cell in cells]
-    if overlay:
-        lines.append(f"PolicyState: updated {', '.join(overlay)}")
-    return lines
+def described(cells: Iterable[Cell]) -> list[str]:
+    """Return one line for each slice that was written, in the order of their first use."""
+    return [_line(cell) for cell in cells]
 
 
 def _line(cell: Cell) -> str:

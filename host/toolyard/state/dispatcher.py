@@ -18,11 +18,11 @@ class Subscribers:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._handlers: dict[type[Any], tuple[Handler, ...]] = {}
+        self.handlers: dict[type[Any], tuple[Handler, ...]] = {}
 
     def __bool__(self) -> bool:
         """Return whether anybody has subscribed to anything."""
-        return bool(self._handlers)
+        return bool(self.handlers)
 
     def subscribe(self, event: type[E], handler: Callable[[E], None]) -> Callable[[], None]:
         """Call `handler` with each event of the type or a subtype; returns what takes it back."""
@@ -32,19 +32,19 @@ class Subscribers:
             handler(item)
 
         with self._lock:
-            there = self._handlers.get(event, ())
-            self._handlers = {**self._handlers, event: (*there, heard)}
+            there = self.handlers.get(event, ())
+            self.handlers = {**self.handlers, event: (*there, heard)}
 
         def unsubscribe() -> None:
             with self._lock:
-                left = tuple(each for each in self._handlers.get(event, ()) if each is not heard)
-                self._handlers = {**self._handlers, event: left}
+                left = tuple(each for each in self.handlers.get(event, ()) if each is not heard)
+                self.handlers = {**self.handlers, event: left}
 
         return unsubscribe
 
     def publish(self, event: object) -> None:
         """Tell the subscribers of the event's type and of its base classes."""
-        handlers = self._handlers
+        handlers = self.handlers
         if not handlers:
             return
         for kind in type(event).__mro__:

@@ -93,7 +93,8 @@ class Session:
         store = self._store
         if kind is ToolInvoked and kind not in store.reducers:
             store.append_event(event)
-            store.subscribers.publish(event)
+            if store.subscribers.handlers:
+                store.subscribers.publish(event)
             return
         store.as_log(kind)
         store.append_log(kind, keep(kind, (event,)))

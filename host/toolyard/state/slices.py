@@ -11,6 +11,7 @@ from toolyard.state.reducers import cleared, keep, reduced, seeded
 from toolyard.state.store import Store
 from toolyard_hookspecs.errors import StateError
 from toolyard_hookspecs.sessions import Reducer, SlicePolicy, append_all
+from toolyard_hookspecs.signatures import is_async_callable
 
 
 def refuse_log(kind: type[Any]) -> StateError:
@@ -75,8 +76,10 @@ class SessionSlice:
             policy: How the slice takes part in transactions; the same for all its reducers.
 
         Raises:
-            StateError: The slice already takes part differently.
+            StateError: The slice already takes part differently, or what is given is no type
+                of events, no plain function or no policy.
         """
+        _refuse_no_reducer(self._kind, event, reducer, policy)
         self._store.register(self._kind, event, reducer, policy)
 
     def _refuse_log(self) -> None:
@@ -136,6 +139,20 @@ class BranchedLog:
     ) -> None:
         """Refuse: what a call registered could not be rolled back."""
         raise refuse_registration(self._kind, event)
+
+
+def _refuse_no_reducer(kind: type[Any], event: object, reducer: object, policy: object) -> None:
+    fault: str | None = None
+    if not isinstance(event, type):
+        fault = f"events are known by their class, and {event!r} is none"
+    elif not callable(reducer):
+        fault = f"{reducer!r} is no function; give one of the items and the event"
+    elif is_async_callable(reducer):
+        fault = "its reducer is async, and reducers are pure; give a plain function"
+    elif not isinstance(policy, SlicePolicy):
+        fault = f"{policy!r} is no policy; give SlicePolicy.STATE or SlicePolicy.LOG"
+    if fault is not None:
+        raise StateError(f"No reducer is registered for the slice of {kind.__qualname__}: {fault}.")
 
 
 def refuse_registration(kind: type[Any], event: type[Any]) -> StateError:

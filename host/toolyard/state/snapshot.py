@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
+from toolyard.state.applied import AppliedEffect
 from toolyard.state.items import Items
 from toolyard.state.records import Records
 from toolyard.state.store import Head
 from toolyard_hookspecs.errors import SnapshotError
+from toolyard_hookspecs.faults import place
 from toolyard_hookspecs.policies import PolicyState
 
 FORMAT = "toolyard.session"
@@ -98,7 +100,7 @@ def write(saved: Saved) -> str:
         "id": saved.id,
         "tag": saved.tag,
         "slices": slices,
-        "policies": _dumped(PolicyState, saved.records.values()),
+        "policies": dumped(PolicyState, saved.records.values()),
     }
     return json.dumps(document, ensure_ascii=False, allow_nan=False)
 
@@ -111,6 +113,7 @@ def read(text: str, kinds: Iterable[type[Any]]) -> Saved:
     """
     document = _document(text)
     known = {type_name(kind): kind for kind in kinds}
+    known.setdefault(type_name(AppliedEffect), AppliedEffect)
     slices: dict[type[Any], Sequence[Any]] = {}
     logs: dict[type[Any], Sequence[Any]] = {}
     for number, entry in enumerate(_list(document, "slices"), 1):
@@ -119,8 +122,8 @@ def read(text: str, kinds: Iterable[type[Any]]) -> Saved:
         fields = cast("dict[str, Any]", entry)
         kind = _kind(fields.get("type"), known)
         target = logs if fields.get("policy") == "log" else slices
-        target[kind] = _loaded(kind, _list(fields, "items"))
-    records = _loaded(PolicyState, _list(document, "policies"))
+        target[kind] = loaded(kind, _list(fields, "items"))
+    records = loaded(PolicyState, _list(document, "policies"))
     session_id, tag = document.get("id"), document.get("tag")
     if not isinstance(session_id, str):
         raise _malformed('it has no "id"')
@@ -144,7 +147,7 @@ def as_items(items: Sequence[Any], *, mutable: bool) -> Items:
 
 
 def _written(kind: type[Any], items: Iterable[Any], policy: str) -> dict[str, Any]:
-    return {"type": type_name(kind), "policy": policy, "items": _dumped(kind, items)}
+    return {"type": type_name(kind), "policy": policy, "items": dumped(kind, items)}
 
 
 @lru_cache(maxsize=256)
@@ -153,25 +156,44 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(items)
 
 
-def _dumped(kind: Any, items: Iterable[Any]) -> Any:
+def dumped(kind: Any, items: Iterable[Any]) -> Any:
+    """Return items of a type as JSON values.
+
+    Raises:
+        SnapshotError: One cannot be written as JSON.
+    """
     try:
         # Not `dump_json`: it writes infinities as null, which cannot be read back.
         return _spelt(_adapter(kind).dump_python(list(items), mode="json"))
     except Exception as error:
         raise SnapshotError(
-            f"The slice of {type_name(kind)} cannot be written as JSON: {_first_line(error)} Make "
+            f"Items of {type_name(kind)} cannot be written as JSON: {_first_line(error)} Make "
             "it a dataclass, a pydantic model or a named tuple of JSON-like fields."
         ) from error
 
 
-def _loaded(kind: Any, items: list[Any]) -> list[Any]:
+def loaded(kind: Any, items: list[Any]) -> list[Any]:
+    """Return the items of a type that JSON values stand for.
+
+    Raises:
+        SnapshotError: They do not fit the type.
+    """
     try:
         return cast("list[Any]", _adapter(kind).validate_json(json.dumps(items)))
     except Exception as error:
         raise SnapshotError(
-            f"The items of {type_name(kind)} do not fit that type: {error}. The type may have "
-            "changed since they were written; bring the JSON up to date first."
+            f"The items of {type_name(kind)} do not fit that type: {_misfit(error)} The type may "
+            "have changed since they were written; bring the JSON up to date first."
         ) from error
+
+
+def _misfit(error: Exception) -> str:
+    """Return what does not fit, and where; of several faults the first."""
+    if not isinstance(error, ValidationError):
+        return _first_line(error)
+    first = error.errors(include_url=False, include_context=False)[0]
+    rest = f" ({error.error_count()} faults in all)" if error.error_count() > 1 else ""
+    return f"{place(first['loc'])}: {first['msg'][:1].lower()}{first['msg'][1:]}{rest}."
 
 
 def _spelt(value: Any) -> Any:

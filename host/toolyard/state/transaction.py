@@ -24,22 +24,34 @@ class Transaction:
         parent: The transaction that is the base; None where the session is.
     """
 
-    # Defaults of what most calls never set: a fork is on every call's path.
-    frozen = False
-    _parent: Transaction | None = None
-    _children: set[Transaction] | None = None
-    _closed: str | None = None
-    _overlay: Mapping[str, PolicyState | None] = NO_RECORDS
-    _events: list[object] | None = None
-    _whole = False
-    """Whether what it did depends on every slice, also on those that it has no cell for."""
+    # Slots, all of them filled: a fork is on every call's path.
+    __slots__ = (
+        "_cells",
+        "_children",
+        "_closed",
+        "_events",
+        "_head",
+        "_overlay",
+        "_parent",
+        "_pins",
+        "_store",
+        "_whole",
+        "frozen",
+        "lock",
+    )
 
     def __init__(self, store: Store, parent: Transaction | None = None) -> None:
         self.lock = RLock()
+        self.frozen = False
         self._store = store
+        self._parent = parent
+        self._children: set[Transaction] | None = None
         self._cells: dict[type[Any], Cell] = {}
-        if parent is not None:
-            self._parent = parent
+        self._overlay: Mapping[str, PolicyState | None] = NO_RECORDS
+        self._events: list[object] | None = None
+        # Whether what it did depends on every slice, also on those that it has no cell for.
+        self._whole = False
+        self._closed: str | None = None
         self._pin()
 
     def _pin(self) -> None:

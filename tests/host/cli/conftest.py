@@ -58,6 +58,13 @@ def say(text: str) -> str:
 
 
 @tool
+def listing(notes: int = 0) -> ToolResult[list[str]]:
+    """Answer with a message, notes, and a value of three lines."""
+    message = "\\n".join(["There are three:", *(f"Note: {each}" for each in range(notes))])
+    return ToolResult.ok(["one", "two", "three"], message=message)
+
+
+@tool
 def note(text: str, *, context: ToolContext) -> int:
     """Keep a note, and count the notes."""
     context.session[Note].append(Note(text))
@@ -164,8 +171,8 @@ def leave_a_thread(flag: str) -> None:
 @hookimpl
 def toolyard_sections():
     tools = [
-        add, pair, say, note, fail, fail_after_note, stop_evaluation, pause, leave, refused,
-        print_much, sleep, sleep_on_worker, wait, never_end, leave_a_thread,
+        add, pair, say, listing, note, fail, fail_after_note, stop_evaluation, pause, leave,
+        refused, print_much, sleep, sleep_on_worker, wait, never_end, leave_a_thread,
     ]
     return [MarkdownSection(key="test", title="Test", tools=tools)]
 

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 
 def test_the_text_goes_to_stdout(toolyard):
     assert toolyard("call", "add", '{"a": 1, "b": 2}') == (0, "3\n", "")
@@ -43,7 +45,7 @@ def test_all_faults_of_the_arguments_are_told(toolyard):
 def test_arguments_that_are_not_json_are_status_2(toolyard):
     status, _, err = toolyard("call", "add", "{a: 1}")
     assert status == 2
-    assert err.startswith("toolyard: error: the arguments are not JSON")
+    assert err.startswith("toolyard: error: the arguments cannot be read: not JSON (expecting")
 
 
 def test_what_leaves_dispatch_is_told(toolyard):
@@ -78,3 +80,42 @@ def test_the_timeout_can_be_given(toolyard, folder):
     )
     assert status == 1
     assert err.startswith("toolyard: timed out: ")
+
+
+CHATTY = '''
+import logging
+
+from toolyard_hookspecs import MarkdownSection, hookimpl, tool
+
+
+@tool
+def chat() -> str:
+    """Talk while at it."""
+    logging.getLogger("stranger.works").info("at work")
+    logging.getLogger("stranger.works").warning("not well")
+    logging.getLogger("stranger.works").debug("step 1")
+    return "done"
+
+
+@hookimpl
+def toolyard_sections():
+    return [MarkdownSection(key="chat", title="Chat", tools=[chat])]
+'''
+
+
+@pytest.mark.parametrize(
+    ("options", "logged"),
+    [
+        ([], []),
+        (["-v"], ["info: at work", "warning: not well"]),
+        (["-vv"], ["info: at work", "warning: not well", "debug: step 1"]),
+    ],
+)
+def test_what_plugins_log_is_shown_as_the_host_s_own(toolyard, folder, options, logged):
+    (folder / "chatty.py").write_text(CHATTY, encoding="utf-8")
+    status, out, err = toolyard("--plugin", "chatty.py", "call", "chat", *options, plugin=False)
+    assert (status, out) == (0, "done\n")
+    lines = err.splitlines()
+    assert [each for each in lines if "work" in each or "well" in each or "step" in each] == [
+        f"toolyard: {each}" for each in logged
+    ]

@@ -40,17 +40,57 @@ def test_run_shows_each_calls_diff_and_denies_what_cannot_be_taken_back(toolyard
     assert (status, err) == (1, "")
     assert "Line: added Line(text='a')" in out
     assert "Line: added Line(text='b')" in out
-    assert out.count("dry run: nothing of it is kept") == 2
     assert "say is not contained" in out
-    assert "2 succeeded, 1 denied" in out
+    assert "2 succeeded, 1 denied; a dry run, nothing of it is kept" in out
+
+
+def test_run_shows_at_the_end_what_all_calls_together_would_change(toolyard, calls, pad):
+    path = calls(("write", {"text": "a"}), ("write", {"text": "b"}))
+    _, out, _ = toolyard(*pad, "run", path, "--dry-run")
+    _, whole = out.split("Together they would change:")
+    assert "Line: added 2: Line(text='a'), Line(text='b')" in whole
+
+
+def test_one_calls_changes_are_not_shown_twice(toolyard, calls, pad):
+    path = calls(("write", {"text": "a"}), ("add", {"a": 1, "b": 2}))
+    _, out, _ = toolyard(*pad, "run", path, "--dry-run")
+    assert out.count("Line(text='a')") == 1
+    assert "no changes" not in out
+
+
+def test_a_file_that_was_read_can_be_edited(toolyard, folder, calls):
+    workspace = folder / "workspace"
+    workspace.mkdir()
+    (workspace / "a.txt").write_text("one\n", encoding="utf-8")
+    path = calls(
+        ("edit_file", {"path": "a.txt", "old_text": "one", "new_text": "two"}),
+        ("read_file", {"path": "a.txt"}),
+        ("edit_file", {"path": "a.txt", "old_text": "one", "new_text": "two"}),
+        ("edit_file", {"path": "a.txt", "old_text": "two", "new_text": "three"}),
+    )
+    status, out, _ = toolyard("run", path, "--workspace", workspace, "--dry-run")
+    assert status == 1
+    assert "a.txt exists and was not read" in out
+    assert "3 succeeded, 1 denied" in out
+    _, whole = out.split("Together they would change:")
+    assert [line.strip() for line in whole.splitlines() if line.strip().startswith(("+", "-"))] == [
+        "--- a/a.txt",
+        "+++ b/a.txt",
+        "-one",
+        "+three",
+    ]
+    assert (workspace / "a.txt").read_text(encoding="utf-8") == "one\n"
 
 
 def test_json_has_the_diff_beside_the_id(toolyard, calls, pad):
     path = calls(("write", {"text": "a"}), ("write", {"text": "b"}))
     _, out, _ = toolyard(*pad, "run", path, "--dry-run", "--json")
     lines = [json.loads(line) for line in out.splitlines()]
-    assert [line["data"] for line in lines] == [1, 1]
-    assert lines[0]["diff"] == "session:\n  Line: added Line(text='a')"
+    assert [line["data"] for line in lines] == [1, 2]
+    assert [line["diff"] for line in lines] == [
+        "session:\n  Line: added Line(text='a')",
+        "session:\n  Line: added Line(text='b')",
+    ]
     assert list(lines[0]) == ["id", "diff", "tool", "fetchedAt", "data"]
 
 

@@ -75,7 +75,7 @@ def test_an_unknown_command_suggests_the_nearest(toolyard, typed, meant):
 
 def test_an_unknown_command_like_none_lists_them(toolyard):
     _, _, err = toolyard("xyzzy")
-    assert "run, call, tools, prompt, plugins and greet" in err
+    assert "run, call, tools, prompt, plugins, ledger, record, replay and greet" in err
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,25 @@ def test_output_that_cannot_be_written_is_told(process, arguments):
         _, err = started.communicate(timeout=60)
     assert started.returncode == 70
     assert "No space left" in err
+    assert "the output cannot be written" in err
+    assert "something broke" not in err
     assert "Traceback" not in err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_disk_is_told_with_who_writes_there(toolyard, folder):
+    (folder / "odd.py").write_text(
+        "from toolyard_hookspecs import Command, hookimpl\n\n"
+        "def keep(host, args):\n"
+        "    with open('/dev/full', 'w') as file:\n"
+        "        file.write('x')\n\n"
+        "@hookimpl\ndef toolyard_commands():\n    return [Command('keep', 'Keep.', run=keep)]\n"
+    )
+    status, _, err = toolyard("keep", "--plugin", "odd.py")
+    assert status == 70
+    assert "No space left on device: a file of " in err
+    assert "odd" in err
+    assert "Make room there" in err
 
 
 @pytest.mark.parametrize("closing", ["<&-", ">&-", "2>&-"])

@@ -48,6 +48,45 @@ def test_a_failed_plugin_is_shown_with_cause_and_remedy(toolyard):
     assert report["remedy"]
 
 
+STARTING = """
+from toolyard_hookspecs import ConfigurationError, hookimpl
+
+@hookimpl
+def toolyard_lifespan(host, settings):
+    raise {error}
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [("OSError('no server there')", 0), ("ConfigurationError('no server is named')", 2)],
+)
+def test_a_plugin_that_cannot_be_started_is_shown_among_the_others(toolyard, folder, error, status):
+    (folder / "server.py").write_text(STARTING.format(error=error))
+    (folder / "toolyard.toml").write_text('plugin_files = ["server.py"]\n')
+    ended, out, err = toolyard("plugins")
+    assert (ended, err) == (status, "")
+    assert re.search(r" server +✗ failed", out)
+    assert "no server" in out
+    assert re.search(r" desk +✓ loaded", out)
+    assert re.search(r" dialects +✓ loaded", out)
+    ended, out, _ = toolyard("plugins", "--json")
+    reports = {each["name"]: each for each in map(json.loads, out.splitlines())}
+    assert ended == status
+    assert reports["server"]["status"] == "failed"
+    assert "no server" in reports["server"]["cause"]
+    assert reports["server"]["remedy"]
+    assert reports["desk"]["status"] == "loaded"
+
+
+def test_an_approver_that_is_not_there_does_not_hide_the_list(toolyard, folder):
+    (folder / "toolyard.toml").write_text('approver = "nobody"\n')
+    status, out, err = toolyard("plugins")
+    assert status == 2
+    assert "nobody" in err
+    assert re.search(r" desk +✓ loaded", out)
+
+
 @pytest.mark.usefixtures("broken")
 def test_a_failed_plugin_takes_nothing_else_down(toolyard):
     status, out, err = toolyard("call", "add", '{"a": 1, "b": 2}')

@@ -140,6 +140,25 @@ def test_a_document_broken_in_its_midst_is_told_with_that_line():
     assert faults(text)[0].startswith("calls.jsonl, line 4: not JSON")
 
 
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("NaN", "NaN is not JSON"),
+        ('{"x": 1, "x": 2}', "the key 'x' is given twice"),
+        ("1" * 5_000, "too many digits"),
+    ],
+)
+def test_a_document_with_what_is_refused_is_told_with_its_line(value, told):
+    (fault,) = faults(f'{{\n  "turns": [\n    {{"turn": "a"}},\n    {value}\n  ]\n}}')
+    assert fault.startswith("calls.jsonl, line 4: ")
+    assert told in fault
+
+
+def test_lines_that_are_refused_from_the_first_on_are_all_told():
+    told = faults('{"name": NaN}\n{"name": "a", "name": "b"}\n{"names": "c"}')
+    assert [each.split(": ")[0] for each in told] == [f"calls.jsonl, line {n}" for n in (1, 2, 3)]
+
+
 @given(
     st.lists(
         st.tuples(
@@ -187,5 +206,5 @@ def test_arguments_of_a_single_call_are_passed_on_as_they_are():
 
 @pytest.mark.parametrize("text", ["", "{", "1", "[1]", "null", "{'a': 1}", '{"a": 1, "a": 2}'])
 def test_arguments_that_are_no_json_object_are_refused(text):
-    with pytest.raises(UsageError, match="the arguments are"):
+    with pytest.raises(UsageError, match=r"the arguments (are|cannot be read)"):
         read_arguments(text)

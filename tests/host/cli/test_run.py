@@ -25,6 +25,27 @@ def test_all_succeeded_is_status_0(toolyard, calls):
     assert re.search(r"2 calls in .*: 2 succeeded", out)
 
 
+def test_of_a_success_the_message_is_shown_with_its_notes_and_the_value_is_hinted_at(
+    toolyard, calls
+):
+    _, out, _ = toolyard("run", calls(("listing",), ("listing", {"notes": 2}), ("listing",)))
+    told = [re.split(r"  +", line.strip())[-1] for line in out.splitlines()[1:6]]
+    assert told == ["There are three: ...", "There are three: ...", "Note: 0", "Note: 1", told[0]]
+
+
+def test_of_a_success_without_a_message_the_first_line_of_the_value_is_shown(toolyard, calls):
+    _, out, _ = toolyard("run", calls(("say", {"text": "one\ntwo"}), ("say", {"text": ""})))
+    first, second = rows(out)
+    assert first.endswith("  one ...")
+    assert second.endswith(" ms")
+
+
+def test_of_a_long_message_a_dozen_lines_are_shown(toolyard, calls):
+    _, out, _ = toolyard("run", calls(("listing", {"notes": 40})))
+    assert "Note: 10" in out
+    assert "Note: 11" not in out
+
+
 def test_a_failed_call_is_status_1_and_the_rest_is_run(toolyard, calls):
     status, out, _ = toolyard(
         "run",
@@ -236,6 +257,29 @@ def test_an_example_works_on_a_copy_of_its_files(toolyard, tmp_path, monkeypatch
     assert not any("toolyard-example" in each.name for each in tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+def test_an_examples_session_does_not_run_on_somebody_elses_files(toolyard, folder, more):
+    (folder / "here").mkdir()
+    (folder / "here" / "VERSION").write_text("mine")
+    run = ("run", "--workspace", "here", "--example", "workspace", "--approve", "all")
+    status, out, err = toolyard(*run, *more, plugin=False)
+
+    assert (status, out) == (2, "")
+    assert "the session of this example works on files of its own" in err
+    assert "Leave --workspace out" in err
+    assert [each.name for each in (folder / "here").iterdir()] == ["VERSION"]
+
+
+def test_an_examples_tools_serve_other_calls_on_a_workspace(toolyard, folder, calls):
+    (folder / "here").mkdir()
+    (folder / "here" / "mine.txt").touch()
+    run = ("run", calls(("list_directory", {})), "--example", "workspace", "--workspace", "here")
+    status, out, _ = toolyard(*run, "--json", plugin=False)
+
+    assert status == 0
+    assert "mine.txt" in out
+
+
 def test_an_example_leaves_a_workspace_that_is_given_to_it(toolyard, folder):
     (folder / "here").mkdir()
     call = ("call", "--example", "workspace", "list_directory", "--workspace", "here")
@@ -270,3 +314,21 @@ def test_the_example_rolls_back_what_did_not_ship(toolyard):
         number: [order["status"] for order in data["orders"]] for number, data in orders.items()
     }
     assert list(status.values()) == [[], ["open", "open"], ["open", "shipped"]]
+
+
+@pytest.mark.parametrize("options", [[], ["--approve", "none"]])
+def test_a_run_with_nobody_to_approve_says_so_at_the_end(toolyard, options):
+    status, out, _ = toolyard("run", "--example", "workspace", *options, plugin=False)
+    assert status == 1
+    assert "A person did not" not in out
+    assert "delete_file needs a person's approval" in out
+    assert out.splitlines()[-1].startswith(
+        " 1 call denied: a person has to approve, and nobody answered."
+    )
+    assert "--approve" in out.splitlines()[-1]
+
+
+def test_a_run_in_which_nobody_is_missed_says_nothing_of_it(toolyard, calls):
+    _, out, _ = toolyard("run", calls(("refused",), ("add", {"a": 1, "b": 2})))
+    assert "1 denied" in out
+    assert "--approve" not in out

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from toolyard import Host, Settings
 from toolyard_hookspecs import (
@@ -137,6 +138,14 @@ def test_anything_but_an_approval_denies(
     assert len(yard.events) == 1
 
 
+def test_the_event_tells_why_a_person_refused(yard: Any) -> None:
+    yard.open(send, approver=Approver(ApprovalAnswer.deny("Too much.")))
+    facts = yard.call("send", to="Ada", amount=5).event.facts
+
+    assert facts["toolyard.approval"] == "denied"
+    assert facts["toolyard.approval_reason"] == "Too much."
+
+
 def test_a_call_that_nobody_has_decided_yet_is_pending(yard: Any) -> None:
     yard.open(send, approver=Approver(ApprovalAnswer.pending("ticket-7")))
     outcome = yard.call("send", to="Ada", amount=5)
@@ -165,7 +174,14 @@ def test_edited_arguments_are_parsed_again(yard: Any) -> None:
     outcome = yard.call("send", to="Eve", amount=500)
 
     assert outcome.status is Status.INVALID
-    assert "amount" in outcome.text
+    assert outcome.text.splitlines() == [
+        (
+            "A person changed the arguments of send to ones that do not fit it, so it did not run. "
+            "Invalid arguments:"
+        ),
+        '  - amount: input should be a valid integer, got "lots"',
+        "Retry it, to have it asked again.",
+    ]
     assert sent(yard) == []
 
 
@@ -180,9 +196,52 @@ def test_edited_arguments_are_checked_again(yard: Any) -> None:
     assert (outcome.status, outcome.stage, outcome.text) == (
         Status.DENIED,
         Stage.CHECK,
-        "At most 100.",
+        (
+            'A person changed the arguments to {"to":"Ada","amount":101}, and these were denied: '
+            "At most 100."
+        ),
     )
     assert sent(yard) == []
+
+
+def test_a_failure_with_edited_arguments_tells_of_them(yard: Any) -> None:
+    @tool(requires_confirmation=True)
+    def fail(path: str, password: SecretStr) -> ToolResult[None]:
+        """Fail."""
+        return ToolResult.error(f"There is no {path}.")
+
+    edit = ApprovalAnswer.edit({"path": "b", "password": "hunter2"})
+    yard.open(fail, approver=Approver(edit))
+    outcome = yard.call("fail", path="a", password="x")
+
+    assert outcome.status is Status.FAILED
+    assert outcome.text == (
+        'A person changed the arguments to {"path":"b","password":"***"}. There is no b.'
+    )
+
+
+def test_an_edit_that_changes_nothing_is_not_told(yard: Any) -> None:
+    @tool(requires_confirmation=True)
+    def fail(path: str) -> ToolResult[None]:
+        """Fail."""
+        return ToolResult.error(f"There is no {path}.")
+
+    yard.open(fail, approver=Approver(ApprovalAnswer.edit('{ "path": "a" }')))
+
+    assert yard.call("fail", path="a").text == "There is no a."
+
+
+def test_where_nobody_answered_it_is_not_said_that_a_person_refused(yard: Any) -> None:
+    answer = ApprovalAnswer.unanswered("No terminal is attached")
+    yard.open(send, approver=Approver(answer))
+    outcome = yard.call("send", to="Ada", amount=5)
+
+    assert outcome.status is Status.DENIED
+    assert outcome.text == (
+        "send needs a person's approval (send requires confirmation.). No terminal is attached. "
+        "It cannot run here; say so, or do without."
+    )
+    assert outcome.event.facts["toolyard.approval"] == "unanswered"
 
 
 def test_an_edit_without_arguments_denies(yard: Any) -> None:

@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from toolyard_hookspecs import Stage, Status, ToolCall, ToolContext, ToolResult, tool
+from toolyard_hookspecs import (
+    Outcome,
+    Stage,
+    Status,
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolResult,
+    tool,
+)
 
 
 def place(city: str, floors: int, height: float, *, tags: list[str] | None = None) -> str:
@@ -86,6 +95,75 @@ def test_what_is_not_strict_json_is_refused(yard: Any, case: str) -> None:
     assert len(yard.events) == 1
 
 
+def nested_deeply() -> dict[str, Any]:
+    top: dict[str, Any] = {}
+    inner = top
+    for _ in range(10_000):
+        inner["a"] = inner = {}
+    return top
+
+
+def within_itself() -> dict[str, Any]:
+    top: dict[str, Any] = {}
+    top["a"] = top
+    return top
+
+
+READ: dict[str, tuple[Any, str]] = {
+    "NaN": ({"city": "a", "floors": 1, "height": float("nan")}, "NaN or Infinity"),
+    "a lone surrogate": ({"city": "\ud800", "floors": 1, "height": 1}, "not valid JSON"),
+    "no JSON": ({"city": object(), "floors": 1, "height": 1}, "a value of type object"),
+    "nested deeply": (nested_deeply(), "nested too deeply"),
+    "within itself": (within_itself(), "it holds itself"),
+    "too many digits": ({"city": "a", "floors": 10**5000, "height": 1}, "thousands of digits"),
+    "a number": (3, "arguments: input should be an object, got 3"),
+    "nothing": (None, "arguments: input should be an object, got null"),
+    "an array": ([1], "arguments: input should be an object, got an array"),
+    "pairs": ([("city", "a"), ("floors", 1)], "arguments: input should be an object"),
+    "a set": ({"city"}, "a value of type set"),
+}
+
+
+@pytest.mark.parametrize("case", READ)
+def test_what_was_read_already_is_held_to_the_same(yard: Any, case: str) -> None:
+    arguments, told = READ[case]
+    yard.open(tool(place))
+    outcome = yard.dispatch(ToolCall("place", arguments))
+
+    assert (outcome.status, outcome.stage) == (Status.INVALID, Stage.PARSE)
+    assert told in outcome.text
+    assert "then retry" in outcome.text
+    assert len(yard.events) == 1
+
+
+@tool
+def keep(thing: Any) -> str:
+    """Keep anything."""
+    return repr(thing)
+
+
+@pytest.mark.parametrize(
+    ("thing", "told"),
+    [
+        ('{"a": {"b": 1, "b": 2}}', "'b' is given twice"),
+        ('[{"b": 1, "\\u0062": 2}]', "'b' is given twice"),
+        ("[NaN]", "NaN"),
+        ("[1e999]", "1e999"),
+        ('["\\udc00"]', "not valid JSON"),
+        ('{"\\ud800": 1}', "not valid JSON"),
+        ("[" * 10_000 + "]" * 10_000, "not valid JSON"),
+        ("9" * 5000, "not valid JSON"),
+    ],
+    ids=lambda each: each[:20],
+)
+def test_where_anything_fits_it_has_to_be_strict_json_too(yard: Any, thing: str, told: str) -> None:
+    yard.open(keep)
+    outcome = yard.dispatch(ToolCall("keep", f'{{"thing": {thing}}}'))
+
+    assert (outcome.status, outcome.stage) == (Status.INVALID, Stage.PARSE)
+    assert told in outcome.text
+
+
 def test_ten_megabytes_are_taken_where_they_fit(yard: Any) -> None:
     @tool
     def measure(text: str) -> int:
@@ -116,16 +194,50 @@ def test_more_than_the_configured_size_is_refused_unread(yard: Any) -> None:
     assert "100 are allowed" in outcome.text
 
 
+def calling(text: Any, told: list[Outcome], touch: Any, *, is_async: bool) -> Tool[Any, Any]:
+    @tool(name="outer")
+    def outer(*, context: ToolContext) -> None:
+        """Call another tool with what a model may send."""
+        touch(context)
+        told.append(context.call("place", text))
+
+    @tool(name="outer")
+    async def aouter(*, context: ToolContext) -> None:
+        """Call another tool with what a model may send."""
+        touch(context)
+        told.append(await context.acall("place", text))
+
+    return aouter if is_async else outer
+
+
+HUGE = json.dumps({"city": 1, "x" * 10_000_000: 2})
+NESTED = {
+    **TYPED,
+    **{name: (text, [part]) for name, (text, part) in MALFORMED.items()},
+    "huge": (HUGE, ["xxx"]),
+}
+
+
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_nested_call_with_bad_arguments_is_told_to_its_caller(
-    yard: Any, nesting: Any, is_async: bool
+@pytest.mark.parametrize("case", NESTED)
+def test_a_nested_call_with_such_arguments_is_told_to_its_caller(
+    yard: Any, touch: Any, case: str, is_async: bool
 ) -> None:
-    told: list[Any] = []
-    yard.open(tool(place), nesting("place", told, is_async=is_async, city=1, floors=1, height=1))
+    text, faults = NESTED[case]
+    told: list[Outcome] = []
+    yard.open(tool(place), calling(text, told, touch, is_async=is_async))
 
     assert yard.call("outer").success
-    assert told[0].status is Status.INVALID
-    assert yard.marks == ["outer"]
+    (outcome,) = told
+    assert (outcome.status, outcome.stage) == (Status.INVALID, Stage.PARSE)
+    for fault in faults:
+        assert fault in outcome.text
+    assert len(outcome.text) < 2_000
+    assert yard.marks == yard.box.items == ["x"]
+    inner, outer = yard.events
+    assert (inner.status, inner.parent_id) == (Status.INVALID, outer.call_id)
+    assert inner.handler_duration is None
+    assert not inner.rolled_back
 
 
 @dataclass
@@ -135,24 +247,67 @@ class Basket:
     fruits: list[str]
 
 
+def spoil(context: ToolContext) -> None:
+    basket = context.session[Basket].latest()
+    assert basket is not None
+    basket.fruits.append("worm")
+    for each in context.session[Basket].all():
+        each.fruits.append("worm")
+
+
 @pytest.mark.parametrize("fails", [False, True])
-def test_changing_an_item_of_a_slice_in_place_leaks_nowhere(yard: Any, fails: bool) -> None:
+@pytest.mark.parametrize("within", [False, True])
+def test_changing_an_item_of_a_slice_in_place_leaks_nowhere(
+    yard: Any, fails: bool, within: bool
+) -> None:
+    seen: list[Basket] = []
+
     @tool
     def tamper(*, context: ToolContext) -> ToolResult[None]:
         """Change what was read."""
-        basket = context.session[Basket].latest()
-        assert basket is not None
-        basket.fruits.append("worm")
-        for each in context.session[Basket].all():
-            each.fruits.append("worm")
+        spoil(context)
+        return ToolResult.error("no") if fails else ToolResult.ok()
+
+    @tool
+    def outer(*, context: ToolContext) -> None:
+        """Store another, change it as well, and let a nested call do so."""
+        context.session[Basket].append(Basket(["pear"]))
+        context.call("tamper")
+        seen.extend(context.session[Basket].all())
+
+    yard.session[Basket].append(Basket(["apple"]))
+    yard.open(tamper, outer)
+    outcome = yard.call("outer" if within else "tamper")
+
+    assert outcome.success is (within or not fails)
+    kept = [Basket(["apple"]), *([Basket(["pear"])] * within)]
+    assert list(yard.session[Basket].all()) == kept
+    assert seen == kept * within
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_changing_an_item_in_place_before_a_nested_call_does_not_reach_it(
+    yard: Any, fails: bool
+) -> None:
+    seen: list[Basket] = []
+
+    @tool
+    def look(*, context: ToolContext) -> None:
+        """See what there is."""
+        seen.extend(context.session[Basket].all())
+
+    @tool
+    def outer(*, context: ToolContext) -> ToolResult[None]:
+        """Change what was read, then call another."""
+        spoil(context)
+        context.call("look")
         return ToolResult.error("no") if fails else ToolResult.ok()
 
     yard.session[Basket].append(Basket(["apple"]))
-    yard.open(tamper)
-    outcome = yard.call("tamper")
+    yard.open(look, outer)
+    yard.call("outer")
 
-    assert outcome.success is not fails
-    assert yard.session[Basket].latest() == Basket(["apple"])
+    assert seen == list(yard.session[Basket].all()) == [Basket(["apple"])]
 
 
 def test_changing_what_was_stored_leaks_nowhere(yard: Any) -> None:

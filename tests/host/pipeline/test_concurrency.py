@@ -7,6 +7,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -211,6 +212,39 @@ def test_tasks_lose_no_increment(
     assert [each.success for each in outcomes] == wanted
     assert_exact(yard, outcomes)
     assert_all_told(yard, outcomes)
+
+
+@tool
+async def agather(name: str, calls: int, *, context: ToolContext) -> list[int]:
+    """Let nested calls count side by side, as tasks."""
+    made = [context.acall(name, {"fail": index % 3 == 0}) for index in range(calls)]
+    return [each.result.value for each in await asyncio.gather(*made) if each.success]
+
+
+@tool
+def gather(name: str, calls: int, *, context: ToolContext) -> list[int]:
+    """Let nested calls count side by side, on threads."""
+    with ThreadPoolExecutor(THREADS) as pool:
+        made = pool.map(lambda index: context.call(name, {"fail": index % 3 == 0}), range(calls))
+        return [each.result.value for each in made if each.success]
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner"), [("agather", "abump"), ("agather", "bump"), ("gather", "bump")]
+)
+def test_nested_calls_side_by_side_lose_no_increment(yard: Any, outer: str, inner: str) -> None:
+    yard.open(gather, agather, bump, abump)
+
+    outcomes = [yard.call(outer, name=inner, calls=30) for _ in range(2)]
+
+    assert sorted(outcomes[0].result.value) == list(range(1, 21))
+    assert sorted(outcomes[1].result.value) == list(range(21, 41))
+    assert [each.number for each in yard.session[Count].all()] == list(range(1, 41))
+    assert_all_told(yard, outcomes)
+    nested = [each for each in yard.session[ToolInvoked].all() if each.parent_id is not None]
+    assert Counter(each.success for each in nested) == {True: 40, False: 20}
+    assert len({each.call_id for each in nested}) == 60
+    assert all(each.pending_parent is each.success for each in nested)
 
 
 def uncontained(barrier: threading.Barrier) -> Tool[Any, Any]:

@@ -1,6 +1,7 @@
 """A contained tool runs first, and a person is shown what it would change before that is kept."""
 
 import asyncio
+import json
 import threading
 import time
 from dataclasses import dataclass, field
@@ -133,6 +134,13 @@ def test_the_call_runs_first_and_is_kept_once_its_diff_is_approved(yard, opened,
     assert request.diff == "session:\n  Mark: added Mark(text='new')\nPage:\n  -old\n  +new"
     assert request.reasons == ("write requires confirmation.",)
     assert outcome.event.facts["toolyard.diff"] == request.diff
+
+
+def test_a_diff_stands_under_the_name_that_its_branch_has(yard, opened, write, monkeypatch):
+    monkeypatch.setattr(PageBranch, "name", "the page", raising=False)
+    approver = opened(write, answers=[lambda request: True])
+    assert yard.call("write", text="new").success
+    assert approver.shown[0].diff.endswith("the page:\n  -old\n  +new")
 
 
 def test_a_denied_one_is_rolled_back_and_the_model_is_told_why(yard, opened, write, page, mark):
@@ -338,7 +346,10 @@ def test_edited_arguments_are_checked(yard, opened, write, ran):
 
     opened(write, answers=[ApprovalAnswer.edit({"text": "mine"})], plugins=(Plugin(),))
     outcome = yard.call("write", text="new")
-    assert (outcome.status, outcome.text) == (Status.DENIED, "Not mine.")
+    assert outcome.status is Status.DENIED
+    assert outcome.text == (
+        'A person changed the arguments to {"text":"mine"}, and these were denied: Not mine.'
+    )
     assert ran == ["new"]
     assert yard.marks == []
 
@@ -583,15 +594,16 @@ def test_no_call_around_a_nested_ask_gets_to_keep_others_out(make_yard, write, s
     assert "Lock cannot be had while a person is asked about a call within outer" in refusals[0]
 
 
+@pytest.mark.slow
 def test_waiting_for_a_nested_call_does_not_count_against_its_parents_timeout(
     yard, opened, write, settings
 ):
-    @tool(name="outer", timeout=0.2)
+    @tool(name="outer", timeout=1.0)
     async def aouter(*, context: ToolContext) -> str:
         """Call write."""
         return (await context.acall("write", {"text": "new"})).text
 
-    @tool(name="outer", timeout=0.2)
+    @tool(name="outer", timeout=1.0)
     def outer(*, context: ToolContext) -> str:
         """Call write."""
         return context.call("write", {"text": "new"}).text
@@ -599,7 +611,7 @@ def test_waiting_for_a_nested_call_does_not_count_against_its_parents_timeout(
     opened(
         aouter if yard.driver == "async" else outer,
         write,
-        answers=[lambda request: time.sleep(0.5) or True],
+        answers=[lambda request: time.sleep(1.5) or True],
         settings=settings,
     )
     assert yard.call("outer").text == "wrote new"
@@ -616,7 +628,7 @@ def test_a_lookup_hook_cannot_pass_a_tool_off_as_one_that_needs_no_approval(
         def toolyard_lookup(self, call):
             import dataclasses
 
-            name = {"a": "write", "b": "harmless"}[call.arguments["text"]]
+            name = {"a": "write", "b": "harmless"}[json.loads(call.arguments)["text"]]
             return dataclasses.replace(write, name=name, requires_confirmation=False)
 
     approver = opened(write, answers=[False, False], settings=settings, plugins=(Plugin(),))

@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 
 import pytest
+from pydantic import SecretStr
 
 from toolyard_hookspecs import (
     Binding,
     PolicyDecision,
+    PolicyState,
     Status,
     ToolCall,
     ToolContext,
@@ -14,6 +16,7 @@ from toolyard_hookspecs import (
     hookimpl,
     tool,
 )
+from toolyard_plugins.policies import SequentialDependencyPolicy
 
 
 class Lock:
@@ -82,15 +85,94 @@ def test_a_call_succeeds_and_shows_its_diff_but_nothing_is_kept(yard, put):
     assert yard.observer.rollbacks == [("put", "It was a dry run.")]
 
 
-def test_each_call_stands_by_itself(yard):
-    @tool(category="write", contained=True)
-    def count(*, context: ToolContext) -> int:
-        """Count what is in the box, after putting something in."""
-        context.resources.get(type(yard.box)).put("x")
-        return len(context.resources.get(type(yard.box)).items)
+def test_each_call_sees_what_those_before_it_would_have_changed(yard, put, mark):
+    @tool(category="read")
+    def look(*, context: ToolContext) -> list[str]:
+        """Look into the session and the box."""
+        marks = [each.text for each in context.session[mark].all()]
+        return [*marks, *context.resources.get(type(yard.box)).items]
 
-    yard.open(count, dry_run=True)
-    assert [yard.call("count").text for _ in range(2)] == ["1", "1"]
+    yard.open(put, look, dry_run=True)
+    yard.call("put", text="a")
+    second = yard.call("put", text="b")
+    assert yard.call("look").text == "a\nb\na\nb"
+    assert second.event.facts["toolyard.diff"].count("Mark") == 2
+    assert "'a'" not in second.event.facts["toolyard.diff"]
+    yard.assert_untouched()
+
+
+def test_a_failing_call_leaves_what_those_before_it_did(yard, put, touch, mark):
+    @tool(category="write", contained=True)
+    def fail(*, context: ToolContext) -> ToolResult[int]:
+        """Change something, then fail."""
+        touch(context, "gone")
+        return ToolResult.error(str(len(context.session[mark].all())))
+
+    yard.open(put, fail, dry_run=True)
+    yard.call("put", text="a")
+    assert yard.call("fail").text == "2"
+    assert yard.call("fail").text == "2"
+    assert "gone" not in yard.tools.rehearsed()
+
+
+def test_the_whole_is_shown_without_secrets_and_put_back_at_the_end(yard, put, touch):
+    @tool(category="write", contained=True)
+    def keep(password: SecretStr, *, context: ToolContext) -> None:
+        """Keep a password."""
+        touch(context, password.get_secret_value())
+
+    tools = yard.open(put, keep, dry_run=True)
+    assert tools.rehearsed() == "no changes"
+    yard.call("put", text="a")
+    yard.call("keep", password="hunter2")
+    assert "Mark(text='a'), Mark(text='***')" in tools.rehearsed()
+    assert "hunter2" not in tools.rehearsed()
+    tools.close()
+    assert tools.rehearsed() == "no changes"
+    yard.assert_untouched()
+
+
+def test_policies_count_a_call_of_a_dry_run_as_done(yard, put):
+    @tool(category="write", contained=True)
+    def after() -> None:
+        """Come after."""
+
+    policy = SequentialDependencyPolicy(dependencies={"after": frozenset({"put"})})
+    yard.open(put, after, policies=(policy,), dry_run=True)
+    assert yard.call("after").status is Status.DENIED
+    yard.call("put", text="a")
+    assert yard.call("after").success
+    assert not yard.session[PolicyState].all()
+
+
+def test_calls_dispatched_together_are_isolated_and_seen_by_those_after(yard, put, mark):
+    @tool(category="read")
+    def look(*, context: ToolContext) -> int:
+        """Count."""
+        return len(context.session[mark].all())
+
+    yard.open(put, look, dry_run=True)
+    together = [*(ToolCall("put", {"text": text}) for text in "ab"), ToolCall("look")]
+    outcomes = yard.dispatch_all(together)
+    # The last has read what the others change, so it is run again after them.
+    assert [(each.text, each.event.reruns) for each in outcomes] == [
+        ("put a", 0),
+        ("put b", 0),
+        ("2", 1),
+    ]
+    assert yard.call("look").text == "2"
+    yard.assert_untouched()
+
+
+def test_nothing_is_kept_of_a_call_that_comes_after_the_end(yard, put):
+    tools = yard.open(put, dry_run=True)
+    tools.close()
+    assert not yard.call("put", text="late").success
+    tools = yard.open(put, dry_run=True)
+    yard.call("put", text="a")
+    tools.close()
+    assert not yard.call("put", text="late").success
+    yard.assert_untouched()
 
 
 def test_calls_dispatched_together_keep_nothing_either(yard, put):
@@ -186,7 +268,7 @@ def test_nested_calls_are_part_of_the_diff_and_the_uncontained_are_denied(
     yard.assert_untouched()
 
 
-def test_participants_are_neither_prepared_nor_committed_and_on_result_is_not_called(yard, put):
+def test_participants_are_neither_prepared_nor_committed(yard, put):
     heard = []
 
     class Plugin:
@@ -200,7 +282,7 @@ def test_participants_are_neither_prepared_nor_committed_and_on_result_is_not_ca
 
     yard.open(put, plugins=(Plugin(),), dry_run=True)
     assert "1 row" in yard.call("put", text="a").event.facts["toolyard.diff"]
-    assert heard == ["diff", "rollback"]
+    assert heard == ["diff", "on_result", "rollback"]
 
 
 def test_other_executors_of_the_host_keep_what_they_do(yard, put):

@@ -97,9 +97,10 @@ class Plan:
 
 
 State = dict[type[Any], list[Any]]
+frequent = ("read", "append", "bump", "seed", "clear", "note")
 ops = st.builds(
     Op,
-    st.sampled_from(["read", "append", "bump", "seed", "clear", "note"]),
+    st.sampled_from([*frequent, *frequent, "restore", "reset"]),
     st.sampled_from([Left, Right]),
 )
 nests = st.builds(Nest, st.lists(ops, min_size=1, max_size=2).map(tuple), st.booleans())
@@ -177,8 +178,10 @@ class Puppet:
 class Theatre:
     """The puppets and the tools whose handlers they are."""
 
-    def __init__(self, plans: Sequence[Plan]) -> None:
+    def __init__(self, plans: Sequence[Plan], session: Session) -> None:
         self.plans = plans
+        self.session = session
+        self.start = session.snapshot()
         self.notes: list[str] = []
         self.puppets: list[Puppet] = []
 
@@ -236,7 +239,7 @@ class Theatre:
                 context.session[Note].append(Note(f"{text} run {puppet.runs}"))
                 self.notes.append(f"{text} run {puppet.runs}")
             else:
-                act(op, text, context.session, seen)
+                act(op, text, context.session, seen, self.start)
         except CallClosed:
             assert puppet.over
         else:
@@ -244,9 +247,13 @@ class Theatre:
                 puppet.leaked.append(text)
 
 
-def act(op: Op, text: str, session: Any, seen: list[str]) -> None:
+def act(op: Op, text: str, session: Any, seen: list[str], start: Any) -> None:
     items = session[op.kind]
-    if op.what == "read":
+    if op.what == "restore":
+        session.restore(start)
+    elif op.what == "reset":
+        session.reset()
+    elif op.what == "read":
         seen.append(" ".join(each.text for each in items.all()))
     elif op.what == "append":
         items.append(op.kind(text))
@@ -272,33 +279,49 @@ class Model:
     """The session, as it would be if the calls that were kept had come one by one."""
 
     def __init__(self) -> None:
-        self.state: State = {Left: [Left("start")], Right: []}
-        self.tally = 0
+        self.state: State = {}
+        self.restore(START)
 
     def __getitem__(self, kind: type[Any]) -> _ModelSlice:
         return _ModelSlice(self.state[kind])
 
+    def restore(self, state: State) -> None:
+        self.state = {kind: list(items) for kind, items in state.items()}
+
+    def reset(self) -> None:
+        self.restore({kind: [] for kind in START})
+
     def carry_out(self, index: int, plan: Plan) -> str:
         """Return what the model is told."""
-        self.tally += 1
         seen: list[str] = []
         for place, op in enumerate(plan.ops):
             if isinstance(op, Op):
-                act(op, f"{index}.{place}", self, seen)
+                act(op, f"{index}.{place}", self, seen, START)
             else:
                 seen.append(self._nest(op, f"{index}.{place}"))
+        self._count()
         return f"Saw {seen}."
 
     def _nest(self, nest: Nest, text: str) -> str:
         kept = {kind: list(items) for kind, items in self.state.items()}
         seen: list[str] = []
         for number, op in enumerate(nest.ops):
-            act(op, f"{text}.{number}", self, seen)
+            act(op, f"{text}.{number}", self, seen, START)
         if nest.fails:
             self.state = kept
             return f"Failed after {seen}."
-        self.tally += 1
+        self._count()
         return f"Saw {seen}."
+
+    def _count(self) -> None:
+        self.state[Tally] = counted(self.state[Tally])
+
+
+START: State = {Left: [Left("start")], Right: [], Tally: [Tally(0)]}
+
+
+def counted(items: Sequence[Tally]) -> list[Tally]:
+    return [Tally(items[-1].number + 1 if items else 1)]
 
 
 @dataclass
@@ -325,17 +348,21 @@ def make_session() -> Session:
     session = Session()
     session[Left].append(Left("start"))
     session[Note].register(Note, lambda _, event: Append([event]), SlicePolicy.LOG)
-    session[Tally].register(Told, lambda items, _: [Tally(len(items) and items[-1].number + 1)])
+    session[Tally].register(Told, lambda items, _: counted(items))
     session[Tally].seed(Tally(0))
     return session
 
 
+Play = tuple[tuple[Plan, ...], list[int | str]]
+
+
 @st.composite
-def plays(draw: st.DrawFn) -> tuple[tuple[Plan, ...], list[int]]:
-    """Draw what some calls do, and an order of all their steps."""
+def plays(draw: st.DrawFn) -> Play:
+    """Draw what some calls do, and an order of all their steps and of what the application does."""
     drawn = tuple(draw(st.lists(plans, min_size=2, max_size=4)))
     steps = [index for index, plan in enumerate(drawn) for _ in range(2 + steps_of(plan))]
-    return drawn, draw(st.permutations(steps))
+    outside = draw(st.lists(st.sampled_from(["restore", "reset"]), max_size=1))
+    return drawn, draw(st.permutations([*steps, *outside]))
 
 
 def steps_of(plan: Plan) -> int:
@@ -351,33 +378,47 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.usefixtures("quiet")
 @settings(max_examples=150, deadline=None)
 @given(play=plays())
-def test_what_is_kept_could_have_come_one_by_one(play: tuple[tuple[Plan, ...], list[int]]) -> None:
+def test_what_is_kept_could_have_come_one_by_one(play: Play) -> None:
     drawn, order = play
-    theatre = Theatre(drawn)
     session = make_session()
+    theatre = Theatre(drawn, session)
     section = MarkdownSection(key="tools", title="Tools", tools=theatre.tools())
     with (
         Host(discover=False) as host,
         host.executor(session=session, prompt=Prompt.of("tests", "play", (section,))) as executor,
     ):
         theatre.puppets = [Puppet(i, plan, executor) for i, plan in enumerate(drawn)]
-        ended_in_order = perform(theatre, order)
+        happened = perform(theatre, order)
 
     model = Model()
-    for index in ended_in_order:
-        check_outcome(theatre.puppets[index], model, index)
-    assert {kind: list(session[kind].all()) for kind in (Left, Right)} == model.state
+    for each in happened:
+        if isinstance(each, str):
+            outside(each, model, START)
+        else:
+            check_outcome(theatre.puppets[each], model, each)
+    assert {kind: list(session[kind].all()) for kind in START} == model.state
     assert Counter(each.text for each in session[Note].all()) == Counter(theatre.notes)
-    assert [each.number for each in session[Tally].all()] == [model.tally]
     top_level = [each for each in session[ToolInvoked].all() if each.parent_id is None]
+    ended_in_order = [each for each in happened if isinstance(each, int)]
     assert [each.call.arguments["index"] for each in top_level] == ended_in_order  # type: ignore[index, call-overload]
 
 
-def perform(theatre: Theatre, order: list[int]) -> list[int]:
-    """Move the calls on in order; return in which order they ended."""
+def outside(what: str, session: Any, start: Any) -> None:
+    if what == "restore":
+        session.restore(start)
+    else:
+        session.reset()
+
+
+def perform(theatre: Theatre, order: list[int | str]) -> list[int | str]:
+    """Move the calls on in order; return in which order they, and the application's acts, ended."""
     left = Counter(order)
-    ended_in_order: list[int] = []
+    happened: list[int | str] = []
     for index in order:
+        if isinstance(index, str):
+            outside(index, theatre.session, theatre.start)
+            happened.append(index)
+            continue
         puppet = theatre.puppets[index]
         left[index] -= 1
         if left[index] == 0 and puppet.plan.end == "cancel":
@@ -385,10 +426,10 @@ def perform(theatre: Theatre, order: list[int]) -> list[int]:
         else:
             puppet.move()
         if left[index] == 0:
-            ended_in_order.append(index)
+            happened.append(index)
             assert puppet.escaped is None
             assert puppet.outcome is not None, "a call goes on after its last step"
-    return ended_in_order
+    return happened
 
 
 def check_outcome(puppet: Puppet, model: Model, index: int) -> None:

@@ -1,6 +1,6 @@
-"""Every row of the table of failures: the result, the rollback, the one event.
+"""What becomes of a call that goes wrong, under both drivers, and what is said about it.
 
-Each under both drivers and, where it can occur there, in a nested call too.
+Every row of the table of failures, also within another call, is in `failures`.
 """
 
 from __future__ import annotations
@@ -8,15 +8,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from pydantic import Field
 
 from toolyard_hookspecs import (
     Cancellation,
     Deadline,
     DeadlineExceededError,
-    Interrupt,
     PolicyDecision,
     PromptEvaluationError,
     Stage,
@@ -26,7 +26,6 @@ from toolyard_hookspecs import (
     ToolContext,
     ToolResult,
     ToolValidationError,
-    VisibilityExpansionRequired,
     hookimpl,
     tool,
 )
@@ -170,57 +169,6 @@ def test_a_tool_without_a_handler_cannot_be_called(yard: Any) -> None:
 
     assert (outcome.status, outcome.stage) == (Status.UNKNOWN_TOOL, Stage.LOOKUP)
     assert "no handler" in outcome.text
-
-
-@pytest.mark.parametrize(
-    ("error", "expected"),
-    [
-        (VisibilityExpansionRequired(("a",), "to see"), VisibilityExpansionRequired),
-        (PromptEvaluationError("enough"), PromptEvaluationError),
-        (Interrupt("wait for a person"), Interrupt),
-        (KeyError("registered"), KeyError),
-        (DeadlineExceededError("out of time"), PromptEvaluationError),
-        (KeyboardInterrupt(), KeyboardInterrupt),
-        (SystemExit(3), SystemExit),
-        (GeneratorExit(), GeneratorExit),
-    ],
-)
-@pytest.mark.parametrize("make", [raising, araising])
-def test_what_is_not_the_calls_own_leaves_dispatch_after_the_rollback(
-    yard: Any, touch: Touch, error: BaseException, expected: type[BaseException], make: Any
-) -> None:
-    yard.open(make(error, touch), host_options={"interrupts": [KeyError]})
-
-    with pytest.raises(expected) as raised:
-        yard.call("fails")
-
-    if isinstance(error, DeadlineExceededError):
-        assert raised.value.__cause__ is error
-    else:
-        assert raised.value is error
-    yard.assert_untouched()
-    (event,) = yard.events
-    assert event.status is (
-        Status.DEADLINE if isinstance(error, DeadlineExceededError) else Status.RAISED
-    )
-    assert event.rolled_back
-
-
-@pytest.mark.parametrize("is_async", [False, True])
-def test_what_leaves_a_nested_call_leaves_its_parent_too(
-    yard: Any, touch: Touch, nesting: Any, is_async: bool
-) -> None:
-    told: list[Any] = []
-    yard.open(raising(Interrupt("wait"), touch), nesting("fails", told, is_async=is_async))
-
-    with pytest.raises(Interrupt):
-        yard.call("outer")
-
-    yard.assert_untouched()
-    assert [(each.tool_name, each.status) for each in yard.events] == [
-        ("fails", Status.RAISED),
-        ("outer", Status.RAISED),
-    ]
 
 
 def test_task_cancellation_is_rolled_back_and_goes_on(make_yard: Any, touch: Touch) -> None:
@@ -424,180 +372,6 @@ def test_a_call_cancelled_before_it_begins_does_not_run(yard: Any, touch: Touch)
     yard.assert_untouched()
 
 
-class Faulty:
-    """A plugin that raises in one stage."""
-
-    def __init__(self, stage: str) -> None:
-        self.stage = stage
-
-    def fail(self, stage: str) -> None:
-        if stage == self.stage:
-            msg = f"{stage} broke"
-            raise RuntimeError(msg)
-
-    @hookimpl
-    def toolyard_trace(self) -> None:
-        self.fail("trace")
-
-    @hookimpl
-    def toolyard_lookup(self) -> None:
-        self.fail("lookup")
-
-    @hookimpl
-    def toolyard_parse(self) -> None:
-        self.fail("parse")
-
-    @hookimpl
-    def toolyard_check(self) -> None:
-        self.fail("check")
-
-    @hookimpl
-    def toolyard_snapshot(self) -> None:
-        self.fail("snapshot")
-
-    @hookimpl
-    def toolyard_execute(self) -> None:
-        self.fail("execute")
-
-    @hookimpl
-    def toolyard_render(self) -> None:
-        self.fail("render")
-
-    @hookimpl
-    def toolyard_on_result(self) -> None:
-        self.fail("on_result")
-
-    @hookimpl
-    def toolyard_rollback(self) -> None:
-        self.fail("rollback")
-
-    @hookimpl
-    def toolyard_telemetry(self) -> None:
-        self.fail("telemetry")
-
-
-@pytest.mark.parametrize("stage", ["lookup", "parse", "snapshot", "execute", "on_result"])
-def test_a_plugin_that_raises_fails_the_call(yard: Any, touch: Touch, stage: str) -> None:
-    ran: list[str] = []
-
-    @tool
-    def works(*, context: ToolContext) -> ToolResult[None]:
-        """Change something."""
-        ran.append("ran")
-        touch(context)
-        return ToolResult.ok()
-
-    yard.open(works, plugins=(Faulty(stage),))
-    outcome = yard.call("works")
-
-    assert (outcome.status, str(outcome.stage)) == (Status.ERROR, stage)
-    assert outcome.text == f"Internal error in works: {stage} broke"
-    assert ran == (["ran"] if stage == "on_result" else [])
-    yard.assert_untouched()
-    assert len(yard.events) == 1
-
-
-def test_a_plugin_that_raises_in_a_check_denies_the_call(yard: Any, touch: Touch) -> None:
-    yard.open(raising(ValueError(), touch), plugins=(Faulty("check"),))
-
-    outcome = yard.call("fails")
-
-    assert (outcome.status, outcome.stage) == (Status.DENIED, Stage.CHECK)
-    assert "requires human intervention" in outcome.text
-    assert not yard.events[0].rolled_back
-
-
-@pytest.mark.parametrize("stage", ["trace", "render", "telemetry"])
-def test_a_plugin_that_only_looks_on_changes_nothing_by_raising(
-    yard: Any, touch: Touch, stage: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    @tool
-    def works(*, context: ToolContext) -> ToolResult[None]:
-        """Change something."""
-        touch(context)
-        return ToolResult.ok(message="done")
-
-    yard.open(works, plugins=(Faulty(stage),))
-    outcome = yard.call("works")
-
-    assert (outcome.status, outcome.text) == (Status.SUCCEEDED, "done")
-    assert yard.marks == yard.box.items == ["x"]
-    assert f"{stage} broke" in caplog.text
-    assert len(yard.events) == 1
-
-
-def test_news_of_a_rollback_that_raises_changes_nothing(
-    yard: Any, touch: Touch, caplog: pytest.LogCaptureFixture
-) -> None:
-    yard.open(raising(ValueError("boom"), touch), plugins=(Faulty("rollback"),))
-
-    assert yard.call("fails").text == "Internal error in fails: boom"
-    assert "rollback broke" in caplog.text
-
-
-class Joins:
-    """A participant that fails where it is told to."""
-
-    def __init__(self, fails_in: str, log: list[str]) -> None:
-        self.fails_in = fails_in
-        self.log = log
-
-    def _do(self, what: str) -> None:
-        self.log.append(what)
-        if what == self.fails_in:
-            msg = f"{what} broke"
-            raise RuntimeError(msg)
-
-    def prepare(self) -> None:
-        self._do("prepare")
-
-    def commit(self) -> None:
-        self._do("commit")
-
-    def rollback(self) -> None:
-        self._do("rollback")
-
-
-class Snapshots:
-    def __init__(self, participant: Joins) -> None:
-        self.participant = participant
-
-    @hookimpl
-    def toolyard_snapshot(self) -> Joins:
-        return self.participant
-
-
-@pytest.mark.parametrize(
-    ("fails_in", "status", "log", "kept"),
-    [
-        ("nowhere", Status.SUCCEEDED, ["prepare", "commit"], True),
-        ("prepare", Status.ERROR, ["prepare", "rollback"], False),
-        ("commit", Status.COMMIT_FAILED, ["prepare", "commit"], True),
-    ],
-)
-def test_a_participant_that_fails(  # noqa: PLR0917 - a case has these
-    yard: Any, touch: Touch, fails_in: str, status: Status, log: list[str], kept: bool
-) -> None:
-    @tool
-    def works(*, context: ToolContext) -> ToolResult[None]:
-        """Change something."""
-        touch(context)
-        return ToolResult.ok(message="done")
-
-    joins = Joins(fails_in, [])
-    yard.open(works, plugins=(Snapshots(joins),))
-    outcome = yard.call("works")
-
-    assert outcome.status is status
-    assert joins.log == log
-    assert yard.marks == yard.box.items == (["x"] if kept else [])
-    assert len(yard.events) == 1
-    if status is Status.COMMIT_FAILED:
-        assert "Kept: the session" in outcome.text
-        assert "Not kept: Joins (commit broke)" in outcome.text
-        assert not outcome.event.rolled_back
-
-
 def test_a_denial_changes_nothing_and_names_the_reason(yard: Any, touch: Touch) -> None:
     class Never:
         name = "never"
@@ -615,6 +389,9 @@ def test_a_denial_changes_nothing_and_names_the_reason(yard: Any, touch: Touch) 
     assert [(each.policy, each.allowed) for each in outcome.event.decisions] == [("never", False)]
     assert outcome.is_error
     yard.assert_untouched()
+
+
+HIDDEN: dict[str, Any] = {"writeOnly": True}
 
 
 def test_secrets_are_masked_in_messages_and_logs(
@@ -638,6 +415,43 @@ def test_secrets_are_masked_in_messages_and_logs(
         assert "hunter22" not in text
         assert "token-4711" not in text
     assert "session=" not in outcome.text
+
+
+@pytest.mark.parametrize("hook", ["toolyard_check", "toolyard_render", "toolyard_telemetry"])
+def test_secrets_are_masked_in_what_is_logged_of_plugins_and_policies(
+    yard: Any, hook: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    from pydantic import SecretStr
+
+    @hookimpl
+    def blab(self: object) -> None:
+        raise ValueError("hunter22")
+
+    class Telling:
+        name = "telling"
+
+        def check(self, tool: Any, params: Any, *, context: Any) -> PolicyDecision:
+            return PolicyDecision.ask(f"{params.password.get_secret_value()} and 4711 look odd.")
+
+        def on_result(self, tool: Any, params: Any, result: Any, *, context: Any) -> None: ...
+
+    @tool
+    def takes(password: SecretStr, pin: Annotated[str, Field(json_schema_extra=HIDDEN)]) -> str:
+        """Take a secret."""
+        return "done"
+
+    yard.open(
+        takes,
+        plugins=(type("Blabbing", (), {hook: blab})(),),
+        policies=(Telling(),),
+        approver=lambda request: True,
+    )
+    outcome = yard.call("takes", password="hunter22", pin="4711")
+
+    assert "ValueError" in caplog.text
+    assert "hunter22" not in caplog.text
+    reasons = {each.policy: each.reason for each in outcome.event.decisions}
+    assert reasons["telling"] == "*** and *** look odd."
 
 
 def test_a_value_that_can_be_read_once_only_is_a_failed_result(yard: Any) -> None:
@@ -666,3 +480,116 @@ def test_an_exception_that_has_no_text_is_told_by_its_class(yard: Any, touch: To
     assert (outcome.status, outcome.text) == (Status.ERROR, "Internal error in fails: Odd")
     yard.assert_untouched()
     assert len(yard.events) == 1
+
+
+class Step:
+    """A participant that keeps the order in which it and others are told."""
+
+    def __init__(self, name: str, log: list[str], *, decides: bool, fails: bool = False) -> None:
+        self.name = name
+        self.log = log
+        self.decides = decides
+        self.fails = fails
+
+    def prepare(self) -> None:
+        self.log.append(f"prepare {self.name}")
+        if self.fails:
+            msg = "no decision"
+            raise OSError(msg)
+
+    def commit(self) -> None:
+        self.log.append(f"commit {self.name}")
+
+    def rollback(self) -> None:
+        self.log.append(f"undo {self.name}")
+
+
+class Joining:
+    """A plugin through which a participant takes part in one tool's calls."""
+
+    def __init__(self, participant: Step, name: str = "works") -> None:
+        self.participant = participant
+        self.name = name
+
+    @hookimpl
+    def toolyard_snapshot(self, tool: Tool[Any, Any]) -> Step | None:
+        return self.participant if tool.name == self.name else None
+
+
+class JoiningToo(Joining):
+    """Asked before it, since it is registered later."""
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_one_that_decides_is_prepared_last(
+    yard: Any, touch: Touch, nesting: Any, nested: bool, fails: bool
+) -> None:
+    @tool
+    def works(*, context: ToolContext) -> ToolResult[None]:
+        """Change something."""
+        touch(context)
+        return ToolResult.ok()
+
+    log: list[str] = []
+    other = Step("other", log, decides=False)
+    decider = Step("decider", log, decides=True, fails=fails)
+    of_call = "outer" if nested else "works"
+    yard.open(
+        works,
+        nesting("works", [], is_async=False),
+        plugins=(Joining(other), JoiningToo(decider, of_call)),
+    )
+    outcome = yard.call(of_call)
+
+    prepared = ["prepare other", "prepare decider"]
+    assert log[:2] == prepared
+    if fails:
+        assert outcome.status is Status.ERROR
+        assert sorted(log[2:]) == ["undo decider", "undo other"]
+        yard.assert_untouched()
+    else:
+        assert outcome.success
+        assert sorted(log[2:]) == ["commit decider", "commit other"]
+
+
+def test_what_was_begun_is_undone_newest_first(yard: Any, touch: Touch) -> None:
+    log: list[str] = []
+    first, second = (Step(name, log, decides=False) for name in ("first", "second"))
+    yard.open(
+        raising(ValueError("no"), touch),
+        plugins=(Joining(second, "fails"), JoiningToo(first, "fails")),
+    )
+    yard.call("fails")
+
+    assert log == ["undo second", "undo first"]
+
+
+def test_one_that_cannot_be_committed_keeps_no_other_from_it(yard: Any, touch: Touch) -> None:
+    class Failing(Step):
+        def commit(self) -> None:
+            super().commit()
+            msg = "no disk"
+            raise OSError(msg)
+
+    @tool
+    def works(*, context: ToolContext) -> ToolResult[None]:
+        """Change something."""
+        touch(context)
+        return ToolResult.ok()
+
+    log: list[str] = []
+    yard.open(
+        works,
+        plugins=(
+            Joining(Step("second", log, decides=False)),
+            JoiningToo(Failing("first", log, decides=False)),
+        ),
+    )
+    outcome = yard.call("works")
+
+    assert outcome.status is Status.COMMIT_FAILED
+    assert log == ["prepare first", "prepare second", "commit first", "commit second"]
+    assert "Kept: the session, second, Box" in outcome.text
+    assert "Not kept: first (no disk)" in outcome.text
+    assert yard.marks == yard.box.items == ["x"]

@@ -119,6 +119,24 @@ def test_a_policy_that_fails_to_reserve_denies_and_undoes_all(yard: Any) -> None
     assert used(yard) == {}
 
 
+class Interrupting(Counting):
+    """Saves, then is interrupted."""
+
+    def reserve(self, tool: Any, params: Any, *, context: ToolContext) -> PolicyDecision:
+        super().reserve(tool, params, context=context)
+        raise SystemExit(3)
+
+
+def test_an_interruption_undoes_what_was_reserved(yard: Any) -> None:
+    yard.open(ping, policies=(Counting("first"), Interrupting("last")))
+
+    with pytest.raises(SystemExit):
+        yard.call("ping")
+
+    assert used(yard) == {}
+    assert len(yard.events) == 1
+
+
 def test_a_refusal_undoes_only_its_own_calls_reservations(yard: Any) -> None:
     yard.open(ping, policies=(Counting("first"), Counting("last", limit=2)))
 

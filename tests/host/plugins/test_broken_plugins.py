@@ -204,13 +204,13 @@ HOOKS = [
         "it takes any arguments",
         "@hookimpl\ndef toolyard_telemetry(*events): ...",
         r"toolyard_telemetry takes \*events,",
-        r"Name those it wants of event\.",
+        r"Name those it wants of event, changes, settings\.",
     ),
     case(
         "it takes any keywords",
         "@hookimpl\ndef toolyard_telemetry(**events): ...",
         r"toolyard_telemetry takes \*\*events,",
-        r"Name those it wants of event\.",
+        r"Name those it wants of event, changes, settings\.",
     ),
 ]
 

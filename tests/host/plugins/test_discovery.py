@@ -105,7 +105,7 @@ def test_what_is_blocked_or_configured_and_not_installed_is_reported(good, disco
     plugins = discovered({"zq-tool": {"a": 1}, "zq_tools": {}}, block=["zq-other"])
     table = report_of(plugins, "zq-tool")
     assert (table.source, table.status) == ("configuration", "absent")
-    assert table.fault == "the configuration configures 'zq-tool', which is not installed."
+    assert table.fault == "the configuration has a table for 'zq-tool', which is not installed."
     assert table.remedy == "Did you mean 'zq-tools'?"
     assert not table.misconfigured
     blocked = report_of(plugins, "zq-other")

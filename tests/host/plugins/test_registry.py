@@ -32,6 +32,10 @@ def make_tool(name, **options):
     return tool(name=name, description="Return it.", **options)(function)
 
 
+class Tuning(BaseModel):
+    level: int = 1
+
+
 class Offering:
     """A plugin that offers what it is told to."""
 
@@ -180,6 +184,28 @@ def test_one_that_takes_all_arguments_in_order_is_called_directly(plugins):
     each = All()
     plugins.register(each)
     assert plugins.implementations("toolyard_check")[0].call == each.toolyard_check
+
+
+def test_observers_of_calls_have_their_settings_bound_where_they_want_them(plugins):
+    class Tuned:
+        @hookimpl
+        def toolyard_settings(self):
+            return Tuning
+
+        @hookimpl
+        def toolyard_trace(self, settings, call):
+            return (settings, call)
+
+        @hookimpl
+        def toolyard_telemetry(self, event):
+            return event
+
+    plugins.register(Tuned(), "tuned")
+    ((settings, call),) = [each.call("c") for each in plugins.implementations("toolyard_trace")]
+    assert (settings, call) == (plugins.settings_of("tuned"), "c")
+    plugins.configure(Settings(plugins={"tuned": {"level": 2}}))
+    assert plugins.implementations("toolyard_trace")[0].call("c")[0].level == 2
+    assert plugins.implementations("toolyard_telemetry")[0].call("e") == "e"
 
 
 def test_a_method_a_static_and_a_class_method_are_called_alike(plugins):

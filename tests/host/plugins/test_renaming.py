@@ -1,14 +1,26 @@
 """Tools get other names and stay what they are."""
 
+import asyncio
 from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolyard import Host, Settings
 from toolyard.plugins.renaming import renamed, with_prefix
-from toolyard_hookspecs import DefinitionError, MarkdownSection, Tool, ToolResult, tool
-from toolyard_hookspecs.tools import NAME
+from toolyard_hookspecs import (
+    DefinitionError,
+    MarkdownSection,
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolInvoked,
+    ToolResult,
+    hookimpl,
+    tool,
+)
+from toolyard_hookspecs.tool_faults import NAME
 
 
 @dataclass(frozen=True)
@@ -52,6 +64,58 @@ def test_only_the_name_differs(original):
     assert original.name != "other"
     same = {name: value for name, value in vars(original).items() if name != "name"}
     assert {name: value for name, value in vars(twin).items() if name != "name"} == same
+
+
+@tool(depends_on=("inner", "elsewhere"))
+def outer(*, context: ToolContext) -> str:
+    """Call a sibling, and a tool of another plugin."""
+    return f"{context.call('inner').text} {context.call('elsewhere').text}"
+
+
+@tool(name="outer", depends_on=("inner", "elsewhere"))
+async def aouter(*, context: ToolContext) -> str:
+    """Call a sibling, and a tool of another plugin."""
+    inner, elsewhere = await context.acall("inner"), await context.acall("elsewhere")
+    return f"{inner.text} {elsewhere.text}"
+
+
+@tool
+def inner() -> str:
+    """Be called."""
+    return "sibling"
+
+
+@tool
+def elsewhere() -> str:
+    """Be called from another plugin."""
+    return "stranger"
+
+
+@pytest.mark.parametrize("caller", [outer, aouter])
+def test_a_tool_finds_its_siblings_by_the_names_its_plugin_gave_them(caller):
+    class Plugin:
+        @hookimpl
+        def toolyard_sections(self):
+            part = MarkdownSection(key="part", title="Part", tools=[inner])
+            return [MarkdownSection(key="own", title="Own", tools=[caller], children=[part])]
+
+    class Other:
+        @hookimpl
+        def toolyard_sections(self):
+            return [MarkdownSection(key="other", title="Other", tools=[elsewhere])]
+
+    settings = Settings(plugins={"Plugin": {"prefix": "x_"}})
+    with Host(discover=False, settings=settings, plugins=[Plugin(), Other()]) as host:
+        assert host.catalog.get("x_outer").depends_on == ("x_inner", "elsewhere")
+        with host.executor() as tools:
+            if caller is outer:
+                outcome = tools.dispatch(ToolCall("x_outer"))
+            else:
+                outcome = asyncio.run(tools.adispatch(ToolCall("x_outer")))
+            assert outcome.text == "sibling stranger"
+            nested = [event.tool_name for event in tools.session[ToolInvoked].all()]
+            assert nested == ["x_inner", "elsewhere", "x_outer"]
+            assert not tools.dispatch(ToolCall("inner")).success
 
 
 def test_a_renamed_tool_parses_and_is_called_as_before():

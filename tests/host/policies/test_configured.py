@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, DirectoryPath
 
 from toolyard.policies.configured import make_policies
 from toolyard.settings import Settings
@@ -36,6 +36,11 @@ class Model(BaseModel, Rules):
     name: str = ""
 
 
+class Checked(BaseModel, Rules):
+    root: DirectoryPath
+    name: str = ""
+
+
 @dataclass(frozen=True)
 class Nameless(Rules):
     level: int = 1
@@ -45,7 +50,7 @@ class Nameless(Rules):
         return "always the same"
 
 
-KINDS = {"hours": Hours, "model": Model, "nameless": Nameless}
+KINDS = {"hours": Hours, "model": Model, "checked": Checked, "nameless": Nameless}
 
 
 def made(*tables, path=Path("/conf/toolyard.toml")):
@@ -92,12 +97,39 @@ def test_all_faults_of_a_table_are_told_at_once():
     )
 
 
+def test_all_faults_of_all_tables_are_told_at_once():
+    with pytest.raises(ConfigurationError) as raised:
+        made(
+            {"kind": "hour"},
+            {"kind": "hours", "opens": "nine"},
+            {"kind": "hours", "opens": 8},
+            {"kind": "hours", "keep": 3},
+        )
+    place = "/conf/toolyard.toml, [[policies]] number"
+    assert str(raised.value) == (
+        f"{place} 1: kind: 'hour' is not a known kind of policy; did you mean 'hours'? (known: "
+        "checked, hours, model, nameless). "
+        f"{place} 2: opens: expected a whole number, found the text 'nine'. "
+        f"{place} 4: keep: expected text, the name of a JSON file, found the number 3."
+    )
+
+
+def test_a_path_is_checked_where_it_is_and_not_where_the_process_was_started(tmp_path, monkeypatch):
+    (tmp_path / "wiki").mkdir()
+    monkeypatch.chdir("/")
+    path = tmp_path / "toolyard.toml"
+    [policy] = made({"kind": "checked", "root": "wiki"}, path=path)
+    assert policy.root == tmp_path / "wiki"
+    with pytest.raises(ConfigurationError, match="number 1: root: "):
+        made({"kind": "checked", "root": "tmp"}, path=path)
+
+
 def test_without_a_file_the_place_is_the_configuration():
     with pytest.raises(ConfigurationError) as raised:
         made({"kind": "hour"}, path=None)
     assert str(raised.value) == (
         "the configuration, [[policies]] number 1: kind: 'hour' is not a known kind of policy; "
-        "did you mean 'hours'? (known: hours, model, nameless)."
+        "did you mean 'hours'? (known: checked, hours, model, nameless)."
     )
 
 

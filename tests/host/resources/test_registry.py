@@ -1,5 +1,7 @@
 """What is bound and how it is opened."""
 
+from typing import Any
+
 import pytest
 
 from toolyard.resources.registry import ResourceRegistry
@@ -77,3 +79,9 @@ def test_of_merged_registries_the_later_binding_counts_and_the_merged_ones_stay(
 def test_each_opening_has_singletons_of_its_own():
     registry = ResourceRegistry.of(Binding(Client, lambda _: Client()))
     assert registry.open().get(Client) is not registry.open().get(Client)
+
+
+@pytest.mark.parametrize(("given", "told"), [(dict, "dict"), (5, "5")])
+def test_what_is_no_binding_is_refused_with_what_to_write(given: Any, told: str) -> None:
+    with pytest.raises(DefinitionError, match=rf"{told} is no binding; write Binding\(kind"):
+        ResourceRegistry.of(given)

@@ -3,10 +3,12 @@
 import json
 import tomllib
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard.settings.environment import Override, apply, as_toml
+from toolyard.settings.environment import Override, apply, as_toml, overrides
+from toolyard_hookspecs import ConfigurationError
 
 PRINTED = st.characters(min_codepoint=32, max_codepoint=126)
 PLAIN = st.booleans() | st.integers(-(2**62), 2**62) | st.text(PRINTED)
@@ -34,3 +36,26 @@ def test_a_document_is_not_changed_in_place():
     changed = apply(iter([Override("V", ("plugins", "a", "b"), 2)]), document)
     assert changed == {"plugins": {"a": {"b": 2}}}
     assert document == {"plugins": {"a": {"b": 1}}}
+
+
+@pytest.mark.parametrize(
+    ("variable", "meant"),
+    [
+        ("TOOLYARD_TIMOUT", "TOOLYARD_TIMEOUT"),
+        ("TOOLYARD_BLOCKS", "TOOLYARD_BLOCK"),
+        ("TOOLYARD_PLUGIN__VFS__ROOT", "TOOLYARD_PLUGINS__VFS__ROOT"),
+    ],
+)
+def test_a_misspelt_variable_is_told_with_the_one_that_was_meant(variable, meant):
+    with pytest.raises(ConfigurationError) as caught:
+        list(overrides({variable: "5"}, {}))
+    assert str(caught.value) == f"{variable} is no variable of Toolyard's; did you mean {meant}?"
+
+
+@pytest.mark.parametrize("variable", ["TOOLYARD_BFCL_DATA", "TOOLYARD_BLOCK", "TOOLYARDS"])
+def test_other_variables_are_left_to_others(variable):
+    assert list(overrides({variable: "5"}, {})) == []
+
+
+def test_an_empty_misspelt_variable_counts_as_unset():
+    assert list(overrides({"TOOLYARD_TIMOUT": ""}, {})) == []

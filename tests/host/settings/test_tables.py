@@ -24,6 +24,8 @@ class Model(BaseModel):
     level: int | Inner = 1
     inners: list[Inner] = []
     most: int = Field(default=3, gt=0)
+    code: str = Field(default="a", pattern="^[a-z]+$")
+    word: str = Field(default="a", min_length=1)
     share: float = 0.5
     shown: bool = True
     by_name: dict[str, int] = {}
@@ -54,6 +56,8 @@ def test_a_table_that_fits_becomes_an_instance():
         ({"url": 3}, "url: expected text, found the number 3."),
         ({"url": "a", "mode": "fats"}, "mode: expected 'fast' or 'slow', found the text 'fats'."),
         ({"url": "a", "most": -1}, "most: expected greater than 0, found the number -1."),
+        ({"url": "a", "code": "A"}, "code: expected text that matches pattern '^[a-z]+$', found"),
+        ({"url": "a", "word": ""}, "word: expected text that has at least 1 character, found"),
         ({"url": "a", "most": "x"}, "most: expected a whole number, found the text 'x'."),
         ({"url": "a", "share": []}, "share: expected a number, found an array."),
         ({"url": "a", "shown": {}}, "shown: expected true or false, found a table."),
@@ -83,7 +87,8 @@ def test_the_names_of_a_unions_members_are_no_keys():
 
 
 def test_a_missing_key_that_is_misspelt_is_recognised():
-    assert "plugins.mine.url: is missing; is 'urll' meant to be it?" in fault({"urll": "a"})
+    text = fault({"urll": "a"})
+    assert "plugins.mine.url: is missing; is 'urll' meant to be it? toolyard.toml: " in text
 
 
 def test_an_alias_is_the_key():

@@ -157,7 +157,7 @@ def test_the_log_of_calls_keeps_the_events_themselves(session):
     event = ToolInvoked(
         ToolCall("nothing"),
         None,
-        Handle(),
+        None,
         ToolResult.error("no"),
         Status.UNKNOWN_TOOL,
         Stage.LOOKUP,

@@ -114,6 +114,21 @@ def test_reserve_counts_on_the_session_at_once(session):
     assert PolicyState.reserved(context(session.fork()), "quota").data == {"count": 2}
 
 
+@pytest.mark.parametrize("changes", [False, True])
+def test_what_others_save_and_reserve_before_a_commit_is_kept_beside_its_own(
+    session, save, changes
+):
+    branch = session.fork()
+    save(PolicyState("own"), branch)
+    if changes:
+        branch[int].append(1)
+    branch.validate()
+    save(PolicyState("other"))
+    save(PolicyState("quota/reserved"), session.reserving())
+    branch.commit()
+    assert sorted(names(session)) == ["other", "own", "quota/reserved"]
+
+
 def test_reserve_of_a_nested_call_reads_the_branch_and_counts_on_the_session(session, save):
     branch = session.fork()
     branch[str].append("on the branch")

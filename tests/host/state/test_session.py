@@ -244,3 +244,24 @@ def test_threads_lose_nothing(session):
     assert session[Total].latest() == Total(1200)
     assert len(session[Step].all()) == 1200
     assert len(session[Audit].all()) == 1200
+
+
+async def later(items, event):
+    return items
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ((5, total), "5 is none"),
+        ((Add, 5), "5 is no function"),
+        ((Add, later), "its reducer is async"),
+        ((Add, total, "LOG"), "give SlicePolicy.STATE or SlicePolicy.LOG"),
+    ],
+)
+def test_what_cannot_reduce_is_refused_where_it_is_registered(session, given, told):
+    with pytest.raises(
+        StateError, match="No reducer is registered for the slice of Total"
+    ) as caught:
+        session[Total].register(*given)
+    assert told in str(caught.value)

@@ -224,9 +224,21 @@ def test_items_that_no_longer_fit_their_type_are_refused(session):
         Session.from_json(json.dumps(document), kinds=KINDS)
 
 
+def test_items_that_do_not_fit_are_told_by_their_place_and_in_a_line(session):
+    session[Order].append(Order(lines=[1]))
+    changed = session.to_json().replace('"lines": [1]', '"lines": [1, "a", "b"]')
+    with pytest.raises(SnapshotError, match="do not fit that type") as caught:
+        Session.from_json(changed, kinds=[Order])
+    told = str(caught.value)
+    assert "Order do not fit that type: [0].lines[1]: input should be a valid integer" in told
+    assert "(2 faults in all). The type may have changed" in told
+    assert "\n" not in told
+    assert "pydantic" not in told
+
+
 def test_items_that_json_cannot_hold_are_named(session):
     session[Plain].append(Plain())
-    with pytest.raises(SnapshotError, match=r"slice of .*:Plain cannot be written.*dataclass"):
+    with pytest.raises(SnapshotError, match=r"Items of .*:Plain cannot be written.*dataclass"):
         session.to_json()
 
 

@@ -1,0 +1,105 @@
+"""Keeping what a call did: everything prepared first, then everything committed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator
+from typing import Any
+
+from toolyard.pipeline.asking import (
+    settle,
+    settle_surely,
+)
+from toolyard.pipeline.call_run import CallRun
+from toolyard.pipeline.marks import (
+    COMMIT,
+)
+from toolyard.pipeline.masking import log_failure
+from toolyard.pipeline.refusals import CommitFailed
+from toolyard.pipeline.steps import Step
+from toolyard_hookspecs import (
+    Participant,
+)
+
+log = logging.getLogger("toolyard.pipeline")
+
+Staged = Generator[Step, Any, Any]
+
+
+def commit(run: CallRun) -> Staged:
+    """Commit everything that the call did, or join it to what its parent did.
+
+    Raises:
+        CommitFailed: When a participant failed after the decision, saying what was kept.
+    """
+    parent = run.parent
+    if parent is not None:
+        for step in run.scope.joining():
+            yield from settle_surely(run, step)
+        for each in run.participants:
+            if (join := getattr(each, "join", None)) is not None:
+                yield from settle_surely(run, join())
+        run.branch.commit()
+        parent.participants += run.participants
+        run.committed = True
+        return
+    participants: list[Participant] = [*run.participants, *run.scope.participants()]
+    keeper = run.executor.keeper
+    if keeper is not None and (saving := keeper.saving(run.branch)) is not None:
+        participants.append(saving)
+    if len(participants) > 1:
+        participants.sort(key=_decides)
+        _tell_key(participants)
+    for each in participants:
+        if (preparing := each.prepare()) is not None:
+            yield from settle(run, preparing)
+    run.branch.commit()
+    run.stage = COMMIT
+    run.committed = True
+    if participants:
+        yield from _commit_all(run, participants)
+
+
+def _commit_all(run: CallRun, participants: list[Participant]) -> Staged:
+    kept: list[Participant] = []
+    failed: list[str] = []
+    interruption: BaseException | None = None
+    for each in participants:
+        try:
+            if (committing := each.commit()) is not None:
+                yield from settle_surely(run, committing)
+        except Exception as error:  # noqa: BLE001 - logged without secrets
+            log_failure(run, log, "%s of %s failed to commit.", _name(each), run)
+            failed.append(f"{_name(each)} ({error})")
+        except BaseException as error:  # noqa: BLE001 - the decision is made: finish first
+            interruption = error
+        else:
+            kept.append(each)
+    if failed:
+        told = ", ".join(["the session", *map(_name, kept)])
+        msg = (
+            f"{run.name} ran, but not everything could be kept. Kept: {told}. Not "
+            f"kept: {', '.join(failed)}. This requires human intervention."
+        )
+        raise CommitFailed(msg) from interruption
+    if interruption is not None:
+        raise interruption
+
+
+def _tell_key(participants: list[Participant]) -> None:
+    """Let all know what the decider will know the call by, for their recovery after a crash."""
+    deciders = [each for each in participants if _decides(each)]
+    key = next((key for each in deciders if (key := getattr(each, "key", None))), None)
+    if key is not None:
+        others: list[Any] = participants[: -len(deciders)]
+        for each in others:
+            if hasattr(each, "key"):
+                each.key = key
+
+
+def _decides(participant: Participant) -> bool:
+    return bool(getattr(participant, "decides", False))
+
+
+def _name(participant: Participant) -> str:
+    return str(getattr(participant, "name", None) or type(participant).__name__)

@@ -1,0 +1,58 @@
+"""Beginning a task at once: what does not wait ends here and now, without a turn of the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import sys
+from collections.abc import Coroutine
+from typing import Any
+
+if sys.version_info >= (3, 12):
+
+    def begin(
+        loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]
+    ) -> asyncio.Task[None]:
+        """Return a task whose work has begun, and has ended if it never waited."""
+        return asyncio.Task(work, loop=loop, eager_start=True)
+else:
+    # 3.11 gets no more than security fixes, so that what is borrowed here stays as it is.
+    _Task: Any = getattr(asyncio.tasks, "_PyTask")  # noqa: B009 - of no stub
+    _Future: Any = getattr(asyncio.futures, "_PyFuture")  # noqa: B009
+    _tasks: Any = asyncio.tasks
+
+    class _EagerTask(_Task):  # type: ignore[misc]
+        """A task that takes its first step when it is made, as tasks can from 3.12 on."""
+
+        def __init__(
+            self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]
+        ) -> None:
+            # What `_PyTask` does, but for having the loop take the first step soon.
+            _Future.__init__(self, loop=loop)
+            self._name = "toolyard"
+            self._num_cancels_requested = 0
+            self._must_cancel = False
+            self._fut_waiter = None
+            self._coro = work
+            self._context = contextvars.copy_context()
+            self._begin(loop)
+            if not self.done():
+                _tasks._register_task(self)  # noqa: SLF001 - documented for extending
+
+        def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
+            caller = asyncio.current_task(loop)
+            if caller is None:
+                self._context.run(self._Task__step)
+                return
+            _tasks._leave_task(loop, caller)  # noqa: SLF001
+            try:
+                self._context.run(self._Task__step)
+            finally:
+                _tasks._enter_task(loop, caller)  # noqa: SLF001
+
+    def begin(
+        loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]
+    ) -> asyncio.Task[None]:
+        """Return a task whose work has begun, and has ended if it never waited."""
+        task: asyncio.Task[None] = _EagerTask(loop, work)
+        return task

@@ -1,0 +1,180 @@
+"""Running the handler, or what answers in its place."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Generator
+from inspect import iscoroutine
+from typing import Any, cast
+
+from toolyard.pipeline.asking import (
+    ENDLESS,
+    Wrapped,
+    ask,
+    settle,
+)
+from toolyard.pipeline.call_run import CallRun
+from toolyard.pipeline.checking import own_params
+from toolyard.pipeline.limits import Cancelled, Limit, ProcessDied, TimedOut
+from toolyard.pipeline.marks import (
+    BEGUN,
+    CLAIMED,
+    RETURNED,
+)
+from toolyard.pipeline.plan import Plan, Table
+from toolyard.pipeline.refusals import Refusal
+from toolyard.pipeline.steps import Run, Step, WaitFor, raised
+from toolyard_hookspecs import (
+    ConflictError,
+    HandlerState,
+    Replay,
+    Status,
+    Tool,
+    ToolResult,
+)
+from toolyard_hookspecs.calls import REPLAYED_EFFECT
+from toolyard_hookspecs.signatures import is_async_callable
+
+log = logging.getLogger("toolyard.pipeline")
+
+Staged = Generator[Step, Any, Any]
+
+
+def ask_and_run(run: CallRun, table: Table, plan: Plan) -> Staged:
+    """Return the result of whichever answers first: a plugin, or the handler."""
+    wrapped = Wrapped()
+    try:
+        for each in table.execute_wrappers:
+            wrapped.enter(each, plan.tool, own_params(run, each), run.context)
+        if not run.claimed:
+            run.answer = yield from _ask_executors(run, plan)
+            run.claimed = True
+        run.replayed = isinstance(run.answer, (ToolResult, Replay))
+        result: Any = run.answer
+        if not run.replayed:
+            result = yield from run_handler(run, plan, run.answer)
+        elif result.__class__ is Replay:
+            if result.effect_id is not None:
+                run.note(REPLAYED_EFFECT, result.effect_id)
+            result = result.result
+    except BaseException as error:  # noqa: BLE001 - the wrappers see it first
+        return _read_result(run, plan, wrapped.fail(error))
+    return _read_result(run, plan, wrapped.leave(result))
+
+
+def _ask_executors(run: CallRun, plan: Plan) -> Staged:
+    if run.batch is not None:
+        yield WaitFor(run.batch.before(CLAIMED, run.index), run.limit_without_timeout())
+    answer: Any = None
+    for each in plan.executes:
+        given = ask(run, each, plan.tool, own_params(run, each), run.context)
+        if given is not None:
+            answer = yield from settle(run, given)
+            if answer is not None:
+                break
+    run.passed(CLAIMED)
+    if answer is None or isinstance(answer, (ToolResult, Replay)) or callable(answer):
+        return cast("Any", answer)
+    msg = f"a plugin answered toolyard_execute with {type(answer).__name__}, not a ToolResult"
+    raise TypeError(msg)
+
+
+def run_handler(run: CallRun, plan: Plan, instead: Any) -> Staged:
+    """Return the result of the handler.
+
+    Args:
+        run: The call.
+        plan: Its plan.
+        instead: What a plugin has run in the handler's place, or None.
+
+    Raises:
+        Refusal: When there is nothing to run, or what came of it is no result.
+    """
+    params, context = run.params, run.context
+    function, is_async = _handler_of(run, plan.tool, instead)
+    limit = run.limit = _limit_of(run, plan, elsewhere=is_async and not run.on_loop)
+    parent = run.parent
+    if parent is None or parent.limit is None:
+        inline = limit.endless
+    else:
+        inline = not limit.ends_before(parent.limit)
+    if limit.cancellation is not None:
+        # Cancelled meanwhile, it need not begin.
+        run.check_limits()
+    monotonic = run.executor.monotonic
+    started = monotonic()
+    run.handler_state = BEGUN
+    try:
+        if inline and not is_async and not run.on_loop and run.batch is None:
+            try:
+                result = function(params, context=context)
+            except GeneratorExit as error:
+                raise raised(error) from error.__cause__
+        else:
+            result = yield Run(
+                lambda: function(params, context=context), is_async, limit, run, inline
+            )
+    except (TimedOut, Cancelled, ProcessDied, ConflictError):
+        raise
+    except asyncio.CancelledError as error:
+        if error is run.left_child or _is_cancelled(run):
+            raise
+        msg = "what it waited for was cancelled, though nobody cancelled the call"
+        raise RuntimeError(msg) from error
+    except Exception:
+        run.handler_ended(HandlerState.FAILED)
+        raise
+    finally:
+        run.handler_duration = monotonic() - started
+    run.check_limits()
+    given = _read_result(run, plan, result)
+    run.handler_ended(RETURNED if given.success else HandlerState.FAILED)
+    return given
+
+
+def _handler_of(
+    run: CallRun, tool: Tool[Any, Any], instead: Any
+) -> tuple[Callable[..., Any], bool]:
+    """Return what is run, and whether it is async."""
+    if instead is not None:
+        return instead, is_async_callable(instead)
+    if tool.handler is None:
+        raise Refusal(Status.UNKNOWN_TOOL, f"{tool.name} cannot be called: it has no handler.")
+    if tool.isolation == "process":
+        return run.executor.engine.isolated(run), False
+    return tool.signature.invoke, tool.signature.is_async
+
+
+def _is_cancelled(run: CallRun) -> bool:
+    """Tell whether somebody cancelled the task that waits; if not, the handler raised by itself."""
+    if not run.on_loop:
+        return False
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+def _limit_of(run: CallRun, plan: Plan, *, elsewhere: bool) -> Limit:
+    # A task on the background loop hears of its caller's end in no other way.
+    stop = run.left() if elsewhere else run.cancellation
+    if plan.timeout is None and run.deadline is None and stop is None:
+        return ENDLESS
+    return Limit(plan.timeout, run.deadline, stop)
+
+
+def _read_result(run: CallRun, plan: Plan, result: Any) -> ToolResult[Any]:
+    if issubclass(result.__class__, ToolResult):
+        message: object = result.message
+        if isinstance(message, str):
+            told: ToolResult[Any] = result
+            return told
+        what = f"a ToolResult whose message is of type {type(message).__name__}, not str"
+    elif iscoroutine(result):
+        result.close()
+        what = "a coroutine (write its handler as async def, or await within it)"
+    elif plan.tool.signature.wraps:
+        return ToolResult.ok(result)
+    else:
+        what = f"{type(result).__name__}, not a ToolResult"
+    msg = f"Internal error in {run.name}: its handler returned {what}. It cannot be used as it is."
+    raise Refusal(Status.ERROR, msg)

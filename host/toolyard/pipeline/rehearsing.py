@@ -1,0 +1,61 @@
+"""A dry run as a whole: its calls see what those before them did, and nothing of it is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+from toolyard.pipeline.asking import settle_surely
+from toolyard.pipeline.call_run import CallRun
+from toolyard.pipeline.ending import tell_rollback
+from toolyard.pipeline.masking import secrets_of_call
+from toolyard.pipeline.plan import Table
+from toolyard.pipeline.reviewing import describe
+from toolyard.pipeline.steps import Step
+from toolyard.pipeline.undoing import undo, undo_participants
+from toolyard_hookspecs import ToolCall, hide
+
+if TYPE_CHECKING:
+    from toolyard.executor import Executor
+
+Staged = Generator[Step, Any, Any]
+
+
+class Rehearsal(CallRun):
+    """What the calls of a dry run become part of: a call that is never kept.
+
+    To the calls it is no parent: they are dispatched, told of and approved as ever.
+
+    Args:
+        executor: What the dry run is made with.
+    """
+
+    def __init__(self, executor: Executor) -> None:
+        super().__init__(executor, ToolCall("dry_run"))
+        self._secrets: set[str] = set()
+        self.fork()
+        self.branch.begin()
+
+    def join(self, run: CallRun, table: Table) -> Staged:
+        """Make a successful call's changes part of the dry run, for those after it to see.
+
+        What plugins keep for it elsewhere is put back at once, since nobody can tell whether
+        calls that are not kept see one another there.
+        """
+        for step in run.scope.joining():
+            yield from settle_surely(run, step)
+        run.branch.commit()
+        run.committed = True
+        run.rolled_back = True
+        self._secrets.update(secrets_of_call(run))
+        yield from undo_participants(run)
+        tell_rollback(run, table, "It was a dry run.")
+
+    def changes(self) -> Generator[Step, Any, str]:
+        """Return what all calls together would change, without their secrets."""
+        return hide((yield from describe(self)), self._secrets)
+
+    def give_up(self) -> Staged:
+        """Put everything back."""
+        yield from undo(self)
+        self.scope.close()

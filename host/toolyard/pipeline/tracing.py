@@ -1,0 +1,97 @@
+"""Traces of a call: entered first of all, left last of all, told of stages where they ask."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from toolyard.pipeline.asking import ask
+from toolyard.pipeline.call_run import CallRun
+from toolyard.pipeline.masking import log_failure
+from toolyard.pipeline.parsing import shown_call
+from toolyard_hookspecs import Stage
+
+if TYPE_CHECKING:
+    from toolyard.pipeline.plan import Table
+
+log = logging.getLogger("toolyard.pipeline")
+
+Entered = list[tuple[str, AbstractContextManager[Any]]]
+Listener = tuple[str, Callable[[Stage], None]]
+
+
+def enter_traces(table: Table, run: CallRun, entered: Entered) -> None:
+    """Enter the traces of all plugins; one that fails is logged.
+
+    Args:
+        table: What the call is dispatched by.
+        run: The call.
+        entered: Takes the plugin and the trace of each that was entered.
+    """
+    for each in table.traces:
+        try:
+            trace = ask(run, each, shown_call(run))
+            if trace is not None:
+                trace.__enter__()
+                entered.append((each.plugin, trace))
+                _let_more(run, each.plugin, trace)
+        except Exception:  # noqa: BLE001 - logged without secrets
+            text = "Plugin %s failed to trace a call; the call goes on."
+            log_failure(run, log, text, each.plugin)
+
+
+def leave_traces(entered: Entered, run: CallRun) -> None:
+    """Leave the traces in reverse; one that fails is logged.
+
+    Raises:
+        BaseException: What interrupted one of them, when all are left.
+    """
+    interruption: BaseException | None = None
+    while entered:
+        plugin, trace = entered.pop()
+        try:
+            trace.__exit__(None, None, None)
+        except Exception:  # noqa: BLE001 - logged without secrets
+            log_failure(run, log, "Plugin %s failed to end its trace of a call.", plugin)
+        except BaseException as error:  # noqa: BLE001 - raised when all are left
+            interruption = error
+    if interruption is not None:
+        raise interruption
+
+
+# The slot itself, behind the property that takes its place.
+_STAGE: Any = CallRun.__dict__["stage"]
+
+
+class _HeardRun(CallRun):
+    """A call whose traces hear of each stage it enters."""
+
+    __slots__ = ()
+
+    @property
+    def stage(self) -> Stage:
+        """How far the call got."""
+        stage: Stage = _STAGE.__get__(self)
+        return stage
+
+    @stage.setter
+    def stage(self, stage: Stage) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        _STAGE.__set__(self, stage)
+        for plugin, listener in self.listeners:
+            try:
+                listener(stage)
+            except Exception:  # noqa: BLE001 - logged without secrets
+                log_failure(self, log, "Plugin %s failed to trace a stage.", plugin)
+
+
+def _let_more(run: CallRun, plugin: str, trace: object) -> None:
+    listener = getattr(trace, "stage", None)
+    if callable(listener):
+        # Only now it is known that somebody listens; all other calls set a plain attribute.
+        run.__class__ = _HeardRun
+        run.listeners = (*run.listeners, (plugin, listener))
+        listener(run.stage)
+    if callable(crossing := getattr(trace, "crossing", None)):
+        run.crossings = (*run.crossings, (plugin, crossing))

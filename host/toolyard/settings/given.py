@@ -1,0 +1,99 @@
+"""What is wrong with settings given in Python, which no table has checked; each with its remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import cast
+
+from toolyard_hookspecs import ConfigurationError
+
+
+def refuse(place: str, faults: Iterable[str | None]) -> None:
+    """Raise for the faults there are.
+
+    Args:
+        place: Where they were given, such as `Host`.
+        faults: What is wrong with each argument, None where nothing is.
+
+    Raises:
+        ConfigurationError: Naming the place and all faults.
+    """
+    found = [fault for fault in faults if fault is not None]
+    if found:
+        raise ConfigurationError(f"{place}: {'; '.join(found)}.")
+
+
+def seconds_fault(name: str, value: object) -> str | None:
+    """Return why an argument is no time that something may take.
+
+    Example:
+        >>> seconds_fault("timeout", -1)
+        'timeout is -1; give a positive number of seconds, or None for never'
+    """
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if value is None or (number and cast("float", value) > 0):
+        return None
+    return f"{name} is {value!r}; give a positive number of seconds, or None for never"
+
+
+def several_fault(name: str, value: object) -> str | None:
+    """Return why an argument is not several: one text would be read by its letters.
+
+    Example:
+        >>> several_fault("block", "vfs")
+        "block is one text; give several, block=('vfs',)"
+    """
+    if isinstance(value, (str, Path)):
+        told = ", ".join(repr(part.strip()) for part in str(value).split(",") if part.strip())
+        comma = "," if "," not in told else ""
+        return f"{name} is one text; give several, {name}=({told}{comma})"
+    if isinstance(value, Iterable):
+        return None
+    return f"{name} is {value!r}; give several, in a tuple"
+
+
+def names_fault(name: str, value: object) -> str | None:
+    """Return why an argument is not several names."""
+    fault = several_fault(name, value)
+    if fault is not None:
+        return fault
+    strangers = [each for each in cast("Iterable[object]", value) if not isinstance(each, str)]
+    return f"{name} holds {strangers[0]!r}; give names" if strangers else None
+
+
+def count_fault(name: str, value: object) -> str | None:
+    """Return why an argument is no positive whole number."""
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return None
+    return f"{name} is {value!r}; give a positive whole number"
+
+
+def text_fault(name: str, value: object) -> str | None:
+    """Return why an argument is neither a text nor left out."""
+    if value is None or isinstance(value, str):
+        return None
+    return f"{name} is {value!r}; give a name, or None"
+
+
+def table_fault(name: str, value: object) -> str | None:
+    """Return why an argument is no mapping from names to tables."""
+    if isinstance(value, Mapping):
+        tables = cast("Mapping[object, object]", value)
+        if all(isinstance(table, Mapping) for table in tables.values()):
+            return None
+    return f"{name} is {value!r}; give a mapping from names to mappings"
+
+
+def kind_fault(name: str, value: object, kind: type, remedy: str) -> str | None:
+    """Return why an argument is not of a kind, where it is given at all."""
+    if value is None or isinstance(value, kind):
+        return None
+    return f"{name} is of type {type(value).__qualname__}; {remedy}"
+
+
+def callable_fault(name: str, value: object) -> str | None:
+    """Return why an argument cannot be called, where it is given at all."""
+    if value is None or callable(value):
+        return None
+    return f"{name} is {value!r}; give a function"

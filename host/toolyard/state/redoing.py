@@ -1,0 +1,236 @@
+"""What a call did to its session's state, as JSON, and doing the same again in another call.
+
+The writes of a branch are kept slice by slice, its events in one list. Told in their order,
+they come to the same state again, also where that has moved on: an event is reduced anew.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, Literal, Protocol, cast
+from weakref import WeakValueDictionary
+
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypedDict
+
+from toolyard.state.cells import Cell
+from toolyard.state.reducers import cleared, seeded
+from toolyard.state.snapshot import dumped, loaded, type_name
+from toolyard_hookspecs.errors import SnapshotError
+from toolyard_hookspecs.sessions import SliceView
+
+Doing = Literal["dispatch", "publish", "append", "seed"]
+
+NOTHING: Final = "[]"
+
+_written_here: Final[WeakValueDictionary[str, type[Any]]] = WeakValueDictionary()
+"""The types that were named in this process: some are in no module."""
+
+_OF_FILE: Final = re.compile(r"^toolyard_file_[0-9a-f]{8}_")
+"""What the module of a plugin in a file is called by its place, which differs elsewhere."""
+
+
+class Branched(Protocol):
+    """What of a branch is needed to change it."""
+
+    def __getitem__(self, kind: type[Any]) -> SliceView[Any]: ...
+
+    def dispatch(self, event: object) -> None:
+        """Let the reducers of an event change their slices."""
+        ...
+
+    def publish(self, event: object) -> None:
+        """Publish an event at the commit."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One thing that a call did to the state.
+
+    Args:
+        doing: What it did: dispatched or published an event, appended to a slice, replaced
+            the items of one.
+        kind: The type of the event, or of the slice.
+        items: The event, or the items.
+    """
+
+    doing: Doing
+    kind: type[Any]
+    items: Sequence[Any]
+
+    def redo(self, branch: Branched) -> None:
+        """Do it again."""
+        if self.doing == "seed":
+            branch[self.kind].seed(*self.items)
+            return
+        act: Callable[[Any], None] = {
+            "dispatch": branch.dispatch,
+            "publish": branch.publish,
+            "append": branch[self.kind].append,
+        }[self.doing]
+        for item in self.items:
+            act(item)
+
+
+def written(changes: Iterable[Change]) -> str:
+    """Return changes as JSON.
+
+    Raises:
+        SnapshotError: An event or item cannot be written as JSON.
+    """
+    changes = list(changes)
+    _written_here.update((_name(each.kind), each.kind) for each in changes)
+    entries = [
+        {
+            "do": each.doing,
+            "type": _name(each.kind),
+            "items": dumped(each.kind, each.items),
+        }
+        for each in changes
+    ]
+    return json.dumps(entries, ensure_ascii=False, allow_nan=False)
+
+
+def read(text: str, kinds: Iterable[type[Any]]) -> list[Change]:
+    """Return the changes that JSON tells of. Types are looked up among those given.
+
+    Raises:
+        SnapshotError: It is no such JSON, names an unknown type, or does not fit the types.
+    """
+    try:
+        entries = _entries().validate_json(text)
+    except ValidationError as error:
+        raise SnapshotError(
+            f"This does not tell what a call did to a session: {error}. Pass what `changes()` "
+            "returned, unchanged."
+        ) from error
+    known = {_name(kind): kind for kind in kinds}
+    return [_change(entry, known) for entry in entries]
+
+
+def named_in(text: str) -> list[type[Any]]:
+    """Return the types that JSON names and that this process has; none is imported for it.
+
+    Args:
+        text: What `written` returned, here or in another process.
+    """
+    found: list[type[Any]] = []
+    for entry in _entries().validate_json(text):
+        kind = _written_here.get(entry["type"]) or _imported(entry["type"])
+        if kind is not None:
+            found.append(kind)
+    return found
+
+
+def told(cells: Iterable[Cell], events: Sequence[object]) -> list[Change]:
+    """Return what was done on a branch, in an order that comes to the same.
+
+    What was removed with a predicate cannot be told; what such a slice came to is, instead.
+
+    Args:
+        cells: Its slices.
+        events: What was dispatched or published, in order.
+    """
+    tellers = [_Teller(cell) for cell in cells if cell.ops]
+    changes: list[Change] = []
+    for event in events:
+        reduced = False
+        for each in tellers:
+            if (position := each.position_of(event)) is not None:
+                reduced = True
+                changes += each.direct_upto(position)
+        changes.append(Change("dispatch" if reduced else "publish", type(event), [event]))
+    for each in tellers:
+        changes += each.rest()
+    return changes
+
+
+class _Teller:
+    """Tells of the writes to one slice, from first to last."""
+
+    def __init__(self, cell: Cell) -> None:
+        self._cell = cell
+        self._at = 0
+        self._tells_result = any(_is_removal(op) for op in cell.ops)
+
+    def position_of(self, event: object) -> int | None:
+        """Return where the slice was next changed by an event."""
+        for position in range(self._at, len(self._cell.ops)):
+            if self._cell.ops[position][1] is event:
+                return position
+        return None
+
+    def direct_upto(self, position: int) -> list[Change]:
+        """Return the writes before one that an event made, and pass over that."""
+        changes = self._direct(self._cell.ops[self._at : position])
+        self._at = position + 1
+        return changes
+
+    def rest(self) -> list[Change]:
+        """Return the writes that are left."""
+        if self._tells_result:
+            return [Change("seed", self._cell.kind, list(self._cell.items))]
+        return self._direct(self._cell.ops[self._at :])
+
+    def _direct(self, ops: Sequence[tuple[Any, Any]]) -> list[Change]:
+        if self._tells_result:
+            return []
+        return [self._told(reducer, event) for reducer, event in ops]
+
+    def _told(self, reducer: object, event: Any) -> Change:
+        kind = self._cell.kind
+        if reducer is seeded:
+            return Change("seed", kind, list(event))
+        return Change("seed", kind, []) if reducer is cleared else Change("append", kind, [event])
+
+
+def _imported(name: str) -> type[Any] | None:
+    module, _, path = name.partition(":")
+    found: Any = sys.modules.get(module) or _loaded_file(module)
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    return cast("type[Any]", found) if isinstance(found, type) else None
+
+
+def _loaded_file(name: str) -> object:
+    """Return the module of a plugin in a file of that name, wherever the file is."""
+    for module in list(sys.modules):
+        if module.endswith(name) and _OF_FILE.sub("", module) == name:
+            return sys.modules.get(module)
+    return None
+
+
+def _name(kind: type[Any]) -> str:
+    return _OF_FILE.sub("", type_name(kind))
+
+
+def _is_removal(op: tuple[Any, Any]) -> bool:
+    return op[0] is cleared and op[1] is not None
+
+
+class _Entry(TypedDict):
+    do: Doing
+    type: str
+    items: list[Any]
+
+
+@lru_cache(maxsize=1)
+def _entries() -> TypeAdapter[list[_Entry]]:
+    return TypeAdapter(list[_Entry])
+
+
+def _change(entry: _Entry, known: Mapping[str, type[Any]]) -> Change:
+    kind = known.get(entry["type"])
+    if kind is None:
+        raise SnapshotError(
+            f"What a call did to the session names {entry['type']}, a type that is not known "
+            "here. Types are never imported from a text: register a reducer for it, or pass the "
+            "class in kinds=[...]."
+        )
+    return Change(entry["do"], kind, loaded(kind, entry["items"]))

@@ -1,0 +1,91 @@
+"""What plugins see of a call before it is parsed cannot be changed by them."""
+
+import json
+from types import MappingProxyType
+
+import pytest
+
+from toolyard_hookspecs import CallClosed, Status, ToolCall, ToolContext, hookimpl, tool
+
+
+@tool
+def place(city: str, tags: list[str]) -> str:
+    """Name a place."""
+    return f"{city} {','.join(tags)}"
+
+
+class Tampering:
+    """Tries to change what it is shown."""
+
+    def __init__(self):
+        self.seen = []
+        self.calls = []
+
+    def _tamper(self, call):
+        self.calls.append(call)
+        self.seen.append(call.arguments)
+        if not isinstance(call.arguments, (str, bytes)):
+            call.arguments["tags"].append("tampered")
+
+    @hookimpl
+    def toolyard_trace(self, call):
+        self._tamper(call)
+
+    @hookimpl
+    def toolyard_lookup(self, call):
+        self._tamper(call)
+
+    @hookimpl
+    def toolyard_parse(self, call):
+        self._tamper(call)
+
+
+def test_an_object_is_shown_as_text_and_stays_as_it_was(yard):
+    tampering = Tampering()
+    yard.open(place, plugins=(tampering,))
+    arguments = {"city": "Ulm", "tags": ["a"]}
+    call = ToolCall("place", arguments)
+    outcome = yard.dispatch(call)
+    assert outcome.text == "Ulm a"
+    assert [json.loads(each) for each in tampering.seen] == [arguments] * 3
+    assert arguments == {"city": "Ulm", "tags": ["a"]}
+    assert (outcome.call.id, call.arguments) == (call.id, arguments)
+    assert tampering.calls == [outcome.call] * 3
+
+
+def test_text_is_shown_as_it_came(yard):
+    tampering = Tampering()
+    yard.open(place, plugins=(tampering,))
+    text = '{ "city": "Ulm", "tags": [] }'
+    assert yard.dispatch(ToolCall("place", text)).text == "Ulm "
+    assert tampering.seen == [text] * 3
+
+
+def test_what_is_no_json_is_shown_unchangeable_and_refused(yard):
+    seen = []
+
+    class Plugin:
+        @hookimpl
+        def toolyard_trace(self, call):
+            seen.append(call.arguments)
+
+    yard.open(place, plugins=(Plugin(),))
+    outcome = yard.dispatch(ToolCall("place", {"city": object(), "tags": []}))
+    assert outcome.status is Status.INVALID
+    assert type(seen[0]) is MappingProxyType
+
+
+def test_a_call_that_has_ended_takes_no_notes(yard):
+    kept = []
+
+    @tool
+    def keep(*, context: ToolContext) -> None:
+        """Keep the context."""
+        context.note("test.early", 1)
+        kept.append(context)
+
+    yard.open(keep)
+    outcome = yard.call("keep")
+    with pytest.raises(CallClosed):
+        kept[0].note("test.late", 2)
+    assert outcome.event.facts == {"test.early": 1}

@@ -1,0 +1,136 @@
+"""What a model is told of a failed call is true of the tool: contained or not."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from toolyard_hookspecs import Status, ToolContext, ToolResult, hookimpl, tool
+
+
+@pytest.fixture
+def upset(yard, mark):
+    """Make a tool under which the session is reset whenever it runs."""
+
+    def make(*, contained):
+        @tool(contained=contained)
+        def upset(*, context: ToolContext) -> None:
+            """Read, while the session changes."""
+            context.session[mark].latest()
+            yard.session.reset()
+
+        return upset
+
+    return make
+
+
+def test_a_conflict_of_a_contained_tool_left_nothing_outside(yard, upset):
+    yard.open(upset(contained=True))
+    outcome = yard.call("upset")
+    assert outcome.status is Status.CONFLICT
+    assert "Nothing of it remains." in outcome.text
+    assert "outside" not in outcome.text
+    assert outcome.text.endswith("Read the current state, then retry.")
+
+
+def test_a_conflict_of_any_other_may_have_left_something_outside(yard, upset):
+    yard.open(upset(contained=False))
+    outcome = yard.call("upset")
+    assert outcome.status is Status.CONFLICT
+    assert "Effects it may have had outside were not undone." in outcome.text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("contained", [True, False])
+def test_a_timeout_tells_of_effects_outside_only_where_there_may_be_some(yard, contained):
+    released = threading.Event()
+
+    @tool(contained=contained, timeout=0.1)
+    def sleep() -> None:
+        """Sleep."""
+        released.wait(10)
+
+    yard.open(sleep)
+    outcome = yard.call("sleep")
+    released.set()
+    assert outcome.status is Status.TIMED_OUT
+    assert ("effects outside" in outcome.text) is not contained
+    assert ("can change nothing any more" in outcome.text) is contained
+
+
+def test_where_a_render_hook_fails_a_text_is_read_as_it_is(yard):
+    class Plugin:
+        @hookimpl
+        def toolyard_render(self):
+            raise RuntimeError("broken")
+
+    @tool
+    def say() -> str:
+        """Say something."""
+        return 'She said "no".'
+
+    @tool
+    def several() -> list[str]:
+        """Say several things."""
+        return ["a", "b"]
+
+    yard.open(say, several, plugins=(Plugin(),))
+    assert yard.call("say").text == 'She said "no".'
+    assert yard.call("several").text == "a\nb"
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (float("nan"), "it holds NaN or Infinity, which JSON cannot say"),
+        (object(), "it holds a value of type object, which has no JSON form"),
+    ],
+)
+def test_a_value_that_cannot_be_written_is_told_plainly_and_rolled_back(yard, touch, value, reason):
+    @tool
+    def odd(*, context: ToolContext) -> Any:
+        """Return what JSON cannot say."""
+        touch(context)
+        return {"value": value}
+
+    yard.open(odd)
+    outcome = yard.call("odd")
+    assert outcome.status is Status.ERROR
+    assert outcome.text == f"Internal error in odd: its value cannot be written as JSON ({reason})."
+    yard.assert_untouched()
+
+
+@pytest.mark.parametrize("message", ["", " \n"])
+def test_a_failure_without_a_word_is_still_told_to_the_model(yard, message):
+    @tool
+    def fail() -> ToolResult[int]:
+        """Fail."""
+        return ToolResult.error(message)
+
+    yard.open(fail)
+    outcome = yard.call("fail")
+    assert outcome.status is Status.FAILED
+    assert outcome.text.startswith("fail failed and did not say why.")
+
+
+@pytest.mark.parametrize(
+    ("error", "told"), [(StopIteration(), "StopIteration"), (StopIteration("no more"), "no more")]
+)
+def test_a_stop_iteration_is_told_as_it_was_raised(yard, error, told):
+    @tool
+    def stop() -> int:
+        """Stop."""
+        raise error
+
+    @tool
+    async def astop() -> int:
+        """Stop."""
+        raise error
+
+    yard.open(stop, astop)
+    for name in ("stop", "astop"):
+        outcome = yard.call(name)
+        assert (outcome.status, outcome.text) == (
+            Status.ERROR,
+            f"Internal error in {name}: {told}",
+        )

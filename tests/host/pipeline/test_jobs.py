@@ -1,0 +1,122 @@
+"""Whether a job finished or was abandoned is decided once, and its owner hears which."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from toolyard.pipeline.background import Background
+from toolyard.pipeline.jobs import Job
+from toolyard.pipeline.limits import Limit
+from toolyard.pipeline.steps import Run
+from toolyard.pipeline.workers import Workers
+
+# Only what never comes takes this long.
+PATIENCE = 60.0
+
+
+class Owner:
+    """Keeps what it is told of its job."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.ended = threading.Event()
+
+    def abandon(self, reason: str) -> None:
+        self.told.append(reason)
+
+    def ended_late(self) -> None:
+        self.told.append("ended late")
+        self.ended.set()
+
+
+class Bench:
+    """Starts jobs, sync and async, on real threads and a real loop."""
+
+    def __init__(self) -> None:
+        self.workers = Workers()
+        self.background = Background()
+
+    def start(self, function: Any, owner: Owner, *, is_async: bool) -> tuple[Job, threading.Event]:
+        done = threading.Event()
+        job = Job(Run(function, is_async, Limit(), owner, inline=False), done.set)
+        job.start(self.workers, self.background)
+        return job, done
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    made = Bench()
+    yield made
+    made.workers.close()
+    made.background.close()
+
+
+def waiting(release: threading.Event, *, is_async: bool, fails: bool = False) -> Any:
+    def work() -> str:
+        assert release.wait(PATIENCE)
+        if fails:
+            raise LookupError
+        return "done"
+
+    async def awork() -> str:
+        try:
+            while not release.is_set():  # noqa: ASYNC110 - set by another thread
+                await asyncio.sleep(0.001)
+        except asyncio.CancelledError:
+            # It has something to tidy up.
+            await asyncio.sleep(0.001)
+            raise
+        return work()
+
+    return awork if is_async else work
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_one_that_has_finished_cannot_be_given_up(bench: Bench, is_async: bool) -> None:
+    release, owner = threading.Event(), Owner()
+    release.set()
+    job, done = bench.start(waiting(release, is_async=is_async), owner, is_async=is_async)
+    assert done.wait(PATIENCE)
+
+    assert not job.give_up("too late")
+    assert (job.finished, job.answer(), owner.told) == (True, "done", [])
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_one_that_was_given_up_never_finishes(bench: Bench, is_async: bool, fails: bool) -> None:
+    release, owner = threading.Event(), Owner()
+    work = waiting(release, is_async=is_async, fails=fails)
+    job, done = bench.start(work, owner, is_async=is_async)
+
+    assert job.give_up("timed out")
+    assert not job.give_up("once more")
+    release.set()
+    assert owner.ended.wait(PATIENCE)
+
+    assert owner.told == ["timed out", "ended late"]
+    assert not job.finished
+    assert not done.is_set()
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_at_any_moment_exactly_one_of_both_holds(bench: Bench, is_async: bool) -> None:
+    for _ in range(200):
+        release, owner = threading.Event(), Owner()
+        work = waiting(release, is_async=is_async)
+        job, done = bench.start(work, owner, is_async=is_async)
+        releasing = threading.Thread(target=release.set)
+        releasing.start()
+        given_up = job.give_up("timed out")
+        releasing.join(PATIENCE)
+
+        ended = owner.ended if given_up else done
+        assert ended.wait(PATIENCE)
+        assert job.finished is not given_up
+        assert done.is_set() is not given_up
+        assert owner.told == (["timed out", "ended late"] if given_up else [])

@@ -1,0 +1,132 @@
+"""A contained call that conflicts is run once more: checked again, claimed once, at once."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from toolyard_hookspecs import (
+    Binding,
+    PolicyDecision,
+    ResourceBusyError,
+    Stage,
+    Status,
+    Tool,
+    ToolContext,
+    hookimpl,
+    tool,
+)
+
+# Only what never comes takes this long.
+PATIENCE = 60.0
+
+
+class Till:
+    """An exclusive resource."""
+
+    def begin(self) -> None:
+        return None
+
+    def commit(self, savepoint: None) -> None:
+        return None
+
+    def rollback(self, savepoint: None) -> None:
+        return None
+
+
+class Counting:
+    """A plugin that counts how often it is asked, and denies what comes after the application."""
+
+    def __init__(self, mark: Any, *, denies: bool = False) -> None:
+        self.mark = mark
+        self.denies = denies
+        self.checks = 0
+        self.claims = 0
+
+    @hookimpl
+    def toolyard_check(self, context: ToolContext) -> PolicyDecision | None:
+        self.checks += 1
+        if self.denies and context.session[self.mark].latest() is not None:
+            return PolicyDecision.deny("The application has been here.")
+        return None
+
+    @hookimpl
+    def toolyard_execute(self) -> None:
+        self.claims += 1
+
+
+def conflicting(yard: Any, mark: Any, runs: list[int], then: Any = lambda context: None) -> Any:
+    @tool(contained=True)
+    def conflicts(*, context: ToolContext) -> None:
+        """Read what the application changes meanwhile, the first time."""
+        context.session[mark].latest()
+        runs.append(len(runs))
+        if len(runs) == 1:
+            yard.session[mark].append(mark("application"))
+        then(context)
+        context.session[mark].append(mark("call"))
+
+    made: Tool[Any, Any] = conflicts
+    return made
+
+
+def test_it_is_checked_again_and_claimed_once(yard: Any, mark: Any) -> None:
+    counting, runs = Counting(mark), list[int]()
+    yard.open(conflicting(yard, mark, runs), plugins=(counting,))
+
+    outcome = yard.call("conflicts")
+
+    assert outcome.success
+    assert (len(runs), outcome.event.reruns) == (2, 1)
+    assert (counting.checks, counting.claims) == (2, 1)
+    assert yard.marks == ["application", "call"]
+    assert len(yard.events) == 1
+
+
+def test_what_is_not_allowed_any_more_is_not_run_again(yard: Any, mark: Any) -> None:
+    counting, runs = Counting(mark, denies=True), list[int]()
+    yard.open(conflicting(yard, mark, runs), plugins=(counting,))
+
+    outcome = yard.call("conflicts")
+
+    assert (outcome.status, outcome.stage) == (Status.DENIED, Stage.CHECK)
+    assert outcome.text == "The application has been here."
+    assert len(runs) == 1
+    assert outcome.event.rolled_back
+    assert yard.marks == ["application"]
+
+
+def test_the_second_run_waits_for_no_exclusive_resource(yard: Any, mark: Any) -> None:
+    runs: list[int] = []
+    held, release = threading.Event(), threading.Event()
+    threads: list[threading.Thread] = []
+
+    @tool(timeout=None)
+    def holds(*, context: ToolContext) -> None:
+        """Have the till for as long as the test wants."""
+        context.resources.get(Till)
+        held.set()
+        release.wait(PATIENCE)
+
+    def then(context: ToolContext) -> None:
+        if len(runs) == 1:
+            threads.append(threading.Thread(target=yard.call, args=("holds",), daemon=True))
+            threads[0].start()
+            assert held.wait(PATIENCE)
+        else:
+            context.resources.get(Till)
+
+    yard.open(
+        conflicting(yard, mark, runs, then),
+        holds,
+        resources=(Binding.instance(Till, Till()),),
+    )
+
+    outcome = yard.call("conflicts")
+    release.set()
+    threads[0].join(PATIENCE)
+
+    assert outcome.status is Status.ERROR
+    assert isinstance(outcome.event.error, ResourceBusyError)
+    assert len(runs) == 2
+    assert yard.marks == ["application"]

@@ -1,0 +1,208 @@
+"""Traces surround a call; where they ask for it they hear of stages and go into processes."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolyard.pipeline.call_run import CallRun
+from toolyard_hookspecs import (
+    CrossingTrace,
+    PolicyDecision,
+    Stage,
+    StageTrace,
+    Status,
+    ToolContext,
+    hookimpl,
+    tool,
+)
+
+traced: ContextVar[str] = ContextVar("traced", default="nothing")
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two integers."""
+    return a + b
+
+
+@tool(requires_confirmation=True)
+def risky() -> str:
+    """Need a person."""
+    return "done"
+
+
+class Listening:
+    """A plugin whose traces hear of stages, and set a context variable."""
+
+    def __init__(self, fault: Exception | None = None) -> None:
+        self.heard: list[str] = []
+        self.told: list[str] = []
+        self.fault = fault
+
+    @hookimpl
+    def toolyard_trace(self, call: Any) -> Any:
+        return _Trace(self, call.name)
+
+    @hookimpl
+    def toolyard_telemetry(self) -> None:
+        self.told.append(traced.get())
+
+
+class _Trace:
+    def __init__(self, plugin: Listening, name: str) -> None:
+        self.plugin = plugin
+        self.name = name
+
+    def __enter__(self) -> None:
+        self.token = traced.set(self.name)
+
+    def __exit__(self, *error: object) -> None:
+        traced.reset(self.token)
+        self.plugin.heard.append("left")
+
+    def stage(self, stage: Stage) -> None:
+        self.plugin.heard.append(stage.value)
+        if self.plugin.fault is not None:
+            raise self.plugin.fault
+
+
+def test_they_hear_of_each_stage_in_order(yard: Any) -> None:
+    plugin = Listening()
+    yard.open(add, plugins=(plugin,))
+    yard.call("add", a=1, b=2)
+
+    assert isinstance(_Trace(plugin, "add"), StageTrace)
+    assert plugin.heard == [
+        *("lookup", "parse", "deadline", "reserve", "execute", "render", "validate"),
+        *("prepare", "commit", "left"),
+    ]
+
+
+def test_they_hear_how_far_a_failed_call_got(yard: Any) -> None:
+    plugin = Listening()
+    yard.open(add, plugins=(plugin,))
+    outcome = yard.call("add", a="one", b=2)
+
+    assert (outcome.status, outcome.stage) == (Status.INVALID, Stage.PARSE)
+    assert plugin.heard == ["lookup", "parse", "left"]
+
+
+def test_they_hear_of_checks_that_are_repeated(yard: Any) -> None:
+    plugin = Listening()
+    yard.open(risky, plugins=(plugin,), approver=lambda request: True)
+
+    assert yard.call("risky").success
+    assert plugin.heard[3:6] == ["check", "approve", "check"]
+
+
+def test_one_that_fails_is_logged_and_changes_nothing(
+    yard: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    yard.open(add, plugins=(Listening(ValueError("deaf")),))
+
+    assert yard.call("add", a=1, b=2).success
+    assert "failed to trace a stage" in caplog.text
+    assert "deaf" in caplog.text
+
+
+def test_what_they_set_holds_in_handlers_nested_calls_and_telemetry(
+    yard: Any, nesting: Any
+) -> None:
+    seen: list[str] = []
+
+    @tool(timeout=30)
+    def inner(*, context: ToolContext) -> None:
+        """Look at the variable, on a thread of its own."""
+        seen.append(traced.get())
+
+    plugin = Listening()
+    yard.open(inner, nesting("inner", seen, is_async=yard.driver == "async"), plugins=(plugin,))
+    assert yard.call("outer").success
+
+    assert seen[0] == "inner"
+    assert plugin.told == ["inner", "outer"]
+    assert traced.get() == "nothing"
+
+
+def test_calls_nobody_listens_to_are_what_they_were(yard: Any, monkeypatch: Any) -> None:
+    kinds: list[type[CallRun]] = []
+    end = CallRun.end
+
+    def ending(run: CallRun) -> None:
+        kinds.append(type(run))
+        end(run)
+
+    monkeypatch.setattr(CallRun, "end", ending)
+    yard.open(add)
+    yard.call("add", a=1, b=2)
+    assert kinds == [CallRun]
+
+
+class Crossing:
+    """A plugin whose traces go along into the processes of isolated handlers."""
+
+    def __init__(self, crossing: Any) -> None:
+        self._crossing = crossing
+
+    @hookimpl
+    def toolyard_trace(self) -> Any:
+        return self
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def crossing(self) -> Any:
+        return self._crossing
+
+
+@pytest.fixture
+def handlers(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    return importlib.import_module("isolated_handlers")
+
+
+@pytest.mark.slow
+def test_they_go_along_into_the_process_of_an_isolated_handler(
+    yard: Any, handlers: Any, tmp_path: Path
+) -> None:
+    plugin = Crossing(handlers.Leaving(tmp_path / "trace"))
+    yard.open(handlers.add, plugins=(plugin,))
+
+    assert isinstance(plugin, CrossingTrace)
+    process = yard.call("add", a=1).result.value.process
+    assert process != os.getpid()
+    assert (tmp_path / "trace").read_text().split() == [f"in:{process}", f"out:{process}"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("crossing", [lambda: None, None])
+def test_one_that_cannot_go_along_is_logged_and_changes_nothing(
+    yard: Any, handlers: Any, crossing: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    yard.open(handlers.add, plugins=(Crossing(crossing),))
+
+    with caplog.at_level(logging.ERROR):
+        assert yard.call("add", a=1).success
+    assert ("cannot go along" in caplog.text) is (crossing is not None)
+
+
+def test_a_policy_is_asked_within_them(yard: Any) -> None:
+    asked: list[str] = []
+
+    class Asked:
+        @hookimpl
+        def toolyard_check(self) -> PolicyDecision | None:
+            asked.append(traced.get())
+            return None
+
+    yard.open(add, plugins=(Listening(), Asked()))
+    yard.call("add", a=1, b=2)
+    assert asked == ["add"]
