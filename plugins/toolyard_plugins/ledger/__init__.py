@@ -1,0 +1,113 @@
+"""The ledger: calls of tools that declare `idempotency` have their effect once.
+
+Settings, `[plugins.ledger]`: see `LedgerSettings`. `toolyard ledger` lists what is recorded,
+shows it, and settles what is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Generator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from toolyard_hookspecs import (
+    Binding,
+    Command,
+    Decider,
+    HostHandle,
+    Replay,
+    Tool,
+    ToolContext,
+    concerns,
+    hookimpl,
+)
+from toolyard_hookspecs.context import CallControl
+from toolyard_plugins.ledger.claiming import claim_or_replay
+from toolyard_plugins.ledger.effects import EffectLedger, ToolEffect
+from toolyard_plugins.ledger.holding import Holding
+from toolyard_plugins.ledger.options import offered_commands
+from toolyard_plugins.ledger.settings import LedgerSettings
+from toolyard_plugins.ledger.stores.memory import MemoryStore
+
+__all__ = ["EffectLedger", "LedgerSettings", "MemoryStore", "ToolEffect"]
+
+_holdings: Final[dict[CallControl, Holding]] = {}
+"""What running calls of idempotent tools hold, each to its end."""
+
+
+def is_idempotent(tool: Tool[Any, Any]) -> bool:
+    """Tell whether calls of a tool are to be recorded."""
+    return tool.idempotency is not None and tool.idempotency.strategy != "none"
+
+
+@hookimpl
+def toolyard_settings() -> type[BaseModel]:
+    """Declare the settings."""
+    return LedgerSettings
+
+
+@hookimpl
+def toolyard_resources(settings: LedgerSettings) -> list[Binding[Any]]:
+    """Offer the ledger; whoever binds another one replaces it."""
+    return [
+        Binding(EffectLedger, lambda resources: settings.ledger()),  # noqa: ARG005 - needs no other
+        Binding[Decider](
+            Decider,  # type: ignore[type-abstract]
+            lambda resources: resources.get(EffectLedger),
+        ),
+    ]
+
+
+@hookimpl
+@contextmanager
+def toolyard_lifespan(host: HostHandle, settings: LedgerSettings) -> Generator[None]:
+    """Close the ledger when the host closes."""
+    settings.keep_time(host.clock)
+    try:
+        yield
+    finally:
+        settings.shut()
+
+
+@hookimpl
+@concerns(is_idempotent)
+def toolyard_snapshot(context: ToolContext, tool: Tool[Any, Any]) -> Holding | None:
+    """Take part in the calls of tools that are to be recorded."""
+    control = context.control
+    if control is None:
+        return None
+    holding = _holdings.get(control)
+    if holding is None:
+        ledger = context.resources.get(EffectLedger, None)
+        if ledger is None:
+            return None
+        holding = _holdings[control] = Holding(ledger, tool, context, control, _holdings)
+    else:
+        holding.context = context
+    return holding
+
+
+@hookimpl(tryfirst=True)
+@concerns(is_idempotent)
+def toolyard_execute(params: Any, context: ToolContext) -> Awaitable[Replay | None] | Replay | None:
+    """Claim the call's key, or answer with what is recorded."""
+    control = context.control
+    holding = None if control is None else _holdings.get(control)
+    return None if holding is None else claim_or_replay(holding, params)
+
+
+@hookimpl
+def toolyard_rollback(tool: Tool[Any, Any], context: ToolContext, reason: str) -> None:
+    """Give the key of a call back that came to nothing, or say that nobody knows."""
+    if tool.idempotency is not None and context.control is not None:
+        holding = _holdings.get(context.control)
+        if holding is not None:
+            holding.settle(reason)
+
+
+@hookimpl
+def toolyard_commands() -> list[Command]:
+    """Offer `toolyard ledger`."""
+    return offered_commands()

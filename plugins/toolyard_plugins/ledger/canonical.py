@@ -1,0 +1,96 @@
+"""Params as canonical JSON: the same bytes for equal params, in every process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from functools import lru_cache
+from typing import Any, Final
+
+import pydantic_core
+from pydantic import SecretBytes, SecretStr
+
+from toolyard_hookspecs import Tool
+from toolyard_hookspecs.codecs import Codec
+
+Encode = Callable[[Any], bytes]
+
+# As `Any`, since what is in a value of unknown type is unknown to type checkers, too.
+_MAPPING: Final[Any] = Mapping
+_SET: Final[Any] = AbstractSet
+_SEQUENCE: Final[Any] = Sequence
+_DICT: Final[Any] = dict
+_LIST: Final[Any] = list
+
+
+@lru_cache(maxsize=1024)
+def encoder(tool: Tool[Any, Any]) -> Encode:
+    """Return what writes params of a tool as canonical JSON."""
+    codec = tool.params_codec
+    schema = codec.schema()
+    if _is_fixed(schema):
+        return codec.encode
+    if isinstance(codec, Codec) and _holds(schema, "uniqueItems"):
+        to_python = codec.adapter.serializer.to_python
+        return lambda params: canonical_json(_ordered(to_python(params, by_alias=True)))
+    return lambda params: canonical_json(json.loads(codec.encode(params)))
+
+
+def canonical_json(value: Any) -> bytes:
+    """Return plain data as compact JSON with sorted keys."""
+    return json.dumps(
+        value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
+    ).encode("utf-8", "surrogatepass")
+
+
+def _ordered(value: Any) -> Any:
+    """Return data as plain lists and mappings; a set in an order of its own."""
+    if isinstance(value, _MAPPING):
+        return {_as_key(key): _ordered(each) for key, each in value.items()}
+    if isinstance(value, _SET):
+        return sorted((_ordered(each) for each in value), key=canonical_json)
+    if isinstance(value, _SEQUENCE) and not isinstance(value, (str, bytes, bytearray)):
+        return [_ordered(each) for each in value]
+    if isinstance(value, (SecretStr, SecretBytes)):
+        return pydantic_core.to_jsonable_python(value.get_secret_value())
+    return pydantic_core.to_jsonable_python(value)
+
+
+def _as_key(key: Any) -> str:
+    plain = pydantic_core.to_jsonable_python(key)
+    return plain if isinstance(plain, str) else json.dumps(plain)
+
+
+def _is_fixed(schema: Any) -> bool:
+    """Tell whether JSON of a schema comes in one order only: no mappings, sets, free values."""
+    if isinstance(schema, _LIST):
+        return all(_is_fixed(each) for each in schema)
+    return not isinstance(schema, _DICT) or _is_fixed_node(schema)
+
+
+def _is_fixed_node(node: dict[str, Any]) -> bool:
+    if "uniqueItems" in node or "patternProperties" in node:
+        return False
+    if not node.keys() & {"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"}:
+        return False
+    if node.get("type") == "object" and node.get("additionalProperties") is not False:
+        return False
+    if node.get("type") == "array" and "items" not in node and "prefixItems" not in node:
+        return False
+    inside = [
+        *node.get("properties", {}).values(),
+        *node.get("$defs", {}).values(),
+        *(
+            node[name]
+            for name in ("items", "prefixItems", "anyOf", "oneOf", "allOf")
+            if name in node
+        ),
+    ]
+    return all(_is_fixed(each) for each in inside)
+
+
+def _holds(schema: Any, word: str) -> bool:
+    if isinstance(schema, _DICT):
+        return word in schema or any(_holds(each, word) for each in schema.values())
+    return isinstance(schema, _LIST) and any(_holds(each, word) for each in schema)

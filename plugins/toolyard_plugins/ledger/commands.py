@@ -1,0 +1,123 @@
+"""What `toolyard ledger` does."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from typing import Final
+
+from toolyard_hookspecs import HostHandle, LedgerError, Tool, ToolValidationError
+from toolyard_hookspecs.ledger import EffectState, LedgerEntry, LedgerStore, RecordedResult
+from toolyard_plugins.ledger import showing
+from toolyard_plugins.ledger.effects import DAY
+from toolyard_plugins.ledger.settings import LedgerSettings
+
+BY_HAND: Final = "A person found out that it has not happened."
+
+
+def run_command(host: HostHandle, args: argparse.Namespace) -> int:
+    """Carry a command out.
+
+    Raises:
+        LedgerError: The ledger cannot be used, or has no such entry.
+    """
+    settings: LedgerSettings = host.settings("ledger")
+    store = settings.ledger().store
+    commands: dict[str, Callable[[HostHandle, LedgerStore, argparse.Namespace], None]] = {
+        "list": _list,
+        "show": _show,
+        "resolve": _resolve,
+        "invalidate": _invalidate,
+        "prune": _prune,
+    }
+    commands[args.what](host, store, args)
+    return 0
+
+
+def _list(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> None:
+    entries = [
+        each for each in store.entries(tool_name=args.tool) if args.state in (None, str(each.state))
+    ]
+    if args.out is None:
+        showing.show_table(entries, host.clock.now())
+        return
+    for each in entries:
+        args.out.write(showing.wire_of(each))
+
+
+def _show(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> None:
+    entry = _find(store, args.key)
+    if args.out is None:
+        showing.show_entry(entry, host.clock.now())
+    else:
+        args.out.write(showing.wire_of(entry))
+
+
+def _resolve(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> None:
+    entry = _find(store, args.key)
+    claim = entry.claim
+    if entry.state is not EffectState.UNKNOWN:
+        raise LedgerError(
+            f"The call {claim.key} is {entry.state}, so there is nothing to resolve. Look at it "
+            f"with `toolyard ledger show '{claim.key}'`."
+        )
+    now = host.clock.now()
+    if args.done:
+        tool = host.catalog.get(claim.tool_name)
+        result = RecordedResult(args.message, _value(args.value, tool))
+        ttl = DAY if tool is None or tool.idempotency is None else tool.idempotency.ttl
+        kept = store.finish(claim.key, claim.effect_id, result, None if ttl is None else now + ttl)
+    else:
+        # Not removed: what its crash has left behind elsewhere may still have to ask for it.
+        kept = store.doubt(claim.key, claim.effect_id, BY_HAND, now)
+    if not kept:
+        raise LedgerError(
+            f"The call {claim.key} changed meanwhile, so nothing was resolved. Look at it again."
+        )
+    _tell(args, f"{claim.key} is resolved.", {"key": claim.key, "done": bool(args.done)})
+
+
+def _value(text: str | None, tool: Tool[object, object] | None) -> bytes | None:
+    """Return a value given on the command line, checked as far as the tool is known."""
+    if text is None:
+        return None
+    try:
+        json.loads(text)
+        if tool is not None:
+            tool.result_codec.decode(text)
+    except (ValueError, ToolValidationError) as error:
+        raise LedgerError(f"The value does not fit: {error}. Nothing was resolved.") from error
+    return text.encode()
+
+
+def _invalidate(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> None:  # noqa: ARG001 - one shape for all
+    key = None if args.key is None else _find(store, args.key).claim.key
+    removed = store.remove(key=key, tool_name=args.tool)
+    if key is not None and not removed:
+        raise LedgerError(f"The call {key} is running, so it stays. Wait for it, then retry.")
+    _tell(args, f"{removed} removed.", {"removed": removed})
+
+
+def _prune(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> None:
+    removed = store.prune(host.clock.now())
+    _tell(args, f"{removed} removed.", {"removed": removed})
+
+
+def _find(store: LedgerStore, text: str) -> LedgerEntry:
+    """Return the entry of a key, or of the beginning of the hash in one."""
+    exact = store.get(text)
+    if exact is not None:
+        return exact
+    found = [each for each in store.entries() if showing.hash_of(each).startswith(text)]
+    if len(found) == 1 and text:
+        return found[0]
+    what = f"{len(found)} calls have keys like" if found and text else "No call has the key"
+    raise LedgerError(f"{what} {text!r}. List them with `toolyard ledger list`.")
+
+
+def _tell(args: argparse.Namespace, text: str, wire: dict[str, object]) -> None:
+    if args.out is None:
+        showing.show_line(text)
+    else:
+        args.out.write(wire)

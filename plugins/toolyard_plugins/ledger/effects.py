@@ -1,0 +1,222 @@
+"""The ledger as programs use it: effects looked up, recorded, invalidated, pruned."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Any, Final
+from uuid import UUID
+
+import pydantic_core
+
+from toolyard_hookspecs import Clock, LedgerError, SystemClock, ToolResult
+from toolyard_hookspecs.ledger import (
+    Claim,
+    EffectState,
+    LedgerEntry,
+    LedgerStore,
+    RecordedResult,
+)
+from toolyard_hookspecs.unwritable import finite, why_unwritable
+from toolyard_plugins.ledger.canonical import canonical_json
+from toolyard_plugins.ledger.keys import new_effect_id
+from toolyard_plugins.ledger.leases import LeaseKeeper
+from toolyard_plugins.ledger.stores.memory import MemoryStore
+
+DAY: Final = timedelta(hours=24)
+DECIDER: Final = "ledger"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEffect:
+    """A recorded execution.
+
+    Args:
+        idempotency_key: What makes calls the same.
+        tool_name: The tool.
+        params_hash: The hash of all its params.
+        result_message: The result's message.
+        result_value: Its value as plain JSON data, None where there is none.
+        result_success: Whether it succeeded; only successes are recorded.
+        created_at: When its call began; aware, UTC.
+        expires_at: From when on it counts as not there; None for never.
+        effect_id: Its own.
+    """
+
+    idempotency_key: str
+    tool_name: str
+    params_hash: str
+    result_message: str
+    result_value: Any
+    result_success: bool
+    created_at: datetime
+    expires_at: datetime | None
+    effect_id: UUID
+
+
+class EffectLedger:
+    """What tools have done, so that a repeated call has its effect once.
+
+    Bind one to let executors use it in place of the configured one:
+    `Binding.instance(EffectLedger, ledger)`. It may be shared by threads, and its store by
+    processes.
+
+    Args:
+        store: Where effects are kept; in memory by default.
+        clock: What decides that one has expired, where it is used directly.
+        wait: Seconds for which a call waits at most for another one of the same key.
+
+    Example:
+        >>> ledger = EffectLedger()
+        >>> effect = ledger.record(
+        ...     idempotency_key="session:create_order:abc123",
+        ...     tool_name="create_order",
+        ...     params={"item": "tea"},
+        ...     result=ToolResult.ok({"number": 7}, message="Ordered."),
+        ... )
+        >>> ledger.lookup("session:create_order:abc123").result_value
+        {'number': 7}
+        >>> ledger.invalidate_by_tool("create_order")
+        1
+    """
+
+    def __init__(
+        self,
+        store: LedgerStore | None = None,
+        *,
+        clock: Clock | None = None,
+        wait: float = 30.0,
+    ) -> None:
+        self.store: LedgerStore = MemoryStore() if store is None else store
+        self.wait = wait
+        self.leases = LeaseKeeper(self.store)
+        self._clock = clock or SystemClock()
+
+    def lookup(self, key: str) -> ToolEffect | None:
+        """Return what is recorded under a key, or None; what has expired is removed."""
+        entry = self.store.get(key)
+        if entry is None or entry.state is not EffectState.DONE:
+            return None
+        if entry.yields_to(self._clock.now(), None):
+            self.store.release(key, entry.claim.effect_id)
+            return None
+        return _effect(entry)
+
+    def record(
+        self,
+        *,
+        idempotency_key: str,
+        tool_name: str,
+        params: object,
+        result: ToolResult[Any],
+        ttl: timedelta | None = DAY,
+    ) -> ToolEffect | None:
+        """Record what a call came to, in the place of what is recorded under its key.
+
+        Args:
+            idempotency_key: The key.
+            tool_name: The tool.
+            params: Its params, of which a hash is kept.
+            result: The result.
+            ttl: For how long it answers; None for ever.
+
+        Returns:
+            The effect; None for a failure, which is not recorded.
+
+        Raises:
+            LedgerError: It cannot be written, its value has no JSON form, or a call of the key
+                is under way.
+        """
+        if not result.success:
+            return None
+        now = self._clock.now()
+        value = None if result.value is None else _as_json(result.value)
+        claim = Claim(idempotency_key, tool_name, _hash_of(params), new_effect_id(), "", "", now)
+        while (standing := self.store.claim(claim, now=now)) is not None:
+            if standing.state is EffectState.CLAIMED:
+                raise LedgerError(
+                    f"A call of the key {idempotency_key} is under way, so nothing can be recorded "
+                    "there. Retry when it has ended."
+                )
+            self.store.release(idempotency_key, standing.claim.effect_id)
+        recorded = RecordedResult(result.message, value, result.exclude_value_from_context)
+        expires_at = None if ttl is None else now + ttl
+        self.store.finish(idempotency_key, claim.effect_id, recorded, expires_at)
+        return _effect(LedgerEntry(claim, EffectState.DONE, expires_at, recorded))
+
+    def invalidate(self, key: str) -> bool:
+        """Remove the entry of a key; returns whether there was one. A running call's stays."""
+        return self.store.remove(key=key) > 0
+
+    def invalidate_by_tool(self, tool_name: str) -> int:
+        """Remove all entries of a tool; returns how many. Those of running calls stay."""
+        return self.store.remove(tool_name=tool_name)
+
+    def clear(self) -> int:
+        """Remove all entries; returns how many. Those of running calls stay."""
+        return self.store.remove()
+
+    def prune_expired(self) -> int:
+        """Remove all expired entries; returns how many."""
+        return self.store.prune(self._clock.now())
+
+    def decided(self, key: str) -> bool | None:
+        """Tell whether a call was committed before a crash; see `Decider`.
+
+        Args:
+            key: What its journals noted: see `decision_key`.
+        """
+        decider, _, rest = key.partition(":")
+        effect_id, _, effect_key = rest.partition(":")
+        if decider != DECIDER:
+            return None
+        entry = self.store.get(effect_key)
+        if entry is None or entry.state is EffectState.CLAIMED:
+            return None
+        return entry.claim.effect_id == effect_id and entry.state is EffectState.DONE
+
+    def shut(self) -> None:
+        """Stop renewing claims and close the store; the next use opens it again."""
+        self.leases.stop()
+        self.store.close()
+
+
+def decision_key(claim: Claim) -> str:
+    """Return what journals note of a call that this ledger decides on."""
+    return f"{DECIDER}:{claim.effect_id}:{claim.key}"
+
+
+def _hash_of(params: object) -> str:
+    return sha256(canonical_json(pydantic_core.to_jsonable_python(params))).hexdigest()
+
+
+def _as_json(value: object) -> bytes:
+    try:
+        text = pydantic_core.to_json(value, inf_nan_mode="null")
+        return finite(
+            text, lambda: pydantic_core.to_jsonable_python(value, inf_nan_mode="constants")
+        )
+    except (ValueError, RecursionError) as error:
+        raise LedgerError(
+            f"The value of the result cannot be recorded: {why_unwritable(error)}. "
+            "Record a result whose value JSON can say."
+        ) from error
+
+
+def _effect(entry: LedgerEntry) -> ToolEffect:
+    result = entry.result
+    assert result is not None  # noqa: S101 - it is done
+    claim = entry.claim
+    return ToolEffect(
+        idempotency_key=claim.key,
+        tool_name=claim.tool_name,
+        params_hash=claim.params_hash,
+        result_message=result.message,
+        result_value=None if result.value is None else json.loads(result.value),
+        result_success=True,
+        created_at=claim.created_at,
+        expires_at=entry.expires_at,
+        effect_id=UUID(claim.effect_id),
+    )

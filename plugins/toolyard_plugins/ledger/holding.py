@@ -1,0 +1,219 @@
+"""A call's hold on its key, from the claim to the record: the participant that decides."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable
+from enum import Enum, auto
+from functools import partial
+from typing import Any
+
+from toolyard_hookspecs import (
+    CallRecord,
+    HandlerState,
+    IdempotencyConfig,
+    LedgerError,
+    Tool,
+    ToolContext,
+)
+from toolyard_hookspecs.context import CallControl
+from toolyard_hookspecs.ledger import Claim, RecordedResult
+from toolyard_plugins.ledger import wording
+from toolyard_plugins.ledger.effects import EffectLedger, decision_key
+
+JOINED_AND_LOST = "The call that made it was rolled back."
+
+
+class Hold(Enum):
+    """How far a call is with its key."""
+
+    FREE = auto()
+    """It has none: it did not claim yet, or got a recorded result."""
+    CLAIMED = auto()
+    RECORDED = auto()
+    OVER = auto()
+    """What becomes of the claim is settled."""
+
+
+class Holding:
+    """What a call of an idempotent tool holds of the ledger.
+
+    One for the life of a call, also when it is run again after a conflict.
+
+    Args:
+        ledger: The ledger.
+        tool: The tool.
+        context: The call's context.
+        control: What the host does for the call.
+        holdings: Where it stands until nothing is left to be done for the call.
+
+    Attributes:
+        decides: Its record is the decision: what is recorded has happened.
+    """
+
+    __slots__ = (
+        "_holdings",
+        "_joined",
+        "_lock",
+        "_state",
+        "claim",
+        "config",
+        "context",
+        "control",
+        "ledger",
+        "tool",
+    )
+
+    decides = True
+    name = "the ledger"
+
+    def __init__(
+        self,
+        ledger: EffectLedger,
+        tool: Tool[Any, Any],
+        context: ToolContext,
+        control: CallControl,
+        holdings: dict[CallControl, Holding],
+    ) -> None:
+        assert tool.idempotency is not None  # noqa: S101 - others are not asked for
+        self.tool = tool
+        self.config: IdempotencyConfig = tool.idempotency
+        self.context = context
+        self.control = control
+        self.claim: Claim | None = None
+        self.ledger = ledger
+        self._state = Hold.FREE
+        self._joined = False
+        self._holdings = holdings
+        self._lock = threading.Lock()
+
+    @property
+    def key(self) -> str | None:
+        """What journals note, so that they can ask after a crash whether it was recorded.
+
+        None for a nested call: what it changed is decided on with the top-level call.
+        """
+        if self._joined or self._state is Hold.FREE or self.claim is None:
+            return None
+        return decision_key(self.claim)
+
+    def diff(self) -> str:
+        """Return nothing: what is recorded is shown by nobody's changes."""
+        return ""
+
+    def take(self, claim: Claim) -> bool:
+        """Hold a claim that was just made; returns whether the call still wants it."""
+        with self._lock:
+            if self._state is Hold.OVER:
+                return False
+            self.claim = claim
+            self._state = Hold.CLAIMED
+        self.ledger.leases.hold(claim.effect_id, claim.key)
+        return True
+
+    # --- the participant ---
+
+    def join(self) -> Awaitable[None] | None:
+        """Record a nested call at its own success."""
+        self._joined = True
+        return self._record()
+
+    def prepare(self) -> Awaitable[None] | None:
+        """Record the call; done, it has happened."""
+        return None if self._joined else self._record()
+
+    def commit(self) -> None:
+        """Let go of the key."""
+        self._state = Hold.OVER
+        self._holdings.pop(self.control, None)
+
+    def rollback(self) -> None:
+        """Settle a nested call that had succeeded; of all others `settle` hears the reason."""
+        if self._joined and self._state is not Hold.CLAIMED:
+            self.settle(JOINED_AND_LOST)
+
+    def settle(self, reason: str) -> None:
+        """Give the key back, or say that the effect is unknown, when the call was rolled back.
+
+        Args:
+            reason: What the model is told.
+        """
+        self._holdings.pop(self.control, None)
+        with self._lock:
+            before, self._state = self._state, Hold.OVER
+            claim = self.claim
+        if claim is None or before in (Hold.FREE, Hold.OVER):
+            return
+        self.ledger.leases.drop(claim.effect_id)
+        settling = self._settling(claim, before, reason)
+        if settling is None:
+            return
+        if self.ledger.store.waits and is_on_loop():
+            self.ledger.leases.settle_later(settling)
+        else:
+            self.ledger.leases.settle(settling)
+
+    def _settling(self, claim: Claim, before: Hold, reason: str) -> Callable[[], object] | None:
+        store = self.ledger.store
+        if self.tool.contained:
+            return partial(store.release, claim.key, claim.effect_id)
+        if self._joined and before is Hold.RECORDED:
+            # It succeeded, and what it did outside is there, whatever became of its caller.
+            return None
+        if self._is_without_effect():
+            return partial(store.release, claim.key, claim.effect_id)
+        return partial(store.doubt, claim.key, claim.effect_id, reason)
+
+    def _is_without_effect(self) -> bool:
+        """Tell whether the handler did not begin, or itself says that it failed."""
+        state = self.control.handler_state
+        if state is HandlerState.FAILED:
+            return self.config.on_error == "release"
+        return state is HandlerState.NOT_BEGUN
+
+    def _record(self) -> Awaitable[None] | None:
+        claim = self.claim
+        if self._state is not Hold.CLAIMED or claim is None:
+            return None
+        record = self.control.keep(claim.effect_id)
+        if self.ledger.store.waits and is_on_loop():
+            import asyncio  # late, as below
+
+            return asyncio.to_thread(self._write, claim, record)
+        self._write(claim, record)
+        return None
+
+    def _write(self, claim: Claim, record: CallRecord) -> None:
+        result, ttl = record.result, self.config.ttl
+        recorded = RecordedResult(
+            result.message,
+            record.value,
+            result.exclude_value_from_context,
+            record.changes,
+            record.unportable,
+        )
+        expires_at = None if ttl is None else self.context.clock.now() + ttl
+        with self._lock:
+            if self._state is not Hold.CLAIMED:
+                return
+            try:
+                kept = self.ledger.store.finish(claim.key, claim.effect_id, recorded, expires_at)
+            except LedgerError as error:
+                raise wording.unwritten(self.tool.name, error) from error
+            if not kept:
+                self._state = Hold.OVER
+                raise wording.lost(self.tool.name)
+            self._state = Hold.RECORDED
+        self.ledger.leases.drop(claim.effect_id)
+        self.context.note("ledger.state", "recorded")
+
+
+def is_on_loop() -> bool:
+    """Tell whether an event loop waits for whoever asks."""
+    import asyncio  # late: commands that make no calls need not wait for it
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

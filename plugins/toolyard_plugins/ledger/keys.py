@@ -1,0 +1,97 @@
+"""What makes two calls the same: the key of a call, and the fingerprint of its params."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from functools import lru_cache
+from hashlib import sha256
+from itertools import count
+from typing import Any, Final
+
+from toolyard_hookspecs import IdempotencyConfig, Tool, ToolCall, ToolContext
+from toolyard_hookspecs.calls import MadeUpId
+from toolyard_plugins.ledger.canonical import canonical_json, encoder
+
+
+def keys_of(tool: Tool[Any, Any], params: Any, context: ToolContext) -> tuple[str, str]:
+    """Return the key of a call of a tool that is idempotent, and the hash of all its params.
+
+    Raises:
+        TypeError: The tool's `key_fn` returned no string.
+    """
+    config = tool.idempotency
+    assert config is not None  # noqa: S101 - others are not asked for
+    written = encoder(tool)(params)
+    params_hash = sha256(written).hexdigest()
+    chosen = params_hash
+    if config.strategy != "auto":
+        chosen = _hash_of_chosen(tool, config, params, written)
+    return f"{_scope(config.scope, context)}:{tool.name}:{chosen}", params_hash
+
+
+def _hash_of_chosen(
+    tool: Tool[Any, Any], config: IdempotencyConfig, params: Any, written: bytes
+) -> str:
+    if config.key_fn is not None:
+        chosen: Any = config.key_fn(params)
+        if not isinstance(chosen, str):
+            raise TypeError(
+                f"the key_fn of {tool.name} returned {type(chosen).__name__}, not a string"
+            )
+        return sha256(chosen.encode("utf-8", "surrogatepass")).hexdigest()
+    fields = json.loads(written)
+    return sha256(
+        canonical_json({name: fields.get(name) for name in config.param_keys})
+    ).hexdigest()
+
+
+def _scope(scope: str, context: ToolContext) -> str:
+    if scope == "session":
+        return _of_session("session", context.session.id)
+    if scope == "call":
+        return f"{_of_session('call', context.session.id)}/{printable(_call_id(context.tool_call))}"
+    return "global" if scope == "global" else f"name/{printable(scope)}"
+
+
+@lru_cache(maxsize=256)
+def _of_session(what: str, session_id: str) -> str:
+    return f"{what}/{printable(session_id)}"
+
+
+def printable(text: str) -> str:
+    """Return a text that every store and terminal takes; another text gives another one."""
+    if text.isprintable() and "\\" not in text:
+        return text
+    return json.dumps(text)[1:-1]
+
+
+def _call_id(call: ToolCall | None) -> str:
+    # An id that nobody gave is met again only by chance: in the next process, say.
+    if call is None or isinstance(call.id, MadeUpId):
+        return f"{'' if call is None else call.id}-{new_effect_id()}"
+    return call.id
+
+
+class _Ids:
+    """Gives ids that are unique among all processes: random once, then counted."""
+
+    def __init__(self) -> None:
+        self.begin()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.begin)
+
+    def begin(self) -> None:
+        """Count anew, as nobody else does."""
+        self._prefix = secrets.token_hex(11)
+        self._numbers = count()
+
+    def next(self) -> str:
+        return f"{self._prefix}{next(self._numbers):010x}"
+
+
+_ids: Final = _Ids()
+
+new_effect_id: Final = _ids.next
+"""Return an id that no other effect has: 32 hexadecimal digits."""

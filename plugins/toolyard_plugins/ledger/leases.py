@@ -1,0 +1,120 @@
+"""Holding claims while their handlers run, and mending later what could not be written."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from toolyard_hookspecs import LedgerError
+from toolyard_hookspecs.ledger import LedgerStore
+
+log = logging.getLogger("toolyard.ledger")
+
+Settling = Callable[[], object]
+
+AGAIN: Final = 0.5
+"""Seconds until something that could not be written is tried again."""
+
+
+class LeaseKeeper:
+    """One thread that renews the claims of this process, three times a lease.
+
+    It also tries again what could not be written when a call had ended, until it can be.
+
+    Args:
+        store: Where the claims are.
+    """
+
+    def __init__(self, store: LedgerStore) -> None:
+        self._store = store
+        self._held: dict[str, str] = {}
+        self._late: deque[Settling] = deque()
+        self._wake = threading.Event()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._process = os.getpid()
+        self._stopped = False
+
+    def hold(self, effect_id: str, key: str) -> None:
+        """Keep a claim from now on."""
+        if self._store.lease is not None:
+            self._own()[effect_id] = key
+            if self._thread is None:
+                self._start()
+
+    def drop(self, effect_id: str) -> None:
+        """Keep a claim no longer."""
+        self._held.pop(effect_id, None)
+
+    def settle(self, settling: Settling) -> None:
+        """Write what became of a claim, now or as soon as the ledger can be written again."""
+        try:
+            settling()
+        except LedgerError as error:
+            log.warning("%s It is tried again.", error)
+            self.settle_later(settling)
+
+    def settle_later(self, settling: Settling) -> None:
+        """Write what became of a claim, on the keeper's own thread."""
+        self._own()
+        self._late.append(settling)
+        self._start()
+        self._wake.set()
+
+    def stop(self) -> None:
+        """End the thread, trying a last time what is still to be written."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+            self._stopped = True
+            self._wake.set()
+        if thread is not None and self._process == os.getpid():
+            thread.join(timeout=5)
+        self._settle_late()
+
+    def _own(self) -> dict[str, str]:
+        # The claims that a parent process holds are not those of a fork.
+        if self._process != os.getpid():
+            self._process = os.getpid()
+            self._held, self._late, self._thread = {}, deque(), None
+        return self._held
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._stopped = False
+                self._wake.clear()
+                self._thread = threading.Thread(
+                    target=self._run, name="toolyard-ledger", daemon=True
+                )
+                self._thread.start()
+
+    def _run(self) -> None:
+        interval = (self._store.lease or 3.0) / 3
+        while not self._stopped:
+            self._wake.wait(min(interval, AGAIN) if self._late else interval)
+            self._wake.clear()
+            self._renew()
+            self._settle_late()
+
+    def _renew(self) -> None:
+        held = dict(self._held)
+        if not held:
+            return
+        try:
+            self._store.renew(held)
+        except LedgerError as error:
+            log.warning("%s The claims of running calls could not be renewed.", error)
+
+    def _settle_late(self) -> None:
+        """Write what is still to be written, up to the first that cannot be."""
+        while self._late:
+            try:
+                self._late[0]()
+            except LedgerError as error:
+                log.debug("%s It is tried again.", error)
+                return
+            self._late.popleft()

@@ -1,0 +1,88 @@
+"""The plugin's table in the configuration, and the one ledger of a host that comes of it."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
+
+from toolyard_hookspecs import Clock
+from toolyard_hookspecs.ledger import LedgerStore
+from toolyard_plugins.ledger.effects import EffectLedger
+from toolyard_plugins.ledger.stores.memory import MemoryStore
+
+Seconds = Annotated[float, Field(gt=0)]
+
+
+class LedgerSettings(BaseModel):
+    """Where effects are recorded.
+
+    Args:
+        store: `sqlite` (a file), `memory`, or `postgres` (needs the extra of that name).
+        path: The file of `sqlite`.
+        url: The connection string of `postgres`.
+        synchronous: For `sqlite`: `full` survives also a loss of power, at the cost of waiting
+            for the disk twice a call.
+        lease: Seconds after which the claim of a process that nobody hears of is given up.
+        wait: Seconds for which a call waits at most for another one of the same key.
+
+    Example:
+        >>> LedgerSettings(store="memory").path
+        PosixPath('.toolyard/ledger.db')
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    store: Literal["sqlite", "memory", "postgres"] = "sqlite"
+    path: Path = Path(".toolyard/ledger.db")
+    url: SecretStr | None = None
+    synchronous: Literal["normal", "full"] = "normal"
+    lease: Seconds = 30.0
+    wait: Seconds = 30.0
+
+    # Each host validates settings of its own, so each has a ledger of its own.
+    _ledger: EffectLedger | None = PrivateAttr(default=None)
+    _clock: Clock | None = PrivateAttr(default=None)
+    _lock: threading.Lock = PrivateAttr(default_factory=threading.Lock)
+
+    @model_validator(mode="after")
+    def _complete(self) -> LedgerSettings:
+        if (self.store == "postgres") != (self.url is not None):
+            raise ValueError(
+                'a url, such as "postgresql://host/name", with store = "postgres" only'
+            )
+        return self
+
+    def keep_time(self, clock: Clock) -> None:
+        """Let the ledger, once there is one, go by a clock."""
+        self._clock = clock
+
+    def ledger(self) -> EffectLedger:
+        """Return the one ledger of these settings; made when it is first used."""
+        with self._lock:
+            if self._ledger is None:
+                self._ledger = EffectLedger(self._open_store(), clock=self._clock, wait=self.wait)
+            return self._ledger
+
+    def shut(self) -> None:
+        """Close the ledger, if it was used."""
+        with self._lock:
+            if self._ledger is not None:
+                self._ledger.shut()
+
+    def _open_store(self) -> LedgerStore:
+        match self.store:
+            case "memory":
+                return MemoryStore()
+            case "sqlite":
+                # Late: few runs record anything.
+                from toolyard_plugins.ledger.stores.sqlite import SqliteStore
+
+                return SqliteStore(self.path, synchronous=self.synchronous, lease=self.lease)
+            case "postgres":
+                from toolyard_plugins.ledger.stores.postgres import PostgresStore
+
+                assert self.url is not None  # noqa: S101 - validated
+                return PostgresStore(self.url.get_secret_value(), lease=self.lease)

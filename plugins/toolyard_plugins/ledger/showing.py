@@ -1,0 +1,145 @@
+"""The ledger's entries for people, as tables, and for programs, as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Final
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from toolyard_hookspecs.calls import wire_time
+from toolyard_hookspecs.ledger import EffectState, LedgerEntry
+
+SHOWN_OF_HASH: Final = 12
+_ENDLESS: Final = 100_000
+_STYLES: Final = {
+    EffectState.CLAIMED: "cyan",
+    EffectState.DONE: "green",
+    EffectState.UNKNOWN: "bold red",
+}
+
+
+def hash_of(entry: LedgerEntry) -> str:
+    """Return the hash within the entry's key."""
+    return entry.claim.key.rpartition(":")[2]
+
+
+def wire_of(entry: LedgerEntry) -> dict[str, Any]:
+    """Return an entry as JSON data."""
+    claim, result = entry.claim, entry.result
+    wire: dict[str, Any] = {
+        "key": claim.key,
+        "tool": claim.tool_name,
+        "state": str(entry.state),
+        "paramsHash": claim.params_hash,
+        "effectId": claim.effect_id,
+        "sessionId": claim.session_id,
+        "callId": claim.call_id,
+        "createdAt": wire_time(claim.created_at),
+        "expiresAt": None if entry.expires_at is None else wire_time(entry.expires_at),
+    }
+    if result is not None:
+        wire["message"] = result.message
+        wire["value"] = None if result.value is None else json.loads(result.value)
+        wire["excluded"] = result.excluded
+        wire["changes"] = None if result.changes is None else json.loads(result.changes)
+    if entry.reason is not None:
+        wire["reason"] = entry.reason
+    return wire
+
+
+def show_table(entries: Iterable[LedgerEntry], now: datetime) -> None:
+    """Show entries, one a line."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for title in ("hash", "tool", "state", "since", "expires"):
+        table.add_column(title, no_wrap=True)
+    table.add_column("what", no_wrap=True, overflow="ellipsis")
+    empty = True
+    for each in entries:
+        empty = False
+        table.add_row(
+            hash_of(each)[:SHOWN_OF_HASH],
+            Text(each.claim.tool_name),
+            Text(str(each.state), _STYLES[each.state]),
+            _moment(each.claim.created_at),
+            _end(each, now),
+            Text(_what(each)),
+        )
+    if empty:
+        show_line("Nothing is recorded.")
+    else:
+        _console().print(table)
+
+
+def show_entry(entry: LedgerEntry, now: datetime) -> None:
+    """Show all that is known of an entry."""
+    claim = entry.claim
+    lines = {
+        "key": claim.key,
+        "tool": claim.tool_name,
+        "state": str(entry.state),
+        "since": _moment(claim.created_at),
+        "expires": _end(entry, now),
+        "session": claim.session_id,
+        "call": claim.call_id,
+        "effect": claim.effect_id,
+        "params": f"{claim.params_hash} (hash)",
+    }
+    if entry.result is not None:
+        value = entry.result.value
+        lines["message"] = _printable(entry.result.message)
+        lines["value"] = "" if value is None else _printable(value.decode(errors="replace"))
+    if entry.reason is not None:
+        lines["reason"] = _printable(entry.reason)
+    if entry.state is EffectState.CLAIMED and entry.owner is not None:
+        lines["owner"] = entry.owner
+    width = max(map(len, lines))
+    for name, text in lines.items():
+        show_line(f"{name:<{width}}  {text}")
+
+
+def show_line(text: str) -> None:
+    """Show a line."""
+    _console().print(Text(text), soft_wrap=True)
+
+
+def _console() -> Console:
+    console = Console(
+        file=sys.stdout,
+        color_system=None if os.environ.get("NO_COLOR") else "auto",
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
+    if not console.is_terminal:
+        # In a pipe nothing is cut.
+        console.width = _ENDLESS
+    return console
+
+
+def _what(entry: LedgerEntry) -> str:
+    if entry.result is not None:
+        return _printable(entry.result.message)
+    return _printable(entry.reason or "")
+
+
+def _end(entry: LedgerEntry, now: datetime) -> str:
+    if entry.expires_at is None:
+        return "never"
+    moment = _moment(entry.expires_at)
+    return f"{moment} (over)" if entry.expires_at <= now else moment
+
+
+def _moment(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S}"
+
+
+def _printable(text: str) -> str:
+    """Return a text on one line, without what terminals would obey."""
+    return "".join(each if each.isprintable() else " " for each in text)

@@ -1,0 +1,155 @@
+"""A ledger's entries in PostgreSQL, shared by processes on several machines."""
+
+from __future__ import annotations
+
+import os
+import platform
+import threading
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from toolyard_hookspecs import ConfigurationError, LedgerError
+from toolyard_plugins.ledger.stores.processes import Process
+from toolyard_plugins.ledger.stores.sql import COLUMNS, Done, Row, SqlStore
+
+if TYPE_CHECKING:
+    import psycopg
+
+    Connection = psycopg.Connection[tuple[Any, ...]]
+
+TIMEOUT: Final = 10
+"""Seconds for connecting, and for one statement."""
+CONNECTIONS: Final = 8
+"""How many a process has at most."""
+
+_LOCK: Final = 0x746F6F6C79617264
+_TABLE: Final = """
+CREATE TABLE IF NOT EXISTS toolyard_effects (
+    key TEXT NOT NULL PRIMARY KEY,
+    tool_name TEXT NOT NULL,
+    params_hash TEXT NOT NULL,
+    effect_id TEXT NOT NULL,
+    session_id TEXT NOT NULL,
+    call_id TEXT NOT NULL,
+    created_at BIGINT NOT NULL,
+    state TEXT NOT NULL,
+    expires_at BIGINT,
+    message BYTEA,
+    value BYTEA,
+    excluded SMALLINT NOT NULL DEFAULT 0,
+    changes BYTEA,
+    unportable TEXT,
+    reason TEXT,
+    owner TEXT NOT NULL,
+    lease TIMESTAMPTZ NOT NULL
+)
+"""
+
+
+class PostgresStore(SqlStore):
+    """Entries in a table of a PostgreSQL database, made when it is first needed.
+
+    A claim is held until its lease ends without having been renewed, by the clock of the
+    database: those of the machines do not count. After a restart of the server, and after a
+    lost connection, the next use connects again.
+
+    Args:
+        url: The connection string, as `postgresql://user@host/name`.
+        lease: Seconds after which a claim that is not renewed counts as given up.
+
+    Raises:
+        ConfigurationError: The extra `postgres` is not installed.
+    """
+
+    waits = True
+    _columns = f"{COLUMNS}, lease < clock_timestamp()"
+    _lease_now = "clock_timestamp() + ? * interval '1 second'"
+
+    def __init__(self, url: str, *, lease: float = 30.0) -> None:
+        super().__init__()
+        try:
+            import psycopg  # late: only who uses it has it
+        except ImportError as error:
+            raise ConfigurationError(
+                "The ledger's store 'postgres' needs psycopg: pip install 'toolyard[postgres]'."
+            ) from error
+        self._psycopg = psycopg
+        self._url = url
+        self.lease: float | None = lease
+        self._idle: list[Connection] = []
+        self._process = os.getpid()
+        self._places = threading.BoundedSemaphore(CONNECTIONS)
+        self._is_made = False
+
+    def close(self) -> None:
+        """Close the connections; the next use connects again."""
+        idle, self._idle = self._idle, []
+        if self._process == os.getpid():
+            for connection in idle:
+                connection.close()
+
+    def _run(self, statement: str, values: Sequence[Any] = ()) -> Done:
+        statement = statement.replace("?", "%s")
+        try:
+            try:
+                return self._execute(statement, values)
+            except self._psycopg.OperationalError:
+                # The server was restarted, or a connection lost. Each statement may be run again:
+                # it names the effect that it expects.
+                self.close()
+                return self._execute(statement, values)
+        except self._psycopg.Error as error:
+            raise self._explained(error) from error
+
+    def _execute(self, statement: str, values: Sequence[Any]) -> Done:
+        with self._connected() as connection:
+            cursor = connection.execute(statement.encode(), values)
+            rows = cursor.fetchall() if cursor.description is not None else []
+            return Done(rows, cursor.rowcount)
+
+    @contextmanager
+    def _connected(self) -> Generator[Connection]:
+        if self._process != os.getpid():
+            # The connections belong to the process that this one was forked from.
+            self._process, self._idle = os.getpid(), []
+            self._places = threading.BoundedSemaphore(CONNECTIONS)
+        with self._places:
+            connection = self._idle.pop() if self._idle else self._connect()
+            try:
+                yield connection
+            except BaseException:
+                connection.close()
+                raise
+            self._idle.append(connection)
+
+    def _connect(self) -> Connection:
+        connection: Connection = self._psycopg.connect(
+            self._url, autocommit=True, connect_timeout=TIMEOUT, application_name="toolyard"
+        )
+        connection.execute(b"SET statement_timeout = '%ds'" % TIMEOUT)
+        if not self._is_made:
+            # Two that make it at once would fail at one another.
+            with connection.transaction():
+                connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+                connection.execute(_TABLE)
+            self._is_made = True
+        return connection
+
+    def _owner(self) -> str:
+        return f"{platform.node()} {Process.current()}"
+
+    def _lease_values(self) -> tuple[Any, ...]:
+        return (self.lease,)
+
+    def _is_lapsed(self, row: Row) -> bool:
+        return bool(row[17])
+
+    def _explained(self, error: Exception) -> LedgerError:
+        host = urlsplit(self._url).hostname or "localhost"
+        reason = " ".join(str(error).split()).rstrip(".")
+        return LedgerError(
+            f"The ledger in PostgreSQL on {host} cannot be used: {reason}. Start the server or "
+            "mend plugins.ledger.url, then retry."
+        )

@@ -1,0 +1,241 @@
+"""What the stores in databases have in common: each operation is one statement, or two.
+
+The statements are plain enough for every SQLite of the last ten years and for PostgreSQL.
+A statement that changes an entry names the effect it expects there, so that no two callers
+can both believe to have changed it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+from toolyard_hookspecs.ledger import Claim, EffectState, LedgerEntry, RecordedResult
+
+Row = Sequence[Any]
+
+COLUMNS: Final = (
+    "key, tool_name, params_hash, effect_id, session_id, call_id, created_at, "
+    "state, expires_at, message, value, excluded, changes, unportable, reason, owner, lease"
+)
+LAPSED: Final = "Its process ended, or stopped renewing its claim, before the outcome was recorded."
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+_INSERT: Final = (
+    "INSERT INTO toolyard_effects (key, tool_name, params_hash, effect_id, session_id, call_id, "
+    "created_at, state, owner, lease) VALUES (?, ?, ?, ?, ?, ?, ?, 'claimed', ?, {lease}) "
+    "ON CONFLICT (key) DO NOTHING"
+)
+_TAKE_OVER: Final = (
+    "UPDATE toolyard_effects SET tool_name = ?, params_hash = ?, effect_id = ?, session_id = ?, "
+    "call_id = ?, created_at = ?, state = 'claimed', owner = ?, lease = {lease}, "
+    "expires_at = NULL, message = NULL, value = NULL, excluded = 0, changes = NULL, "
+    "unportable = NULL, reason = NULL WHERE key = ? AND effect_id = ? AND state <> 'claimed'"
+)
+_FINISH: Final = (
+    "UPDATE toolyard_effects SET state = 'done', expires_at = ?, message = ?, value = ?, "
+    "excluded = ?, changes = ?, unportable = ?, reason = NULL WHERE key = ? AND effect_id = ?"
+)
+_DOUBT: Final = (
+    "UPDATE toolyard_effects SET state = 'unknown', reason = ?, expires_at = ?, message = NULL, "
+    "value = NULL, changes = NULL, unportable = NULL WHERE key = ? AND effect_id = ?"
+)
+_LAPSE: Final = (
+    "UPDATE toolyard_effects SET state = 'unknown', reason = ? "
+    "WHERE key = ? AND effect_id = ? AND state = 'claimed' AND lease = ?"
+)
+_RENEW: Final = (
+    "UPDATE toolyard_effects SET lease = {lease} "
+    "WHERE key = ? AND effect_id = ? AND state = 'claimed'"
+)
+_RELEASE: Final = "DELETE FROM toolyard_effects WHERE key = ? AND effect_id = ?"
+_PRUNE: Final = "DELETE FROM toolyard_effects WHERE expires_at <= ? AND state <> 'claimed'"
+
+
+class Done(NamedTuple):
+    """What a statement came to: the rows it gave, and how many it changed."""
+
+    rows: Sequence[Row]
+    changed: int
+
+
+class SqlStore(ABC):
+    """A ledger's entries in the table `toolyard_effects` of a database.
+
+    Subclasses run the statements, and judge whether a claim is still held.
+    """
+
+    waits: bool
+    lease: float | None
+    _columns: str = COLUMNS
+    """What is selected: the columns, and what else `_is_lapsed` looks at."""
+    _lease_now: str = "?"
+    """The SQL of a lease that begins now, with a place for each of `_lease_values`."""
+
+    def __init__(self) -> None:
+        select = f"SELECT {self._columns} FROM toolyard_effects"  # noqa: S608 - our own columns
+        self._select_one = f"{select} WHERE key = ?"
+        self._select_all = f"{select} ORDER BY created_at, key"
+        self._select_of_tool = f"{select} WHERE tool_name = ? ORDER BY created_at, key"
+        self._insert = _INSERT.replace("{lease}", self._lease_now)
+        self._take_over = _TAKE_OVER.replace("{lease}", self._lease_now)
+        self._renew = _RENEW.replace("{lease}", self._lease_now)
+
+    @abstractmethod
+    def _run(self, statement: str, values: Sequence[Any] = ()) -> Done:
+        """Run one statement, committed when it returns; raises `LedgerError`."""
+
+    @abstractmethod
+    def _is_lapsed(self, row: Row) -> bool:
+        """Tell of the row of a claim whether it is no longer held."""
+
+    @abstractmethod
+    def _owner(self) -> str:
+        """Return who claims, as it is stored."""
+
+    def _lease_values(self) -> tuple[Any, ...]:
+        """Return the values for `_lease_now`."""
+        return ()
+
+    def get(self, key: str) -> LedgerEntry | None:
+        """Return what is held under a key."""
+        rows = self._run(self._select_one, (key,)).rows
+        return self._entry(rows[0]) if rows else None
+
+    def claim(self, claim: Claim, *, now: datetime, over: str | None = None) -> LedgerEntry | None:
+        """Claim a key; returns what stands in the way, or None."""
+        # Most keys are new: asking first would cost as much again.
+        while not self._run(self._insert, self._claimed(claim)).changed:
+            standing = self._standing(claim.key)
+            if standing is None:
+                continue
+            if standing.claim.effect_id == claim.effect_id:
+                # Made before, when only the answer was lost.
+                return None
+            if not standing.yields_to(now, over):
+                return standing
+            if self._replace(claim, standing.claim.effect_id):
+                return None
+        return None
+
+    def finish(
+        self, key: str, effect_id: str, result: RecordedResult, expires_at: datetime | None
+    ) -> bool:
+        """Record what a claimed or unknown effect came to."""
+        values = (
+            _written(expires_at),
+            _encoded(result.message),
+            result.value,
+            int(result.excluded),
+            None if result.changes is None else _encoded(result.changes),
+            None if result.unportable is None else _shown(result.unportable),
+            key,
+            effect_id,
+        )
+        return self._run(_FINISH, values).changed > 0
+
+    def doubt(
+        self, key: str, effect_id: str, reason: str, expires_at: datetime | None = None
+    ) -> bool:
+        """Make an effect unknown."""
+        values = (_shown(reason), _written(expires_at), key, effect_id)
+        return self._run(_DOUBT, values).changed > 0
+
+    def release(self, key: str, effect_id: str) -> bool:
+        """Forget an effect."""
+        return self._run(_RELEASE, (key, effect_id)).changed > 0
+
+    def renew(self, claims: Mapping[str, str]) -> None:
+        """Hold claims for another lease."""
+        for effect_id, key in claims.items():
+            self._run(self._renew, (*self._lease_values(), key, effect_id))
+
+    def entries(self, *, tool_name: str | None = None) -> Iterator[LedgerEntry]:
+        """Yield the entries, oldest first."""
+        if tool_name is None:
+            return map(self._entry, self._run(self._select_all).rows)
+        return map(self._entry, self._run(self._select_of_tool, (tool_name,)).rows)
+
+    def remove(self, *, key: str | None = None, tool_name: str | None = None) -> int:
+        """Remove entries whose claims are not held."""
+        self._let_lapse()
+        statement = "DELETE FROM toolyard_effects WHERE state <> 'claimed'"
+        values: list[str] = []
+        for column, value in (("key", key), ("tool_name", tool_name)):
+            if value is not None:
+                statement += f" AND {column} = ?"
+                values.append(value)
+        return self._run(statement, values).changed
+
+    def prune(self, now: datetime) -> int:
+        """Remove what has expired."""
+        return self._run(_PRUNE, (_written(now),)).changed
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the database."""
+
+    def _standing(self, key: str) -> LedgerEntry | None:
+        """Return what is held under a key, having made unknown what is not held any more."""
+        rows = self._run(self._select_one, (key,)).rows
+        if not rows:
+            return None
+        entry = self._entry(rows[0])
+        if rows[0][7] == EffectState.CLAIMED and entry.state is EffectState.UNKNOWN:
+            values = (LAPSED, key, entry.claim.effect_id, rows[0][16])
+            if not self._run(_LAPSE, values).changed:
+                return self._standing(key)
+        return entry
+
+    def _let_lapse(self) -> None:
+        """Make unknown what looks claimed and is not held any more."""
+        for (key,) in self._run("SELECT key FROM toolyard_effects WHERE state = 'claimed'").rows:
+            self._standing(key)
+
+    def _replace(self, claim: Claim, effect_id: str) -> bool:
+        _, *values = self._claimed(claim)
+        return self._run(self._take_over, (*values, claim.key, effect_id)).changed > 0
+
+    def _claimed(self, claim: Claim) -> tuple[Any, ...]:
+        created = _written(claim.created_at)
+        return (*claim[:6], created, self._owner(), *self._lease_values())
+
+    def _entry(self, row: Row) -> LedgerEntry:
+        state = EffectState(row[7])
+        reason, owner = row[14], row[15]
+        if state is EffectState.CLAIMED and self._is_lapsed(row):
+            state, reason = EffectState.UNKNOWN, LAPSED
+        result = None
+        if state is EffectState.DONE:
+            value = None if row[10] is None else bytes(row[10])
+            changes = None if row[12] is None else _decoded(row[12])
+            result = RecordedResult(_decoded(row[9]), value, bool(row[11]), changes, row[13])
+        created = _read(row[6])
+        assert created is not None  # noqa: S101 - never written as NULL
+        claim = Claim(row[0], row[1], row[2], row[3], row[4], row[5], created)
+        return LedgerEntry(claim, state, _read(row[8]), result, reason, owner)
+
+
+def _written(moment: datetime | None) -> int | None:
+    return None if moment is None else (moment - _EPOCH) // _MICROSECOND
+
+
+def _read(microseconds: int | None) -> datetime | None:
+    return None if microseconds is None else _EPOCH + timedelta(microseconds=microseconds)
+
+
+def _encoded(text: str) -> bytes:
+    # As bytes, since no database takes every text: there are zeros and lone surrogates.
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _decoded(content: bytes) -> str:
+    return bytes(content).decode("utf-8", "surrogatepass")
+
+
+def _shown(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")

@@ -1,0 +1,192 @@
+"""A ledger's entries in a SQLite file, shared by the processes of one machine."""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from toolyard_hookspecs import LedgerError
+from toolyard_plugins.ledger.stores.processes import Process, monotonic
+from toolyard_plugins.ledger.stores.sql import Done, Row, SqlStore
+
+Synchronous = Literal["normal", "full"]
+
+VERSION: Final = 1
+BUSY: Final = 10.0
+"""Seconds for which a statement waits while other processes write."""
+
+_TABLE: Final = """
+CREATE TABLE IF NOT EXISTS toolyard_effects (
+    key TEXT NOT NULL PRIMARY KEY,
+    tool_name TEXT NOT NULL,
+    params_hash TEXT NOT NULL,
+    effect_id TEXT NOT NULL,
+    session_id TEXT NOT NULL,
+    call_id TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    expires_at INTEGER,
+    message BLOB,
+    value BLOB,
+    excluded INTEGER NOT NULL DEFAULT 0,
+    changes BLOB,
+    unportable TEXT,
+    reason TEXT,
+    owner TEXT NOT NULL,
+    lease REAL NOT NULL
+)
+"""
+# What says the same came with SQLite 3.24; `OR IGNORE` has always been there.
+_ON_CONFLICT: Final = " ON CONFLICT (key) DO NOTHING"
+_INTO: Final = ("INSERT INTO", "INSERT OR IGNORE INTO")
+
+
+class SqliteStore(SqlStore):
+    """Entries in a file, in WAL mode: readers and a writer do not hinder one another.
+
+    A claim is held as long as the process that made it lives. Only where that cannot be told,
+    as another container made it, does the lease count; it is measured on the machine's own
+    clock, which nobody can set. The file must be on a disk of this machine.
+
+    Args:
+        path: The file; made, with the directories above, when it is first needed.
+        synchronous: `normal` survives the death of every process; `full` also a loss of power,
+            at the cost of waiting for the disk twice a call.
+        lease: Seconds after which a claim that is not renewed counts as given up.
+    """
+
+    waits = False
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        synchronous: Synchronous = "normal",
+        lease: float = 30.0,
+    ) -> None:
+        super().__init__()
+        self._insert = self._insert.replace(*_INTO).removesuffix(_ON_CONFLICT)
+        self.path = Path(path)
+        self.lease: float | None = lease
+        self._synchronous = synchronous
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._process = self._named = 0
+        self._name = ""
+
+    def close(self) -> None:
+        """Close the file; the next use opens it again."""
+        with self._lock:
+            connection, self._connection = self._connection, None
+            if connection is not None and self._process == os.getpid():
+                connection.close()
+
+    def _run(self, statement: str, values: Sequence[Any] = ()) -> Done:
+        with self._lock:
+            try:
+                cursor = self._open().execute(statement, values)
+                rows = cursor.fetchall() if cursor.description is not None else ()
+                return Done(rows, cursor.rowcount)
+            except (sqlite3.Error, OSError) as error:
+                raise self._explained(error) from error
+
+    def _open(self) -> sqlite3.Connection:
+        # A connection must not be used on both sides of a fork, nor closed on the other one.
+        if self._connection is None or self._process != os.getpid():
+            self._connection = self._connect()
+            self._process = os.getpid()
+        return self._connection
+
+    def _connect(self) -> sqlite3.Connection:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(
+            self.path, timeout=BUSY, isolation_level=None, check_same_thread=False
+        )
+        try:
+            _use_wal(connection)
+            connection.execute(f"PRAGMA synchronous = {self._synchronous}")
+            if self._check_version(connection) != VERSION:
+                connection.execute(_TABLE)
+                connection.execute(f"PRAGMA user_version = {VERSION}")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _check_version(self, connection: sqlite3.Connection) -> int:
+        version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version not in (0, VERSION):
+            raise LedgerError(
+                f"The ledger {self.path} is of version {version}, which this Toolyard does not "
+                f"know (it knows {VERSION}). Use the Toolyard that wrote it, or another file."
+            )
+        return version
+
+    def _owner(self) -> str:
+        if self._named != os.getpid():
+            self._named, self._name = os.getpid(), str(Process.current())
+        return self._name
+
+    def _lease_values(self) -> tuple[Any, ...]:
+        assert self.lease is not None  # noqa: S101 - set by the constructor
+        return (monotonic() + self.lease,)
+
+    def _is_lapsed(self, row: Row) -> bool:
+        owner, lease = row[15], row[16]
+        lives = Process.read(owner).lives()
+        if lives is not None:
+            return not lives
+        assert self.lease is not None  # noqa: S101 - set by the constructor
+        # One that ends later than any that could be given now is of an earlier boot.
+        now = monotonic()
+        return not now < lease <= now + max(self.lease, 3600.0)
+
+    def _explained(self, error: Exception) -> LedgerError:
+        text = str(error)
+        if isinstance(error, OSError):
+            text = error.strerror or text
+        remedy = "Mend that, then retry."
+        for part, told in _REMEDIES:
+            if part in text.lower():
+                remedy = told
+                break
+        # What SQLite has noticed once, a connection may go on believing.
+        connection, self._connection = self._connection, None
+        if connection is not None and self._process == os.getpid():
+            connection.close()
+        return LedgerError(f"The ledger {self.path} cannot be used: {text}. {remedy}")
+
+
+_REMEDIES: Final = (
+    ("not a database", "It is no ledger, or damaged: name another file, or put a copy back."),
+    (
+        "malformed",
+        "It is damaged: put a copy back, or move it away, and its effects are forgotten.",
+    ),
+    ("full", "Make room on the disk, then retry."),
+    ("i/o", "Look at the disk, then retry."),
+    ("readonly", "Let this process write to the file and its directory, then retry."),
+    ("permission", "Let this process write to the file and its directory, then retry."),
+    ("unable to open", "Let this process write to the file and its directory, then retry."),
+    ("locked", "Another process has kept it locked; find out which, then retry."),
+)
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """Switch a new file over, also while others do so: SQLite itself does not wait for that."""
+    until = time.monotonic() + BUSY
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > until:
+                raise
+            time.sleep(random.uniform(0.001, 0.01))  # noqa: S311 - no secret
+        else:
+            return

@@ -1,0 +1,72 @@
+"""What a model is told when the ledger keeps a call from running, or from counting as done."""
+
+from __future__ import annotations
+
+from toolyard_hookspecs import CallRefused, LedgerError
+from toolyard_hookspecs.ledger import LedgerEntry
+
+
+def other_params(entry: LedgerEntry) -> CallRefused:
+    """Say that the key belongs to a call with other params."""
+    name = entry.claim.tool_name
+    return CallRefused(
+        f"{name} was not run: an earlier call with the same idempotency key had other arguments, "
+        f"and one key stands for one effect. Repeat the earlier arguments to get its result, or "
+        "change what makes the key, then retry."
+    )
+
+
+def under_way(entry: LedgerEntry) -> CallRefused:
+    """Say that the same call is running elsewhere."""
+    return CallRefused(
+        f"{entry.claim.tool_name} was not run: the same call is already in progress and has not "
+        "ended yet. Wait a little, then retry to get its result."
+    )
+
+
+def unknown(entry: LedgerEntry) -> CallRefused:
+    """Say that nobody knows whether the effect has happened."""
+    name, since = entry.claim.tool_name, entry.claim.created_at
+    reason = (entry.reason or "It ended without a record.").rstrip(".")
+    return CallRefused(
+        f"{name} was not run: the same call was made at {since:%Y-%m-%d %H:%M:%S} UTC, and its "
+        f"effect may have happened, but its outcome is unknown ({reason}). It cannot be repeated "
+        "before somebody has found out. This requires human intervention: "
+        f"toolyard ledger resolve '{entry.claim.key}'."
+    )
+
+
+def unreadable(name: str, error: LedgerError) -> CallRefused:
+    """Say that a tool which has to be recorded cannot be run without the ledger."""
+    return CallRefused(
+        f"{name} was not run: it may run once only, and that cannot be made sure of. {error} "
+        "Until then this tool cannot be used."
+    )
+
+
+def unwritten(name: str, error: LedgerError) -> CallRefused:
+    """Say that the effect has happened, but its record could not be written."""
+    return CallRefused(
+        f"{name} ran, and its effect outside may have happened, but that could not be recorded, so "
+        f"nothing else of it was kept. {error} Do not repeat the call. This requires human "
+        "intervention."
+    )
+
+
+def lost(name: str) -> CallRefused:
+    """Say that somebody else decided on the effect while the handler ran."""
+    return CallRefused(
+        f"{name} ran, and its effect outside may have happened, but its claim was taken away "
+        "meanwhile, so nothing else of it was kept. Do not repeat the call. This requires human "
+        "intervention."
+    )
+
+
+def unfit(entry: LedgerEntry) -> CallRefused:
+    """Say that the recorded value does not fit the tool any more."""
+    name = entry.claim.tool_name
+    return CallRefused(
+        f"{name} has done this already and was not run again, but its recorded value does not fit "
+        "what the tool returns today. This requires human intervention: "
+        f"toolyard ledger show '{entry.claim.key}'."
+    )

@@ -1,0 +1,156 @@
+"""What a span says of its call: the GenAI conventions' attributes, and our own for the rest."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from toolyard_hookspecs import (
+    Interrupt,
+    Status,
+    Tool,
+    ToolInvoked,
+    VisibilityExpansionRequired,
+)
+
+OPERATION_NAME: Final = "gen_ai.operation.name"
+TOOL_NAME: Final = "gen_ai.tool.name"
+TOOL_TYPE: Final = "gen_ai.tool.type"
+TOOL_DESCRIPTION: Final = "gen_ai.tool.description"
+CALL_ID: Final = "gen_ai.tool.call.id"
+ARGUMENTS: Final = "gen_ai.tool.call.arguments"
+RESULT: Final = "gen_ai.tool.call.result"
+ERROR_TYPE: Final = "error.type"
+
+OUTCOME: Final = "toolyard.outcome"
+EXECUTED: Final = "toolyard.executed"
+SESSION_ID: Final = "toolyard.session.id"
+STAGE: Final = "toolyard.stage"
+ROLLED_BACK: Final = "toolyard.rolled_back"
+POLICY_NAMES: Final = "toolyard.policy.names"
+POLICY_VERDICTS: Final = "toolyard.policy.verdicts"
+POLICY_REASONS: Final = "toolyard.policy.reasons"
+APPROVAL: Final = "toolyard.approval"
+LEDGER_STATE: Final = "toolyard.ledger.state"
+REPLAYED: Final = "toolyard.replayed"
+RERUNS: Final = "toolyard.reruns"
+PARENT_CALL_ID: Final = "toolyard.parent.call.id"
+PENDING_PARENT: Final = "toolyard.pending_parent"
+DRY_RUN: Final = "toolyard.dry_run"
+
+EXECUTE_TOOL: Final = "execute_tool"
+FUNCTION: Final = "function"
+"""The type of all tools here: the host runs them on the model's behalf."""
+MAX_NAME: Final = 128
+"""Characters of a name that no tool has: a model may have made it up."""
+
+FACTS: Final = {
+    "toolyard.approval": APPROVAL,
+    "toolyard.dry_run": DRY_RUN,
+    "ledger.state": LEDGER_STATE,
+}
+"""Facts that plugins note about a call, and the attributes they become."""
+
+_ERROR_TYPES: Final = {Status.FAILED: "tool_error", Status.TIMED_OUT: "timeout"}
+_NO_ERRORS: Final = frozenset({Status.SUCCEEDED, Status.PENDING})
+_BY_CLASS: Final = frozenset({Status.ERROR, Status.RAISED})
+_NOT_FAILING: Final = (Interrupt, VisibilityExpansionRequired)
+
+Attributes = dict[str, Any]
+
+
+def span_name(tool: str) -> str:
+    """Return the name of a span, for a tool's name or what was asked for."""
+    return f"{EXECUTE_TOOL} {tool[:MAX_NAME]}"
+
+
+def of_name(name: str) -> Attributes:
+    """Return what is known of a call before its tool is found; sampling can go by it."""
+    return {OPERATION_NAME: EXECUTE_TOOL, TOOL_NAME: name[:MAX_NAME]}
+
+
+def of_tool(tool: Tool[Any, Any]) -> Attributes:
+    """Return what is the same for all calls of a tool."""
+    return {
+        OPERATION_NAME: EXECUTE_TOOL,
+        TOOL_NAME: tool.name,
+        TOOL_TYPE: FUNCTION,
+        TOOL_DESCRIPTION: tool.description,
+    }
+
+
+def of_event(event: ToolInvoked, *, capture: bool) -> Attributes:
+    """Return what became of a call; what goes without saying of a success is left out.
+
+    Args:
+        event: The call's event.
+        capture: Whether arguments and the value belong to it, without their secrets.
+    """
+    attributes: Attributes = {OUTCOME: event.status.value, SESSION_ID: event.session_id}
+    if event.status is not Status.SUCCEEDED:
+        _add_failure(attributes, event)
+    if event.handler_duration is None:
+        attributes[EXECUTED] = False
+    if event.parent_id is not None:
+        attributes[PARENT_CALL_ID] = event.parent_id
+        if event.pending_parent:
+            attributes[PENDING_PARENT] = True
+    if event.facts:
+        _add_facts(attributes, event)
+    if event.decisions:
+        _add_decisions(attributes, event)
+    if event.rolled_back or event.replayed or event.reruns:
+        _add_what_is_unusual(attributes, event)
+    if capture:
+        _add_content(attributes, event)
+    return attributes
+
+
+def error_type(event: ToolInvoked) -> str | None:
+    """Return the class of error that a call ended with, None where it did not.
+
+    `tool_error` is what the handler itself reported, `timeout` its timeout; an exception is
+    named by its class, whatever else the host decided by the outcome. A call that waits for
+    approval, and one that pauses the run or opens sections, has not failed.
+    """
+    status = event.status
+    if status in _NO_ERRORS or isinstance(event.error, _NOT_FAILING):
+        return None
+    if status in _BY_CLASS and event.error is not None:
+        return type(event.error).__qualname__
+    return _ERROR_TYPES.get(status, status.value)
+
+
+def _add_failure(attributes: Attributes, event: ToolInvoked) -> None:
+    attributes[STAGE] = event.stage.value
+    if (error := error_type(event)) is not None:
+        attributes[ERROR_TYPE] = error
+
+
+def _add_facts(attributes: Attributes, event: ToolInvoked) -> None:
+    for fact, name in FACTS.items():
+        if isinstance(value := event.facts.get(fact), (str, bool)):
+            attributes[name] = value
+
+
+def _add_decisions(attributes: Attributes, event: ToolInvoked) -> None:
+    attributes[POLICY_NAMES] = [each.policy or "" for each in event.decisions]
+    attributes[POLICY_VERDICTS] = [each.verdict.value for each in event.decisions]
+    attributes[POLICY_REASONS] = [each.reason or "" for each in event.decisions]
+
+
+def _add_what_is_unusual(attributes: Attributes, event: ToolInvoked) -> None:
+    if event.rolled_back:
+        attributes[ROLLED_BACK] = True
+    if event.replayed:
+        attributes[REPLAYED] = True
+    if event.reruns:
+        attributes[RERUNS] = event.reruns
+
+
+def _add_content(attributes: Attributes, event: ToolInvoked) -> None:
+    if (arguments := event.shown_arguments) is not None:
+        attributes[ARGUMENTS] = arguments
+    if (value := event.shown_value) is not None:
+        attributes[RESULT] = value
+    elif event.success and event.text:
+        attributes[RESULT] = event.hide(event.text)

@@ -1,0 +1,18 @@
+"""What is under way: the trace of the innermost call, wherever its work is done."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Final, Protocol
+
+
+class CallTrace(Protocol):
+    """The trace of a call."""
+
+    @property
+    def call_id(self) -> str:
+        """The id of the call."""
+        ...
+
+
+under_way: Final[ContextVar[CallTrace | None]] = ContextVar("toolyard_otel", default=None)

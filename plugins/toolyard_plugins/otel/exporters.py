@@ -1,0 +1,178 @@
+"""Providers of our own, where the settings, an option or the environment ask for them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Generator, Iterable
+from contextlib import ExitStack, contextmanager
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import IO, Any, Final
+
+from toolyard_hookspecs import ConfigurationError
+from toolyard_plugins.otel.attributes import OUTCOME
+from toolyard_plugins.otel.providers import Providers, is_real
+from toolyard_plugins.otel.settings import CONSOLE, ENVIRONMENT, OTLP
+
+try:
+    from opentelemetry import metrics, trace
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
+    from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+    from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+    from opentelemetry.sdk.trace.export import (
+        BatchSpanProcessor,
+        ConsoleSpanExporter,
+        SimpleSpanProcessor,
+    )
+except ImportError as error:
+    raise ConfigurationError(
+        "Spans cannot be exported: the OpenTelemetry SDK is not installed. Install "
+        "toolyard[otel], or toolyard[otlp] for OTLP."
+    ) from error
+
+SERVICE: Final = "toolyard"
+NONE: Final = "none"
+PROTOCOLS: Final = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
+
+
+@contextmanager
+def exporting(where: str) -> Generator[Providers]:
+    """Give providers that export to where the settings say; what is left is exported at the end.
+
+    The first in a process become the global ones, so that what handlers trace goes along.
+
+    Args:
+        where: See `OtelSettings.trace`.
+
+    Raises:
+        ConfigurationError: When an exporter is not installed, or the file cannot be written.
+    """
+    with ExitStack() as stack:
+        processors = [*_processors(where, stack)]
+        readers = [*_readers(where)]
+        resource = _resource()
+        spans = TracerProvider(resource=resource, shutdown_on_exit=False)
+        for processor in processors:
+            spans.add_span_processor(processor)
+        stack.callback(spans.shutdown)
+        meters = None
+        if readers:
+            meters = MeterProvider(readers, resource=resource, shutdown_on_exit=False)
+            stack.callback(meters.shutdown)
+        _make_global(spans, meters)
+        yield Providers(spans, meters)
+
+
+def _make_global(spans: TracerProvider, meters: MeterProvider | None) -> None:
+    if not is_real(trace.get_tracer_provider()):
+        trace.set_tracer_provider(spans)
+    if meters is not None and not is_real(metrics.get_meter_provider()):
+        metrics.set_meter_provider(meters)
+
+
+def _processors(where: str, stack: ExitStack) -> Iterable[SpanProcessor]:
+    if where not in {OTLP, ENVIRONMENT, CONSOLE}:
+        yield _writing(stack.enter_context(_appended(where)), _line)
+        return
+    names = [where] if where != ENVIRONMENT else _names("OTEL_TRACES_EXPORTER", "TRACES")
+    for name in names:
+        if name == CONSOLE:
+            yield _writing(sys.stderr, _shown)
+        else:
+            yield BatchSpanProcessor(_loaded("traces", name)())
+
+
+def _readers(where: str) -> Iterable[MetricReader]:
+    if where == OTLP:
+        names = [OTLP]
+    elif where == ENVIRONMENT:
+        names = _names("OTEL_METRICS_EXPORTER", "METRICS")
+    else:
+        return
+    for name in names:
+        made = _loaded("metrics", name)()
+        yield made if isinstance(made, MetricReader) else PeriodicExportingMetricReader(made)
+
+
+def _writing(out: IO[str], written: Callable[[ReadableSpan], str]) -> SpanProcessor:
+    # Each span at once, so that it is there whatever becomes of the process.
+    return SimpleSpanProcessor(ConsoleSpanExporter(out=out, formatter=written))
+
+
+def _line(span: ReadableSpan) -> str:
+    return f"{span.to_json(indent=None)}\n"
+
+
+def _shown(span: ReadableSpan) -> str:
+    """Return a span as a line for people; a file has all there is to know."""
+    attributes = span.attributes or {}
+    outcome = attributes.get(OUTCOME, span.status.status_code.name.lower())
+    milliseconds = ((span.end_time or 0) - (span.start_time or 0)) / 1_000_000
+    parent = "" if span.parent is None else f" parent={trace.format_span_id(span.parent.span_id)}"
+    ids = span.get_span_context()
+    within = (
+        ""
+        if ids is None
+        else (
+            f" trace={trace.format_trace_id(ids.trace_id)} span={trace.format_span_id(ids.span_id)}"
+        )
+    )
+    return f"span: {span.name!r} {outcome} {milliseconds:.1f} ms{within}{parent}\n"
+
+
+@contextmanager
+def _appended(file: str) -> Generator[IO[str]]:
+    try:
+        out = Path(file).open("a", encoding="utf-8")  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise ConfigurationError(
+            f"Spans cannot be written to {file!r}: {error.strerror}. Name a file that can be "
+            f"written, or {CONSOLE} or {OTLP}."
+        ) from error
+    with out:
+        yield out
+
+
+def _names(variable: str, signal: str) -> list[str]:
+    """Return the exporters that the environment names, OTLP where it only says where to."""
+    given = os.environ.get(variable, "")
+    names = [name.strip() for name in given.split(",") if name.strip()]
+    if not names and any(
+        os.environ.get(each)
+        for each in ("OTEL_EXPORTER_OTLP_ENDPOINT", f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT")
+    ):
+        names = [OTLP]
+    return [name for name in names if name != NONE]
+
+
+def _loaded(signal: str, name: str) -> Callable[[], Any]:
+    """Return the class of an exporter; any installed package may bring one.
+
+    Raises:
+        ConfigurationError: When there is none of that name.
+    """
+    entry = _protocol(signal) if name == OTLP else name
+    for found in entry_points(group=f"opentelemetry_{signal}_exporter", name=entry):
+        loaded: Callable[[], Any] = found.load()
+        return loaded
+    extra = "toolyard[otlp]" if name == OTLP else f"the package that brings {name!r}"
+    raise ConfigurationError(
+        f"Telemetry cannot be exported: there is no exporter {entry!r} for {signal}. Install "
+        f"{extra}."
+    )
+
+
+def _protocol(signal: str) -> str:
+    """Return the entry point of the OTLP exporter for the protocol that is asked for."""
+    variables = (f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+    asked = next((os.environ[each] for each in variables if os.environ.get(each)), "")
+    return PROTOCOLS.get(asked.strip(), PROTOCOLS["http/protobuf"])
+
+
+def _resource() -> Resource:
+    resource = Resource.create()
+    if str(resource.attributes.get(SERVICE_NAME, "")).startswith("unknown_service"):
+        resource = resource.merge(Resource({SERVICE_NAME: SERVICE}))
+    return resource

@@ -1,0 +1,51 @@
+"""Standard log records that say to which trace, span and call they belong."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+from opentelemetry import trace
+
+from toolyard_plugins.otel.current import under_way
+
+
+@contextmanager
+def ids_in_logs() -> Generator[None]:
+    """Let all log records made within the block carry the ids of what is under way.
+
+    They are the attributes `otelTraceID`, `otelSpanID` and `otelTraceSampled`, named as the
+    instrumentation of OpenTelemetry names them, and `toolyardCallID`; `0` and empty outside.
+    """
+    before = logging.getLogRecordFactory()
+    factory = _Factory(before)
+    logging.setLogRecordFactory(factory)
+    try:
+        yield
+    finally:
+        factory.active = False
+        if logging.getLogRecordFactory() is factory:
+            logging.setLogRecordFactory(before)
+
+
+class _Factory:
+    """Makes log records with ids; one that others have wrapped meanwhile is only switched off."""
+
+    __slots__ = ("_make", "active")
+
+    def __init__(self, make: Any) -> None:
+        self._make = make
+        self.active = True
+
+    def __call__(self, *args: Any, **kwargs: Any) -> logging.LogRecord:
+        record: logging.LogRecord = self._make(*args, **kwargs)
+        if self.active:
+            span = trace.get_current_span().get_span_context()
+            valid, current = span.is_valid, under_way.get()
+            record.otelTraceID = trace.format_trace_id(span.trace_id) if valid else "0"
+            record.otelSpanID = trace.format_span_id(span.span_id) if valid else "0"
+            record.otelTraceSampled = valid and span.trace_flags.sampled
+            record.toolyardCallID = "" if current is None else current.call_id
+        return record

@@ -1,0 +1,86 @@
+"""Where a span belongs: to what is current, to what came with the call; and how it goes on."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any, Final
+
+from opentelemetry import context as otel_context
+from opentelemetry import metrics, propagate, trace
+from opentelemetry.context import Context
+from opentelemetry.trace import Link, Span
+
+from toolyard_hookspecs import ToolCall
+from toolyard_plugins.otel.current import under_way
+from toolyard_plugins.otel.logs import ids_in_logs
+from toolyard_plugins.otel.providers import find_providers, open_providers
+
+NO_LINKS: Final[tuple[Link, ...]] = ()
+
+
+def parent_of(call: ToolCall) -> tuple[Context | None, tuple[Link, ...]]:
+    """Return the context that a call's span belongs to, and what it is linked with.
+
+    What came with the call (`traceparent` and the like, in its `meta`) is honoured. Where a
+    span of the same trace is current, that is nearer: a server's, which has read the same
+    `traceparent`, or that of the call which made this one and passed it on. The current span
+    of another trace is linked.
+    """
+    if not call.meta:
+        return None, NO_LINKS
+    carrier = {name: value for name, value in call.meta.items() if isinstance(value, str)}
+    here = trace.get_current_span()
+    context = propagate.extract(carrier, otel_context.get_current())
+    local = here.get_span_context()
+    remote = trace.get_current_span(context).get_span_context()
+    if not local.is_valid or local == remote:
+        return context, NO_LINKS
+    if local.trace_id == remote.trace_id:
+        return trace.set_span_in_context(here, context), NO_LINKS
+    return context, (Link(local),)
+
+
+class ProcessTrace:
+    """Goes along into the process of an isolated handler: what is traced there belongs here.
+
+    Args:
+        span: The call's span.
+        call: The call.
+        where: Where spans go, see `OtelSettings.trace`.
+        logs: Whether log records carry ids.
+    """
+
+    def __init__(self, span: Span, call: ToolCall, where: str | None, *, logs: bool) -> None:
+        self._carrier: dict[str, str] = {}
+        propagate.inject(self._carrier, trace.set_span_in_context(span))
+        self.call_id = call.id
+        self._where = where
+        self._logs = logs
+        self._stack: ExitStack | None = None
+
+    def __enter__(self) -> None:
+        """Let the span be current; export as the parent does, unless the handler's module does."""
+        with ExitStack() as stack:
+            if self._where is not None and find_providers() is None:
+                stack.enter_context(open_providers(self._where))
+            # The process ends without the usual clean-up.
+            stack.callback(_flush)
+            token = otel_context.attach(propagate.extract(self._carrier))
+            stack.callback(otel_context.detach, token)
+            if self._logs:
+                under_way.set(self)
+                stack.enter_context(ids_in_logs())
+            self._stack = stack.pop_all()
+
+    def __exit__(self, *error: object) -> None:
+        """Export what was traced here."""
+        if self._stack is not None:
+            self._stack.close()
+
+
+def _flush() -> None:
+    providers: tuple[Any, ...] = (trace.get_tracer_provider(), metrics.get_meter_provider())
+    for provider in providers:
+        flush = getattr(provider, "force_flush", None)
+        if flush is not None:
+            flush()

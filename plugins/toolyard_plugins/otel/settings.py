@@ -1,0 +1,39 @@
+"""What can be configured."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Final
+
+from pydantic import BaseModel, Field, StringConstraints
+
+CONSOLE: Final = "console"
+OTLP: Final = "otlp"
+ENVIRONMENT: Final = "env"
+
+CAPTURE_VARIABLE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+"""The variable of the conventions that opts in to arguments and results."""
+_CAPTURING: Final = frozenset({"true", "span_only", "span_and_event"})
+
+
+def _captures() -> bool:
+    return os.environ.get(CAPTURE_VARIABLE, "").lower() in _CAPTURING
+
+
+class OtelSettings(BaseModel):
+    """The plugin's table in the configuration.
+
+    Args:
+        trace: Where spans go: `console` (standard error), `otlp` (OTLP over HTTP, together with
+            metrics), `env` (as the `OTEL_*` variables say), or a file that takes one JSON object
+            per line. Without it, the application's own provider is used, if it has one.
+        capture: Whether spans carry arguments and results, secrets masked. By default as
+            `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` says, which is no.
+        stages: Whether every stage of a call has a span, within that of the call.
+        logs: Whether log records made within a call carry the ids of its trace, span and call.
+    """
+
+    trace: Annotated[str, StringConstraints(min_length=1)] | None = None
+    capture: bool = Field(default_factory=_captures)
+    stages: bool = False
+    logs: bool = True

@@ -1,0 +1,45 @@
+"""A span for every stage of a call, within the call's own."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from opentelemetry.trace import Span, set_span_in_context
+
+from toolyard_hookspecs import Stage
+from toolyard_plugins.otel.spans import CallSpan
+
+STAGE_NAME: Final = "toolyard.stage"
+
+
+class StagedCallSpan(CallSpan):
+    """The span of a call whose stages have spans of their own."""
+
+    __slots__ = ("_stage",)
+
+    _stage: Span | None
+
+    def __enter__(self) -> None:
+        """Open the call's span."""
+        self._stage = None
+        super().__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        """Close the last stage's span, and the call's."""
+        if self._stage is not None:
+            self._stage.end()
+        super().__exit__(*error)
+
+    def stage(self, stage: Stage) -> None:
+        """Close the span of the stage before, and open the next one's.
+
+        It is not the current one: what handlers trace belongs to the call, with or without
+        spans for stages.
+        """
+        if self._stage is not None:
+            self._stage.end()
+        self._stage = self._tracing.tracer.start_span(
+            f"{STAGE_NAME} {stage.value}",
+            set_span_in_context(self.span),
+            attributes={STAGE_NAME: stage.value},
+        )

@@ -1,0 +1,80 @@
+"""The record: every call written down, line by line, to look at, verify and replay.
+
+Settings, `[plugins.record]`: see `RecordSettings`. `toolyard run --record FILE` records a run,
+`toolyard record show|verify FILE` looks at it, `toolyard replay FILE` makes its calls again.
+
+Names are loaded when first used, so that whoever does not record does not wait for them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import BaseModel
+
+from toolyard_hookspecs import Command, HostHandle, hookimpl
+from toolyard_plugins.record.options import offered_commands
+from toolyard_plugins.record.settings import RecordSettings
+
+if TYPE_CHECKING:
+    from toolyard_plugins.record.errors import RecordError
+    from toolyard_plugins.record.reading import Checked, Recording, verify
+    from toolyard_plugins.record.recorder import Recorder
+    from toolyard_plugins.record.replaying import Replayer
+    from toolyard_plugins.record.writing import RecordFile
+
+__all__ = [
+    "Checked",
+    "RecordError",
+    "RecordFile",
+    "RecordSettings",
+    "Recorder",
+    "Recording",
+    "Replayer",
+    "verify",
+]
+
+_HOMES: Final = {
+    "Checked": "reading",
+    "RecordError": "errors",
+    "RecordFile": "writing",
+    "Recorder": "recorder",
+    "Recording": "reading",
+    "Replayer": "replaying",
+    "verify": "reading",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+@hookimpl
+def toolyard_settings() -> type[BaseModel]:
+    """Declare the settings."""
+    return RecordSettings
+
+
+@hookimpl
+def toolyard_lifespan(
+    host: HostHandle, settings: RecordSettings
+) -> AbstractContextManager[None] | None:
+    """Record and replay while the host is open, where the settings say so."""
+    if settings.file is None and settings.replay is None:
+        return None
+    from toolyard_plugins.record.working import at_work  # most hosts do neither
+
+    return at_work(host, settings)
+
+
+@hookimpl
+def toolyard_commands() -> list[Command]:
+    """Add the options of `run` and `call`, and the commands `record` and `replay`."""
+    return offered_commands()

@@ -1,0 +1,151 @@
+"""Which recorded call answers a call: the next one, or one of that name with those arguments."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Collection, Iterable
+from threading import Lock
+from typing import Any, Protocol
+
+from toolyard_hookspecs import Stage
+from toolyard_plugins.record.lines import RecordedCall
+from toolyard_plugins.record.reading import Numbered, Recording
+
+_NEVER_RAN = frozenset(list(Stage)[: list(Stage).index(Stage.EXECUTE)])
+
+
+class NotRecordedError(LookupError):
+    """A call is not in the record; the text is for the model."""
+
+
+class Answers(Protocol):
+    """Finds what answers a call."""
+
+    def take(self, tool: str, params: Any) -> Numbered:
+        """Return the recorded call that answers this one; each answers once.
+
+        Args:
+            tool: The tool's name.
+            params: Its arguments as JSON values, secrets masked.
+
+        Raises:
+            NotRecordedError: There is none.
+        """
+        ...
+
+    def left(self) -> list[Numbered]:
+        """Return the recorded calls that have not answered any."""
+        ...
+
+
+class InOrder:
+    """Answers with the next recorded call, and only if it is the same.
+
+    Args:
+        calls: Those that answer, in order.
+    """
+
+    def __init__(self, calls: Iterable[Numbered]) -> None:
+        self._calls = deque(calls)
+        self._lock = Lock()
+
+    def take(self, tool: str, params: Any) -> Numbered:
+        """Return the next recorded call, if it is this one."""
+        with self._lock:
+            if not self._calls:
+                raise NotRecordedError(
+                    f"The record ends before this call of {tool}. It cannot be answered; do not "
+                    "call more than was recorded."
+                )
+            following = self._calls[0]
+            if following.call.tool != tool or key_of(following.call.params) != key_of(params):
+                raise NotRecordedError(
+                    f"The record goes on with {_described(following)}, not with {tool} "
+                    f"{_shortened(key_of(params))}. It cannot be answered; make the recorded "
+                    "calls in their order, or replay without strict."
+                )
+            return self._calls.popleft()
+
+    def left(self) -> list[Numbered]:
+        """Return the recorded calls that have not answered any."""
+        return list(self._calls)
+
+
+class ByArguments:
+    """Answers with the first recorded call of that name with those arguments, then the next.
+
+    Args:
+        calls: Those that answer, in order.
+    """
+
+    def __init__(self, calls: Iterable[Numbered]) -> None:
+        self._calls: dict[tuple[str, str], deque[Numbered]] = {}
+        self._lock = Lock()
+        for each in calls:
+            key = each.call.tool, key_of(each.call.params)
+            self._calls.setdefault(key, deque()).append(each)
+
+    def take(self, tool: str, params: Any) -> Numbered:
+        """Return the next recorded call that is the same."""
+        with self._lock:
+            found = self._calls.get((tool, key_of(params)))
+            if found:
+                return found.popleft()
+        if found is not None:
+            raise NotRecordedError(
+                f"Every recorded call of {tool} with these arguments has answered one already. It "
+                "cannot be answered once more; use what it said before."
+            )
+        raise NotRecordedError(
+            f"No call of {tool} with these arguments is in the record: "
+            f"{_shortened(key_of(params))}. It cannot be answered; do without it."
+        )
+
+    def left(self) -> list[Numbered]:
+        """Return the recorded calls that have not answered any, in order."""
+        left = [each for queue in self._calls.values() for each in queue]
+        return sorted(left, key=lambda each: each.line)
+
+
+def answering(recording: Recording, only: Collection[str] | None) -> list[Numbered]:
+    """Return the recorded calls that are answered for, but not those within one of them.
+
+    Args:
+        recording: The record.
+        only: The tools that are answered for; None for all.
+    """
+    calls = {(each.call.session, each.call.id): each.call for each in recording.calls}
+
+    def answers(call: RecordedCall) -> bool:
+        return only is None or call.tool in only
+
+    def is_within(call: RecordedCall) -> bool:
+        seen: set[str] = set()
+        parent = calls.get((call.session, call.parent or ""))
+        while parent is not None and parent.id not in seen:
+            if answers(parent):
+                return True
+            seen.add(parent.id)
+            parent = calls.get((parent.session, parent.parent or ""))
+        return False
+
+    return [each for each in recording.calls if answers(each.call) and not is_within(each.call)]
+
+
+def has_run(call: RecordedCall) -> bool:
+    """Tell whether a recorded call got as far as its handler."""
+    return call.stage not in _NEVER_RAN
+
+
+def key_of(params: Any) -> str:
+    """Return params as canonical JSON."""
+    return json.dumps(params, sort_keys=True, separators=(",", ":"))
+
+
+def _described(each: Numbered) -> str:
+    return f"{each.call.tool} {_shortened(key_of(each.call.params))} (line {each.line})"
+
+
+def _shortened(text: str, limit: int = 200) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}..."

@@ -1,0 +1,143 @@
+"""Lines that hold on to one another: each has the hash of the one before, and its own.
+
+A line is a JSON object on one line. `n` counts from 1, `prev` is the hash of the line before,
+and `hash`, at its end, is the SHA-256 of all before it. So no line can be changed, removed,
+moved or put in without the next one telling.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import sha256
+from typing import Final, NamedTuple
+
+START: Final = "0" * 64
+"""What stands for the hash of the line before the first."""
+
+_LINE: Final = re.compile(
+    rb'(?P<sealed>\{"n":(?P<n>[1-9][0-9]{0,17}),"prev":"(?P<prev>[0-9a-f]{64})",.*)'
+    rb',"hash":"(?P<hash>[0-9a-f]{64})"\}',
+    re.DOTALL,
+)
+
+
+class Link(NamedTuple):
+    """Where a line stands in the chain."""
+
+    n: int
+    prev: str
+    hash: str
+
+
+class Damage(StrEnum):
+    """What can be wrong with a line."""
+
+    TORN = "torn"
+    """It ends in the middle: the process or the machine stopped while it was written."""
+    CHANGED = "changed"
+    """It is not what was written."""
+    MISSING = "missing"
+    """Lines that stood before it are gone."""
+    MISPLACED = "misplaced"
+    """It was put in, repeated or moved."""
+    REPLACED = "replaced"
+    """The line before it is not the one after which it was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that is wrong with a file.
+
+    Args:
+        line: The line of the file at which it shows, from 1.
+        damage: What it is.
+        text: The same, for people.
+    """
+
+    line: int
+    damage: Damage
+    text: str
+
+
+def seal(n: int, prev: str, content: str) -> tuple[bytes, str]:
+    """Return a line with its newline, and its hash.
+
+    Args:
+        n: Its number.
+        prev: The hash of the line before.
+        content: A JSON object with at least one field.
+    """
+    sealed = f'{{"n":{n},"prev":"{prev}",{content[1:-1]}'.encode()
+    own = sha256(sealed).hexdigest()
+    return b'%b,"hash":"%b"}\n' % (sealed, own.encode()), own
+
+
+def read_link(line: bytes) -> Link | None:
+    """Return where a line without its newline stands, or None where it was changed."""
+    found = _LINE.fullmatch(line)
+    if found is None or sha256(found["sealed"]).hexdigest() != found["hash"].decode():
+        return None
+    return Link(int(found["n"]), found["prev"].decode(), found["hash"].decode())
+
+
+class Chain:
+    """Follows a chain from line to line and notes what does not hold.
+
+    Attributes:
+        faults: What was found so far.
+        lines: How many lines there were.
+        last: The hash of the last line that is as it was written.
+    """
+
+    def __init__(self) -> None:
+        self.faults: list[Fault] = []
+        self.lines = 0
+        self.last = START
+        self._expected = 1
+        self._known = True
+
+    def follow(self, lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+        """Yield the number and text of each line that is as it was written.
+
+        Args:
+            lines: Those of a file, with their newlines.
+        """
+        for raw in lines:
+            self.lines += 1
+            if not raw.endswith(b"\n"):
+                self._note(Damage.TORN, f"ends in the middle, after {len(raw):,} bytes")
+            elif (link := read_link(raw[:-1])) is None:
+                self._note(Damage.CHANGED, "is not what was written: its hash does not fit it")
+                self._expected += 1
+                self._known = False
+            else:
+                self._place(link)
+                yield self.lines, raw[:-1]
+
+    def _place(self, link: Link) -> None:
+        if link.n < self._expected:
+            self._note(
+                Damage.MISPLACED,
+                f"was put in or moved: it is number {link.n:,} of the record, and number "
+                f"{self._expected:,} would stand here",
+            )
+            return
+        if link.n > self._expected:
+            gone = link.n - self._expected
+            missing = f"number {self._expected:,}"
+            if gone > 1:
+                missing = f"numbers {self._expected:,} to {link.n - 1:,}"
+            verb = "is" if gone == 1 else "are"
+            self._note(Damage.MISSING, f"comes after a gap: {missing} of the record {verb} missing")
+        elif self._known and link.prev != self.last:
+            self._note(
+                Damage.REPLACED,
+                "was written after another line than the one before it, which was replaced",
+            )
+        self._expected, self.last, self._known = link.n + 1, link.hash, True
+
+    def _note(self, damage: Damage, text: str) -> None:
+        self.faults.append(Fault(self.lines, damage, text))

@@ -1,0 +1,39 @@
+"""The time of a record, so that what rests on time comes out as it did then."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from toolyard_plugins.record.lines import RecordedCall
+
+
+class RecordedClock:
+    """A clock that shows when a recorded call began and, from the second look on, when it ended.
+
+    For calls that are replayed one after the other.
+
+    Args:
+        call: The first one.
+    """
+
+    def __init__(self, call: RecordedCall) -> None:
+        self._zero = call.at
+        self.show(call)
+
+    def show(self, call: RecordedCall) -> None:
+        """Show the time of another call."""
+        self._at = call.at
+        self._seconds = call.seconds
+        self._begun = False
+
+    def now(self) -> datetime:
+        """Return when the call began."""
+        return self._at
+
+    def monotonic(self) -> float:
+        """Return seconds that grow from the first call's beginning."""
+        before = max(timedelta(0), self._at - self._zero).total_seconds()
+        if not self._begun:
+            self._begun = True
+            return before
+        return before + self._seconds

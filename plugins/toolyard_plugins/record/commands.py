@@ -1,0 +1,97 @@
+"""The commands `toolyard record` and `toolyard replay`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from toolyard_hookspecs import HostHandle
+from toolyard_plugins.record import showing
+from toolyard_plugins.record.comparing import Comparison
+from toolyard_plugins.record.errors import RecordError
+from toolyard_plugins.record.reading import Recording, verify
+from toolyard_plugins.record.rehearsing import executed, replayed
+from toolyard_plugins.record.screen import Screen
+
+
+def show_record(args: argparse.Namespace) -> int:
+    """List the calls of a record, or show one.
+
+    Raises:
+        RecordError: It cannot be read, or has no such line.
+    """
+    recording = Recording.load(args.file)
+    calls = recording.calls
+    if args.line is not None:
+        calls = tuple(each for each in calls if each.line == args.line)
+        if not calls:
+            raise RecordError(
+                f"Line {args.line} of {args.file} tells of no call. List them with `toolyard "
+                f"record show {args.file}`."
+            )
+    if args.out is not None:
+        for each in calls:
+            args.out.write(showing.wire_of(each))
+    elif args.line is not None:
+        showing.show_call(Screen(), calls[0])
+    else:
+        showing.show_table(Screen(), recording)
+    return 0
+
+
+def verify_record(args: argparse.Namespace) -> int:
+    """Show whether a record is as it was written.
+
+    Raises:
+        RecordError: It cannot be read, or is none.
+    """
+    checked = verify(args.file)
+    cut = args.last is not None and checked.last != args.last
+    if args.out is not None:
+        wire = showing.wire_of_checked(checked)
+        args.out.write(wire if args.last is None else {**wire, "ends_as_noted": not cut})
+    else:
+        screen = Screen()
+        showing.show_checked(screen, checked)
+        if cut:
+            screen.line("It does not end with the line that was noted: lines are missing.", "red")
+    return 1 if checked.faults or cut else 0
+
+
+def replay_record(host: HostHandle, args: argparse.Namespace) -> int:
+    """Make the calls of a record again, and show what came out differently.
+
+    Raises:
+        RecordError: It cannot be read, or nobody offers its tools.
+    """
+    recording = Recording.load(args.file)
+    _refuse_strangers(host, recording)
+    if args.execute:
+        comparisons, what = executed(host, recording), "executed"
+    else:
+        comparisons, what = replayed(host, recording, strict=args.strict), "replayed"
+    if args.out is None:
+        return 0 if showing.show_comparisons(Screen(), comparisons, what) else 1
+    return 0 if all([*_written(comparisons, args.out)]) else 1
+
+
+def _written(comparisons: Iterable[Comparison], out: Any) -> Iterator[bool]:
+    for each in comparisons:
+        out.write(each.wire())
+        yield not each.differs
+
+
+def _refuse_strangers(host: HostHandle, recording: Recording) -> None:
+    """Raise where the plugins that offered the recorded tools are not loaded."""
+    known = set(host.prompt.tools())
+    gone = {
+        each.call.tool
+        for each in recording.calls
+        if each.call.parent is None and each.call.params is not None
+    }
+    if gone and not gone & {*known, *host.catalog.names()}:
+        raise RecordError(
+            f"No plugin here offers the tools of {recording.path} ({', '.join(sorted(gone))}). "
+            "Load those that did, with --plugin FILE.py or --example, say."
+        )

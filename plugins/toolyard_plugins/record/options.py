@@ -1,0 +1,139 @@
+"""What the record adds to the command line: options, two commands, their help.
+
+What runs the commands is imported when one of them runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any, Final
+
+from toolyard_hookspecs import Command, HostHandle
+
+_OFF: Final = {"plugins.record.file": None, "plugins.record.replay": None}
+"""For commands that make no calls, or look at records: none is written meanwhile."""
+
+_RECORD: Final = """\
+examples:
+  toolyard run --example --record calls.jsonl   record a session
+  toolyard record show calls.jsonl              list its calls
+  toolyard record show calls.jsonl --line 5     show all that is known of one
+  toolyard record verify calls.jsonl            see whether it is as it was written
+"""
+_REPLAY: Final = """\
+examples:
+  toolyard replay --example calls.jsonl             answer its calls from the record
+  toolyard replay --example --execute calls.jsonl   run them again, show what is different
+  toolyard run more.jsonl --replay calls.jsonl      answer other calls from the record
+"""
+
+
+def offered_commands() -> list[Command]:
+    """Return the commands and options."""
+    return [
+        *(
+            Command(name, extends=True, configure=_add_options, settings=_chosen)
+            for name in ("run", "call")
+        ),
+        *(
+            Command(name, extends=True, settings=_switched_off)
+            for name in ("tools", "prompt", "plugins")
+        ),
+        Command(
+            "record",
+            "show a record of calls, or see whether it is as it was written",
+            run=_record,
+            configure=_configure_record,
+            settings=_switched_off,
+        ),
+        Command(
+            "replay",
+            "make recorded calls again, answered from the record or executed",
+            run=_replay,
+            configure=_configure_replay,
+            settings=_switched_off,
+        ),
+    ]
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--record", type=_absolute, metavar="FILE", help="append every call to this record"
+    )
+    parser.add_argument(
+        "--replay",
+        type=_absolute,
+        metavar="FILE",
+        help="answer the calls from this record; no handler runs",
+    )
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="with --replay: only in the recorded order, not by name and arguments",
+    )
+
+
+def _chosen(args: argparse.Namespace) -> dict[str, Any]:
+    chosen: dict[str, Any] = {}
+    if args.record is not None:
+        chosen["plugins.record.file"] = args.record
+    if args.replay is not None:
+        chosen["plugins.record.replay"] = args.replay
+        chosen["plugins.record.strict"] = args.strict
+    return chosen
+
+
+def _switched_off(args: argparse.Namespace) -> dict[str, Any]:  # noqa: ARG001 - whatever they are
+    return dict(_OFF)
+
+
+def _absolute(text: str) -> str:
+    return str(Path(text).absolute())
+
+
+def _configure_record(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _RECORD
+    what = parser.add_subparsers(metavar="show|verify", dest="what", required=True)
+    show = what.add_parser("show", help="list its calls, or show one", allow_abbrev=False)
+    show.add_argument("file", type=Path, metavar="FILE", help="the record")
+    show.add_argument("--line", type=int, metavar="N", help="show all of the call on this line")
+    check = what.add_parser(
+        "verify", help="see whether every line is as it was written", allow_abbrev=False
+    )
+    check.add_argument("file", type=Path, metavar="FILE", help="the record")
+    check.add_argument(
+        "--last", metavar="HASH", help="the hash that the last line must have, noted elsewhere"
+    )
+
+
+def _configure_replay(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _REPLAY
+    parser.add_argument("file", type=Path, metavar="FILE", help="the record")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument(
+        "--strict",
+        action="store_true",
+        help="answer only in the recorded order, not by name and arguments",
+    )
+    how.add_argument(
+        "--execute",
+        action="store_true",
+        help="run the handlers again, and show what comes out differently",
+    )
+
+
+def _record(host: HostHandle, args: argparse.Namespace) -> int:  # noqa: ARG001 - needs no host
+    # No other command has to wait for it.
+    from toolyard_plugins.record.commands import show_record, verify_record
+
+    return verify_record(args) if args.what == "verify" else show_record(args)
+
+
+def _replay(host: HostHandle, args: argparse.Namespace) -> int:
+    # No other command has to wait for it.
+    from toolyard_plugins.record.commands import replay_record
+
+    return replay_record(host, args)

@@ -1,0 +1,44 @@
+"""Exceptions that left a recorded call, made anew."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from toolyard_hookspecs import (
+    DeadlineExceededError,
+    Interrupt,
+    PromptEvaluationError,
+    Status,
+    VisibilityExpansionRequired,
+)
+from toolyard_plugins.record.lines import Raised, RecordedCall
+
+
+def raised_by(call: RecordedCall) -> Exception | None:
+    """Return what left `dispatch` when the call was recorded, None where nothing did.
+
+    What other frameworks raise becomes an `Interrupt` with its name and text. Who stopped the
+    recording with Ctrl-C does not stop the replay.
+    """
+    error = call.error
+    if call.status is Status.DEADLINE:
+        return _late(error)
+    if call.status is not Status.RAISED or error is None or error.type in _STOPPED:
+        return None
+    if error.type == VisibilityExpansionRequired.__name__:
+        return VisibilityExpansionRequired(error.section_keys, error.text)
+    kind = _OWN.get(error.type)
+    return kind(error.text) if kind is not None else Interrupt(f"{error.type}: {error.text}")
+
+
+def _late(error: Raised | None) -> Exception:
+    late = DeadlineExceededError("The deadline had passed when the call was recorded.")
+    if error is None or error.type != PromptEvaluationError.__name__:
+        return late
+    ended = PromptEvaluationError(error.text)
+    ended.__cause__ = late
+    return ended
+
+
+_OWN: Final = {each.__name__: each for each in (PromptEvaluationError, Interrupt)}
+_STOPPED: Final = frozenset({"KeyboardInterrupt", "SystemExit", "CancelledError", "GeneratorExit"})

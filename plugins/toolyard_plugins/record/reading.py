@@ -1,0 +1,132 @@
+"""Records, read back: what they say, and whether they are as they were written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from toolyard_plugins.record.chain import Chain, Damage, Fault
+from toolyard_plugins.record.errors import RecordError
+from toolyard_plugins.record.lines import Begin, End, RecordedCall, read_line
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a look at every line of a record came to.
+
+    Args:
+        path: The file.
+        lines: How many lines it has.
+        calls: How many of them tell of a call.
+        last: The hash of its last line; who knows it can tell whether lines are missing there.
+        ended: Whether the last run ended as it should. Otherwise its process was killed, or
+            lines at the end are missing.
+        faults: What is wrong with it.
+    """
+
+    path: Path
+    lines: int
+    calls: int
+    last: str
+    ended: bool
+    faults: tuple[Fault, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """A call of a record, and the line of the file that tells of it.
+
+    Args:
+        line: The line, from 1.
+        call: What it says.
+    """
+
+    line: int
+    call: RecordedCall
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A record that was read, to replay or to look at.
+
+    Args:
+        path: The file.
+        calls: Its calls, in order.
+        torn: Whether its last line was not written to its end; nothing of that is here.
+
+    Example:
+        >>> recording = Recording.load(Path("calls.jsonl"))  # doctest: +SKIP
+    """
+
+    path: Path
+    calls: tuple[Numbered, ...]
+    torn: bool = False
+
+    @classmethod
+    def load(cls, path: str | Path) -> Recording:
+        """Read a record.
+
+        A last line that was not written to its end is left out.
+
+        Raises:
+            RecordError: It cannot be read, is no record, or is not as it was written.
+        """
+        path = Path(path)
+        chain = Chain()
+        calls = [
+            Numbered(number, said)
+            for number, said in _said(path, chain)
+            if isinstance(said, RecordedCall)
+        ]
+        torn = False
+        for each in chain.faults:
+            if each.damage is not Damage.TORN:
+                raise RecordError(
+                    f"{path}, line {each.line}: it {each.text}. See `toolyard record verify`; "
+                    "what follows cannot be relied on."
+                )
+            torn = True
+        if not chain.lines:
+            raise RecordError(f"{path} is empty. Record calls with `--record`.")
+        return cls(path, tuple(calls), torn)
+
+    @cached_property
+    def sessions(self) -> Mapping[str, Sequence[Numbered]]:
+        """The top-level calls by the session they ran in."""
+        found: dict[str, list[Numbered]] = {}
+        for each in self.calls:
+            if each.call.parent is None:
+                found.setdefault(each.call.session, []).append(each)
+        return found
+
+
+def verify(path: Path) -> Checked:
+    """Look at every line of a record.
+
+    Raises:
+        RecordError: It cannot be read, or is no record.
+    """
+    chain = Chain()
+    calls, ended = 0, False
+    for _, said in _said(path, chain):
+        calls += isinstance(said, RecordedCall)
+        ended = isinstance(said, End)
+    ended = ended and not chain.faults
+    return Checked(path, chain.lines, calls, chain.last, ended, tuple(chain.faults))
+
+
+def _said(path: Path, chain: Chain) -> Iterator[tuple[int, Begin | RecordedCall | End]]:
+    try:
+        with path.open("rb") as file:
+            for number, text in chain.follow(file):
+                try:
+                    yield number, read_line(text)
+                except ValueError as error:
+                    raise RecordError(
+                        f"{path}, line {number}: it is of no record that this Toolyard can read "
+                        f"({error}). Read it with the Toolyard that wrote it."
+                    ) from None
+    except OSError as error:
+        raise RecordError(f"{path} cannot be read: {error.strerror}. Name a record.") from error

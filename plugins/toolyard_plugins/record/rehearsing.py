@@ -1,0 +1,124 @@
+"""The calls of a record, made again: answered from the record, or executed anew."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, Final
+
+from toolyard_hookspecs import (
+    ExecutorHandle,
+    HostHandle,
+    ToolCall,
+    ToolInvoked,
+    VisibilityExpansionRequired,
+)
+from toolyard_hookspecs.secrecy import MASK
+from toolyard_plugins.record.clock import RecordedClock
+from toolyard_plugins.record.comparing import Comparison
+from toolyard_plugins.record.lines import RecordedCall
+from toolyard_plugins.record.reading import Numbered, Recording
+from toolyard_plugins.record.replaying import Replayer
+
+log = logging.getLogger("toolyard.record")
+
+NAME: Final = "record-replay"
+_MASKED: Final = "its arguments hold secrets, which the record masks"
+
+
+def replayed(host: HostHandle, recording: Recording, *, strict: bool) -> Iterator[Comparison]:
+    """Yield each top-level call as it comes out when it is answered from the record.
+
+    Time passes as it did then, and people say what they said then.
+
+    Args:
+        host: The host.
+        recording: The record.
+        strict: Whether calls are answered only in the recorded order.
+    """
+    replay = Replayer(recording, strict=strict)
+    with registered(host, replay), ExitStack() as stack:
+        stage = _Stage(host, stack, replay)
+        for each in _top_level(recording):
+            yield stage.play(each)
+
+
+def executed(host: HostHandle, recording: Recording) -> Iterator[Comparison]:
+    """Yield each top-level call as it comes out when it is really made again.
+
+    Args:
+        host: The host.
+        recording: The record.
+    """
+    with ExitStack() as stack:
+        stage = _Stage(host, stack, None)
+        for each in _top_level(recording):
+            if each.call.params is not None and MASK in json.dumps(each.call.arguments):
+                yield Comparison(each, skipped=_MASKED)
+            else:
+                yield stage.play(each)
+
+
+@contextmanager
+def registered(host: HostHandle, plugin: object, name: str = NAME) -> Generator[None]:
+    """Register a plugin for a while."""
+    host.register(plugin, name)
+    try:
+        yield
+    finally:
+        host.unregister(name)
+
+
+def _top_level(recording: Recording) -> Iterator[Numbered]:
+    return (each for each in recording.calls if each.call.parent is None)
+
+
+class _Stage:
+    """Makes recorded calls, each in a session that stands for the one it was made in."""
+
+    def __init__(self, host: HostHandle, stack: ExitStack, replay: Replayer | None) -> None:
+        self._host = host
+        self._stack = stack
+        self._replay = replay
+        self._clock: RecordedClock | None = None
+        self._executors: dict[tuple[str, str | None, bool], ExecutorHandle] = {}
+        self._events: dict[str, ToolInvoked] = {}
+
+    def play(self, each: Numbered) -> Comparison:
+        """Make a call and compare what it comes to."""
+        call = each.call
+        tools = self._executor(call)
+        arguments = call.arguments
+        if not isinstance(arguments, str):
+            arguments = json.dumps(arguments)
+        try:
+            tools.dispatch(ToolCall(call.asked_for, arguments, id=call.id))
+        except VisibilityExpansionRequired as request:
+            tools.expand(request)
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException:
+            log.debug("%s left the call; its event says what it came to.", call.id, exc_info=True)
+        event = self._events.pop(call.id)
+        return Comparison(each, event.envelope(), event.status)
+
+    def _executor(self, call: RecordedCall) -> ExecutorHandle:
+        dry = bool(call.facts.get("toolyard.dry_run"))
+        key = call.session, call.user, dry
+        options: dict[str, Any] = {"user_id": call.user, "dry_run": dry}
+        if self._replay is not None:
+            if self._clock is None:
+                self._clock = RecordedClock(call)
+            self._clock.show(call)
+            options |= {"clock": self._clock, "approver": self._replay.approve}
+        if key not in self._executors:
+            tools = self._stack.enter_context(self._host.executor(**options))
+            tools.session.dispatcher.subscribe(ToolInvoked, self._keep)
+            self._executors[key] = tools
+        return self._executors[key]
+
+    def _keep(self, event: ToolInvoked) -> None:
+        if event.parent_id is None:
+            self._events[event.call.id] = event

@@ -1,0 +1,232 @@
+"""Recorded results in the place of handlers."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, Final
+
+from toolyard_hookspecs import (
+    ApprovalAnswer,
+    ApprovalRequest,
+    Replay,
+    Status,
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolResult,
+    ToolValidationError,
+    hookimpl,
+    masked,
+)
+from toolyard_hookspecs.secrecy import MASK
+from toolyard_plugins.record.answers import (
+    Answers,
+    ByArguments,
+    InOrder,
+    NotRecordedError,
+    answering,
+    has_run,
+    key_of,
+)
+from toolyard_plugins.record.lines import Approval, RecordedCall
+from toolyard_plugins.record.raising import raised_by
+from toolyard_plugins.record.reading import Numbered, Recording
+
+log = logging.getLogger("toolyard.record")
+
+_UNSEEN: Final = ApprovalAnswer.approve()
+"""For calls that were refused before a person answered: they come to what they came to."""
+
+
+@dataclass(frozen=True)
+class ReplayedResult(ToolResult[Any]):
+    """A recorded result.
+
+    Args:
+        text: What the model read then.
+    """
+
+    text: str = ""
+
+
+class Replayer:
+    """A plugin that answers calls from a record; their handlers do not run.
+
+    Lookup, parsing and policies go on as ever, and what a handler did to the session is done
+    again. A call that is not in the record fails with a message that says so.
+
+    Args:
+        recording: The record.
+        strict: Whether calls are answered only in the order in which they were recorded, or by
+            name and arguments, each recorded call once.
+        only: The tools that are answered for; the handlers of others run. None for all.
+
+    Example:
+        >>> host.register(Replayer(Recording.load("calls.jsonl")))  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        recording: Recording,
+        *,
+        strict: bool = False,
+        only: Collection[str] | None = None,
+    ) -> None:
+        self.recording = recording
+        self._only = only
+        calls = answering(recording, only)
+        ran = [each for each in calls if has_run(each.call)]
+        self._answers: Answers = InOrder(ran) if strict else ByArguments(ran)
+        self._refused = [each for each in calls if not has_run(each.call)]
+        self._asked = [each for each in calls if each.call.approval is not None]
+
+    @property
+    def unused(self) -> list[Numbered]:
+        """The recorded calls that ran then and have not answered any call yet."""
+        return self._answers.left()
+
+    @hookimpl(tryfirst=True)
+    def toolyard_parse(self, tool: Tool[Any, Any], call: ToolCall) -> None:
+        """Refuse again what did not fit, where the record masks what it was."""
+        for each in self._refused:
+            said = each.call
+            if (
+                said.id == call.id
+                and said.tool == tool.name
+                and said.status is Status.INVALID
+                and _is_given(said.arguments, call.arguments)
+            ):
+                raise ToolValidationError(said.read)
+
+    @hookimpl(tryfirst=True)
+    def toolyard_execute(
+        self, tool: Tool[Any, Any], params: Any, context: ToolContext
+    ) -> Replay | ToolResult[Any] | None:
+        """Answer in the handler's place."""
+        if self._only is not None and tool.name not in self._only:
+            return None
+        shown = _shown(tool, params)
+        refused = self._take_refused(tool, shown, context.tool_call)
+        if refused is not None:
+            return ToolResult.error(refused.call.read)
+        try:
+            answer = self._answers.take(tool.name, shown)
+        except NotRecordedError as error:
+            return ToolResult.error(str(error))
+        return self._answered(tool, answer)
+
+    @hookimpl(tryfirst=True)
+    def toolyard_render(self, result: ToolResult[Any]) -> str | None:
+        """Give the text that the model read then."""
+        return result.text if isinstance(result, ReplayedResult) else None
+
+    def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """Answer as the person did then; to be given to the host as its approver."""
+        found = self._take_asked(request)
+        if found is not None and found.call.approval is not None:
+            return _said_again(found.call, found.call.approval)
+        if any(each.call.id == request.call.id for each in self._refused):
+            return _UNSEEN
+        return ApprovalAnswer.unanswered("The record has no answer to this.")
+
+    def _answered(self, tool: Tool[Any, Any], answer: Numbered) -> Replay | ToolResult[Any]:
+        call = answer.call
+        raised = raised_by(call)
+        if raised is not None:
+            raise raised
+        if not call.success:
+            return ToolResult.error(call.read)
+        where = f"{self.recording.path}, line {answer.line}"
+        try:
+            value = _value(tool, call)
+        except ValueError as error:
+            return ToolResult.error(
+                f"{where}: what {tool.name} came to does not fit it any more ({error}). It cannot "
+                "be replayed; record it anew."
+            )
+        if call.changes_lost is not None:
+            log.warning("%s: what it did to the session is lost: %s", where, call.changes_lost)
+        result = ReplayedResult(
+            call.message, value, exclude_value_from_context=call.value == "kept", text=call.read
+        )
+        return Replay(result, effect_id=None, changes=call.changes)
+
+    def _take_refused(
+        self, tool: Tool[Any, Any], shown: Any, call: ToolCall | None
+    ) -> Numbered | None:
+        """Return the same call where it was refused then, and nothing refuses it now."""
+        for each in self._refused:
+            said = each.call
+            if (
+                call is not None
+                and said.id == call.id
+                and said.tool == tool.name
+                and key_of(said.params) == key_of(shown)
+            ):
+                self._refused.remove(each)
+                return each
+        return None
+
+    def _take_asked(self, request: ApprovalRequest) -> Numbered | None:
+        same = [each for each in self._asked if each.call.tool == request.tool.name]
+        found = next((each for each in same if each.call.id == request.call.id), None)
+        if found is None:
+            given = _shown(request.tool, request.params)
+            found = next((each for each in same if _asked(request.tool, each.call) == given), None)
+        if found is not None:
+            self._asked.remove(found)
+        return found
+
+
+def _is_given(recorded: Any, given: object) -> bool:
+    """Tell whether arguments are the recorded ones: as text, or as a value."""
+    if isinstance(recorded, str) or not isinstance(given, (str, bytes)):
+        return bool(recorded == given)
+    try:
+        return bool(recorded == json.loads(given))
+    except ValueError:
+        return False
+
+
+def _shown(tool: Tool[Any, Any], params: Any) -> Any:
+    codec = tool.params_codec
+    return masked(json.loads(codec.encode(params)), codec.secret_schema())
+
+
+def _asked(tool: Tool[Any, Any], call: RecordedCall) -> Any:
+    """Return the params that a person was asked about, who may have edited them."""
+    try:
+        return _shown(tool, tool.params_codec.decode(json.dumps(call.arguments)))
+    except ToolValidationError:
+        return call.params
+
+
+def _value(tool: Tool[Any, Any], call: RecordedCall) -> Any:
+    if call.value != "wire":
+        return None
+    return tool.result_codec.decode(json.dumps(call.envelope["data"]))
+
+
+def _said_again(call: RecordedCall, approval: Approval) -> ApprovalAnswer:
+    match approval.answer:
+        case "approved":
+            return ApprovalAnswer.approve()
+        case "edited":
+            return _edited_again(call)
+        case "pending":
+            return ApprovalAnswer.pending("")
+        case "unanswered":
+            return ApprovalAnswer.unanswered(approval.reason) if approval.reason else _UNSEEN
+        case _:
+            return ApprovalAnswer.deny(approval.reason)
+
+
+def _edited_again(call: RecordedCall) -> ApprovalAnswer:
+    if MASK in json.dumps(call.params):
+        return ApprovalAnswer.deny(
+            "The arguments that a person wrote hold secrets, which the record masks."
+        )
+    return ApprovalAnswer.edit(call.params)

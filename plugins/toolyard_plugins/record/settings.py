@@ -1,0 +1,27 @@
+"""The settings of the record, the table `[plugins.record]`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+
+class RecordSettings(BaseModel):
+    """What is recorded and replayed.
+
+    Args:
+        file: The file that every call is appended to; None to record nothing.
+        fsync: Whether each line is on the disk before the call ends, so that it also survives
+            a loss of power.
+        replay: A record to answer calls from, in place of the handlers; None to run them.
+        strict: Whether calls are answered in the recorded order only, and not by their names
+            and arguments.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    file: Path | None = None
+    fsync: bool = False
+    replay: Path | None = None
+    strict: bool = False

@@ -1,0 +1,136 @@
+"""Records as people and programs look at them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from rich.text import Text
+
+from toolyard_hookspecs import Status
+from toolyard_plugins.record.comparing import Comparison
+from toolyard_plugins.record.lines import RecordedCall
+from toolyard_plugins.record.reading import Checked, Numbered, Recording
+from toolyard_plugins.record.screen import Screen
+from toolyard_plugins.record.text import counted, duration, one_line
+
+_STYLES: Final = {
+    Status.SUCCEEDED: "green",
+    Status.DENIED: "yellow",
+    Status.PENDING: "yellow",
+    Status.CANCELLED: "yellow",
+}
+_DIFF: Final = {"+": "green", "-": "red", "@": "cyan"}
+_TITLES: Final = ("line", "made at", "call", "tool", "outcome", "time", "what the model read")
+
+
+def show_table(screen: Screen, recording: Recording) -> None:
+    """Show a row for each call; a nested one, indented, stands before the one that made it."""
+    screen.table(_TITLES, (_row(each) for each in recording.calls))
+    screen.line()
+    sessions = counted(len({each.call.session for each in recording.calls}), "session")
+    screen.line(f"{counted(len(recording.calls), 'call')} in {sessions}", "bold")
+    if recording.torn:
+        screen.line("The last line was not written to its end; it is left out.", "yellow")
+
+
+def show_call(screen: Screen, each: Numbered) -> None:
+    """Show all that is recorded of a call."""
+    call = each.call
+    screen.line(f"{call.tool}, {_outcome(call.status)}", _STYLES.get(call.status, "red"))
+    for name, value in _details(call):
+        text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+        first, *rest = text.split("\n")
+        screen.line(f"{name:<12} {one_line(first)}")
+        for line in rest:
+            screen.line(f"{'':<12} {one_line(line)}")
+
+
+def show_checked(screen: Screen, checked: Checked) -> None:
+    """Show whether a record is as it was written, and what is wrong with it."""
+    for fault in checked.faults:
+        screen.line(f"line {fault.line}: {fault.damage}; it {fault.text}.", "red")
+    lines = f"{counted(checked.lines, 'line')}, {counted(checked.calls, 'call')}"
+    if checked.faults:
+        screen.line(f"{lines}: {counted(len(checked.faults), 'fault')}", "bold red")
+        return
+    screen.line(f"{lines}: every line is as it was written", "bold green")
+    if not checked.ended:
+        screen.line(
+            "The last run did not end as it should: its process was killed or still runs, or "
+            "lines at the end were removed.",
+            "yellow",
+        )
+    screen.line(f"last hash {checked.last}", "dim")
+
+
+def show_comparisons(screen: Screen, comparisons: Iterable[Comparison], what: str) -> bool:
+    """Show what came out differently; returns whether all came out the same."""
+    same = different = skipped = 0
+    for each in comparisons:
+        call = each.recorded.call
+        heading = f"line {each.recorded.line}: {one_line(call.tool)} ({one_line(call.id)})"
+        if each.skipped is not None:
+            skipped += 1
+            screen.line(f"{heading} was not made: {each.skipped}", "yellow")
+        elif each.differs:
+            different += 1
+            screen.line(f"{heading} came out differently", "bold")
+            for line in each.diff():
+                screen.line(f"  {one_line(line)}", _DIFF.get(line[:1], "dim"))
+        else:
+            same += 1
+    summary = f"{counted(same + different, 'call')} {what}: {same:,} the same"
+    if different:
+        summary += f", {different:,} different"
+    if skipped:
+        summary += f"; {skipped:,} not made"
+    screen.line(summary, "bold green" if not different else "bold red")
+    return not different
+
+
+def wire_of(each: Numbered) -> dict[str, Any]:
+    """Return a call as a JSON object."""
+    return {"line": each.line, **each.call.model_dump(mode="json", exclude={"prev", "hash"})}
+
+
+def wire_of_checked(checked: Checked) -> dict[str, Any]:
+    """Return what a look at a record came to as a JSON object."""
+    return {
+        "file": str(checked.path),
+        "intact": not checked.faults,
+        "lines": checked.lines,
+        "calls": checked.calls,
+        "last": checked.last,
+        "ended": checked.ended,
+        "faults": [
+            {"line": each.line, "damage": each.damage, "text": each.text} for each in checked.faults
+        ],
+    }
+
+
+def _row(each: Numbered) -> list[Text]:
+    call = each.call
+    first = call.read.strip().split("\n")[0]
+    return [
+        Text(str(each.line), "dim"),
+        Text(call.at.isoformat(sep=" ", timespec="seconds")[:19], "dim"),
+        Text(one_line(call.id), "dim"),
+        Text(one_line(call.tool) if call.parent is None else f"  {one_line(call.tool)}"),
+        Text(_outcome(call.status), _STYLES.get(call.status, "red")),
+        Text(duration(call.seconds), "dim"),
+        Text(one_line(first)),
+    ]
+
+
+def _details(call: RecordedCall) -> Iterator[tuple[str, Any]]:
+    document = call.model_dump(mode="json", exclude_defaults=True)
+    for name in ("n", "prev", "hash", "kind", "status"):
+        document.pop(name, None)
+    for name, value in document.items():
+        yield name.replace("_", " "), value
+
+
+def _outcome(status: Status) -> str:
+    return status.value.replace("_", " ")

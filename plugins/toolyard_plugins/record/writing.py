@@ -1,0 +1,152 @@
+"""The file of a record: opened by one process at a time, continued, written line by line."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from toolyard_plugins.record.chain import START, read_link, seal
+from toolyard_plugins.record.errors import RecordError
+
+log = logging.getLogger("toolyard.record")
+
+_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+_MODE: Final = 0o600
+"""What calls came to is nobody else's business."""
+_BEGINNING: Final = b'{"n":'
+_BLOCK: Final = 64 * 1024
+
+
+class RecordFile:
+    """A record that is being written. Each line is with the system when `append` returns.
+
+    It is locked for as long as it is open: two writers would tear the chain.
+
+    Args:
+        path: The file; continued where it is there.
+        fsync: Whether each line is also on the disk when `append` returns.
+
+    Attributes:
+        torn: The bytes of an incomplete last line that were cut off.
+
+    Raises:
+        RecordError: Another process is writing it, it is no record, its last line was
+            changed, or it cannot be opened.
+
+    Example:
+        >>> file = RecordFile(Path("calls.jsonl"))  # doctest: +SKIP
+    """
+
+    def __init__(self, path: Path, *, fsync: bool = False) -> None:
+        self._path = path
+        self._fsync = fsync
+        self._lock = Lock()
+        self._n, self._last = 0, START
+        self.torn = 0
+        try:
+            self._handle = os.open(path, _FLAGS, _MODE)
+        except OSError as error:
+            raise RecordError(
+                f"{path} cannot be opened to record: {error.strerror}. Name a file that can be "
+                "written."
+            ) from error
+        try:
+            self._claim()
+            self._continue()
+        except BaseException:
+            os.close(self._handle)
+            raise
+
+    def append(self, content: str) -> None:
+        """Write a line.
+
+        Args:
+            content: What it says: a JSON object on one line, with at least one field.
+
+        Raises:
+            OSError: It cannot be written; what there is of it is taken back.
+        """
+        with self._lock:
+            line, own = seal(self._n + 1, self._last, content)
+            self._write(line)
+            self._n, self._last = self._n + 1, own
+
+    def close(self) -> None:
+        """Close the file, so that others may continue it; one without a line is removed."""
+        if not os.fstat(self._handle).st_size:
+            self._path.unlink(missing_ok=True)
+        os.close(self._handle)
+
+    def _claim(self) -> None:
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise RecordError(
+                f"{self._path} is being written by another recorder. Record to another file, or "
+                "wait until it has ended."
+            ) from error
+
+    def _write(self, line: bytes) -> None:
+        written = os.write(self._handle, line)
+        if written != len(line) or self._fsync:
+            self._finish(line, written)
+
+    def _finish(self, line: bytes, written: int) -> None:
+        try:
+            while written < len(line):
+                written += os.write(self._handle, line[written:])
+            if self._fsync:
+                os.fsync(self._handle)
+        except OSError:
+            # The next line must not stand on half of this one.
+            os.ftruncate(self._handle, os.fstat(self._handle).st_size - written)
+            raise
+
+    def _continue(self) -> None:
+        size = os.fstat(self._handle).st_size
+        end = self._last_newline(size) + 1
+        self._cut(end, size)
+        if not end:
+            return
+        start = self._last_newline(end - 1) + 1
+        line = os.pread(self._handle, end - 1 - start, start)
+        link = read_link(line)
+        if link is None:
+            what = "was changed after it was written" if line.startswith(_BEGINNING) else "is none"
+            raise RecordError(
+                f"{self._path} cannot be continued as a record: its last line {what}. Look at it "
+                "with `toolyard record verify`, and record to another file."
+            )
+        self._n, self._last = link.n, link.hash
+
+    def _cut(self, end: int, size: int) -> None:
+        """Cut off a line that was not written to its end."""
+        if end == size:
+            return
+        begin = os.pread(self._handle, len(_BEGINNING), end)
+        if not _BEGINNING.startswith(begin):
+            raise RecordError(
+                f"{self._path} cannot be continued as a record: what is at its end is none. "
+                "Record to another file."
+            )
+        self.torn = size - end
+        os.ftruncate(self._handle, end)
+        log.warning(
+            "%s ended in the middle of a line, of which %s bytes were cut off.",
+            self._path,
+            f"{self.torn:,}",
+        )
+
+    def _last_newline(self, before: int) -> int:
+        """Return where the last newline before a position is, or -1."""
+        while before > 0:
+            start = max(0, before - _BLOCK)
+            found = os.pread(self._handle, before - start, start).rfind(b"\n")
+            if found >= 0:
+                return start + found
+            before = start
+        return -1

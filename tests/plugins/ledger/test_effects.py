@@ -1,0 +1,344 @@
+"""The ledger as the specification has it: lookup, record, invalidate, prune; strategies; expiry."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from contextlib import ExitStack
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
+from pydantic import BaseModel, SecretStr
+
+from toolyard_hookspecs import IdempotencyConfig, LedgerError, Tool, ToolContext, ToolResult, tool
+from toolyard_hookspecs.ledger import Claim, LedgerStore
+from toolyard_plugins.ledger import EffectLedger, MemoryStore, ToolEffect
+from toolyard_plugins.ledger.canonical import encoder
+from toolyard_plugins.ledger.keys import keys_of
+from toolyard_plugins.ledger.stores.sqlite import SqliteStore
+
+from .conftest import HeldClock
+
+KEY = "session:create_order:abc123"
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def clock() -> HeldClock:
+    return HeldClock()
+
+
+@pytest.fixture
+def ledger(store: LedgerStore, clock: HeldClock) -> EffectLedger:
+    return EffectLedger(store, clock=clock)
+
+
+def record(ledger: EffectLedger, key: str = KEY, tool_name: str = "create_order", **options: Any):
+    given = {"params": {"item": "tea"}, "result": ToolResult.ok({"number": 7}, "Ordered.")}
+    return ledger.record(idempotency_key=key, tool_name=tool_name, **{**given, **options})
+
+
+class TestOperations:
+    def test_what_is_not_recorded_is_not_found(self, ledger):
+        assert ledger.lookup(KEY) is None
+
+    @pytest.mark.parametrize("value", [math.inf, {"a": [math.nan]}, {"a": object()}])
+    def test_a_value_that_json_cannot_say_is_refused_and_keeps_no_claim(self, ledger, value):
+        with pytest.raises(LedgerError, match=r"cannot be recorded: it holds"):
+            record(ledger, result=ToolResult.ok(value))
+        assert record(ledger) is not None
+
+    def test_what_is_recorded_is_found_in_full(self, ledger, clock):
+        effect = record(ledger, ttl=HOUR)
+        assert ledger.lookup(KEY) == effect
+        assert effect == ToolEffect(
+            idempotency_key=KEY,
+            tool_name="create_order",
+            params_hash=effect.params_hash,
+            result_message="Ordered.",
+            result_value={"number": 7},
+            result_success=True,
+            created_at=clock.time,
+            expires_at=clock.time + HOUR,
+            effect_id=effect.effect_id,
+        )
+        assert isinstance(effect.effect_id, UUID)
+        assert [each.name for each in dataclasses.fields(effect)] == [
+            "idempotency_key",
+            "tool_name",
+            "params_hash",
+            "result_message",
+            "result_value",
+            "result_success",
+            "created_at",
+            "expires_at",
+            "effect_id",
+        ]
+
+    @pytest.mark.parametrize("value", [None, [1, "a"], {"a": None}, "text", 7, 1.5, True])
+    def test_any_json_value_is_kept(self, ledger, value):
+        record(ledger, result=ToolResult.ok(value))
+        assert ledger.lookup(KEY).result_value == value
+
+    def test_equal_params_have_one_hash_whatever_their_order(self, ledger):
+        one = record(ledger, params={"a": 1, "b": {"c": 2, "d": 3}})
+        other = record(ledger, params={"b": {"d": 3, "c": 2}, "a": 1})
+        assert one.params_hash == other.params_hash
+        assert one.params_hash != record(ledger, params={"a": 2}).params_hash
+
+    def test_failures_are_not_recorded(self, ledger):
+        assert record(ledger, result=ToolResult.error("No.")) is None
+        assert ledger.lookup(KEY) is None
+
+    def test_the_newest_record_of_a_key_counts(self, ledger):
+        record(ledger)
+        newer = record(ledger, result=ToolResult.ok(8))
+        assert ledger.lookup(KEY) == newer
+
+    def test_nothing_is_recorded_over_a_running_call(self, ledger, clock):
+        claim = Claim(KEY, "create_order", "hash", "0" * 32, "s", "c", clock.time)
+        ledger.store.claim(claim, now=clock.time)
+        with pytest.raises(LedgerError, match="under way"):
+            record(ledger)
+        assert ledger.lookup(KEY) is None
+        assert not ledger.invalidate(KEY)
+
+    def test_one_entry_all_of_a_tool_or_everything_is_removed(self, ledger):
+        for key, name in (("a", "order"), ("b", "order"), ("c", "pay"), ("d", "send")):
+            record(ledger, key, name)
+        assert ledger.invalidate("d")
+        assert not ledger.invalidate("d")
+        assert ledger.invalidate_by_tool("order") == 2
+        assert ledger.lookup("a") is None
+        assert ledger.lookup("c") is not None
+        assert ledger.clear() == 1
+        assert ledger.lookup("c") is None
+
+
+class TestExpiry:
+    def test_it_is_a_day_unless_said_otherwise(self, ledger, clock):
+        assert record(ledger).expires_at == clock.time + timedelta(hours=24)
+
+    def test_without_it_an_entry_stays(self, ledger, clock):
+        assert record(ledger, ttl=None).expires_at is None
+        clock.move(days=100_000)
+        assert ledger.lookup(KEY) is not None
+
+    def test_what_has_expired_is_removed_when_it_is_looked_up(self, ledger, clock):
+        record(ledger, ttl=HOUR)
+        clock.move(hours=1)
+        assert ledger.lookup(KEY) is None
+        assert ledger.store.get(KEY) is None
+
+    def test_or_all_at_once(self, ledger, clock):
+        for key, ttl in (("a", HOUR), ("b", 2 * HOUR), ("c", 3 * HOUR), ("d", None)):
+            record(ledger, key, ttl=ttl)
+        clock.move(hours=2)
+        assert ledger.prune_expired() == 2
+        assert sorted(each.claim.key for each in ledger.store.entries()) == ["c", "d"]
+
+
+def a_tool(function: Any, **config: Any) -> Tool[Any, Any]:
+    return tool(idempotency=IdempotencyConfig(**config))(function)
+
+
+def key(made: Tool[Any, Any], context: ToolContext, arguments: str) -> str:
+    return keys_of(made, made.parse(arguments), context)[0]
+
+
+class Told(BaseModel):
+    secret: SecretStr
+    labels: frozenset[str] = frozenset()
+    extra: dict[str, Any] = {}
+
+
+class TestKeys:
+    @pytest.fixture
+    def context(self) -> ToolContext:
+        from toolyard import Session
+
+        return ToolContext(session=Session(id="s1"))
+
+    def test_equal_params_have_one_key_however_they_are_written(self, context):
+        def take(a: int, extra: dict[str, Any], b: str = "x") -> None:
+            """Take something."""
+
+        made = a_tool(take)
+        one = key(made, context, '{"a": 1, "extra": {"c": 1, "d": [{"e": 1, "f": 2}]}}')
+        other = key(made, context, '{"b": "x", "extra": {"d": [{"f": 2, "e": 1}], "c": 1}, "a": 1}')
+        assert one == other
+        assert one.startswith("session/s1:take:")
+        assert len(one.rpartition(":")[2]) == 64
+
+    def test_sets_have_one_order_in_every_process(self, context):
+        import subprocess
+        import sys
+
+        code = (
+            "from toolyard_hookspecs import tool, IdempotencyConfig\n"
+            "from toolyard_plugins.ledger.canonical import encoder\n"
+            "@tool(idempotency=IdempotencyConfig())\n"
+            "def take(labels: frozenset[str]) -> None:\n"
+            "    'Take some.'\n"
+            "params = take.parse({'labels': ['b', 'a', 'd', 'c', 'e']})\n"
+            "print(encoder(take)(params).decode())\n"
+        )
+        told = {
+            subprocess.run(
+                [sys.executable, "-c", code],
+                env={"PYTHONHASHSEED": seed},
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
+            for seed in ("1", "2", "3")
+        }
+        assert told == {'{"labels":["a","b","c","d","e"]}\n'}
+
+    def test_secrets_count_and_are_not_stored(self, context, tmp_path):
+        def send(told: Told) -> None:
+            """Send a secret."""
+
+        made = a_tool(send)
+        keys = {
+            key(made, context, f'{{"told": {{"secret": "{secret}", "labels": ["x"]}}}}')
+            for secret in ("hunter2", "hunter3")
+        }
+        assert len(keys) == 2
+        assert not any("hunter" in each for each in keys)
+
+    def test_odd_scopes_and_ids_do_not_meet(self):
+        from toolyard import Session
+
+        def take() -> None:
+            """Take something."""
+
+        made = a_tool(take)
+        ids = ["a", "a\0", "a\\u0000", "ü", "\ud800", "a\n", "a/b", "a:b"]
+        keys = {key(made, ToolContext(session=Session(id=each)), "{}") for each in ids}
+        assert len(keys) == len(ids)
+        assert all(each.isprintable() for each in keys)
+
+    @pytest.mark.parametrize(
+        "annotation", [int, str, list[int], tuple[int, str], "int | None"], ids=str
+    )
+    def test_plain_params_are_written_once(self, annotation):
+        def take(a: int) -> None:
+            """Take something."""
+
+        take.__annotations__["a"] = annotation
+        made = a_tool(take)
+        assert encoder(made) == made.params_codec.encode
+
+
+KEYS = st.sampled_from(["a", "b", "c"])
+TOOLS = st.sampled_from(["order", "pay"])
+TTLS = st.one_of(st.none(), st.integers(1, 48).map(lambda hours: timedelta(hours=hours)))
+
+
+class LedgerAndModel(RuleBasedStateMachine):
+    """Does the same to a ledger and to a dictionary, with a clock that goes on and back."""
+
+    store: LedgerStore
+
+    def make_store(self) -> LedgerStore:
+        return MemoryStore()
+
+    @initialize()
+    def begin(self) -> None:
+        self.clock = HeldClock()
+        self.ledger = EffectLedger(self.make_store(), clock=self.clock)
+        self.model: dict[str, ToolEffect] = {}
+
+    def alive(self, key: str) -> ToolEffect | None:
+        effect = self.model.get(key)
+        if effect is None or effect.expires_at is None or effect.expires_at > self.clock.time:
+            return effect
+        return None
+
+    @rule(key=KEYS, name=TOOLS, ttl=TTLS, value=st.one_of(st.none(), st.integers()))
+    def record(self, key: str, name: str, ttl: timedelta | None, value: int | None) -> None:
+        effect = record(self.ledger, key, name, ttl=ttl, result=ToolResult.ok(value))
+        assert effect.result_value == value
+        self.model[key] = effect
+
+    @rule(key=KEYS)
+    def record_a_failure(self, key: str) -> None:
+        assert record(self.ledger, key, result=ToolResult.error("No.")) is None
+
+    @rule(key=KEYS)
+    def look_up(self, key: str) -> None:
+        expected = self.alive(key)
+        assert self.ledger.lookup(key) == expected
+        if expected is None:
+            self.model.pop(key, None)
+
+    @rule(key=KEYS)
+    def invalidate(self, key: str) -> None:
+        assert self.ledger.invalidate(key) is (self.model.pop(key, None) is not None)
+
+    @rule(name=TOOLS)
+    def invalidate_by_tool(self, name: str) -> None:
+        gone = [key for key, each in self.model.items() if each.tool_name == name]
+        assert self.ledger.invalidate_by_tool(name) == len(gone)
+        for key in gone:
+            del self.model[key]
+
+    @rule()
+    def prune(self) -> None:
+        gone = [key for key in self.model if self.alive(key) is None]
+        assert self.ledger.prune_expired() == len(gone)
+        for key in gone:
+            del self.model[key]
+
+    @precondition(lambda self: len(self.model) > 1)
+    @rule()
+    def clear(self) -> None:
+        assert self.ledger.clear() == len(self.model)
+        self.model.clear()
+
+    @rule(hours=st.integers(-2, 30))
+    def let_time_pass(self, hours: int) -> None:
+        self.clock.move(hours=hours)
+
+    @invariant()
+    def they_hold_the_same(self) -> None:
+        held = {each.claim.key: each.claim.effect_id for each in self.ledger.store.entries()}
+        assert held == {key: each.effect_id.hex for key, each in self.model.items()}
+
+
+class SqliteAndModel(LedgerAndModel):
+    """The same over SQLite."""
+
+    def make_store(self) -> LedgerStore:
+        self.stack = ExitStack()
+        store = SqliteStore(":memory:")
+        self.stack.callback(store.close)
+        return store
+
+    def teardown(self) -> None:
+        if hasattr(self, "stack"):
+            self.stack.close()
+
+
+SETTINGS = settings(
+    max_examples=60,
+    stateful_step_count=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+TestLedgerAndModel = LedgerAndModel.TestCase
+TestLedgerAndModel.settings = SETTINGS
+TestSqliteAndModel = SqliteAndModel.TestCase
+TestSqliteAndModel.settings = SETTINGS

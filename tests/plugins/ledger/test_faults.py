@@ -1,0 +1,216 @@
+"""A ledger that cannot be used stops the tools that need it, and no others."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolyard_hookspecs import IdempotencyConfig, LedgerError, Status, tool
+from toolyard_plugins.ledger.stores.sqlite import SqliteStore
+
+from .conftest import Bench
+
+done: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_done() -> None:
+    done.clear()
+
+
+@tool(idempotency=IdempotencyConfig())
+def order(item: str) -> str:
+    """Order something."""
+    done.append(item)
+    return f"ordered {item}"
+
+
+@tool
+def look() -> str:
+    """Look at something."""
+    return "seen"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.db"
+
+
+@pytest.fixture
+def file_bench(driver: str, path: Path) -> Iterator[Bench]:
+    with ExitStack() as stack:
+        yield Bench(driver, SqliteStore(path), stack)
+
+
+def assert_closed(bench: Bench, *words: str) -> None:
+    outcome = bench.call("order", item="tea")
+    assert outcome.status is Status.ERROR
+    for word in ("order was not run", "The ledger", *words):
+        assert word in outcome.text
+    assert outcome.event.facts["ledger.state"] == "unavailable"
+    assert bench.call("look").text == "seen"
+
+
+def test_a_file_that_is_no_ledger(file_bench, path):
+    path.write_bytes(b"This is not a database. " * 100)
+    file_bench.open(order, look)
+    assert_closed(file_bench, "not a database", "name another file")
+    assert done == []
+
+
+def test_a_damaged_file(file_bench, path):
+    file_bench.open(order, look)
+    for number in range(200):
+        file_bench.call("order", item=str(number))
+    file_bench.ledger.store.close()
+    content = bytearray(path.read_bytes())
+    content[4096:] = os.urandom(len(content) - 4096)
+    path.write_bytes(content)
+    before = len(done)
+    assert_closed(file_bench, "put a copy back")
+    assert len(done) == before
+
+
+def test_a_directory_in_its_place(file_bench, path):
+    path.mkdir()
+    file_bench.open(order, look)
+    assert_closed(file_bench, "write to the file")
+
+
+def test_a_file_where_its_directory_should_be(driver, tmp_path):
+    (tmp_path / "file").write_text("x")
+    with ExitStack() as stack:
+        bench = Bench(driver, SqliteStore(tmp_path / "file" / "ledger.db"), stack)
+        bench.open(order, look)
+        assert_closed(bench)
+
+
+def test_one_of_a_later_version(file_bench, path):
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    file_bench.open(order, look)
+    assert_closed(file_bench, "version 99", "another file")
+
+
+def test_it_works_again_when_it_can_be_read_again(file_bench, path):
+    path.write_bytes(b"This is not a database. " * 100)
+    file_bench.open(order, look)
+    assert_closed(file_bench)
+    path.unlink()
+    assert file_bench.call("order", item="tea").success
+    assert file_bench.call("order", item="tea").event.replayed
+
+
+class Failing:
+    """A store that fails at one of its operations, as long as it is told to."""
+
+    def __init__(self, store: Any, *names: str) -> None:
+        self._store = store
+        self.names = names
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._store, name)
+        if not callable(found):
+            return found
+
+        def do(*args: Any, **kwargs: Any) -> Any:
+            if name in self.names:
+                raise LedgerError("The ledger is out of reach. Bring it back.")
+            return found(*args, **kwargs)
+
+        return do
+
+
+@pytest.fixture
+def failing(driver: str, store: Any) -> Iterator[Bench]:
+    with ExitStack() as stack:
+        yield Bench(driver, Failing(store), stack)
+
+
+def test_a_call_whose_record_cannot_be_written_is_no_success_and_keeps_nothing(failing):
+    failing.ledger.store.names = ("finish",)
+    failing.open(order)
+    outcome = failing.call("order", item="tea")
+    assert outcome.status is Status.ERROR
+    for words in ("order ran", "could not be recorded", "Bring it back", "human intervention"):
+        assert words in outcome.text
+    assert failing.states() == ["unknown"]
+    failing.ledger.store.names = ()
+    assert "may have happened" in failing.call("order", item="tea").text
+    assert done == ["tea"]
+
+
+def test_what_could_not_be_settled_is_settled_later(failing):
+    failing.ledger.store.names = ("finish", "doubt")
+    failing.open(order)
+    failing.call("order", item="tea")
+    assert failing.states() == ["claimed"]
+    failing.ledger.store.names = ()
+    failing.ledger.leases.stop()
+    assert failing.states() == ["unknown"]
+
+
+def test_a_claim_that_somebody_settled_meanwhile_is_told_of(bench):
+    @tool(idempotency=IdempotencyConfig())
+    def slow() -> str:
+        """Work while a person gives the key away."""
+        (entry,) = bench.ledger.store.entries()
+        bench.ledger.store.release(entry.claim.key, entry.claim.effect_id)
+        return "done"
+
+    bench.open(slow)
+    outcome = bench.call("slow")
+    assert not outcome.success
+    assert "its claim was taken away" in outcome.text
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
+class TestFullDisk:
+    @pytest.fixture
+    def disk(self, tmp_path: Path) -> Iterator[Path]:
+        folder = tmp_path / "disk"
+        folder.mkdir()
+        mounted = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], check=False
+        )
+        if mounted.returncode:
+            pytest.skip("Nothing can be mounted here.")
+        yield folder
+        subprocess.run(["umount", "-l", folder], check=True)
+
+    def test_it_fails_closed_and_goes_on_when_there_is_room(self, driver, disk):
+        with ExitStack() as stack:
+            bench = Bench(driver, SqliteStore(disk / "ledger.db"), stack)
+            bench.open(order, look)
+            assert bench.call("order", item="tea").success
+            rest = disk / "rest"
+            with rest.open("wb", buffering=0) as stream:
+                try:
+                    while True:
+                        stream.write(b"x" * 512)
+                except OSError:
+                    pass
+            failed = None
+            for number in range(200):
+                outcome = bench.call("order", item=f"item {number}")
+                if not outcome.success:
+                    failed = outcome
+                    break
+            assert failed is not None
+            assert "Make room on the disk" in failed.text
+            assert bench.call("look").text == "seen"
+            rest.unlink()
+            assert bench.call("order", item="milk").success
+            assert bench.call("order", item="tea").event.replayed
+            # What had been done without a record is known to be unknown, or was not done.
+            told = {each.claim.key: each.state for each in bench.ledger.store.entries()}
+            assert len(done) <= len(told)

@@ -1,0 +1,131 @@
+"""Calls are traced with the providers that are there, and with none where there is none."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from opentelemetry import metrics, trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+
+from toolyard import Host, MarkdownSection, Prompt, Settings, ToolCall
+from toolyard_hookspecs import ConfigurationError, tool
+from toolyard_plugins import otel
+from toolyard_plugins.otel.providers import find_providers, open_providers
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two integers."""
+    return a + b
+
+
+PROMPT = Prompt.of("tests", "otel", [MarkdownSection(key="t", title="Tools", tools=[add])])
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_configured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace, "get_tracer_provider", trace.ProxyTracerProvider)
+    monkeypatch.setattr(metrics, "get_meter_provider", metrics.NoOpMeterProvider)
+
+
+def test_those_of_the_interface_are_none() -> None:
+    assert find_providers() is None
+    with open_providers(None) as found:
+        assert found is None
+
+
+def test_those_of_the_application_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    spans, meters = TracerProvider(), MeterProvider()
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: spans)
+    monkeypatch.setattr(metrics, "get_meter_provider", lambda: meters)
+    found = find_providers()
+    assert found is not None
+    assert (found.spans, found.metrics) == (spans, meters)
+
+
+def test_durations_are_measured_without_spans(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = InMemoryMetricReader()
+    meters = MeterProvider([reader])
+    monkeypatch.setattr(metrics, "get_meter_provider", lambda: meters)
+    with Host(discover=False, plugins=[otel]) as host, host.executor(prompt=PROMPT) as tools:
+        assert tools.dispatch(ToolCall("add", {"a": 1, "b": 2})).success
+    data: Any = reader.get_metrics_data()
+    assert data.resource_metrics[0].scope_metrics[0].metrics[0].data.data_points[0].count == 1
+
+
+def test_a_closed_host_traces_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    spans = TracerProvider()
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: spans)
+    host = Host(discover=False, plugins=[otel])
+    for _ in range(2):
+        with host:
+            assert len(host.plugins.implementations("toolyard_trace")) == 1
+        assert host.plugins.implementations("toolyard_trace") == ()
+
+
+def test_a_host_may_export_by_itself(tmp_path: Any) -> None:
+    # In a process of its own, whose global provider it becomes.
+    code = (
+        "import sys; from opentelemetry import trace\n"
+        "from toolyard import Host, Settings, ToolCall\n"
+        "import toolyard.examples.orders as orders\n"
+        "for name in sys.argv[1:]:\n"
+        "    settings = Settings(plugins={'otel': {'trace': name}})\n"
+        "    with Host(settings=settings, plugins=[orders]) as host, host.executor() as tools:\n"
+        "        tools.dispatch(ToolCall('list_orders'))\n"
+        "        with trace.get_tracer('app').start_as_current_span('mine'): pass\n"
+    )
+    files = [tmp_path / "one.jsonl", tmp_path / "two.jsonl"]
+    assert run_python(code, *map(str, files)).returncode == 0
+    assert '"mine"' in files[0].read_text()
+    assert [len(file.read_text().splitlines()) for file in files] == [2, 1]
+
+
+@pytest.mark.parametrize("where", ["console", "otlp", "spans.jsonl"])
+def test_without_the_sdk_that_is_said(where: str) -> None:
+    code = (
+        "import sys; sys.modules['opentelemetry.sdk'] = None\n"
+        "from toolyard import Host, Settings\n"
+        "from toolyard_hookspecs import ConfigurationError\n"
+        "try:\n"
+        "    Host(settings=Settings(plugins={'otel': {'trace': sys.argv[1]}})).open()\n"
+        "except ConfigurationError as error:\n"
+        "    print(error)\n"
+    )
+    assert "Install toolyard[otel]" in run_python(code, where).stdout
+
+
+def test_without_the_sdk_an_environment_meant_for_others_is_left_alone() -> None:
+    code = (
+        "import sys; sys.modules['opentelemetry.sdk'] = None\n"
+        "from toolyard import Host, Settings\n"
+        "with Host(settings=Settings(plugins={'otel': {'trace': 'env'}})):\n"
+        "    print('open')\n"
+    )
+    done = run_python(code)
+    assert done.stdout == "open\n"
+    assert "The OTEL_* variables are left alone." in done.stderr
+
+
+def test_a_directory_is_no_file(tmp_path: Any) -> None:
+    settings = Settings(plugins={"otel": {"trace": str(tmp_path)}})
+    with pytest.raises(ConfigurationError, match="Spans cannot be written to"):
+        Host(settings=settings).open()
+
+
+def run_python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "TOOLYARD_"))}
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=environment,
+    )

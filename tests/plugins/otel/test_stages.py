@@ -1,0 +1,60 @@
+"""Stages have spans of their own where that is asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolyard_hookspecs import tool
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two integers."""
+    return a + b
+
+
+def test_each_stage_is_a_span_within_the_calls(traced: Any) -> None:
+    traced.open(add, settings={"stages": True})
+    traced.call("add", a=1, b=2)
+
+    call = traced.named("execute_tool add")
+    stages = [span for span in traced.spans if span is not call]
+    assert [span.name for span in stages] == [
+        f"toolyard.stage {name}"
+        for name in (
+            *("lookup", "parse", "deadline", "reserve", "execute", "render"),
+            *("validate", "prepare", "commit"),
+        )
+    ]
+    for span in stages:
+        assert span.parent == call.context
+        assert call.start_time <= span.start_time <= span.end_time <= call.end_time
+        assert dict(span.attributes) == {"toolyard.stage": span.name.split()[1]}
+
+
+def test_the_last_one_is_where_a_call_failed(traced: Any) -> None:
+    traced.open(add, settings={"stages": True})
+    traced.call("add", a="one")
+    assert [span.name for span in traced.spans] == [
+        "toolyard.stage lookup",
+        "toolyard.stage parse",
+        "execute_tool add",
+    ]
+
+
+def test_without_asking_there_is_one_span(traced: Any) -> None:
+    traced.open(add)
+    traced.call("add", a=1, b=2)
+    assert len(traced.spans) == 1
+
+
+def test_what_a_handler_traces_belongs_to_the_call(traced: Any) -> None:
+    @tool
+    def work() -> None:
+        """Trace some work."""
+        with traced.provider.get_tracer("tests").start_as_current_span("work"):
+            pass
+
+    traced.open(work, settings={"stages": True})
+    traced.call("work")
+    assert traced.named("work").parent == traced.named("execute_tool work").context

@@ -1,0 +1,24 @@
+"""While calls are replayed, time passes as it did when they were recorded."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from toolyard_hookspecs.calls import wire_time
+from toolyard_plugins.record import Recording
+from toolyard_plugins.record.clock import RecordedClock
+
+
+def test_a_call_begins_and_ends_when_it_did(desk, path):
+    desk.record(path, ("add", {"a": 1}), ("echo", {"text": "x"}))
+    first, second = (each.call for each in Recording.load(path).calls)
+    clock = RecordedClock(first)
+    assert clock.monotonic() == 0
+    assert clock.now() == first.at
+    assert clock.monotonic() == clock.monotonic() == first.seconds
+
+    clock.show(second)
+    began = clock.monotonic()
+    assert began == (second.at - first.at) / timedelta(seconds=1)
+    taken = clock.monotonic() - began
+    assert wire_time(clock.now(), taken) == second.envelope["fetchedAt"]

@@ -1,0 +1,275 @@
+"""Calls are recorded, looked at, verified and replayed on the command line."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from toolyard.cli.main import main
+
+PLUGIN = '''\
+"""Tools whose handlers leave a mark."""
+
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from toolyard_hookspecs import MarkdownSection, hookimpl, tool
+
+
+@tool
+def mark(text: str) -> str:
+    """Leave a mark."""
+    with Path("marks.txt").open("a") as marks:
+        marks.write(text)
+    return Path("marks.txt").read_text()
+
+
+@tool
+def log_in(password: SecretStr) -> str:
+    """Sign in."""
+    return "in"
+
+
+@hookimpl
+def toolyard_sections():
+    return [MarkdownSection(key="desk", title="Desk", tools=[mark, log_in])]
+'''
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "desk.py").write_text(PLUGIN)
+    (tmp_path / "toolyard.toml").write_text("")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def toolyard(folder, capsys):
+    """Runs the command line in this process; gives its status, stdout and stderr."""
+
+    def run(*arguments, plugin=True):
+        status = main([*(["--plugin", "desk.py"] if plugin else []), *map(str, arguments)])
+        said = capsys.readouterr()
+        return status, said.out, said.err
+
+    return run
+
+
+@pytest.fixture
+def example(toolyard):
+    """A record of the example that comes with Toolyard, and the envelopes of the run."""
+    _, out, _ = toolyard("run", "--example", "--record", "calls.jsonl", "--json")
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def lines() -> list[bytes]:
+    return Path("calls.jsonl").read_bytes().splitlines(keepends=True)
+
+
+@pytest.mark.parametrize("how", [(), ("--strict",)])
+def test_the_example_replays_to_the_same_envelopes(toolyard, example, how, monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("a handler ran")
+
+    monkeypatch.setattr("toolyard.pipeline.handling.run_handler", refuse)
+    status, out, _ = toolyard("replay", "--example", *how, "calls.jsonl", "--json")
+    replayed = [json.loads(line) for line in out.splitlines()]
+    assert status == 0
+    assert [{"id": each["id"], **each["now"]} for each in replayed] == example
+    assert all(each["same"] for each in replayed)
+
+
+def test_the_example_of_files_replays_to_the_same_envelopes(toolyard):
+    toolyard("run", "--example", "workspace", "--record", "calls.jsonl")
+    status, out, err = toolyard("replay", "--example", "workspace", "calls.jsonl")
+    assert (status, err) == (0, "")
+    assert out.endswith("the same\n")
+
+
+def test_a_run_is_recorded_beside_its_own_output(toolyard, example):
+    recorded = [json.loads(line) for line in lines()]
+    calls = [each for each in recorded if each["kind"] == "call"]
+    assert [{"id": each["id"], **each["envelope"]} for each in calls] == example
+
+
+def test_single_calls_continue_one_record(toolyard):
+    for text in "ab":
+        toolyard("call", "--record", "calls.jsonl", "mark", f'{{"text": "{text}"}}')
+    status, out, _ = toolyard("record", "verify", "calls.jsonl")
+    assert (status, out.splitlines()[0]) == (
+        0,
+        " 6 lines, 2 calls: every line is as it was written",
+    )
+
+
+def test_other_calls_are_answered_from_a_record(toolyard, folder):
+    toolyard("call", "--record", "calls.jsonl", "mark", '{"text": "a"}')
+    before = Path("marks.txt").read_text()
+    status, out, _ = toolyard("call", "--replay", "calls.jsonl", "mark", '{"text": "a"}')
+    assert (status, out) == (0, "a\n")
+    status, _, err = toolyard("call", "--replay", "calls.jsonl", "mark", '{"text": "b"}')
+    assert status == 1
+    assert "No call of mark with these arguments is in the record" in err
+    assert Path("marks.txt").read_text() == before
+
+
+def test_the_setting_records_commands_that_make_calls_and_no_others(toolyard, folder):
+    (folder / "toolyard.toml").write_text('[plugins.record]\nfile = "calls.jsonl"\n')
+    for command in (("tools",), ("plugins",), ("prompt",)):
+        assert toolyard(*command)[0] == 0
+    assert not Path("calls.jsonl").exists()
+    toolyard("call", "mark", '{"text": "a"}')
+    before = lines()
+    assert len(before) == 3
+    assert toolyard("replay", "calls.jsonl")[0] == 0
+    assert toolyard("record", "show", "calls.jsonl")[0] == 0
+    assert lines() == before
+
+
+def test_executing_again_shows_what_is_different(toolyard):
+    toolyard("call", "--record", "calls.jsonl", "mark", '{"text": "a"}')
+    status, out, _ = toolyard("replay", "--execute", "calls.jsonl")
+    assert status == 1
+    heading, *rest = out.splitlines()
+    assert heading.startswith(" line 2: mark (call-")
+    assert heading.endswith(") came out differently")
+    assert rest == [
+        "   --- recorded",
+        "   +++ now",
+        "   @@ -1 +1 @@",
+        "   -data: a",
+        "   +data: aa",
+        " 1 call executed: 0 the same, 1 different",
+    ]
+    status, out, _ = toolyard("replay", "--execute", "calls.jsonl", "--json")
+    [compared] = [json.loads(line) for line in out.splitlines()]
+    assert (compared["same"], compared["recorded"]["data"]) == (False, "a")
+    assert compared["now"]["data"] == "aaa"
+
+
+def test_calls_with_masked_secrets_are_not_executed(toolyard):
+    toolyard("call", "--record", "calls.jsonl", "log_in", '{"password": "hunter2"}')
+    assert b"hunter2" not in b"".join(lines())
+    status, out, _ = toolyard("replay", "--execute", "calls.jsonl")
+    assert status == 0
+    assert "was not made: its arguments hold secrets, which the record masks" in out
+    assert "0 calls executed: 0 the same; 1 not made" in out
+    assert toolyard("replay", "calls.jsonl")[0] == 0
+
+
+def test_the_table_has_a_row_for_each_call(toolyard, example):
+    status, out, _ = toolyard("record", "show", "calls.jsonl")
+    rows = out.splitlines()
+    assert status == 0
+    assert " ".join(rows[0].split()) == "line made at call tool outcome time what the model read"
+    assert len(rows) == 1 + 12 + 2
+    assert "There is no tool 'chek_credit'. Did you mean check_credit?" in rows[5]
+    assert rows[-1] == " 12 calls in 1 session"
+
+
+def test_one_call_is_shown_with_all_there_is(toolyard, example):
+    status, out, _ = toolyard("record", "show", "calls.jsonl", "--line", "5")
+    assert status == 0
+    assert out.startswith(" place_order, denied\n")
+    assert '"verdict": "deny"' in out
+    status, out, _ = toolyard("record", "show", "calls.jsonl", "--line", "5", "--json")
+    shown = json.loads(out)
+    assert (shown["line"], shown["status"], shown["stage"]) == (5, "denied", "check")
+    status, _, err = toolyard("record", "show", "calls.jsonl", "--line", "1")
+    assert status == 2
+    assert "Line 1 of calls.jsonl tells of no call." in err
+
+
+def test_every_call_is_shown_as_json(toolyard, example):
+    _, out, _ = toolyard("record", "show", "calls.jsonl", "--json")
+    assert [json.loads(line)["id"] for line in out.splitlines()] == [e["id"] for e in example]
+
+
+@pytest.mark.parametrize(
+    ("harm", "told"),
+    [
+        (
+            lambda made: [*made[:4], made[4].replace(b"Grace", b"Gracf", 1), *made[5:]],
+            "line 5: changed; it is not what was written: its hash does not fit it.",
+        ),
+        (
+            lambda made: [*made[:4], *made[5:]],
+            "line 5: missing; it comes after a gap: number 5 of the record is missing.",
+        ),
+        (lambda made: [*made[:-1], made[-1][:40]], "line 14: torn; it ends in the middle"),
+        (
+            lambda made: [*made[:3], made[4], made[3], *made[5:]],
+            "line 5: misplaced; it was put in or moved",
+        ),
+    ],
+    ids=["flipped", "removed", "torn", "moved"],
+)
+def test_what_was_done_to_a_record_is_found_and_named(toolyard, example, harm, told):
+    Path("calls.jsonl").write_bytes(b"".join(harm(lines())))
+    status, out, _ = toolyard("record", "verify", "calls.jsonl")
+    assert status == 1
+    assert told in out
+    status, out, _ = toolyard("record", "verify", "calls.jsonl", "--json")
+    found = json.loads(out)
+    assert (status, found["intact"]) == (1, False)
+    assert found["faults"]
+
+
+def test_lines_missing_at_the_end_are_found_by_the_noted_hash(toolyard, example):
+    _, out, _ = toolyard("record", "verify", "calls.jsonl", "--json")
+    noted = json.loads(out)["last"]
+    assert toolyard("record", "verify", "calls.jsonl", "--last", noted)[0] == 0
+    Path("calls.jsonl").write_bytes(b"".join(lines()[:-2]))
+    status, out, _ = toolyard("record", "verify", "calls.jsonl")
+    assert status == 0
+    assert "The last run did not end as it should" in out
+    status, out, _ = toolyard("record", "verify", "calls.jsonl", "--last", noted)
+    assert status == 1
+    assert "lines are missing" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("record", "show", "gone.jsonl"), "gone.jsonl cannot be read"),
+        (("record", "show", "desk.py"), "desk.py, line 1: it is not what was written"),
+        (("replay", "gone.jsonl"), "gone.jsonl cannot be read"),
+        (("call", "mark", "--record", "desk.py"), "desk.py cannot be continued as a record"),
+        (("call", "mark", "--replay", "desk.py"), "desk.py, line 1"),
+    ],
+)
+def test_what_is_no_record_is_refused(toolyard, arguments, told):
+    status, _, err = toolyard(*arguments)
+    assert status == 2
+    assert told in err
+
+
+def test_a_replay_without_the_tools_says_how_to_load_them(toolyard, example):
+    status, _, err = toolyard("replay", "calls.jsonl")
+    assert status == 2
+    assert "No plugin here offers the tools of calls.jsonl" in err
+
+
+def test_help_has_examples(toolyard):
+    for command in ("record", "replay"):
+        status, out, _ = toolyard(command, "--help")
+        assert status == 0
+        assert "examples:\n  toolyard" in out
+
+
+def test_on_a_terminal_the_last_column_is_cut_to_fit(toolyard, example, monkeypatch):
+    monkeypatch.setattr("rich.console.Console.is_terminal", property(lambda console: True))
+    monkeypatch.setenv("COLUMNS", "110")
+    monkeypatch.setenv("NO_COLOR", "1")
+    _, out, _ = toolyard("record", "show", "calls.jsonl")
+    rows = re.sub(r"\x1b\[[0-9;]*m", "", out).splitlines()
+    assert max(map(len, rows)) == 110
+    assert " ".join(rows[0].split()) == "line made at call tool outcome time what the model read"
+    assert rows[4].startswith(" 5 ")
+    assert rows[4].endswith("…")

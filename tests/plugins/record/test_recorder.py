@@ -1,0 +1,272 @@
+"""Every call has its line, whatever became of it, and no secret is in any."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from toolyard import Host
+from toolyard_hookspecs import (
+    ApprovalAnswer,
+    Cancellation,
+    PromptEvaluationError,
+    Secret,
+    ToolCall,
+    VisibilityExpansionRequired,
+    hookimpl,
+)
+from toolyard_plugins.record import Recorder, RecordFile, Recording, verify
+
+
+def test_a_success_is_recorded_with_params_value_and_envelope(desk, path):
+    with desk.recording(path) as tools:
+        outcome = tools.dispatch(ToolCall("add", '{"a": 1}', id="c1"))
+    [line] = desk.lines_of(path)
+    assert line["id"] == "c1"
+    assert line["session"] == tools.session.id
+    assert (line["arguments"], line["params"]) == ({"a": 1}, {"a": 1, "b": 1})
+    assert (line["status"], line["stage"]) == ("succeeded", "telemetry")
+    assert line["envelope"] == outcome.envelope() == {**line["envelope"], "data": 2}
+    assert datetime.fromisoformat(line["at"]) == outcome.event.timestamp
+    assert line["seconds"] == outcome.event.duration
+    assert line["handler_seconds"] == outcome.event.handler_duration
+
+
+def test_what_the_model_read_is_recorded_where_the_envelope_says_it_otherwise(desk, path):
+    with desk.recording(path) as tools:
+        desk.call(tools, "note", text="a")
+        desk.call(tools, "echo", text="b")
+    noted, echoed = Recording.load(path).calls
+    assert noted.call.read == "Noted 'a'.\nnote: a"
+    assert noted.call.message == "Noted 'a'."
+    assert noted.call.envelope["data"] == {"text": "a"}
+    assert (echoed.call.read, echoed.call.text) == ("b", None)
+
+
+@pytest.mark.parametrize(
+    ("wish", "status", "stage"),
+    [
+        (("ad", {"a": 1}), "unknown_tool", "lookup"),
+        (("add", {"a": "1"}), "invalid", "parse"),
+        (("add", '{"a": '), "invalid", "parse"),
+        (("echo", {"text": "forbidden"}), "denied", "check"),
+        (("send", {"to": "Ada", "amount": 5}), "denied", "approve"),
+        (("fail", {"how": "broken"}), "error", "execute"),
+    ],
+)
+def test_a_failure_is_recorded_with_where_it_ended_and_why(desk, path, wish, status, stage):
+    with desk.recording(path) as tools:
+        outcome = tools.dispatch(ToolCall(*wish))
+    [line] = desk.lines_of(path)
+    assert (line["status"], line["stage"]) == (status, stage)
+    assert line["envelope"]["error"] == outcome.text
+    assert ("params" in line) == (stage not in {"lookup", "parse"})
+    assert line["error"]["text"] in {outcome.text, "broken"}
+
+
+@pytest.mark.parametrize(
+    ("how", "kind", "status"),
+    [
+        ("late", PromptEvaluationError, "deadline"),
+        ("over", PromptEvaluationError, "raised"),
+        ("open", VisibilityExpansionRequired, "raised"),
+        ("stop", KeyboardInterrupt, "raised"),
+    ],
+)
+def test_what_leaves_dispatch_is_recorded_too(desk, path, how, kind, status):
+    with desk.recording(path) as tools, pytest.raises(kind):
+        desk.call(tools, "fail", how=how)
+    [line] = desk.lines_of(path)
+    assert line["status"] == status
+    assert line["error"]["type"] in {kind.__name__, "DeadlineExceededError"}
+
+
+def test_a_cancelled_call_is_recorded(desk, path):
+    cancellation = Cancellation()
+    cancellation.cancel()
+    with desk.recording(path) as tools:
+        tools.dispatch(ToolCall("add", {"a": 1}, cancellation=cancellation))
+    assert desk.lines_of(path)[0]["status"] == "cancelled"
+
+
+def test_decisions_and_approvals_are_recorded_with_their_reasons(desk, path):
+    answers = [ApprovalAnswer.approve(), ApprovalAnswer.deny("Too much."), {"to": "Eve"}]
+    answers[2] = ApprovalAnswer.edit({"to": "Eve", "amount": 1})
+    with desk.recording(path, approver=lambda request: answers.pop(0)) as tools:
+        for _ in range(3):
+            desk.call(tools, "send", to="Ada", amount=5)
+        desk.call(tools, "echo", text="forbidden")
+    approved, denied, edited, refused = desk.lines_of(path)
+    assert approved["approval"] == {"answer": "approved", "reason": None}
+    assert denied["approval"] == {"answer": "denied", "reason": "Too much."}
+    assert edited["approval"]["answer"] == "edited"
+    assert edited["arguments"] == {"to": "Ada", "amount": 5}
+    assert edited["params"] == {"to": "Eve", "amount": 1}
+    [decision] = refused["decisions"]
+    assert decision["verdict"] == "deny"
+    assert decision["reason"] == "Nobody may say that. Say something else."
+    assert decision["policy"]
+
+
+def test_the_token_of_a_pending_approval_is_not_recorded(desk, path):
+    with desk.recording(path, approver=lambda request: ApprovalAnswer.pending("t0ken")) as tools:
+        desk.call(tools, "send", to="Ada", amount=5)
+    assert desk.lines_of(path)[0]["status"] == "pending"
+    assert b"t0ken" not in path.read_bytes()
+
+
+class Noting:
+    @hookimpl
+    def toolyard_execute(self, context: Any) -> None:
+        context.note("ledger.state", "claimed")
+        context.note("other.thing", object())
+
+
+def test_facts_of_other_plugins_are_recorded(desk, path):
+    with Host(discover=False, plugins=[Noting()]) as host:
+        host.register(desk.Desk())
+        recorder = Recorder(RecordFile(path), host.clock)
+        host.register(recorder)
+        with host.executor() as tools:
+            desk.call(tools, "add", a=1)
+        recorder.close()
+    assert desk.lines_of(path)[0]["facts"] == {"ledger.state": "claimed", "other.thing": "a object"}
+
+
+def test_nested_calls_have_lines_of_their_own_before_their_callers(desk, path):
+    with desk.recording(path) as tools:
+        desk.call(tools, "twice", text="a")
+    first, second, outer = desk.lines_of(path)
+    assert [first["parent"], second["parent"]] == [outer["id"]] * 2
+    assert first["pending_parent"] is True
+    assert "parent" not in outer
+    assert [each["do"] for each in json.loads(outer["changes"])] == ["seed", "dispatch"] * 2 or (
+        sorted(each["do"] for each in json.loads(outer["changes"]))
+        == ["dispatch", "dispatch", "seed", "seed"]
+    )
+
+
+def test_what_a_call_did_to_the_session_is_recorded(desk, path):
+    with desk.recording(path) as tools:
+        desk.call(tools, "note", text="a")
+        desk.call(tools, "notes")
+    noted, listed = desk.lines_of(path)
+    event, count = json.loads(noted["changes"])
+    assert (event["do"], event["items"]) == ("dispatch", [{"text": "a"}])
+    assert (count["do"], count["items"]) == ("seed", [{"number": 1}])
+    assert "changes" not in listed
+
+
+def test_the_calls_of_a_batch_are_recorded_in_their_order(desk, path):
+    with desk.recording(path) as tools:
+        tools.dispatch_all([ToolCall("add", {"a": n}, id=f"c{n}") for n in range(20)])
+        asyncio.run(tools.adispatch_all([ToolCall("add", {"a": n}, id=f"d{n}") for n in range(20)]))
+    ids = [line["id"] for line in desk.lines_of(path)]
+    assert sorted(ids[:20]) == sorted(f"c{n}" for n in range(20))
+    assert sorted(ids[20:]) == sorted(f"d{n}" for n in range(20))
+
+
+def test_an_excluded_value_is_not_recorded(desk, path):
+    with desk.recording(path) as tools:
+        desk.call(tools, "fetch")
+    [line] = desk.lines_of(path)
+    assert (line["value"], line["envelope"]["data"]) == ("kept", "Fetched.")
+    assert b"not for the model" not in path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "text", ["\ud800 alone", "two\nlines\r\u2028\x00\x1b[31m", "日本語 🦆", "x" * 3_000_000]
+)
+def test_any_text_is_recorded_as_it_is(desk, path, text):
+    with desk.recording(path) as tools:
+        outcome = tools.dispatch(ToolCall("echo", {"text": text}))
+    [numbered] = Recording.load(path).calls
+    assert numbered.call.read == outcome.text
+    assert path.read_bytes().isascii() or not text.isascii()
+
+
+def test_no_secret_is_in_the_record(desk, path):
+    secret = "hunter2-very-secret"
+    with desk.recording(path, auth=Secret("b3arer-very-secret")) as tools:
+        desk.call(tools, "log_in", user="ada", password=secret)
+        desk.call(tools, "log_in", user="eve", password=secret)
+        desk.call(tools, "log_in", user="ada", passphrase=secret)
+        desk.call(tools, "log_in", user=7, password=secret)
+        desk.call(tools, "log_inn", user="ada", password=secret)
+        tools.dispatch(ToolCall("log_in", f'{{"password": "{secret}"'))
+        desk.call(tools, "echo", text="with b3arer-very-secret")
+    content = path.read_bytes()
+    assert b"very-secret" not in content
+    first, *_, unknown, broken, told = desk.lines_of(path)
+    assert first["params"] == first["arguments"] == {"user": "ada", "password": "***"}
+    assert first["envelope"]["data"] == "ada is in with ***"
+    assert unknown["arguments"] == {"user": "***", "password": "***"}
+    assert broken["arguments"] == "***"
+    assert told["params"] == {"text": "with ***"}
+
+
+def test_a_record_says_when_runs_began_and_ended(desk, path):
+    for _ in range(2):
+        with desk.recording(path) as tools:
+            desk.call(tools, "add", a=1)
+    kinds = [json.loads(line)["kind"] for line in path.read_bytes().splitlines()]
+    assert kinds == ["begin", "call", "end"] * 2
+    began = datetime.fromisoformat(json.loads(path.read_bytes().splitlines()[0])["at"])
+    assert began.tzinfo is not None
+    assert began <= datetime.now(UTC)
+    checked = verify(path)
+    assert (checked.lines, checked.calls, checked.ended, checked.faults) == (6, 2, True, ())
+
+
+def test_what_was_cut_off_is_told_in_the_next_run(desk, path):
+    with desk.recording(path) as tools:
+        desk.call(tools, "add", a=1)
+    path.write_bytes(path.read_bytes()[:-10])
+    with desk.recording(path) as tools:
+        desk.call(tools, "add", a=2)
+    begins = [json.loads(line) for line in path.read_bytes().splitlines()]
+    assert begins[2]["kind"] == "begin"
+    assert begins[2]["torn"] > 0
+    assert verify(path).faults == ()
+
+
+class Failing:
+    """A record file whose disk is full for a while."""
+
+    torn = 0
+
+    def __init__(self, file: RecordFile) -> None:
+        self.file = file
+        self.full = False
+
+    def append(self, content: str) -> None:
+        if self.full:
+            raise OSError(28, "No space left on device")
+        self.file.append(content)
+
+    def close(self) -> None:
+        self.file.close()
+
+
+def test_calls_that_cannot_be_recorded_run_and_are_counted(desk, path, caplog):
+
+    with Host(discover=False, plugins=[desk.Desk()]) as host:
+        file: Any = Failing(RecordFile(path))
+        recorder = Recorder(file, host.clock)
+        host.register(recorder)
+        with host.executor() as tools:
+            desk.call(tools, "add", a=1)
+            file.full = True
+            assert desk.call(tools, "add", a=2).text == "3"
+            assert desk.call(tools, "add", a=3).text == "4"
+            file.full = False
+            desk.call(tools, "add", a=4)
+            desk.call(tools, "add", a=5)
+        recorder.close()
+    assert [each.call.lost for each in Recording.load(path).calls] == [0, 2, 0]
+    assert "No space left on device" in caplog.text
+    assert verify(path).faults == ()

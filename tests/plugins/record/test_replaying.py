@@ -1,0 +1,312 @@
+"""A recorded call comes out as it did, no handler runs, and the session is what it was."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from toolyard import Host
+from toolyard_hookspecs import (
+    ApprovalAnswer,
+    Interrupt,
+    PromptEvaluationError,
+    Status,
+    ToolCall,
+    ToolInvoked,
+    VisibilityExpansionRequired,
+    hookimpl,
+)
+from toolyard_plugins.record import Recorder, RecordError, RecordFile, Recording, Replayer
+
+CALLS: list[tuple[str, Any]] = [
+    ("add", {"a": 1}),
+    ("notes", {}),
+    ("note", {"text": "a"}),
+    ("twice", {"text": "b"}),
+    ("notes", {}),
+    ("ad", {"a": 1}),
+    ("add", '{"a": "1"}'),
+    ("echo", {"text": "forbidden"}),
+    ("echo", {"text": "\ud800 日本"}),
+    ("fail", {"how": "broken"}),
+    ("fetch", {}),
+    ("note", {"text": "c"}),
+    ("notes", {}),
+]
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_session_comes_out_as_it_did_and_no_handler_runs(desk, path, strict):
+    recorded, state = desk.record(path, *CALLS)
+    with desk.replaying(path, strict=strict) as (tools, replay):
+        replayed = [tools.dispatch(ToolCall(*each)) for each in CALLS]
+        assert desk.state_of(tools) == state
+    assert list(map(desk.outcome_of, replayed)) == list(map(desk.outcome_of, recorded))
+    assert [each.text for each in replayed] == [each.text for each in recorded]
+    assert [each.result.value for each in replayed[:5]] == [
+        each.result.value for each in recorded[:5]
+    ]
+    assert desk.ran == []
+    assert replay.unused == []
+
+
+def test_what_is_answered_is_marked_as_replayed(desk, path):
+    desk.record(path, ("add", {"a": 1}))
+    with desk.replaying(path) as (tools, _):
+        assert desk.call(tools, "add", a=1).event.replayed
+
+
+def test_calls_are_found_by_name_and_arguments_in_any_order(desk, path):
+    desk.record(path, ("add", {"a": 1}), ("echo", {"text": "x"}))
+    with desk.replaying(path) as (tools, replay):
+        assert desk.call(tools, "echo", text="x").text == "x"
+        assert [each.call.tool for each in replay.unused] == ["add"]
+        assert desk.call(tools, "add", b=1, a=1).text == "2"
+
+
+def test_equal_calls_are_answered_in_the_recorded_order(desk, path):
+    desk.record(path, ("notes", {}), ("note", {"text": "a"}), ("notes", {}))
+    with desk.replaying(path) as (tools, _):
+        assert desk.call(tools, "notes").result.value == ["0 in all"]
+        assert desk.call(tools, "notes").result.value == ["1 in all", "a"]
+
+
+@pytest.mark.parametrize(
+    ("strict", "made", "told"),
+    [
+        (False, ("add", {"a": 2}), 'No call of add with these arguments is in the record: {"a":2'),
+        (False, ("add", {"a": 1}), "has answered one already"),
+        (True, ("echo", {"text": "x"}), "The record ends before this call of echo."),
+    ],
+)
+def test_a_call_that_is_not_in_the_record_fails_and_says_so(desk, path, strict, made, told):
+    desk.record(path, ("add", {"a": 1}))
+    with desk.replaying(path, strict=strict) as (tools, _):
+        desk.call(tools, "add", a=1)
+        outcome = tools.dispatch(ToolCall(*made))
+    assert outcome.status is Status.FAILED
+    assert told in outcome.text
+    assert desk.ran == []
+
+
+def test_a_strict_replay_names_the_call_that_comes_next(desk, path):
+    desk.record(path, ("add", {"a": 1}), ("echo", {"text": "x"}))
+    with desk.replaying(path, strict=True) as (tools, _):
+        outcome = desk.call(tools, "echo", text="x")
+        assert outcome.text.startswith('The record goes on with add {"a":1,"b":1} (line 2)')
+        assert desk.call(tools, "add", a=1).success
+
+
+@pytest.mark.parametrize(
+    ("how", "kind", "status"),
+    [
+        ("late", PromptEvaluationError, Status.DEADLINE),
+        ("over", PromptEvaluationError, Status.RAISED),
+        ("pause", Interrupt, Status.RAISED),
+        ("open", VisibilityExpansionRequired, Status.RAISED),
+    ],
+)
+def test_what_left_dispatch_leaves_it_again(desk, path, how, kind, status):
+    with desk.recording(path) as tools, pytest.raises(kind) as then:
+        desk.call(tools, "fail", how=how)
+    events: list[Any] = []
+    with desk.replaying(path) as (tools, _):
+        tools.session.dispatcher.subscribe(ToolInvoked, events.append)
+        with pytest.raises(kind) as now:
+            desk.call(tools, "fail", how=how)
+    assert str(now.value) == str(then.value)
+    assert events[0].status is status
+    assert desk.ran == []
+
+
+def test_what_stopped_the_recording_does_not_stop_the_replay(desk, path):
+    with desk.recording(path) as tools, pytest.raises(KeyboardInterrupt):
+        desk.call(tools, "fail", how="stop")
+    with desk.replaying(path) as (tools, _):
+        assert (
+            desk.call(tools, "fail", how="stop").text == "fail was interrupted (KeyboardInterrupt)."
+        )
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        ApprovalAnswer.approve(),
+        ApprovalAnswer.deny("Too much."),
+        ApprovalAnswer.edit({"to": "Eve", "amount": 1}),
+        ApprovalAnswer.pending("t"),
+    ],
+    ids=lambda answer: answer.answer.value,
+)
+def test_people_say_what_they_said_then(desk, path, answer):
+    recorded, _ = desk.record(path, ("send", {"to": "Ada", "amount": 5}), approver=lambda _: answer)
+    with desk.replaying(path) as (tools, _):
+        outcome = desk.call(tools, "send", to="Ada", amount=5)
+    assert desk.outcome_of(outcome) == desk.outcome_of(recorded[0])
+    assert outcome.status is recorded[0].status
+    assert desk.ran == []
+
+
+def test_nobody_approves_what_was_not_recorded(desk, path):
+    desk.record(path, ("add", {"a": 1}))
+    with desk.replaying(path) as (tools, _):
+        outcome = desk.call(tools, "send", to="Ada", amount=5)
+    assert "The record has no answer to this." in outcome.text
+
+
+class Denying:
+    def __init__(self) -> None:
+        self.on = True
+
+    @hookimpl
+    def toolyard_check(self, tool: Any) -> Any:
+        from toolyard_hookspecs import PolicyDecision
+
+        return PolicyDecision.deny("Not now. Retry later.") if self.on else None
+
+
+def test_what_was_refused_then_and_is_not_now_comes_out_as_it_did(desk, path):
+    with Host(discover=False, plugins=[desk.Desk(), Denying()]) as host:
+        recorder = Recorder(RecordFile(path), host.clock)
+        host.register(recorder)
+        with host.executor() as tools:
+            denied = tools.dispatch(ToolCall("add", {"a": 1}, id="c1"))
+        recorder.close()
+    with desk.replaying(path) as (tools, _):
+        replayed = tools.dispatch(ToolCall("add", {"a": 1}, id="c1"))
+    assert desk.outcome_of(replayed) == desk.outcome_of(denied)
+
+
+def test_only_some_tools_are_answered_for_and_others_run(desk, path):
+    desk.record(path, ("twice", {"text": "a"}), ("note", {"text": "a"}), ("add", {"a": 1}))
+    with desk.replaying(path, only={"note"}) as (tools, replay):
+        assert len(replay.unused) == 3
+        outcome = desk.call(tools, "twice", text="a")
+        assert outcome.text == "Noted 'a'.\nnote: a; Noted 'a'.\nnote: a"
+        assert desk.call(tools, "note", text="a").success
+        assert desk.call(tools, "add", a=40).text == "41"
+        assert not desk.call(tools, "note", text="z").success
+        assert tools.session[desk.Count].latest() == desk.Count(3)
+    assert desk.ran == ["twice", "add"]
+
+
+def test_calls_within_one_that_is_answered_are_not_answered_for(desk, path):
+    desk.record(path, ("twice", {"text": "a"}), ("note", {"text": "a"}))
+    with desk.replaying(path) as (tools, replay):
+        assert len(replay.unused) == 2
+        assert desk.call(tools, "twice", text="a").success
+        assert len(tools.session[desk.Note].all()) == 2
+
+
+def test_secrets_are_compared_masked(desk, path):
+    desk.record(path, ("log_in", {"user": "ada", "password": "hunter2"}))
+    with desk.replaying(path) as (tools, _):
+        outcome = desk.call(tools, "log_in", user="ada", password="another")
+    assert outcome.text == "ada is in with ***"
+
+
+def test_a_value_that_does_not_fit_any_more_is_told(desk, path):
+    desk.record(path, ("note", {"text": "a"}))
+    [line] = [each for each in path.read_text().splitlines() if '"call"' in each]
+    content = json.loads(line)
+    for name in ("n", "prev", "hash"):
+        del content[name]
+    content["envelope"]["data"] = {"words": "a"}
+    path.unlink()
+    file = RecordFile(path)
+    file.append(json.dumps(content))
+    file.close()
+    with desk.replaying(path) as (tools, _):
+        outcome = desk.call(tools, "note", text="a")
+    assert "line 1: what note came to does not fit it any more" in outcome.text
+    assert "record it anew" in outcome.text
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("driver", ["sync", "async"])
+def test_a_batch_is_answered_in_its_order(desk, path, driver, strict):
+    def made(tools):
+        calls = [ToolCall("add", {"a": n}) for n in range(10)]
+        if driver == "sync":
+            return tools.dispatch_all(calls)
+        return asyncio.run(tools.adispatch_all(calls))
+
+    with desk.recording(path) as tools:
+        recorded = made(tools)
+    with desk.replaying(path, strict=strict) as (tools, _):
+        replayed = made(tools)
+    assert list(map(desk.outcome_of, replayed)) == list(map(desk.outcome_of, recorded))
+    assert desk.ran == []
+
+
+def test_a_replay_can_be_recorded(desk, path, tmp_path):
+    desk.record(path, *CALLS)
+    again = tmp_path / "again.jsonl"
+    with Host(discover=False, plugins=[desk.Desk(), Replayer(Recording.load(path))]) as host:
+        recorder = Recorder(RecordFile(again), host.clock)
+        host.register(recorder)
+        with host.executor() as tools:
+            envelopes = [tools.dispatch(ToolCall(*each)).envelope() for each in CALLS]
+        recorder.close()
+    assert [line["envelope"] for line in desk.lines_of(again)] == envelopes
+    first = [each.call for each in Recording.load(path).calls if each.call.parent is None]
+    second = [each.call for each in Recording.load(again).calls]
+    assert [each.read for each in second] == [each.read for each in first]
+    assert [json.loads(each.changes or "[]") for each in second] == [
+        json.loads(each.changes or "[]") for each in first
+    ]
+
+
+@pytest.mark.parametrize("damage", ["changed", "torn", "empty", "other"])
+def test_only_a_record_that_is_as_it_was_written_is_loaded(desk, path, damage):
+    desk.record(path, ("add", {"a": 1}), ("add", {"a": 2}))
+    content = path.read_bytes()
+    if damage == "torn":
+        lines = content.splitlines(keepends=True)
+        path.write_bytes(b"".join(lines[:2]) + lines[2][:-5])
+        loaded = Recording.load(path)
+        assert (len(loaded.calls), loaded.torn) == (1, True)
+        return
+    path.write_bytes(
+        {"changed": content.replace(b'"a":2', b'"a":3'), "empty": b"", "other": b"{}\n"}[damage]
+    )
+    told = {
+        "changed": "line 3: it is not what was written",
+        "empty": "is empty",
+        "other": "line 1: it is not what was written",
+    }
+    with pytest.raises(RecordError, match=told[damage]):
+        Recording.load(path)
+
+
+def test_what_did_not_fit_is_refused_with_the_same_faults_though_the_record_masks_it(desk, path):
+    with desk.recording(path) as tools:
+        wish = ToolCall("log_in", {"user": 7, "password": "hunter2"}, id="c1")
+        recorded = tools.dispatch(wish)
+    [numbered] = Recording.load(path).calls
+    assert numbered.call.arguments == {"user": "***", "password": "***"}
+    with desk.replaying(path) as (tools, _):
+        replayed = tools.dispatch(ToolCall("log_in", numbered.call.arguments, id="c1"))
+    assert desk.outcome_of(replayed) == desk.outcome_of(recorded)
+    assert recorded.status is replayed.status is Status.INVALID
+
+
+def test_where_nobody_was_there_to_ask_the_call_comes_to_the_same(desk, path):
+    with desk.recording(path) as tools:
+        wish = ToolCall("send", {"to": "Ada", "amount": 5}, id="c1")
+        recorded = tools.dispatch(wish)
+    with desk.replaying(path) as (tools, _):
+        assert desk.outcome_of(tools.dispatch(wish)) == desk.outcome_of(recorded)
+    assert desk.ran == []
+
+
+def test_where_nobody_answered_the_reason_is_the_same(desk, path):
+    answer = ApprovalAnswer.unanswered("The desk is closed.")
+    recorded, _ = desk.record(path, ("send", {"to": "Ada", "amount": 5}), approver=lambda _: answer)
+    with desk.replaying(path) as (tools, _):
+        outcome = desk.call(tools, "send", to="Ada", amount=5)
+    assert desk.outcome_of(outcome) == desk.outcome_of(recorded[0])
+    assert "The desk is closed." in outcome.text

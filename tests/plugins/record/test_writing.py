@@ -1,0 +1,170 @@
+"""A record is written by one at a time, continued by the next, and never overwrites anything."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from toolyard_plugins.record import RecordError, RecordFile, verify
+from toolyard_plugins.record.chain import Chain
+
+HOLDER = """
+import sys
+from pathlib import Path
+from toolyard_plugins.record import RecordFile
+
+file = RecordFile(Path(sys.argv[1]))
+file.append('{"said":"held"}')
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+from toolyard_plugins.record import RecordFile
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+file = RecordFile(Path(sys.argv[1]))
+file.append('{"said":"a"}')
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+try:
+    file.append('{"said":"' + "b" * 2000 + '"}')
+except OSError:
+    print("full")
+file.append('{"said":"c"}')
+file.close()
+"""
+
+
+def said(path: Path) -> list[object]:
+    chain = Chain()
+    with path.open("rb") as file:
+        found = [json.loads(text)["said"] for _, text in chain.follow(file)]
+    assert chain.faults == []
+    return found
+
+
+def append(path: Path, *texts: str) -> RecordFile:
+    file = RecordFile(path)
+    for text in texts:
+        file.append(json.dumps({"said": text}))
+    file.close()
+    return file
+
+
+def test_a_second_run_continues_the_chain(path):
+    append(path, "a", "b")
+    append(path, "c")
+    assert said(path) == ["a", "b", "c"]
+
+
+def test_a_run_without_a_line_leaves_no_file(path):
+    append(path)
+    assert not path.exists()
+
+
+def test_only_the_owner_may_read_it(path):
+    append(path, "a")
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_torn_last_line_is_cut_off_and_told(path, caplog):
+    append(path, "a", "b" * 200_000)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-50])
+    assert append(path, "c").torn == len(whole) - 50 - (whole.index(b"\n") + 1)
+    assert said(path) == ["a", "c"]
+    assert "ended in the middle of a line" in caplog.text
+
+
+def test_a_torn_first_line_is_cut_off(path):
+    path.write_bytes(b'{"n"')
+    assert append(path, "a").torn == 4
+    assert said(path) == ["a"]
+
+
+def test_long_lines_are_continued_too(path):
+    append(path, "a" * 300_000)
+    append(path, "b")
+    assert said(path) == ["a" * 300_000, "b"]
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"# Read me\n", "is none"),
+        (b"# Read me", "is none"),
+        (b'{"n":1,"prev":"x"}\n', "was changed after"),
+    ],
+)
+def test_a_file_that_is_something_else_is_left_as_it_is(path, content, why):
+    path.write_bytes(content)
+    with pytest.raises(RecordError, match=why):
+        RecordFile(path)
+    assert path.read_bytes() == content
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path):
+    with pytest.raises(RecordError, match=r"gone/calls\.jsonl cannot be opened"):
+        RecordFile(tmp_path / "gone" / "calls.jsonl")
+
+
+def test_two_recorders_of_one_process_are_kept_apart(path):
+    file = RecordFile(path)
+    with pytest.raises(RecordError, match="written by another recorder"):
+        RecordFile(path)
+    file.close()
+    append(path, "a")
+
+
+def test_another_process_is_kept_out_until_the_first_ends(path):
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(RecordError, match="written by another recorder"):
+            RecordFile(path)
+        holder.kill()
+        holder.wait()
+    append(path, "a")
+    assert said(path) == ["held", "a"]
+
+
+def test_threads_that_write_at_once_make_one_chain(path):
+    file = RecordFile(path)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: file.append(f'{{"said":"{n:03}"}}'), range(400)))
+    file.close()
+    assert sorted(map(str, said(path))) == [f"{n:03}" for n in range(400)]
+
+
+@pytest.mark.parametrize("fsync", [False, True])
+def test_a_line_is_in_the_file_as_soon_as_it_is_appended(path, fsync):
+    file = RecordFile(path, fsync=fsync)
+    file.append('{"said":"a"}')
+    assert said(path) == ["a"]
+    file.close()
+
+
+def test_a_line_that_does_not_fit_on_the_disk_leaves_nothing(path):
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(path)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "full\n"
+    assert said(path) == ["a", "c"]
+
+
+def test_a_missing_file_cannot_be_verified(path):
+    with pytest.raises(RecordError, match="cannot be read"):
+        verify(path)
+    assert not os.path.lexists(path)
