@@ -13,7 +13,6 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from toolyard_hookspecs import ApprovalAnswer, ApprovalRequest, Command, hookimpl
-from toolyard_plugins.approval.answering import answer
 from toolyard_plugins.approval.settings import ApprovalSettings, Mode
 
 __all__ = ["ApprovalSettings", "Mode"]
@@ -31,6 +30,9 @@ def toolyard_settings() -> type[BaseModel]:
 @hookimpl
 def toolyard_approve(request: ApprovalRequest, settings: ApprovalSettings) -> ApprovalAnswer:
     """Answer as the mode says."""
+    # Late: terminals and editors bring much along, and few commands ask.
+    from toolyard_plugins.approval.answering import answer
+
     return answer(request, settings)
 
 

@@ -25,11 +25,11 @@ def answer(request: ApprovalRequest, settings: ApprovalSettings) -> ApprovalAnsw
         case Mode.ALL:
             return ApprovalAnswer.approve()
         case Mode.NONE:
-            return ApprovalAnswer.deny(NOBODY)
+            return ApprovalAnswer.unanswered(NOBODY)
         case Mode.READ:
             if request.tool.category == "read":
                 return ApprovalAnswer.approve()
-            return ApprovalAnswer.deny(NOT_READING)
+            return ApprovalAnswer.unanswered(NOT_READING)
         case Mode.ASK | Mode.AUTO:
             return _ask(request, settings)
 
@@ -42,9 +42,9 @@ def _ask(request: ApprovalRequest, settings: ApprovalSettings) -> ApprovalAnswer
         ):
             return _ask_at(terminal, request, settings)
     except Unavailable:
-        return ApprovalAnswer.deny(NO_TERMINAL)
+        return ApprovalAnswer.unanswered(NO_TERMINAL)
     except Withdrawn:
-        return ApprovalAnswer.deny(LEFT_OPEN)
+        return ApprovalAnswer.unanswered(LEFT_OPEN)
 
 
 def _ask_at(

@@ -38,7 +38,7 @@ class Dialogue:
         while True:
             line = self._terminal.ask(self._question())
             if line is None:
-                return ApprovalAnswer.deny(CLOSED)
+                return ApprovalAnswer.unanswered(CLOSED)
             answer = self._read(line.strip())
             if answer is not None:
                 return answer

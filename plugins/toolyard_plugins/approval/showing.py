@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from toolyard_hookspecs import ApprovalRequest
-from toolyard_plugins.approval.secrecy import Schema, hide, masked, secrets_in
+from toolyard_hookspecs import ApprovalRequest, hide, masked, secrets_of
+from toolyard_plugins.approval.secrecy import MASK
 from toolyard_plugins.approval.text import lines_of, printable
 
 LINES: Final = 60
@@ -33,8 +33,9 @@ class Shown:
     def __init__(self, request: ApprovalRequest) -> None:
         self.request = request
         self.arguments: dict[str, Any] = json.loads(request.arguments)
-        self.masked: dict[str, Any] = masked(self.arguments, _schema(request))
-        self._secrets = sorted(secrets_in(self.arguments, self.masked), key=len, reverse=True)
+        schema = request.tool.params_codec.secret_schema()
+        self.masked: dict[str, Any] = masked(self.arguments, schema, MASK)
+        self._secrets = list(secrets_of(self.arguments, schema))
         self._lines = [*self._head(), *self._arguments(), *self._diff()]
 
     @property
@@ -90,11 +91,3 @@ class Shown:
         for line in lines_of(hide(self.request.diff, self._secrets)):
             style = {"+": "green", "-": "red"}.get(line.lstrip()[:1], "dim")
             yield style, f"  {line}"
-
-
-def _schema(request: ApprovalRequest) -> Schema:
-    try:
-        return request.tool.params_codec.schema()
-    except Exception:  # noqa: BLE001 - a type may have none
-        # Nobody knows what is secret, so everything may be.
-        return {"additionalProperties": {"writeOnly": True}}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from toolyard_hookspecs import DefinitionError, PolicyDecision, Tool, ToolContext, ToolResult
-from toolyard_plugins.policies.naming import is_among
+from toolyard_plugins.policies.naming import is_among, refuse_text
 
 Rule = Literal["allow", "ask", "deny"]
 Category = Literal["read", "write", "delete", "side_effect"]
@@ -33,6 +33,8 @@ class CategoryPolicy:
         ''
     """
 
+    wants_params: ClassVar = False
+
     category: Mapping[Category, Rule] = field(default_factory=dict[Category, Rule])
     consequence: Mapping[Consequence, Rule] = field(default_factory=dict[Consequence, Rule])
     tools: AbstractSet[str] | None = None
@@ -40,9 +42,15 @@ class CategoryPolicy:
 
     def __post_init__(self) -> None:
         """Check that there is a rule."""
+        refuse_text("CategoryPolicy", tools=self.tools)
         if not self.category and not self.consequence:
             msg = "CategoryPolicy: give a rule, such as category = {delete = 'ask'}."
             raise DefinitionError(msg)
+
+    @property
+    def governed(self) -> AbstractSet[str]:
+        """The names of tools it rules by."""
+        return self.tools or frozenset()
 
     def check(
         self,

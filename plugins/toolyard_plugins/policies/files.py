@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import posixpath
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO, Final, TypeGuard, cast
+from typing import Any, Final, TypeGuard, cast
 
 from toolyard_hookspecs import (
     ConflictError,
+    DefinitionError,
     PolicyDecision,
     PolicyState,
     Tool,
     ToolContext,
     ToolResult,
 )
-from toolyard_plugins.policies.naming import is_among
+from toolyard_plugins.policies.contents import DirectoryFiles, Files, WorkspaceFiles
+from toolyard_plugins.policies.naming import is_among, refuse_text
 
-WORKSPACE: Final = "/workspace"
-CHUNK: Final = 1 << 20
-NO_SUCH_FILE: Final = (FileNotFoundError, NotADirectoryError, PermissionError, ValueError)
-"""What a workspace raises where there is no file, and for paths that it refuses anyway."""
+READ_TOOLS: Final = frozenset({"read_file"})
+WRITE_TOOLS: Final = frozenset({"write_file", "edit_file", "delete_file", "copy_file", "move_file"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +34,13 @@ class ReadBeforeWritePolicy:
     since it was read must be read again, and a successful write of one's own counts as
     reading. Deleting counts as writing, and so does moving or copying onto a file; what
     was moved or copied counts as read where the original did.
+
+    What counts as reading is the success of a reading tool. Some lines are enough, as a large
+    file can only be read in parts; and so is an answer that describes a file which cannot be
+    shown, such as a binary one. A file that cannot be looked at at all is not changed.
+
+    Directories are not governed: a tool that deletes one with everything in it need not have
+    read what that is.
 
     Args:
         read_tools: Tools that show a file's content.
@@ -47,91 +53,98 @@ class ReadBeforeWritePolicy:
         root: The directory that paths are relative to, for tools that do not use the
             workspace; its files are then hashed directly.
         name: The instance's name; made of kind, place and position if not given.
+
+    Raises:
+        DefinitionError: When `root` is no directory, or a text stands where names belong.
     """
 
-    read_tools: AbstractSet[str] = frozenset({"read_file"})
-    write_tools: AbstractSet[str] = frozenset(
-        {"write_file", "edit_file", "delete_file", "copy_file", "move_file"}
-    )
+    read_tools: AbstractSet[str] = READ_TOOLS
+    write_tools: AbstractSet[str] = WRITE_TOOLS
     path_fields: tuple[str, ...] = ("target", "destination", "path", "file_path")
     source_fields: tuple[str, ...] = ("source", "path", "file_path")
     paths: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     root: Path | None = None
     name: str = ""
 
+    def __post_init__(self) -> None:
+        """Check that there is something to govern, and hold on to where it is."""
+        refuse_text(
+            "ReadBeforeWritePolicy",
+            read_tools=self.read_tools,
+            write_tools=self.write_tools,
+            path_fields=self.path_fields,
+            source_fields=self.source_fields,
+        )
+        refuse_text("ReadBeforeWritePolicy, paths", **self.paths)
+        if self.root is None:
+            return
+        root = self.root.absolute()
+        if not root.is_dir():
+            msg = (
+                f"ReadBeforeWritePolicy: root: expected a directory, but there is none at {root}. "
+                "Make it, or name the one that the tools work in."
+            )
+            raise DefinitionError(msg)
+        object.__setattr__(self, "root", root)
+
+    @property
+    def governed(self) -> AbstractSet[str]:
+        """The names of tools it rules by, but for those it would rule by anyway."""
+        named = frozenset([*self.read_tools, *self.write_tools, *self.paths])
+        return named - READ_TOOLS - WRITE_TOOLS
+
     def check(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
         """Deny a change of files whose present content was not read, naming all of them."""
         if not is_among(tool, self.write_tools):
             return PolicyDecision.allow()
-        fields = self._fields(tool, params)
-        faults = [
-            fault
-            for path in self._paths(params, fields)
-            if (fault := self._fault(path, context)) is not None
-        ]
-        if not faults:
+        files = self._files(context)
+        if files is None:
             return PolicyDecision.allow()
-        readers = " or ".join(sorted(self.read_tools))
-        each = "each of them" if len(faults) > 1 else "it"
-        return PolicyDecision.deny(
-            f"Cannot call {tool.name}: {'; '.join(faults)}. Call {readers} on {each} first, "
-            f"then retry {tool.name}."
-        )
+        known = PolicyState.of(context, self.name).data
+        unread: list[str] = []
+        unknown: list[str] = []
+        for given in _paths(params, self._fields(tool, params)):
+            try:
+                path = files.canonical(given)
+                fault = _fault(files, path, known.get(path))
+            except (OSError, ValueError) as error:
+                unknown.append(f"the file {given} cannot be looked at: {_reason_of(error)}")
+            else:
+                unread += [] if fault is None else [f"the file {path} {fault}"]
+        if not unread and not unknown:
+            return PolicyDecision.allow()
+        return PolicyDecision.deny(self._told(tool, unread, unknown))
 
     def on_result(
         self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
     ) -> None:
         """Remember the contents that were read or written."""
-        writes = is_among(tool, self.write_tools)
-        if not writes and not is_among(tool, self.read_tools):
+        writes, reads = is_among(tool, self.write_tools), is_among(tool, self.read_tools)
+        if not writes and not reads:
+            return
+        files = self._files(context)
+        if files is None:
             return
         fields = self._fields(tool, params)
-        now = {path: self._settled(path, context) for path in self._paths(params, fields)}
+        now = _settled(files, _paths(params, fields))
         if not now:
             return
         state = PolicyState.of(context, self.name)
         if writes:
             sources = [each for each in self.source_fields if each not in fields]
-            now |= self._carried(self._paths(params, sources[:1]), now, state, context)
-        if all(state.data.get(path) == digest for path, digest in now.items()):
+            now |= _carried(files, _paths(params, sources[:1]), now, state)
+        keys = {(tool.name, path) for path, digest in now.items() if reads and digest is not None}
+        known = all(state.data.get(path) == digest for path, digest in now.items())
+        if known and keys <= state.invoked_keys:
             return
-        data = {**state.data, **now}
-        for path, digest in now.items():
-            if digest is None:
-                del data[path]
-        replace(state, data=data).save(context)
+        data = {path: each for path, each in {**state.data, **now}.items() if each is not None}
+        replace(state, invoked_keys=state.invoked_keys | keys, data=data).save(context)
 
-    def _carried(
-        self,
-        sources: list[str],
-        now: Mapping[str, str | None],
-        state: PolicyState,
-        context: ToolContext,
-    ) -> dict[str, str | None]:
-        """Return what is known after a move or copy: of the target what was of the source."""
-        changed: dict[str, str | None] = {}
-        for source in sources:
-            known = state.data.get(source)
-            changed = {path: digest if digest == known else None for path, digest in now.items()}
-            if self._settled(source, context) is None:
-                changed[source] = None
-        return changed
-
-    def _fault(self, path: str, context: ToolContext) -> str | None:
-        try:
-            now = self._digest(path, context)
-        except OSError as error:
-            return f"the file {path} cannot be looked at ({error.strerror or error})"
-        except ConflictError:
-            return f"the file {path} is being changed by another call"
-        if now is None:
-            return None
-        known = PolicyState.of(context, self.name).data.get(path)
-        if known == now:
-            return None
-        return (
-            f"the file {path} {'has changed since it was' if known else 'exists and was not'} read"
-        )
+    def _files(self, context: ToolContext) -> Files | None:
+        if self.root is not None:
+            return DirectoryFiles(self.root)
+        workspace = context.filesystem
+        return None if workspace is None else WorkspaceFiles(workspace)
 
     def _fields(self, tool: Tool[Any, Any], params: Any) -> tuple[str, ...]:
         """Return the fields that hold the paths which the tool shows or changes."""
@@ -143,60 +156,72 @@ class ReadBeforeWritePolicy:
         there = (each for each in self.path_fields if _value(params, each) is not None)
         return tuple(there)[:1]
 
-    def _paths(self, params: Any, fields: tuple[str, ...] | list[str]) -> list[str]:
-        found: list[str] = []
-        for each in fields:
-            value = _value(params, each)
-            listed = cast("list[object]", value) if isinstance(value, (list, tuple)) else [value]
-            found += [self._canonical(os.fspath(path)) for path in listed if _is_path(path)]
-        return found
+    def _told(self, tool: Tool[Any, Any], unread: list[str], unknown: list[str]) -> str:
+        """Return what stands against the call, and what to do."""
+        told = unknown
+        if unread:
+            readers = " or ".join(sorted(self.read_tools))
+            each = "each of them" if len(unread) > 1 else "it"
+            told = [
+                *unknown,
+                f"{'; '.join(unread)}. Call {readers} on {each} first, then retry {tool.name}.",
+            ]
+        return f"Cannot call {tool.name}: {' Also, '.join(told)}"
 
-    def _canonical(self, path: str) -> str:
-        if self.root is not None:
-            root = os.path.realpath(self.root)
-            return os.path.relpath(os.path.realpath(Path(root, path)), root)
-        if path == WORKSPACE or path.startswith(f"{WORKSPACE}/"):
-            path = path.removeprefix(WORKSPACE).lstrip("/")
-        return posixpath.normpath(path or ".")
 
-    def _settled(self, path: str, context: ToolContext) -> str | None:
-        """Return the hash after a success, None also for what cannot be looked at."""
-        try:
-            return self._digest(path, context)
-        except OSError:
+def _fault(files: Files, path: str, known: str | None) -> str | None:
+    """Return what stands against changing a file of which this content is known."""
+    try:
+        if known is None:
+            return "exists and was not read" if files.holds(path) else None
+        if files.digest(path) in {None, known}:
             return None
-
-    def _digest(self, path: str, context: ToolContext) -> str | None:
-        """Return the hash of a file's content, None where there is no file."""
-        if self.root is not None:
-            return _digest_of(self.root / path)
-        files = context.filesystem
-        if files is None:
-            return None
-        try:
-            stat = files.stat(path)
-            if stat.kind != "file":
-                return None
-            if stat.digest is not None:
-                return stat.digest
-            with files.open(path, "rb") as stream:
-                return _digest_of_stream(stream)
-        except NO_SUCH_FILE:
-            return None
+    except ConflictError:
+        return "is being changed by another call"
+    return "has changed since it was read"
 
 
-def _digest_of(path: Path) -> str | None:
-    if not path.is_file():
-        return None
-    with path.open("rb") as stream:
-        return _digest_of_stream(stream)
+def _settled(files: Files, paths: Iterable[str]) -> dict[str, str | None]:
+    """Return the hashes after a success, None also for what cannot be looked at."""
+    now: dict[str, str | None] = {}
+    for given in paths:
+        with suppress(ValueError):
+            path = files.canonical(given)
+            now[path] = None
+            with suppress(OSError):
+                now[path] = files.digest(path)
+    return now
 
 
-def _digest_of_stream(stream: BinaryIO) -> str:
-    digest = hashlib.sha256()
-    while chunk := stream.read(CHUNK):
-        digest.update(chunk)
-    return digest.hexdigest()
+def _carried(
+    files: Files, sources: list[str], now: Mapping[str, str | None], state: PolicyState
+) -> dict[str, str | None]:
+    """Return what is known after a move or copy: of the target what was of the source."""
+    changed: dict[str, str | None] = {}
+    for given in sources:
+        with suppress(OSError, ValueError):
+            source = files.canonical(given)
+            known = state.data.get(source)
+            changed = {path: digest if digest == known else None for path, digest in now.items()}
+            if not files.holds(source):
+                changed[source] = None
+    return changed
+
+
+def _paths(params: Any, fields: Iterable[str]) -> list[str]:
+    found: list[str] = []
+    for each in fields:
+        value = _value(params, each)
+        listed = cast("list[object]", value) if isinstance(value, (list, tuple)) else [value]
+        found += [os.fspath(path) for path in listed if _is_path(path)]
+    return found
+
+
+def _reason_of(error: OSError | ValueError) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror.lower()}. This requires human intervention."
+    text = str(error) or "nobody says why"
+    return text if text.endswith((".", "?")) else f"{text}."
 
 
 def _value(params: Any, name: str) -> Any:

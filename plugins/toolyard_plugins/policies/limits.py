@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from toolyard_hookspecs import (
     DefinitionError,
@@ -16,7 +16,7 @@ from toolyard_hookspecs import (
     ToolContext,
     ToolResult,
 )
-from toolyard_plugins.policies.naming import is_among
+from toolyard_plugins.policies.naming import is_among, refuse_text
 
 IN_ALL: Final = "*"
 """Under what a quota counts all calls; no tool can have the name."""
@@ -24,6 +24,8 @@ IN_ALL: Final = "*"
 
 class _Counting:
     """A policy that only counts: it decides as calls are admitted, so that none slips by."""
+
+    wants_params: ClassVar = False
 
     def check(
         self,
@@ -67,12 +69,18 @@ class RateLimitPolicy(_Counting):
 
     def __post_init__(self) -> None:
         """Check the numbers."""
+        refuse_text("RateLimitPolicy", tools=self.tools)
         if (self.max_calls is None) == (self.max_calls_per_minute is None):
             msg = "RateLimitPolicy: give either max_calls_per_minute or max_calls with window."
             raise DefinitionError(msg)
         if self.most < 1 or not self.window > 0:
             msg = "RateLimitPolicy: the number of calls and the window must be positive."
             raise DefinitionError(msg)
+
+    @property
+    def governed(self) -> AbstractSet[str]:
+        """The names of tools it rules by."""
+        return self.tools or frozenset()
 
     @property
     def most(self) -> int:
@@ -132,12 +140,18 @@ class QuotaPolicy(_Counting):
 
     def __post_init__(self) -> None:
         """Check the numbers."""
+        refuse_text("QuotaPolicy", tools=self.tools)
         if self.max_calls is None and not self.per_tool:
             msg = "QuotaPolicy: give max_calls, per_tool or both; it limits nothing."
             raise DefinitionError(msg)
         if min([self.max_calls or 0, *self.per_tool.values()]) < 0:
             msg = "QuotaPolicy: a quota cannot be negative."
             raise DefinitionError(msg)
+
+    @property
+    def governed(self) -> AbstractSet[str]:
+        """The names of tools it rules by."""
+        return frozenset([*(self.tools or ()), *self.per_tool])
 
     def reserve(
         self,

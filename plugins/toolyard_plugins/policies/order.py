@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from toolyard_hookspecs import (
     DefinitionError,
@@ -16,7 +16,7 @@ from toolyard_hookspecs import (
     ToolContext,
     ToolResult,
 )
-from toolyard_plugins.policies.naming import is_among
+from toolyard_plugins.policies.naming import is_among, refuse_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,11 +37,14 @@ class SequentialDependencyPolicy:
         ''
     """
 
+    wants_params: ClassVar = False
+
     dependencies: Mapping[str, AbstractSet[str]]
     name: str = ""
 
     def __post_init__(self) -> None:
         """Refuse what could never be satisfied."""
+        refuse_text("SequentialDependencyPolicy, dependencies", **self.dependencies)
         settled = {tool: frozenset(needed) for tool, needed in self.dependencies.items()}
         object.__setattr__(self, "dependencies", settled)
         for tool in settled:
@@ -49,6 +52,11 @@ class SequentialDependencyPolicy:
             if circle:
                 msg = f"These tools wait for one another in a circle: {' -> '.join(circle)}."
                 raise DefinitionError(msg)
+
+    @property
+    def governed(self) -> frozenset[str]:
+        """The names of tools it rules by: those that wait, and those waited for."""
+        return self._awaited.union(self.dependencies)
 
     def check(
         self,

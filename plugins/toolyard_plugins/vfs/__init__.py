@@ -62,6 +62,10 @@ def _workspace_settings(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _directory(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError(
+            "it names no directory; give one, such as . for where you are"
+        )
     path = Path(text).absolute()
     if not path.is_dir():
         raise argparse.ArgumentTypeError(f"there is no directory {text!r}; make it first")

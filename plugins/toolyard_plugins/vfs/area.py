@@ -9,6 +9,7 @@ from collections.abc import Callable
 from toolyard_plugins.vfs import journal
 from toolyard_plugins.vfs.base import Changes
 from toolyard_plugins.vfs.commits import DiskTransaction
+from toolyard_plugins.vfs.explaining import named
 from toolyard_plugins.vfs.journal import Record, RecoveryError
 from toolyard_plugins.vfs.locks import Hold
 from toolyard_plugins.vfs.operations import BlockedError, Operations, Steps
@@ -19,6 +20,10 @@ from toolyard_plugins.vfs.staging import Staging
 log = logging.getLogger("toolyard.vfs")
 
 Decided = Callable[[str], bool | None]
+
+
+class UndecidedError(RecoveryError):
+    """Nobody can say yet whether a commit was decided."""
 
 
 class CommitArea:
@@ -40,6 +45,11 @@ class CommitArea:
         self._fsync = fsync
         self._steps = steps
         self.stopped: str | None = None
+        self._decided: Decided = lambda key: None  # noqa: ARG005 - nobody can say yet
+
+    def ask(self, decided: Decided) -> None:
+        """Ask this from now on whether the call of a key was committed."""
+        self._decided = decided
 
     def prepare(self, hold: Hold, changes: Changes) -> DiskTransaction:
         """Stage a commit and write its record; nothing outside of `.toolyard/` changes."""
@@ -66,25 +76,28 @@ class CommitArea:
         Raises:
             RecoveryError: When that needs a person.
         """
-        self.recover(hold, lambda key: None)  # noqa: ARG005 - nobody can say here
+        self.recover(hold)
         if self.stopped is not None:
             raise RecoveryError(self.stopped)
 
-    def recover(self, hold: Hold, decided: Decided) -> None:
+    def recover(self, hold: Hold) -> None:
         """Finish every commit that was decided, drop every other one; see `stopped`."""
-        self.stopped = None
+        told, self.stopped = self.stopped, None
         for name in Slots.found(hold.area):
             slots = Slots.open(hold.area, name)
             try:
-                self._recover_one(slots, decided)
+                self._recover_one(slots)
             except (RecoveryError, OSError) as error:
                 slots.close()
                 self.stopped = self._report(name, error)
-                log.error("%s", self.stopped)  # noqa: TRY400 - the text says it all
+                if self.stopped != told:
+                    # Whoever decides may be asked in a moment.
+                    undecided = isinstance(error, UndecidedError)
+                    log.log(logging.WARNING if undecided else logging.ERROR, "%s", self.stopped)
             else:
                 slots.remove(fsync=self._fsync)
 
-    def _recover_one(self, slots: Slots, decided: Decided) -> None:
+    def _recover_one(self, slots: Slots) -> None:
         """Bring one commit to its end.
 
         Raises:
@@ -99,7 +112,7 @@ class CommitArea:
         work = Operations(self._root(), slots.descriptor, record.operations, self._steps)
         if state == "revoked":
             _stop_at(work.undo())
-        elif state == "decided" or _is_decided(record, decided):
+        elif state == "decided" or _is_decided(record, self._decided):
             _stop_at(work.blocked())
             if state == "prepared":
                 journal.change_state(slots.descriptor, state, "decided", fsync=self._fsync)
@@ -111,14 +124,21 @@ class CommitArea:
                 work.sync()
 
     def _report(self, name: str, error: Exception) -> str:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
+        reason = _cause(error)
         return (
             f"The workspace {self._name} was left in the middle of a commit, which cannot be "
             f"finished: {reason}. Nothing was overwritten, and nothing can be committed until a "
-            f"person decides: put the files back as they were, and the commit is finished at "
-            f"the next opening; or remove {RESERVED}/{name}, which holds its new and former "
+            f"person decides: put the files back as they were, and the commit is finished by "
+            f"the next call; or remove {RESERVED}/{name}, which holds its new and former "
             "contents, and it is given up where it stands. This requires human intervention."
         )
+
+
+def _cause(error: Exception) -> str:
+    if not isinstance(error, OSError):
+        return str(error)
+    where = f"{named(error)}: " if named(error) else ""
+    return f"{where}{error.strerror or error}"
 
 
 def _is_decided(record: Record, decided: Decided) -> bool:
@@ -127,10 +147,10 @@ def _is_decided(record: Record, decided: Decided) -> bool:
         return False
     answer = decided(record.key)
     if answer is None:
-        raise RecoveryError("whoever decides on it has not said what became of the call")
+        raise UndecidedError("whoever decides on it has not said what became of the call")
     return answer
 
 
 def _stop_at(paths: list[str]) -> None:
     if paths:
-        raise RecoveryError(f"{', '.join(paths)} changed since")
+        raise RecoveryError(f"{', '.join(paths)} changed since then")

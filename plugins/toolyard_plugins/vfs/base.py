@@ -21,8 +21,8 @@ class Base(Protocol):
         """Return what a directory holds; empty when there is none."""
         ...
 
-    def hidden(self, path: str) -> str | None:
-        """Return the name of something in a directory that no path here can name, if any."""
+    def hidden(self, path: str) -> Mapping[str, str]:
+        """Return the names in a directory that no path here can hold, each with the reason."""
         ...
 
     def nodes(self, path: str, names: Iterable[str]) -> Iterator[tuple[str, Node]]:
@@ -31,6 +31,26 @@ class Base(Protocol):
 
     def readonly(self, path: str) -> str | None:
         """Return why a path cannot be changed here, or None when it can."""
+        ...
+
+    def check_changeable(self, directory: str) -> None:
+        """Check that what a directory holds can be changed; of one not there, what is above it.
+
+        Raises:
+            OSError: When that is forbidden; says by what.
+        """
+        ...
+
+    def check_readable(self, path: str) -> None:
+        """Check that a file can be read, without opening it.
+
+        Raises:
+            PermissionError: When that is forbidden.
+        """
+        ...
+
+    def notice(self) -> str | None:
+        """Return what whoever uses this tree has to know of it, if anything."""
         ...
 
     def unchanged(self, path: str, version: object | None) -> bool:

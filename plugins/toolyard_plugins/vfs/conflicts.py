@@ -34,9 +34,7 @@ def check_emptied(base: Base, changes: Changes) -> None:
         if change.kind == "directory":
             names = (join(change.path, name) for name in base.names(change.path))
             left = [path for path in names if path not in changed]
-            hidden = base.hidden(change.path)
-            if hidden is not None:
-                left.append(join(change.path, ascii(hidden)))
+            left += [join(change.path, ascii(name)) for name in base.hidden(change.path)]
             if left:
                 raise conflict(left)
 

@@ -9,7 +9,7 @@ from typing import Final
 from toolyard_plugins.vfs.base import Change
 from toolyard_plugins.vfs.layer import Layer
 from toolyard_plugins.vfs.nodes import Content, Node
-from toolyard_plugins.vfs.text import looks_binary
+from toolyard_plugins.vfs.text import encoding_of, looks_binary, text_of
 
 #: Comparing takes longer than the product of the lengths in the worst case.
 _MAX_BYTES: Final = 512 * 1024
@@ -71,11 +71,10 @@ def _one(path: str, before: Node | None, after: Node | None) -> str:
 def _is_binary(content: Content | None) -> bool:
     if content is None:
         return False
+    if content.size <= _MAX_BYTES:
+        return encoding_of(content.read()) is None
     with content.open() as stream:
-        start = stream.read(8192)
-    if looks_binary(start):
-        return True
-    return content.size <= _MAX_BYTES and _decoded(content.read()) is None
+        return looks_binary(stream.read(8192))
 
 
 def _lines(content: Content | None) -> list[str] | None:
@@ -95,9 +94,5 @@ def _lines(content: Content | None) -> list[str] | None:
 
 
 def _decoded(data: bytes) -> str | None:
-    if looks_binary(data):
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return None
+    encoding = encoding_of(data)
+    return None if encoding is None else text_of(data, encoding)

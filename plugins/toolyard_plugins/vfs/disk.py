@@ -16,6 +16,7 @@ from toolyard_plugins.vfs.explaining import explained, unopened
 from toolyard_plugins.vfs.locks import Hold, WorkspaceLock
 from toolyard_plugins.vfs.nodes import Kind, Node
 from toolyard_plugins.vfs.operations import Steps
+from toolyard_plugins.vfs.permissions import check_changeable, check_readable
 from toolyard_plugins.vfs.pins import Pin, digest_at, node_of, stamp_of
 from toolyard_plugins.vfs.turns import wait
 
@@ -55,7 +56,7 @@ class DiskStore:
         self._descriptor: int | None = _open_root(self.root)
         self._lock = WorkspaceLock(self._handle)
         self._area = CommitArea(self._handle, self.root, fsync=fsync, steps=steps)
-        self.recover(lambda key: None)  # noqa: ARG005 - nobody can say yet
+        self._finish_others()
 
     @property
     def stopped(self) -> str | None:
@@ -77,13 +78,15 @@ class DiskStore:
         """Return what a directory holds, without what no path here can name."""
         return {name: kind for name, kind in self._scan(path) if paths.is_usable(name)}
 
-    def hidden(self, path: str) -> str | None:
-        """Return the name of something in a directory that no path here can name, if any."""
-        return next((name for name, _ in self._scan(path) if not paths.is_usable(name)), None)
+    def hidden(self, path: str) -> Mapping[str, str]:
+        """Return the names in a directory that no path here can hold, each with the reason."""
+        ours = paths.RESERVED if not path else None
+        names = sorted(name for name, _ in self._scan(path) if not paths.is_usable(name))
+        return {name: paths.why_unusable(name) for name in names if name != ours}
 
     def nodes(self, path: str, names: Iterable[str]) -> Iterator[tuple[str, Node]]:
         """Yield what is at names of a directory."""
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), self._explained(path):
             with descriptors.listable(self._handle(), path) as directory:
                 found = [(name, descriptors.look_in(directory, name)) for name in names]
             for name, status in found:
@@ -92,9 +95,28 @@ class DiskStore:
 
     def readonly(self, path: str) -> str | None:  # noqa: ARG002 - the protocol's
         """Return why nothing can be changed here, or None when it can."""
+        if self.stopped is not None:
+            return self.stopped
         if os.fstatvfs(self._handle()).f_flag & os.ST_RDONLY:
             return "The workspace is read-only, so it cannot be changed."
         return None
+
+    def check_changeable(self, directory: str) -> None:
+        """Check that what a directory holds can be changed; of one not there, what is above it."""
+        with self._explained(directory):
+            check_changeable(self._handle(), directory)
+
+    def check_readable(self, path: str) -> None:
+        """Check that a file can be read, without opening it."""
+        with self._explained(path):
+            check_readable(self._handle(), path)
+
+    def notice(self) -> str | None:
+        """Return what recovery could not finish, having tried once more."""
+        if self.stopped is not None:
+            with self._explained():
+                self.recover(lambda key: None)  # noqa: ARG005 - nobody can say here
+        return self.stopped
 
     def unchanged(self, path: str, version: object | None) -> bool:
         """Tell whether a path is still in the state of a version."""
@@ -153,15 +175,22 @@ class DiskStore:
         told of in `stopped`.
 
         Args:
-            decided: Tells of a top-level key whether it was; None while nobody can say.
+            decided: Tells of a top-level key whether it was; None while nobody can say. It is
+                asked later, too, when another process is found to have died.
         """
+        self._area.ask(decided)
+        self._finish_others()
+
+    def _finish_others(self) -> None:
         hold = self._lock.try_hold(create=False)
         # Held, it belongs to a living process.
         if hold is not None:
             try:
-                self._area.recover(hold, decided)
+                self._area.recover(hold)
             finally:
                 hold.release()
+        elif not self._lock.is_held():
+            self._area.stopped = None
 
     def close(self) -> None:
         """Close the directory."""

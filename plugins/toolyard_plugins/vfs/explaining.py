@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 
+from toolyard_plugins.vfs.permissions import REMEDY
+
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _TOO_MANY = frozenset({errno.EMFILE, errno.ENFILE})
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM})
@@ -22,8 +24,11 @@ def explained(error: OSError, path: str, root: str) -> OSError:
     if number is None or isinstance(error, FileNotFoundError | NotADirectoryError):
         return error
     if number in _FORBIDDEN:
-        what = path or "the workspace"
-        return PermissionError(f"Access to {what} is forbidden by the modes of the files there.")
+        what = path or named(error) or "The workspace"
+        return PermissionError(
+            f"{what} cannot be reached: its mode, or that of a directory above, forbids it. "
+            f"{REMEDY}"
+        )
     if number == errno.EROFS:
         return PermissionError("The workspace is read-only, so it cannot be changed.")
     if number in _FULL:
@@ -33,7 +38,16 @@ def explained(error: OSError, path: str, root: str) -> OSError:
         )
     if number in _TOO_MANY:
         return OSError("Too many files are open, so the workspace cannot be used now. Retry.")
-    return OSError(f"The workspace {root} cannot be used: {os.strerror(number)}.")
+    where = f" at {path or named(error)}" if path or named(error) else ""
+    return OSError(
+        f"The workspace {root} cannot be used{where}: {os.strerror(number).lower()}. Retry later; "
+        "if that does not help, it requires human intervention."
+    )
+
+
+def named(error: OSError) -> str:
+    """Return the path that an error names, empty for none."""
+    return os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
 
 
 def unopened(error: OSError, root: str) -> OSError:

@@ -85,11 +85,11 @@ class Layer:
                     names[name] = node.kind
             return names
 
-    def hidden(self, path: str) -> str | None:
-        """Return the name of something in a directory that no path can name, if any."""
+    def hidden(self, path: str) -> Mapping[str, str]:
+        """Return the names in a directory that no path here can hold, each with the reason."""
         with self._lock:
             self._check_open()
-            return None if self._shows_nothing_below(path) else self._base.hidden(path)
+            return {} if self._shows_nothing_below(path) else self._base.hidden(path)
 
     def nodes(self, path: str, names: Iterable[str]) -> Iterator[tuple[str, Node]]:
         """Yield what is at names of a directory."""
@@ -112,6 +112,21 @@ class Layer:
         with self._lock:
             self._check_open()
             return self._base.readonly(path)
+
+    def check_changeable(self, directory: str) -> None:
+        """Check that what a directory holds can be changed; of one not there, what is above it."""
+        self._base.check_changeable(directory)
+
+    def check_readable(self, path: str) -> None:
+        """Check that a file can be read, without opening it."""
+        with self._lock:
+            made = path in self._made or self._is_covered(path)
+        if not made:
+            self._base.check_readable(path)
+
+    def notice(self) -> str | None:
+        """Return what whoever uses this tree has to know of it, if anything."""
+        return self._base.notice()
 
     def unchanged(self, path: str, version: object | None) -> bool:
         """Tell whether a path is still, in this layer, in the state of a version.

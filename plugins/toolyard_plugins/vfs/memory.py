@@ -49,9 +49,9 @@ class MemoryStore:
         with self._still:
             return dict(self._held.get(path, {}))
 
-    def hidden(self, path: str) -> None:  # noqa: ARG002 - the protocol's
+    def hidden(self, path: str) -> Mapping[str, str]:  # noqa: ARG002 - the protocol's
         """Tell that nothing is here that no path can name."""
-        return
+        return {}
 
     def nodes(self, path: str, names: Iterable[str]) -> Iterator[tuple[str, Node]]:
         """Yield what is at names of a directory."""
@@ -62,6 +62,16 @@ class MemoryStore:
 
     def readonly(self, path: str) -> None:  # noqa: ARG002 - the protocol's
         """Tell that everything can be changed here."""
+        return
+
+    def check_changeable(self, directory: str) -> None:
+        """Do nothing: everything can be changed here."""
+
+    def check_readable(self, path: str) -> None:
+        """Do nothing: everything can be read here."""
+
+    def notice(self) -> None:
+        """Tell that there is nothing to know."""
         return
 
     def unchanged(self, path: str, version: object | None) -> bool:

@@ -26,8 +26,8 @@ class _OnStore:
         """Return what a directory holds."""
         return self._store.names(path)
 
-    def hidden(self, path: str) -> str | None:
-        """Return the name of something in a directory that no path can name, if any."""
+    def hidden(self, path: str) -> Mapping[str, str]:
+        """Return the names in a directory that no path here can hold, each with the reason."""
         return self._store.hidden(path)
 
     def nodes(self, path: str, names: Iterable[str]) -> Iterator[tuple[str, Node]]:
@@ -37,6 +37,18 @@ class _OnStore:
     def readonly(self, path: str) -> str | None:
         """Return why a path cannot be changed here, or None when it can."""
         return self._store.readonly(path)
+
+    def notice(self) -> str | None:
+        """Return what whoever uses this tree has to know of it, if anything."""
+        return self._store.notice()
+
+    def check_changeable(self, directory: str) -> None:
+        """Check that what a directory holds can be changed; of one not there, what is above it."""
+        self._store.check_changeable(directory)
+
+    def check_readable(self, path: str) -> None:
+        """Check that a file can be read, without opening it."""
+        self._store.check_readable(path)
 
     def unchanged(self, path: str, version: object | None) -> bool:
         """Tell whether a path is still in the state of a version."""
@@ -135,9 +147,13 @@ class MountedStore(_OnStore):
             return source.names(inside)
         return {**self._store.names(path), **self._above.get(path, {})}
 
-    def hidden(self, path: str) -> str | None:
-        """Return the name of something in a directory that no path can name, if any."""
-        return None if self._mounted(path) is not None else self._store.hidden(path)
+    def hidden(self, path: str) -> Mapping[str, str]:
+        """Return the names in a directory that no path here can hold, each with the reason."""
+        mounted = self._mounted(path)
+        if mounted is not None:
+            source, inside = mounted
+            return source.hidden(inside)
+        return self._store.hidden(path)
 
     def nodes(self, path: str, names: Iterable[str]) -> Iterator[tuple[str, Node]]:
         """Yield what is at names of a directory."""
@@ -159,8 +175,8 @@ class MountedStore(_OnStore):
         if mounted is not None:
             source, _ = mounted
             return (
-                f"{path} lies in the mount {source.mount.target!r}, which is read-only. Copy it "
-                "to a path outside of the mount and change the copy."
+                f"{path} lies in the mount {source.mount.target!r}, which is read-only. It stays "
+                "as it is; a copy of it, at a path outside of the mount, can be changed."
             )
         if path and path in self._above:
             targets = [each for each in self._sources if paths.is_within(each, path)]
@@ -169,6 +185,11 @@ class MountedStore(_OnStore):
                 "as a whole. Change what it holds besides."
             )
         return self._store.readonly(path)
+
+    def check_readable(self, path: str) -> None:
+        """Check that a file can be read, without opening it; of a mount reading tells."""
+        if self._mounted(path) is None:
+            self._store.check_readable(path)
 
     def unchanged(self, path: str, version: object | None) -> bool:
         """Tell whether a path is still in the state of a version."""

@@ -6,7 +6,7 @@ import hashlib
 import io
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import BinaryIO, Final, Literal, Protocol
 
 from toolyard_hookspecs import FileStat
@@ -82,6 +82,14 @@ def file_node(content: Content, modified: datetime | None = None, mode: int | No
 def directory_node(modified: datetime | None = None, mode: int | None = None) -> Node:
     """Return a directory."""
     return Node("directory", DIRECTORY_VERSION, None, modified, mode=mode)
+
+
+def moment(seconds: float) -> datetime | None:
+    """Return a time given in seconds since 1970; None for one that no calendar has."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, OSError, ValueError):
+        return None
 
 
 class InMemory:

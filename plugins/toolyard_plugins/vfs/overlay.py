@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from itertools import islice
 from typing import BinaryIO, Final, Literal, cast
@@ -14,6 +14,7 @@ from toolyard_plugins.vfs import paths, text
 from toolyard_plugins.vfs.globbing import Pattern
 from toolyard_plugins.vfs.layer import Layer
 from toolyard_plugins.vfs.nodes import Content, InMemory, Kind, Node, directory_node, file_node
+from toolyard_plugins.vfs.notes import Notes
 from toolyard_plugins.vfs.searching import Search
 from toolyard_plugins.vfs.streams import WriteStream
 
@@ -33,7 +34,7 @@ class Overlay:
         exclusive: Gives the real directory.
     """
 
-    __slots__ = ("_exclusive", "_layer", "_now")
+    __slots__ = ("_exclusive", "_layer", "_notes", "_now")
 
     def __init__(
         self,
@@ -44,17 +45,22 @@ class Overlay:
         self._layer = layer
         self._now = now
         self._exclusive = exclusive
+        self._notes = Notes()
 
     # --- reading ---
 
     def read(self, path: str) -> str:
-        """Return a text file's content, with its newlines and byte order mark.
+        """Return a text file's content, with its newlines and the byte order mark of UTF-8.
 
         Raises:
             ValueError: When it is binary.
         """
         path = paths.canonical(path)
-        return text.decode(self._file(path).read(), path)
+        content, encoding = text.decode(self._file(path).read(), path)
+        if encoding != "utf-8":
+            title = text.TITLES[encoding]
+            self._notes.say(f"{path} is not UTF-8; it is read, and stays, as {title}.")
+        return content
 
     def read_bytes(self, path: str) -> bytes:
         """Return a file's content."""
@@ -97,6 +103,7 @@ class Overlay:
         path = paths.canonical(path)
         self._directory(path)
         found = self._layer.nodes(path, self._layer.names(path))
+        self._notes.hidden(path, self._layer.hidden(path))
         stats = [self._stat(paths.join(path, name), node) for name, node in found]
         return sorted(stats, key=lambda stat: stat.path)
 
@@ -121,7 +128,7 @@ class Overlay:
             glob: Only files whose path beneath `path` matches.
             limit: How many lines at most.
 
-        In a directory, what cannot be read is passed by.
+        In a directory, what cannot be read is passed by; `notes` tells of it.
         """
         path = paths.canonical(path)
         compiled = Search(pattern)
@@ -132,9 +139,15 @@ class Overlay:
     # --- changing ---
 
     def write(self, path: str, content: str) -> None:
-        """Write a text file, creating it and its directories; newlines stay as they are."""
+        """Write a text file, creating it and its directories; newlines stay as they are.
+
+        Raises:
+            ValueError: When the encoding of the file that is there has no place for it.
+        """
         path = paths.canonical(path)
-        self._write(path, InMemory(text.encode(content, path)))
+        there = self._check_target(path)
+        encoding = "utf-8" if there is None else text.stored_in(there.content)
+        self._place(path, there, InMemory(text.encode(content, path, encoding)))
 
     def write_bytes(self, path: str, content: bytes) -> None:
         """Write a file, creating it and its directories."""
@@ -163,8 +176,7 @@ class Overlay:
                 f"{path} is a directory that is not empty. Delete what it holds first, or "
                 "delete it recursively."
             )
-        for each, _ in reversed(builtins.list(self._subtree(path, node, links=True))):
-            self._layer.remove(each)
+        self._remove([each for each, _ in self._subtree(path, node, links=True)])
 
     def copy(self, source: str, target: str, *, overwrite: bool = False) -> None:
         """Copy a file or a directory to a path that is free, or a file onto a file."""
@@ -175,16 +187,21 @@ class Overlay:
         """Move a file or a directory to a path that is free, or a file onto a file."""
         source, target = paths.canonical(source), paths.canonical(target)
         self._check_writable(source)
-        for path in reversed(self._transfer(source, target, overwrite=overwrite, verb="moved")):
-            self._layer.remove(path)
+        self._remove(self._transfer(source, target, overwrite=overwrite, verb="moved"))
 
     def exclusive_path(self) -> AbstractContextManager[str]:
         """Give the real directory, alone, for starting programs; not rolled back.
 
         Raises:
             StateError: When this call has changed files before: those are not there yet.
+            ResourceBusyError: In a dry run, and before a person has approved the changes.
         """
         return self._exclusively()
+
+    def notes(self) -> Sequence[str]:
+        """Return what has to be known of what was given: what was left out, and why."""
+        notice = self._layer.notice()
+        return [*([notice] if notice is not None else ()), *self._notes.all()]
 
     # --- underneath ---
 
@@ -221,7 +238,7 @@ class Overlay:
         if node.kind == "directory":
             raise IsADirectoryError(f"{path or 'The root'} is a directory, not a file. List it.")
         if node.content is None:
-            raise PermissionError(f"{path} is {_what(node)}, which cannot be opened here.")
+            raise PermissionError(f"{path} is {_what(node)}, and cannot be opened here.")
         return node.content
 
     def _directory(self, path: str) -> None:
@@ -233,12 +250,13 @@ class Overlay:
         return node.stat(path, readonly=self._layer.readonly(path) is not None)
 
     def _is_filled(self, path: str) -> bool:
-        return bool(self._layer.names(path)) or self._layer.hidden(path) is not None
+        return bool(self._layer.names(path) or self._layer.hidden(path))
 
     def _check_writable(self, path: str) -> None:
         reason = self._layer.readonly(path)
         if reason is not None:
             raise PermissionError(reason)
+        self._layer.check_changeable(paths.split(path)[0])
 
     def _check_target(self, path: str) -> Node | None:
         """Check that a file can be written at a path; return what is there."""
@@ -248,7 +266,7 @@ class Overlay:
                 f"{path or 'The root'} is a directory, so no file can be written there."
             )
         if node is not None and node.content is None:
-            raise PermissionError(f"{path} is {_what(node)}, which cannot be written to here.")
+            raise PermissionError(f"{path} is {_what(node)}, and cannot be written to here.")
         self._check_writable(path)
         if node is None:
             self._missing_parents(path)
@@ -257,11 +275,20 @@ class Overlay:
         return node
 
     def _write(self, path: str, content: Content) -> None:
-        there = self._check_target(path)
+        self._place(path, self._check_target(path), content)
+
+    def _place(self, path: str, there: Node | None, content: Content) -> None:
         if there is None:
             self._make_parents(path)
         mode = there.mode if there is not None else None
         self._layer.put(path, file_node(content, self._now(), mode))
+
+    def _remove(self, gone: Sequence[str]) -> None:
+        """Remove what is at these paths, given a directory before what it holds."""
+        for directory in {paths.split(each)[0] for each in gone}:
+            self._layer.check_changeable(directory)
+        for each in reversed(gone):
+            self._layer.remove(each)
 
     def _missing_parents(self, path: str) -> builtins.list[str]:
         missing: builtins.list[str] = []
@@ -291,15 +318,15 @@ class Overlay:
             path, node = pending.pop()
             if node.kind == "other" and not links:
                 raise PermissionError(
-                    f"{path} is {_what(node)}, which can be neither copied nor moved here."
+                    f"{path} is {_what(node)}, and can be neither copied nor moved here."
                 )
             yield path, node
             if node.kind != "directory":
                 continue
             hidden = self._layer.hidden(path)
-            if hidden is not None:
+            if hidden:
                 raise PermissionError(
-                    f"{path} holds {hidden!a}, which no path here can name, so the "
+                    f"{path} holds {next(iter(hidden))!a}, which no path here can name, so the "
                     "directory cannot be deleted, copied or moved as a whole."
                 )
             for name in self._layer.names(path):
@@ -319,10 +346,9 @@ class Overlay:
         taken = builtins.list(self._subtree(source, node, links=False))
         placed = [paths.canonical(f"{target}{path[len(source) :]}") for path, _ in taken]
         self._make_parents(target)
-        for (_, each), path in zip(taken, placed, strict=True):
-            self._layer.put(
-                path, self._moved(each) if verb == "moved" else self._copied(each, path)
-            )
+        for (origin, each), path in zip(taken, placed, strict=True):
+            new = self._moved(each) if verb == "moved" else self._copied(each, origin, path)
+            self._layer.put(path, new)
         return [path for path, _ in taken]
 
     def _moved(self, node: Node) -> Node:
@@ -330,9 +356,10 @@ class Overlay:
             return directory_node(node.modified, node.mode)
         return file_node(node.content, node.modified, node.mode)
 
-    def _copied(self, node: Node, path: str) -> Node:
+    def _copied(self, node: Node, source: str, path: str) -> Node:
         if node.content is None:
             return directory_node(self._now(), node.mode)
+        self._layer.check_readable(source)
         # Over another file it takes that one's mode, as everything that is written does.
         there = self._layer.look(path)
         like = node if there is None else there
@@ -358,8 +385,8 @@ class Overlay:
         _check_mode(target, there)
 
     def _glob(self, pattern: Pattern, path: str) -> Iterator[FileStat]:
-        for directory, names in pattern.walk(path, self._names_if_allowed):
-            found = dict(self._layer.nodes(directory, names))
+        for directory, names in pattern.walk(path, self._names_if_possible):
+            found = self._nodes_if_possible(directory, names)
             for name in names:
                 if name in found:
                     yield self._stat(paths.join(directory, name), found[name])
@@ -377,21 +404,31 @@ class Overlay:
         self, search: Search, wanted: Pattern, path: str, node: Node
     ) -> Iterator[FileMatch]:
         for each, content in self._contents(wanted, path, node):
-            # One file that nobody may read, or that is being changed, is no reason to find nothing.
-            with suppress(PermissionError, ConflictError):
+            # One file that cannot be read, or is being changed, is no reason to find nothing.
+            try:
                 yield from search.lines(each, content)
+            except (OSError, ValueError, ConflictError) as error:
+                self._notes.unsearched(each, error)
 
-    def _names_if_allowed(self, path: str) -> Mapping[str, Kind]:
+    def _names_if_possible(self, path: str) -> Mapping[str, Kind]:
         try:
             return self._layer.names(path)
-        except PermissionError:
+        except OSError as error:
+            self._notes.left_out(path, error)
+            return {}
+
+    def _nodes_if_possible(self, path: str, names: Sequence[str]) -> Mapping[str, Node]:
+        try:
+            return dict(self._layer.nodes(path, names))
+        except OSError as error:
+            self._notes.left_out(path, error)
             return {}
 
     def _contents(self, wanted: Pattern, path: str, node: Node) -> Iterator[tuple[str, Content]]:
         if node.kind == "other":
-            raise PermissionError(f"{path} is {_what(node)}, which cannot be opened here.")
-        for directory, names in wanted.walk(path, self._names_if_allowed):
-            found = dict(self._layer.nodes(directory, names))
+            raise PermissionError(f"{path} is {_what(node)}, and cannot be opened here.")
+        for directory, names in wanted.walk(path, self._names_if_possible):
+            found = self._nodes_if_possible(directory, names)
             for name in names:
                 content = found[name].content if name in found else None
                 if content is not None:

@@ -17,6 +17,9 @@ ALIAS: Final = "/workspace"
 RESERVED: Final = ".toolyard"
 """The name that a workspace keeps for itself, in any directory and in any case."""
 
+NO_NAMES: Final = frozenset({"", ".", ".."})
+"""The parts of a path that name nothing of their own."""
+
 MAX_NAME_BYTES: Final = 255
 MAX_DEPTH: Final = 128
 _MAX_PATH_CHARACTERS: Final = 32_768
@@ -65,6 +68,17 @@ def is_usable(name: str) -> bool:
         and name.casefold() != RESERVED
         and len(name.encode()) <= MAX_NAME_BYTES
     )
+
+
+def why_unusable(name: str) -> str:
+    """Return what keeps a name found in a directory from being a part of a path."""
+    bad = _FORBIDDEN.search(name)
+    if bad is None:
+        reserved = name.casefold() == RESERVED
+        return "the workspace keeps this name for itself" if reserved else "it is too long"
+    if bad[0] == "\\":
+        return "it has a backslash"
+    return "it has a control character" if bad[0] < "\x80" else "it has bytes that are not UTF-8"
 
 
 def depth(path: str) -> int:

@@ -7,13 +7,13 @@ import stat
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import BinaryIO, Final, NamedTuple
 
 from toolyard_plugins.vfs import descriptors
 from toolyard_plugins.vfs.conflicts import conflict
-from toolyard_plugins.vfs.nodes import Node, directory_node
+from toolyard_plugins.vfs.nodes import Node, directory_node, moment
 from toolyard_plugins.vfs.operations import digest_of
+from toolyard_plugins.vfs.permissions import unreadable
 
 #: A second change within one tick of the file system's clock leaves the times as they are.
 _TICK_NS: Final = 20_000_000
@@ -117,7 +117,7 @@ class OnDisk:
         except (FileNotFoundError, NotADirectoryError):
             raise conflict([self.path]) from None
         except PermissionError:
-            raise PermissionError(f"{self.path} cannot be read: its mode forbids it.") from None
+            raise unreadable(self.path) from None
         if stamp_of(os.fstat(handle)) != self.pin.stamp:
             os.close(handle)
             raise conflict([self.path])
@@ -128,15 +128,15 @@ def node_of(root: Callable[[], int], path: str, status: os.stat_result) -> Node:
     """Return what is at a path."""
     mode = status.st_mode
     if stat.S_ISDIR(mode):
-        return directory_node(_time(status), stat.S_IMODE(mode))
+        return directory_node(moment(status.st_mtime), stat.S_IMODE(mode))
     stamp = stamp_of(status)
     if not stat.S_ISREG(mode):
-        return Node("other", Pin(stamp), None, _time(status), _special(mode))
+        return Node("other", Pin(stamp), None, moment(status.st_mtime), _special(mode))
     pin = Pin(stamp)
     if is_fresh(stamp):
         pin = Pin(stamp, digest_at(root(), path))
     content = OnDisk(root, path, pin)
-    return Node("file", pin, content, _time(status), mode=stat.S_IMODE(mode))
+    return Node("file", pin, content, moment(status.st_mtime), mode=stat.S_IMODE(mode))
 
 
 def digest_at(root: int, path: str) -> str | None:
@@ -147,13 +147,6 @@ def digest_at(root: int, path: str) -> str | None:
         return None
     with os.fdopen(handle, "rb") as stream:
         return digest_of(stream.read)
-
-
-def _time(status: os.stat_result) -> datetime | None:
-    try:
-        return datetime.fromtimestamp(status.st_mtime, UTC)
-    except (OverflowError, OSError, ValueError):
-        return None
 
 
 def _special(mode: int) -> str:

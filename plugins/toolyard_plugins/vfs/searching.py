@@ -9,9 +9,8 @@ from typing import Any, Final
 
 from toolyard_hookspecs import FileMatch
 from toolyard_plugins.vfs.nodes import Content
-from toolyard_plugins.vfs.text import looks_binary
+from toolyard_plugins.vfs.text import line_blocks
 
-_BLOCK_BYTES: Final = 1 << 20
 _MAX_PATTERN_CHARACTERS: Final = 10_000
 # What means something else in a block of lines than in one of them.
 _BY_LINE_ONLY: Final = re.compile(r"\\[AzQC]|\(\?[a-zA-Z]*-")
@@ -43,30 +42,19 @@ class Search:
         self._prefilter = None if by_line else _compile(f"(?m:{pattern})", pattern)
 
     def lines(self, path: str, content: Content) -> Iterator[FileMatch]:
-        """Yield the matching lines of a file; none of a binary one."""
+        """Yield the matching lines of a file; none of a binary one.
+
+        Raises:
+            ValueError: When a line is too long to be looked at.
+        """
         number = 1
         with content.open() as stream:
-            rest = b""
-            first = True
-            while block := stream.read(_BLOCK_BYTES):
-                if first and looks_binary(block):
-                    return
-                first = False
-                head, newline, tail = (rest + block).rpartition(b"\n")
-                whole = head + newline
-                if not newline and len(tail) > _BLOCK_BYTES:
-                    # A line without end is looked at piece by piece.
-                    whole, tail = tail, b""
-                if not _is_text(whole):
-                    return
-                yield from self._block(path, whole, number)
-                number += whole.count(b"\n")
-                rest = tail
-            if rest and _is_text(rest):
-                yield from self._block(path, rest, number)
+            for block in line_blocks(stream, path):
+                yield from self._block(path, block, number)
+                number += block.count(b"\n")
 
     def _block(self, path: str, block: bytes, number: int) -> Iterator[FileMatch]:
-        if not block or self._cannot_match(block):
+        if self._cannot_match(block):
             return
         for offset, line in enumerate(block.removesuffix(b"\n").split(b"\n")):
             text = line.removesuffix(b"\r")
@@ -95,15 +83,6 @@ def _compile(pattern: str, shown: str) -> Any:
             "The syntax is RE2's, without look-around and back-references; put a backslash "
             "before characters meant as they are."
         ) from None
-
-
-def _is_text(block: bytes) -> bool:
-    # The cut pieces of an endless line may end within a character.
-    try:
-        block.decode()
-    except UnicodeDecodeError as error:
-        return len(block) - error.start < 4 and not block.endswith(b"\n")  # noqa: PLR2004
-    return True
 
 
 def _shown(line: bytes) -> str:

@@ -87,6 +87,13 @@ class VfsConfig(BaseModel):
     readonly: bool = False
     confirm_deletes: bool = True
 
+    @field_validator("root", mode="before")
+    @classmethod
+    def _named(cls, root: object) -> object:
+        if isinstance(root, str) and not root.strip():
+            raise ValueError('a directory, such as "." for where the process starts, or none')
+        return root
+
     @model_validator(mode="after")
     def _apart(self) -> VfsConfig:
         for place, each in enumerate(self.mounts):

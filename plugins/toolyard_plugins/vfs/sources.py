@@ -13,13 +13,12 @@ from datetime import UTC, datetime
 from typing import Any, BinaryIO, Final
 
 from toolyard_hookspecs import ResourceError, ToolyardError
-from toolyard_plugins.vfs import paths
+from toolyard_plugins.vfs import archives, paths
 from toolyard_plugins.vfs.globbing import Pattern
-from toolyard_plugins.vfs.nodes import Kind, Node, directory_node, file_node
+from toolyard_plugins.vfs.nodes import Kind, Node, directory_node, file_node, moment
 from toolyard_plugins.vfs.settings import Mount
 from toolyard_plugins.vfs.wording import size_of
 
-_ARCHIVES: Final = {".zip": "zip", ".tar": "tar", ".tar.gz": "tar", ".tgz": "tar"}
 _LOGIN: Final = re.compile(r"//[^/@\s]*@")
 _QUERY: Final = re.compile(r"\?\S*")
 
@@ -41,7 +40,12 @@ class Source:
         self._exclude = [Pattern(each) for each in mount.exclude]
         self._lock = threading.RLock()
         self._listed: dict[str, dict[str, Node]] = {}
+        self._hidden: dict[str, dict[str, str]] = {}
         self._files, self._root, self._node = self._open()
+        self._archive = archives.is_archive(self._files)
+        if self._archive:
+            with self._explained(""):
+                self._hidden = archives.unreachable(self._files, self._root)
 
     def look(self, path: str) -> Node | None:
         """Return what is at a path within the source."""
@@ -53,6 +57,11 @@ class Source:
     def names(self, path: str) -> Mapping[str, Kind]:
         """Return what a directory holds."""
         return {name: node.kind for name, node in self._entries(path).items()}
+
+    def hidden(self, path: str) -> Mapping[str, str]:
+        """Return the names in a directory that no path here can hold, each with the reason."""
+        self._entries(path)
+        return self._hidden.get(path, {})
 
     def nodes(self, path: str, names: Iterable[str]) -> Iterator[tuple[str, Node]]:
         """Yield what is at names of a directory."""
@@ -123,11 +132,17 @@ class Source:
             found: list[dict[str, Any]] = list(self._files.ls(where, detail=True))
         entries: dict[str, Node] = {}
         for info in found:
-            name = str(info["name"]).rstrip("/").rpartition("/")[2]
-            if name not in {"", ".", ".."} and paths.is_usable(name):
+            given = str(info["name"]).rstrip("/")
+            name = given.rpartition("/")[2]
+            if name in paths.NO_NAMES or (self._archive and given != paths.join(where, name)):
+                continue
+            if paths.is_usable(name):
                 node = self._entry(paths.join(directory, name), info)
                 if node is not None:
                     entries[name] = node
+            elif not self._archive:
+                hidden = self._hidden.setdefault(directory, {})
+                hidden[name] = paths.why_unusable(name)
         return entries
 
     def _entry(self, path: str, info: Mapping[str, Any]) -> Node | None:
@@ -162,8 +177,7 @@ class Source:
 
     def _refuse_links(self, where: str) -> None:
         """Refuse a place that became a link since its directory was listed."""
-        protocol: str | tuple[str, ...] = self._files.protocol
-        if "file" not in ((protocol,) if isinstance(protocol, str) else protocol):
+        if "file" not in archives.protocols(self._files):
             return
         root = os.path.realpath(self._root)
         if os.path.realpath(where) != os.path.normpath(where.replace(self._root, root, 1)):
@@ -217,7 +231,7 @@ def _url(source: str) -> str:
     if "::" in source:
         return source
     name = source.lower()
-    for ending, protocol in _ARCHIVES.items():
+    for ending, protocol in archives.ENDINGS.items():
         if name.endswith(ending) and not os.path.isdir(source):  # noqa: PTH112 - may be a URL
             return f"{protocol}://::{source}"
     return source
@@ -229,7 +243,7 @@ def _modified(info: Mapping[str, Any]) -> datetime | None:
         if isinstance(value, datetime):
             return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
         if isinstance(value, (int, float)):
-            return datetime.fromtimestamp(value, UTC)
+            return moment(value)
     return None
 
 

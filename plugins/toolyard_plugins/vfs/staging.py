@@ -13,7 +13,8 @@ from toolyard_plugins.vfs import descriptors
 from toolyard_plugins.vfs.base import Change, Changes
 from toolyard_plugins.vfs.journal import Image, Operation
 from toolyard_plugins.vfs.nodes import Content, Node
-from toolyard_plugins.vfs.paths import ancestors, split
+from toolyard_plugins.vfs.paths import split
+from toolyard_plugins.vfs.permissions import check_changeable
 from toolyard_plugins.vfs.pins import OnDisk, Pin, digest_at
 
 _BLOCK_BYTES: Final = 1 << 20
@@ -36,7 +37,6 @@ class Staging:
         self._slots = slots
         self._changes = changes.made
         self._fsync = fsync
-        self._device = os.fstat(slots).st_dev
         self._removed = {c.path for c in changes.made if c.kind is not None and c.after is None}
         self._checked: set[str] = set()
 
@@ -92,24 +92,10 @@ class Staging:
 
     def _check_place(self, path: str) -> None:
         """Check that the directory a path lies in can be changed, and by renaming."""
-        for directory in (split(path)[0], *ancestors(split(path)[0]), ""):
-            if directory in self._checked:
-                return
-            found = descriptors.look(self._root, directory)
-            if found is None or not stat.S_ISDIR(found.st_mode):
-                continue
-            if found.st_dev != self._device:
-                raise OSError(
-                    f"{directory} lies on another file system than the rest of the workspace, "
-                    "so nothing in there can be changed here."
-                )
-            with descriptors.listable(self._root, directory) as handle:
-                if not os.access(".", os.W_OK | os.X_OK, dir_fd=handle):
-                    raise PermissionError(
-                        f"{directory or 'The root'} cannot be changed: its mode forbids it."
-                    )
+        directory = split(path)[0]
+        if directory not in self._checked:
+            check_changeable(self._root, directory)
             self._checked.add(directory)
-            return
 
     def _stage(self, slot: str, path: str, after: Node, *, replaces: bool) -> None:
         content = after.content
@@ -150,11 +136,13 @@ class Staging:
     def _give_owner(self, handle: int, path: str, content: Content, *, replaces: bool) -> None:
         """Give a new file the owner and the attributes of the one whose place it takes."""
         if replaces:
-            source = descriptors.open_file(self._root, path)
+            source = self._replaced(handle, path)
         elif isinstance(content, OnDisk) and content.path in self._removed:
             source = content.descriptor()
         else:
+            source = None
             self._inherit_group(handle, path)
+        if source is None:
             return
         try:
             status = os.fstat(source)
@@ -162,6 +150,16 @@ class Staging:
             _copy_attributes(source, handle)
         finally:
             os.close(source)
+
+    def _replaced(self, handle: int, path: str) -> int | None:
+        """Return a descriptor of the file that is replaced; of an unreadable one take the owner."""
+        try:
+            return descriptors.open_file(self._root, path)
+        except PermissionError:
+            status = descriptors.look(self._root, path)
+            if status is not None:
+                _own(handle, status.st_uid, status.st_gid)
+            return None
 
     def _inherit_group(self, handle: int, path: str) -> None:
         parent = descriptors.look(self._root, split(path)[0])

@@ -1,53 +1,256 @@
-"""Text files: UTF-8, with everything kept that is not a letter, and binary ones told apart.
+"""Text files: in which encoding they are, and that they stay in it.
 
-A byte order mark stays where it is, as the first character, and newlines are those of the file;
-so what is read and written back is the same file.
+Text is UTF-8; UTF-16, where the file begins with its byte order mark; or else Windows-1252, which
+Latin-1 text is as well, where nothing speaks for a binary file. Whatever is read and written back
+is the same file, byte for byte: newlines are those of the file, and the byte order mark of UTF-8
+stays where it is, as the first character. That of UTF-16 belongs to the encoding, not to the text.
 """
 
 from __future__ import annotations
 
-from typing import Final
+import codecs
+import contextlib
+import re
+from collections.abc import Iterator
+from typing import BinaryIO, Final, Literal
 
-_SNIFFED_BYTES: Final = 8192
+from toolyard_plugins.vfs.nodes import Content
+
+Encoding = Literal["utf-8", "utf-16-le", "utf-16-be", "cp1252"]
+
+TITLES: Final[dict[Encoding, str]] = {
+    "utf-8": "UTF-8",
+    "utf-16-le": "UTF-16 (little-endian)",
+    "utf-16-be": "UTF-16 (big-endian)",
+    "cp1252": "Windows-1252",
+}
+
+BYTE_ORDER_MARK: Final = "\ufeff"
+SNIFFED_BYTES: Final = 8192
+"""So much of a file's beginning tells whether it is binary."""
+
+#: A longer line is not searched: it would have to be in memory as a whole.
+MAX_LINE_BYTES: Final = 64 * 1024 * 1024
+_BLOCK_BYTES: Final = 1 << 20
+_MARKS: Final[dict[bytes, Encoding]] = {
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
+_MARK_BYTES: Final = 2
+# What no text in a single-byte encoding holds: control characters, and bytes without a meaning.
+_NOT_CP1252: Final = re.compile(rb"[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f\x81\x8d\x8f\x90\x9d]")
 
 
-def looks_binary(start: bytes) -> bool:
-    """Tell whether a file that begins so is binary: NUL in its first 8 kB."""
-    return b"\0" in start[:_SNIFFED_BYTES]
+def encoding_of(data: bytes) -> Encoding | None:
+    r"""Return the encoding of a file's content; None when it is binary.
+
+    Example:
+        >>> encoding_of("Käse".encode()), encoding_of(b"K\xe4se"), encoding_of(b"K\0se")
+        ('utf-8', 'cp1252', None)
+    """
+    marked = _mark_of(data)
+    if marked is not None:
+        return marked if _is_utf16(data, marked) else None
+    if looks_binary(data):
+        return None
+    if _is_utf8(data):
+        return "utf-8"
+    return None if _NOT_CP1252.search(data) else "cp1252"
 
 
-def decode(data: bytes, path: str) -> str:
-    """Return a text file's text.
+def stored_in(content: Content | None) -> Encoding:
+    """Return the encoding that text has which takes this content's place."""
+    if content is not None:
+        with contextlib.suppress(PermissionError), content.open() as stream:
+            start = stream.read(_BLOCK_BYTES)
+            if not looks_binary(start):
+                return encoding_of(start + stream.read()) or "utf-8"
+    return "utf-8"
+
+
+def marked_like(start: bytes, content: str) -> str:
+    r"""Return a text with the byte order mark of UTF-8, where the file that it replaces has one.
+
+    Args:
+        start: With what the file begins.
+        content: The text that takes its place, with or without the mark.
+
+    Example:
+        >>> marked_like(b"\xef\xbb\xbfold", "new"), marked_like(b"old", "new")
+        ('\ufeffnew', 'new')
+    """
+    is_marked = start.startswith(codecs.BOM_UTF8) and not looks_binary(start)
+    return BYTE_ORDER_MARK + content.removeprefix(BYTE_ORDER_MARK) if is_marked else content
+
+
+def text_of(data: bytes, encoding: Encoding) -> str:
+    """Return the text of content in this encoding."""
+    return data[_MARK_BYTES if _is_marked(encoding) else 0 :].decode(encoding)
+
+
+def decode(data: bytes, path: str) -> tuple[str, Encoding]:
+    """Return a text file's text and encoding.
 
     Raises:
         ValueError: When it is binary.
     """
-    if looks_binary(data):
-        raise ValueError(_binary(path, "holds NUL bytes", len(data)))
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        reason = f"is not UTF-8 at byte {error.start}"
-        raise ValueError(_binary(path, reason, len(data))) from None
+    encoding = encoding_of(data)
+    if encoding is None:
+        raise ValueError(
+            f"{path} is a binary file ({len(data)} bytes; {_why_binary(data)}), so it cannot be "
+            "read as text. Tools that take binary files can use it."
+        )
+    return text_of(data, encoding), encoding
 
 
-def encode(text: str, path: str) -> bytes:
+def encode(text: str, path: str, encoding: Encoding = "utf-8") -> bytes:
     """Return a text as it is stored.
 
+    Args:
+        text: The text.
+        path: Of the file, for messages.
+        encoding: Of the file that is there.
+
     Raises:
-        ValueError: When it holds half of a surrogate pair, which no file can hold.
+        ValueError: When the encoding has no place for it, so that it would be another text.
     """
     try:
-        return text.encode()
+        data = text.encode(encoding)
     except UnicodeEncodeError as error:
-        raise ValueError(
-            f"{path} cannot be written: character {error.start} of the text is half of a "
-            "surrogate pair. Send the text without it, then retry."
-        ) from None
+        character = text[error.start]
+        if "\ud800" <= character <= "\udfff":
+            raise ValueError(
+                f"{path} cannot be written: character {error.start} of the text is half of a "
+                "surrogate pair. Send the text without it, then retry."
+            ) from None
+        why = f"has no {character!a} (character {error.start} of the text)"
+        raise ValueError(_no_place(path, encoding, why)) from None
+    if _is_marked(encoding):
+        mark = next(mark for mark, marked in _MARKS.items() if marked == encoding)
+        return _recognised(mark + data, text, path, encoding)
+    return data if encoding == "utf-8" else _recognised(data, text, path, encoding)
 
 
-def _binary(path: str, why: str, size: int) -> str:
+def looks_binary(start: bytes) -> bool:
+    """Tell whether a file that begins so is binary: NUL in its first 8 kB, but for UTF-16."""
+    return b"\0" in start[:SNIFFED_BYTES] and _mark_of(start) is None
+
+
+def line_blocks(stream: BinaryIO, path: str) -> Iterator[bytes]:
+    """Yield a text file's content as UTF-8, in blocks of whole lines; of a binary one no more.
+
+    A byte order mark is left out: nobody means it by the beginning of the first line.
+
+    Raises:
+        ValueError: When a line is too long to be looked at as a whole.
+    """
+    mark = codecs.BOM_UTF8
+    for block in _blocks_of_lines(_blocks(stream), path):
+        readable = _as_utf8(block)
+        if readable is None:
+            return
+        yield readable.removeprefix(mark)
+        mark = b""
+
+
+def _blocks_of_lines(blocks: Iterator[bytes], path: str) -> Iterator[bytes]:
+    begun: list[bytes] = []
+    held = 0
+    for block in blocks:
+        head, newline, tail = block.rpartition(b"\n")
+        if newline:
+            yield b"".join((*begun, head, newline))
+            begun, held = [], 0
+        begun.append(tail)
+        held += len(tail)
+        if held > MAX_LINE_BYTES:
+            raise ValueError(
+                f"{path} has a line of more than {MAX_LINE_BYTES >> 20} MiB, which cannot be "
+                "searched."
+            )
+    if held:
+        yield b"".join(begun)
+
+
+def _blocks(stream: BinaryIO) -> Iterator[bytes]:
+    """Yield a file's content, from UTF-16 as UTF-8; nothing of a binary one."""
+    block = stream.read(_BLOCK_BYTES)
+    marked = _mark_of(block)
+    if marked is not None:
+        yield from _from_utf16(block[_MARK_BYTES:], stream, marked)
+    elif not looks_binary(block):
+        while block:
+            yield block
+            block = stream.read(_BLOCK_BYTES)
+
+
+def _from_utf16(block: bytes, stream: BinaryIO, encoding: Encoding) -> Iterator[bytes]:
+    decoder = codecs.getincrementaldecoder(encoding)()
+    while True:
+        try:
+            text = decoder.decode(block, final=not block)
+        except UnicodeDecodeError:
+            return
+        if "\0" in text:
+            return
+        yield text.encode()
+        if not block:
+            return
+        block = stream.read(_BLOCK_BYTES)
+
+
+def _as_utf8(block: bytes) -> bytes | None:
+    if _is_utf8(block):
+        return block
+    return None if _NOT_CP1252.search(block) else block.decode("cp1252").encode()
+
+
+def _mark_of(data: bytes) -> Encoding | None:
+    return _MARKS.get(data[:_MARK_BYTES])
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _is_utf16(data: bytes, encoding: Encoding) -> bool:
+    try:
+        return "\0" not in data.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+
+
+def _is_marked(encoding: Encoding) -> bool:
+    return encoding in _MARKS.values()
+
+
+def _recognised(data: bytes, text: str, path: str, encoding: Encoding) -> bytes:
+    """Return content that will be read as the text that it is.
+
+    Raises:
+        ValueError: When it would be taken for something else.
+    """
+    found = encoding_of(data)
+    if found is None or text_of(data, found) != text:
+        why = "could not be told from something else with this text in it"
+        raise ValueError(_no_place(path, encoding, why))
+    return data
+
+
+def _no_place(path: str, encoding: Encoding, why: str) -> str:
     return (
-        f"{path} is a binary file ({size} bytes; it {why}), so it cannot be read as text. Tools "
-        "that take binary files can use it."
+        f"{path} cannot be written: it is stored as {TITLES[encoding]}, which {why}. Write other "
+        "text; or delete the file and write it anew, which stores it as UTF-8."
     )
+
+
+def _why_binary(data: bytes) -> str:
+    if _mark_of(data) is not None:
+        return "it begins like UTF-16 and is not"
+    if looks_binary(data):
+        return "it holds NUL bytes"
+    return "it is not UTF-8, and holds bytes that no text in another encoding known here does"

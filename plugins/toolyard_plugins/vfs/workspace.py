@@ -7,7 +7,7 @@ import os
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Final, Literal
 
 from toolyard_hookspecs import FileMatch, FileStat, StateError, ToolContext
 from toolyard_plugins.vfs.base import Base, Changes, Store, Transaction
@@ -77,7 +77,12 @@ class VirtualFilesystem:
     def branch(self, context: ToolContext, parent: Any | None) -> WorkspaceBranch:
         """Return a call's own version; a nested call's is of its parent's."""
         above = parent if isinstance(parent, WorkspaceBranch) else None
-        return WorkspaceBranch(self.store, above, now=context.clock.now)
+        if above is None:
+            # Somebody may have helped since recovery stopped.
+            self.store.notice()
+        return WorkspaceBranch(
+            self.store, above, now=context.clock.now, check_exclusive=context.check_exclusive
+        )
 
     def recover(self, decided: Callable[[str], bool | None]) -> None:
         """Finish after a crash what was decided, drop what was not.
@@ -172,6 +177,7 @@ class VirtualFilesystem:
     # --- underneath ---
 
     def _branch(self) -> WorkspaceBranch:
+        self.store.notice()
         return WorkspaceBranch(self.store, None, now=_now)
 
     def _view(self) -> Overlay:
@@ -195,22 +201,41 @@ class WorkspaceBranch:
         store: The workspace.
         parent: The branch of the call that made this one.
         now: Gives the time for what is written.
+        check_exclusive: Raises where the call can have nothing for itself alone.
 
     Attributes:
+        name: What people are told that it is of.
         resource: The `Filesystem` for the handler.
         key: The call's top-level key, set before `prepare` where a decider elsewhere (a
             ledger) says after a crash whether the call was committed.
     """
 
-    __slots__ = ("_layer", "_parent", "_prepared", "_store", "_transaction", "key", "resource")
+    __slots__ = (
+        "_check_exclusive",
+        "_layer",
+        "_parent",
+        "_prepared",
+        "_store",
+        "_transaction",
+        "key",
+        "resource",
+    )
+
+    name: Final = "the workspace"
 
     def __init__(
-        self, store: Store, parent: WorkspaceBranch | None, *, now: Callable[[], datetime]
+        self,
+        store: Store,
+        parent: WorkspaceBranch | None,
+        *,
+        now: Callable[[], datetime],
+        check_exclusive: Callable[[str], None] = lambda what: None,  # noqa: ARG005 - all may
     ) -> None:
         base: Base = store if parent is None else parent._layer  # noqa: SLF001 - the same class
         self.key: str | None = None
         self._store = store
         self._parent = parent
+        self._check_exclusive = check_exclusive
         self._layer: Layer = Layer(base)
         self._prepared: Changes | None = None
         self._transaction: Transaction | None = None
@@ -284,6 +309,7 @@ class WorkspaceBranch:
         return True
 
     def _exclusive_path(self) -> AbstractContextManager[str]:
+        self._check_exclusive("The real directory")
         above: WorkspaceBranch | None = self
         while above is not None:
             if above.changed:

@@ -148,7 +148,7 @@ def test_closed_input_denies_and_the_run_goes_on(person, calls):
     at.type(CTRL_D)
     status, screen = at.end()
     assert status == 1
-    assert "The input was closed before anyone answered" in screen
+    assert "was closed before anyone" in " ".join(screen.split())
     assert "1 succeeded, 1 denied" in screen
 
 

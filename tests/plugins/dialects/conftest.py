@@ -88,7 +88,7 @@ def outcome() -> Callable[..., Outcome]:
         event = ToolInvoked(
             call=call or ToolCall("search", id="call_1"),
             tool=tool,
-            params_source=lambda: None,
+            arguments=None,
             result=result,
             status=known,
             stage=Stage.TELEMETRY,
@@ -96,8 +96,10 @@ def outcome() -> Callable[..., Outcome]:
             parent_id=None,
             timestamp=datetime(2026, 1, 15, 10, 30, tzinfo=UTC),
             duration=0.1,
+            text=result.render(),
+            data=data,
         )
-        return Outcome(event, result.render(), data)
+        return Outcome(event)
 
     return make
 

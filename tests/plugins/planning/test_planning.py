@@ -105,6 +105,16 @@ def test_ids_go_on_and_are_told(planner: Planner) -> None:
     assert [step.step_id for step in planner.plan.steps] == [1, 2, 3, 4]
 
 
+def test_an_id_is_never_given_again_also_of_a_step_that_is_done(planner: Planner) -> None:
+    planner("setup_plan", objective="x", initial_steps=["a", "b", "c"])
+    planner("update_step", step_id=2, status="done")
+
+    assert "Added step 4." in planner("add_step", steps=["d"]).text
+    planner("update_step", step_id=4, status="done")
+    assert "Added step 5." in planner("add_step", steps=["e"]).text
+    assert [step.step_id for step in planner.plan.steps] == [1, 2, 3, 4, 5]
+
+
 def test_a_plan_is_completed_when_all_steps_are_done_and_reopened_by_a_new_one(
     planner: Planner,
 ) -> None:
@@ -117,6 +127,7 @@ def test_a_plan_is_completed_when_all_steps_are_done_and_reopened_by_a_new_one(
     assert "the plan is completed" in outcome.text
     planner("add_step", steps=["c"])
     assert planner.plan.status == "active"
+    assert [step.step_id for step in planner.plan.steps] == [1, 2, 3]
 
 
 def test_a_plan_without_steps_is_not_completed(planner: Planner) -> None:
@@ -224,6 +235,10 @@ def test_events_without_a_plan_change_nothing() -> None:
     session.dispatch(AddStep(("b",)))
     session.dispatch(UpdateStep(2, status="done"))
     assert session[Plan].latest() is None
+
+
+def test_no_policy_constrains_planning() -> None:
+    assert tuple(PlanningToolsSection().policies) == ()
 
 
 @pytest.mark.parametrize("accepts", [True, False])

@@ -36,6 +36,7 @@ class Files:
 
     def __init__(self, **contents: str) -> None:
         self.contents = {name.replace("_", "."): text.encode() for name, text in contents.items()}
+        self.forbidden: set[str] = set()
 
     def branch(self, context: ToolContext, parent: Any) -> FilesBranch:
         return FilesBranch(self if parent is None else parent)
@@ -48,6 +49,7 @@ class Files:
 class FilesBranch:
     def __init__(self, base: Any) -> None:
         self.base = base
+        self.forbidden: set[str] = base.forbidden
         self.contents: dict[str, bytes | None] = dict(base.contents)
         self.seen: dict[str, bytes | None] = {}
         self.written: set[str] = set()
@@ -75,13 +77,17 @@ class FilesBranch:
         )
         path = posixpath.normpath(path)
         if path.startswith(("/", "..")):
-            raise PermissionError(f"{path} is outside.")
+            raise PermissionError(f"{path} is outside. Give a path within.")
+        if "\0" in path:
+            raise ValueError("The path holds NUL, which no path can.")
         return path
 
     def stat(self, path: str) -> FileStat:
         at = self._at(path)
         if at not in self.written:
             self.seen.setdefault(at, self.contents.get(at))
+        if at in self.forbidden:
+            raise PermissionError(f"Access to {at} is forbidden")
         content = self.contents.get(at)
         if content is None:
             if any(each.startswith(f"{at}/") for each in self.contents):
@@ -228,6 +234,10 @@ class Yard:
             self.host.executor(session=self.session, prompt=prompt, resources=bound)
         )
         return self
+
+    def enter(self, tools: Executor) -> Executor:
+        """Return an executor that is left with the yard."""
+        return self._stack.enter_context(tools)
 
     def again(self, session: Session) -> Yard:
         """Return a yard in another session of the same host and prompt."""

@@ -16,7 +16,9 @@ from toolyard_hookspecs import (
     PolicyState,
     Status,
     ToolContext,
+    ToolInvoked,
     ToolResult,
+    VisibilityExpansionRequired,
     hookimpl,
     tool,
 )
@@ -85,6 +87,161 @@ def test_deny_over_ask_over_allow(yard, steps):
     assert asked == ["one?", "two?"]
     assert yard("b").text == "No."
     assert asked == ["one?", "two?"]
+
+
+@pytest.mark.parametrize("place", ["section", "prompt", "host"])
+def test_a_denial_of_any_place_is_enough(yard, steps, place):
+    said = {each: Policy(each) for each in ("section", "prompt", "host")}
+    said[place].says = PolicyDecision.deny(f"The {place} says no.")
+    yard.open(
+        steps("a", policies=(said["section"],)),
+        policies=(said["prompt"],),
+        host_policies=(said["host"],),
+    )
+    assert yard("a").text == f"The {place} says no."
+
+
+def test_a_section_governs_its_own_tools_and_not_those_of_its_children(yard, steps):
+    inner = steps("inner", key="inner")
+    denies = Policy("denies", PolicyDecision.deny("No."))
+    yard.open(
+        MarkdownSection(
+            key="outer",
+            title="Outer",
+            tools=steps("outer").tools,
+            policies=[denies],
+            children=[inner],
+        )
+    )
+    assert (yard("outer").text, yard("inner").success) == ("No.", True)
+
+
+@pytest.mark.parametrize("how", ["bound", "enabled", "opened"])
+def test_sections_that_come_later_bring_their_policies_along(yard, steps, how):
+    late = MarkdownSection(
+        key="late",
+        title="Late",
+        tools=steps("a").tools,
+        policies=[Policy("denies", PolicyDecision.deny("No."))],
+        enabled=lambda session: how != "enabled" or bool(session[PolicyState].all()),
+        visibility="summary" if how == "opened" else "full",
+        summary="More.",
+    )
+    early = steps("free", key="early", policies=(Policy("hears"),))
+    yard.open(early, *([late] if how != "bound" else []))
+    assert yard("a").status is Status.UNKNOWN_TOOL
+    if how == "bound":
+        prompt = yard.tools.prompt.bind(sections=[late])
+        yard.tools = yard.enter(yard.host.executor(session=yard.session, prompt=prompt))
+    elif how == "opened":
+        yard.tools.expand(VisibilityExpansionRequired(("late",)))
+    assert yard("free").success
+    assert yard("a").text == "No."
+
+
+def test_reasons_are_told_in_the_order_of_section_prompt_and_host(yard, steps):
+    section, other, prompt, host = (
+        Policy(name, PolicyDecision.deny(f"{name}.")) for name in ("s1", "s2", "prompt", "host")
+    )
+    yard.open(steps("a", policies=(section, other)), policies=(prompt,), host_policies=(host,))
+    assert yard("a").text == "s1.\ns2.\nprompt.\nhost."
+
+
+def test_a_denial_without_a_reason_says_who_denied(yard, steps):
+    yard.open(steps("a", policies=(Policy("curfew", PolicyDecision(allowed=False)),)))
+    assert yard("a").text == "Policy curfew does not allow a."
+
+
+def test_policies_are_asked_after_lookup_and_parse_and_before_the_handler(yard):
+    happened = []
+
+    @tool
+    def double(number: int) -> int:
+        """Double a number."""
+        happened.append("handler")
+        return number * 2
+
+    class Watching(Policy):
+        def check(self, tool, params, *, context):
+            happened.append(("check", tool.name, params.number))
+            return PolicyDecision.allow()
+
+        def on_result(self, tool, params, result, *, context):
+            happened.append(("result", params.number, result.value))
+
+    section = MarkdownSection(key="s", title="S", tools=[double], policies=[Watching("watching")])
+    yard.open(section)
+    assert not yard("triple", number=2).success
+    assert yard("double", number="2").status is Status.INVALID
+    assert happened == []
+    assert yard("double", number=2).success
+    assert happened == [("check", "double", 2), "handler", ("result", 2, 4)]
+
+
+def test_a_policy_may_go_by_anything_that_the_session_holds(yard, steps):
+    class Budget(Policy):
+        def check(self, tool, params, *, context):
+            used = sum(each.success for each in context.session[ToolInvoked].all())
+            return PolicyDecision.deny(f"{used} used.") if used >= 2 else PolicyDecision.allow()
+
+    yard.open(steps("a", policies=(Budget("budget"),)))
+    assert [yard("a").success for _ in range(3)] == [True, True, False]
+    assert yard("a").text == "2 used."
+
+
+def test_a_policy_that_seeds_its_record_leaves_those_of_others_alone(yard, steps):
+    class Seeding(Policy):
+        def on_result(self, tool, params, result, *, context):
+            state = PolicyState.of(context, self.name)
+            context.session[PolicyState].seed(state.with_tool(tool.name))
+
+    yard.open(steps("a", "b", policies=(Seeding("one"), Seeding("two"))))
+    yard("a")
+    yard("b")
+    assert {each.policy_name: each.invoked_tools for each in yard.session[PolicyState].all()} == {
+        "one": {"a", "b"},
+        "two": {"a", "b"},
+    }
+
+
+def test_a_policy_that_raises_denies_each_call_of_a_batch_that_it_governs(yard, steps):
+    broken = Policy("broken", fails_in="check")
+    yard.open(steps("a", "b", policies=(broken,)), steps("free", key="other"))
+    outcomes = yard.at_once(("a", {}), ("free", {}), ("b", {}), ("a", {}))
+
+    assert [each.success for each in outcomes] == [False, True, False, False]
+    assert all("could not decide" in each.text for each in outcomes if not each.success)
+
+
+@pytest.mark.parametrize("wrong", [OSError("disk"), KeyError("x"), RecursionError(), TypeError()])
+@pytest.mark.parametrize("later", [False, True])
+def test_whatever_a_policy_raises_denies(yard, steps, wrong, later):
+    async def fail():
+        raise wrong
+
+    class Failing(Policy):
+        def check(self, tool, params, *, context):
+            if later:
+                return fail()
+            raise wrong
+
+    yard.open(steps("a", policies=(Policy("fine"), Failing("failing"))))
+    outcome = yard("a")
+    assert outcome.status is Status.DENIED
+    assert "The policy failing could not decide" in outcome.text
+
+
+def test_a_veto_in_a_batch_takes_back_one_call_and_no_other(yard, steps):
+    class Veto(Policy):
+        def on_result(self, tool, params, result, *, context):
+            super().on_result(tool, params, result, context=context)
+            if tool.name == "b":
+                raise RuntimeError("vetoed")
+
+    yard.open(steps("a", "b", "c", policies=(Veto("veto"),)))
+    outcomes = yard.at_once(*((name, {}) for name in "abc"))
+    assert [each.success for each in outcomes] == [True, False, True]
+    assert yard.session[PolicyState].latest().invoked_tools == {"a", "c"}
 
 
 @pytest.mark.parametrize("answer", [None, True, "allow", 1])

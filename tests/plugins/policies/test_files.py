@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from pathlib import Path
 
 import pytest
 
 from toolyard import Session
-from toolyard_hookspecs import ConflictError, PolicyState, Status, ToolContext, tool
+from toolyard_hookspecs import (
+    ConflictError,
+    DefinitionError,
+    PolicyState,
+    Status,
+    Tool,
+    ToolContext,
+    ToolResult,
+    tool,
+)
 from toolyard_plugins.policies import ReadBeforeWritePolicy
 
 RULE = ReadBeforeWritePolicy(name="rule")
@@ -141,14 +151,57 @@ def test_other_spellings_are_the_same_file(shop, alias):
     assert shop("write_file", path="a.txt", content="x").success
 
 
-def test_paths_outside_are_left_to_the_workspace(shop):
-    outcome = shop("write_file", path="/etc/passwd", content="x")
-    assert outcome.status is Status.ERROR
-    assert "outside" in outcome.text
+@pytest.mark.parametrize("name", ["write_file", "delete_file"])
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("/etc/passwd", "/etc/passwd is outside. Give a path within."),
+        ("../a.txt", "../a.txt is outside. Give a path within."),
+        ("a\0.txt", "The path holds NUL, which no path can."),
+        ("secret.txt", "Access to secret.txt is forbidden."),
+        ("docs/../secret.txt", "Access to secret.txt is forbidden."),
+    ],
+)
+def test_a_file_that_the_workspace_does_not_show_is_not_changed(shop, name, path, why):
+    shop.files.contents["secret.txt"] = b"s"
+    shop.files.forbidden.add("secret.txt")
+    more = {"content": "x"} if name == "write_file" else {}
+    outcome = shop(name, path=path, **more)
+
+    assert is_denied(outcome)
+    assert outcome.text == f"Cannot call {name}: the file {path} cannot be looked at: {why}"
+    assert shop.files["secret.txt"] == "s"
 
 
-def test_a_directory_is_no_file(shop):
+def test_a_denial_names_what_was_not_read_and_what_cannot_be_looked_at(yard, file_section):
+    @tool
+    def purge(names: list[str], *, context: ToolContext) -> None:
+        """Delete documents."""
+        raise AssertionError
+
+    rule = ReadBeforeWritePolicy(write_tools=frozenset({"purge"}), paths={"purge": ("names",)})
+    yard.files.contents = {"a.txt": b"one", "b.txt": b"two"}
+    yard.open(file_section(rule, tools=(purge,)))
+
+    assert yard("purge", names=["a.txt", "../x", "b.txt"]).text == (
+        "Cannot call purge: the file ../x cannot be looked at: ../x is outside. Give a path "
+        "within. Also, the file a.txt exists and was not read; the file b.txt exists and was not "
+        "read. Call read_file on each of them first, then retry purge."
+    )
+
+
+def test_a_file_that_was_read_and_cannot_be_looked_at_any_more_is_not_changed(shop):
+    shop("read_file", path="a.txt")
+    shop.files.forbidden.add("a.txt")
+    assert is_denied(shop("write_file", path="a.txt", content="x"))
+    shop.files.forbidden.clear()
+    assert shop("write_file", path="a.txt", content="x").success
+
+
+def test_directories_are_not_governed(shop):
     assert not is_denied(shop("delete_file", path="docs"))
+    assert not is_denied(shop("move_file", source="docs", target="papers"))
+    assert not is_denied(shop("copy_file", source="a.txt", target="docs"))
 
 
 def test_without_a_filesystem_everything_is_allowed(yard, file_section):
@@ -243,6 +296,86 @@ def test_wire_names_name_tools_too(yard, file_section):
     assert is_denied(yard("fs_save", at="a.txt"))
     yard("fs.show", path="a.txt")
     assert yard("fs.save", at="a.txt").success
+
+
+def test_a_tool_without_parameters_is_free(yard, file_section):
+    ran = []
+
+    def wipe(params: None, *, context: ToolContext) -> ToolResult[None]:
+        ran.append(params)
+        return ToolResult.ok()
+
+    own = Tool[None, None](name="write_file", description="Write the log.", handler=wipe)
+    yard.open(file_section(RULE, tools=(own,)))
+    assert yard("write_file").success
+    assert ran == [None]
+
+
+def test_of_two_paths_the_first_field_that_is_there_counts(yard, file_section):
+    @tool
+    def write_file(file_path: str, *, path: str = "b.txt") -> None:
+        """Write to `path`."""
+
+    yard.files.contents = {"a.txt": b"one", "b.txt": b"two"}
+    yard.open(file_section(RULE, tools=(write_file,)))
+    assert "the file b.txt exists" in yard("write_file", file_path="new.txt").text
+
+
+def test_the_session_tells_what_was_read_and_with_what(shop):
+    shop("read_file", path="./a.txt")
+    shop("read_file", path="docs/c.txt")
+    assert not shop("read_file", path="missing.txt").success
+    shop("write_file", path="new.txt", content="x")
+    [record] = shop.session[PolicyState].all()
+
+    assert record.policy_name == "rule"
+    assert record.invoked_keys == {("read_file", "a.txt"), ("read_file", "docs/c.txt")}
+    assert record.invoked_tools == frozenset()
+    assert set(record.data) == {"a.txt", "docs/c.txt", "new.txt"}
+
+
+def test_reading_again_what_is_known_writes_nothing(shop):
+    shop("read_file", path="a.txt")
+    before = shop.session[PolicyState].all()
+    shop("read_file", path="a.txt")
+    assert shop.session[PolicyState].all() == before
+
+
+def test_two_instances_never_mix(yard, file_section):
+    @tool
+    def skim(path: str, *, context: ToolContext) -> str:
+        """Look at a file."""
+        return context.filesystem.read(path)
+
+    one = ReadBeforeWritePolicy(name="one")
+    two = ReadBeforeWritePolicy(name="two", read_tools=frozenset({"skim"}))
+    yard.files.contents = {"a.txt": b"one"}
+    yard.open(file_section(one, two, tools=(*file_section().tools, skim)))
+    write = {"path": "a.txt", "content": "x"}
+
+    yard("read_file", path="a.txt")
+    assert "Call skim on it first" in yard("write_file", **write).text
+    yard.session.reset()
+    yard("skim", path="a.txt")
+    assert "Call read_file on it first" in yard("write_file", **write).text
+    read, skimmed = yard.at_once(("read_file", {"path": "a.txt"}), ("skim", {"path": "a.txt"}))
+    assert (read.success, skimmed.success) == (True, True)
+    assert yard("write_file", **write).success
+    assert {each.policy_name for each in yard.session[PolicyState].all()} == {"one", "two"}
+
+
+def test_the_rule_holds_for_calls_that_tools_make(yard, file_section):
+    @tool
+    def tidy(*, context: ToolContext) -> str:
+        """Empty a file through another tool, before and after reading it."""
+        write = {"path": "a.txt", "content": ""}
+        first = context.call("write_file", write).status
+        context.call("read_file", {"path": "a.txt"})
+        return f"{first} {context.call('write_file', write).status}"
+
+    yard.files.contents = {"a.txt": b"one"}
+    yard.open(file_section(RULE, tools=(*file_section().tools, tidy)))
+    assert yard("tidy").text == "denied succeeded"
 
 
 def test_a_batch_with_a_read_and_a_write_of_one_file_denies_the_write(shop):
@@ -361,15 +494,91 @@ def test_a_root_directory_stands_in_for_the_workspace(disk, tmp_path, other):
     assert is_denied(disk("write_file", path=other))
 
 
-def test_a_file_that_cannot_be_looked_at_is_not_overwritten(disk, monkeypatch):
-    def refuse(*args, **options):
-        raise PermissionError(13, "Permission denied")
-
-    disk("read_file", path="a.txt")
-    monkeypatch.setattr("toolyard_plugins.policies.files._digest_of", refuse)
+@pytest.mark.parametrize("was_read", [True, False])
+def test_a_file_that_the_system_does_not_show_is_not_changed(disk, tmp_path, was_read):
+    if was_read:
+        disk("read_file", path="a.txt")
+    (tmp_path / "a.txt").unlink()
+    (tmp_path / "a.txt").symlink_to("b.txt")
+    (tmp_path / "b.txt").symlink_to("a.txt")
     outcome = disk("write_file", path="a.txt")
+
     assert is_denied(outcome)
-    assert "a.txt cannot be looked at (Permission denied)" in outcome.text
+    assert outcome.text == (
+        "Cannot call write_file: the file a.txt cannot be looked at: too many levels of symbolic "
+        "links. This requires human intervention."
+    )
+
+
+@pytest.mark.parametrize("path", ["a\0.txt", "x" * 300, "\0"])
+def test_what_can_be_no_path_is_denied(disk, path):
+    assert "cannot be looked at" in disk("write_file", path=path).text
+
+
+@pytest.mark.parametrize("path", ["../out.txt", "../new.txt", "link.txt", "whole", ".."])
+@pytest.mark.parametrize("was_read", [True, False])
+def test_a_path_outside_of_the_root_is_denied_as_such(yard, file_section, tmp_path, path, was_read):
+    root = tmp_path / "wiki"
+    root.mkdir()
+    (tmp_path / "out.txt").write_text("one")
+    (root / "link.txt").symlink_to("../out.txt")
+    shop = Disk(yard, file_section, root).yard
+    path = str(tmp_path / "out.txt") if path == "whole" else path
+    if was_read:
+        shop("read_file", path=path)
+    outcome = shop("write_file", path=path)
+
+    assert is_denied(outcome)
+    assert outcome.text == (
+        f"Cannot call write_file: the file {path} cannot be looked at: It lies outside of the "
+        "directory that the files are in. Give a path within it."
+    )
+    assert (tmp_path / "out.txt").read_text() == "one"
+
+
+@pytest.mark.parametrize("path", ["..hidden", "..."])
+def test_a_name_that_begins_with_dots_is_not_outside(disk, path):
+    assert disk("write_file", path=path).success
+
+
+def test_a_link_that_leads_nowhere_is_no_file(disk, tmp_path):
+    (tmp_path / "link.txt").symlink_to("later.txt")
+    assert disk("write_file", path="link.txt").success
+    assert (tmp_path / "later.txt").read_text() == "new"
+
+
+def test_a_root_that_is_no_directory_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    for root in (tmp_path / "missing", tmp_path / "file"):
+        with pytest.raises(DefinitionError) as raised:
+            ReadBeforeWritePolicy(root=root)
+        assert str(raised.value) == (
+            f"ReadBeforeWritePolicy: root: expected a directory, but there is none at {root}. "
+            "Make it, or name the one that the tools work in."
+        )
+
+
+def test_a_root_that_is_removed_later_lets_nothing_through(yard, file_section, tmp_path):
+    root = tmp_path / "wiki"
+    root.mkdir()
+    shop = Disk(yard, file_section, root).yard
+    assert shop("write_file", path="new.txt").success
+    shutil.rmtree(root)
+    outcome = shop("write_file", path="new.txt")
+
+    assert is_denied(outcome)
+    assert outcome.text == (
+        "Cannot call write_file: the file new.txt cannot be looked at: The directory that the "
+        "files are in is gone. This requires human intervention."
+    )
+
+
+def test_a_relative_root_stays_where_it_was_when_the_process_moves_on(tmp_path, monkeypatch):
+    (tmp_path / "wiki").mkdir()
+    monkeypatch.chdir(tmp_path)
+    policy = ReadBeforeWritePolicy(root=Path("wiki"))
+    monkeypatch.chdir("/")
+    assert policy.root == tmp_path / "wiki"
 
 
 def test_pipes_are_not_opened(disk, tmp_path):

@@ -171,6 +171,17 @@ def test_a_call_that_one_limit_denies_counts_towards_no_other(yard, steps):
     assert admitted(map(yard, names)) == [True, False, False, True, True, False]
 
 
+@pytest.mark.parametrize("kind", [QuotaPolicy, RateLimitPolicy])
+def test_two_instances_never_mix_also_of_calls_at_once(yard, steps, kind):
+    yard.open(
+        steps("one", key="a", policies=(kind(max_calls=2),)),
+        steps("two", key="b", policies=(kind(max_calls=3),)),
+    )
+    outcomes = yard.at_once(*[("one", {}), ("two", {})] * 5)
+    assert admitted(outcomes[::2]) == [True] * 2 + [False] * 3
+    assert admitted(outcomes[1::2]) == [True] * 3 + [False] * 2
+
+
 def test_a_call_with_wrong_arguments_does_not_count(yard, steps):
     yard.open(steps("api", policies=(QuotaPolicy(max_calls=1),)))
     assert yard("api", nothing=1).status is Status.INVALID

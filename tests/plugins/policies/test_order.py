@@ -58,6 +58,20 @@ def test_a_denial_names_only_what_is_still_missing(deployment):
     )
 
 
+def test_dependencies_can_be_chained(yard, steps):
+    chain = SequentialDependencyPolicy(
+        dependencies={"deploy": frozenset({"test", "build"}), "release": frozenset({"deploy"})}
+    )
+    yard.open(steps("test", "build", "deploy", "release", policies=(chain,)))
+
+    assert yard("release").text == (
+        "Cannot call 'release' yet: missing deploy. Call build and test first, then deploy, then "
+        "retry release."
+    )
+    for name in ("test", "build", "deploy", "release"):
+        assert yard(name).success, name
+
+
 def test_all_collected_policies_must_allow(deployment):
     for name in ("lint", "build", "test"):
         deployment(name)

@@ -133,6 +133,8 @@ def at_random(root: Path, rounds: int, seed: int) -> None:
 def at_step(root: Path, step: str, key: str | None, edit: str | None) -> None:
     """Kill at a step of the one commit after laying out the tree."""
     lay_out(root)
+    # What has just changed is known by its content from the start; what is older is not.
+    time.sleep(0.1)
     last: list[str] = []
 
     def steps(now: str) -> None:

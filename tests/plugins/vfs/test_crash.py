@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,12 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from toolyard.cli.main import main
 from toolyard_plugins.vfs.journal import RecoveryError
-from toolyard_plugins.vfs.workspace import VirtualFilesystem
+from toolyard_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
 
 DRIVER = Path(__file__).with_name("crash_driver.py")
 
+Branch = Callable[..., WorkspaceBranch]
 Open = Callable[..., VirtualFilesystem]
+Toolyard = Callable[..., tuple[int, str, str]]
 
 # In the order of the commit: what was decided is carried out, what was not is dropped.
 DROPPED = ["staging", "staged", "prepared", "deciding"]
@@ -60,6 +65,32 @@ def snapshot(root: Path) -> dict[str, tuple[int, int, bytes | str]]:
     return found
 
 
+def check_report(text: str, root: Path) -> None:
+    """Check that a text names the journal, the file, the cause and the remedy."""
+    (commit,) = (root / ".toolyard").glob("commit-*")
+    said = " ".join(text.split())
+    assert f"The workspace {root} was left in the middle of a commit" in said
+    assert "c/d.txt changed since then" in said
+    assert f"remove .toolyard/{commit.name}" in said
+    assert "put the files back as they were" in said
+    assert "requires human intervention" in said
+
+
+@pytest.fixture
+def toolyard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Toolyard:
+    """Calls a tool on a directory from the command line."""
+
+    def call(root: Path, tool: str, arguments: dict[str, str]) -> tuple[int, str, str]:
+        monkeypatch.chdir(tmp_path)
+        status = main(["call", "--workspace", str(root), tool, json.dumps(arguments)])
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return call
+
+
 @pytest.fixture
 def untouched(root: Path) -> Path:
     """What was there before and is nobody's business."""
@@ -67,6 +98,20 @@ def untouched(root: Path) -> Path:
     for path in (".env", "build/out.o", "nested/.git/HEAD", "nested/.git/hooks/post-commit"):
         (top / path).parent.mkdir(parents=True, exist_ok=True)
         (top / path).write_bytes(b"kept\r\nas\nit was")
+    (top / ".gitignore").write_bytes(b"build/\r\n")
+    git = shutil.which("git")
+    if git is not None:
+        # A repository with a commit, something staged, and something ignored.
+        repository = top / "repository"
+        (repository / "build").mkdir(parents=True)
+        (repository / ".gitignore").write_text("build/\n")
+        (repository / "build" / "out.o").write_bytes(b"\x7fELF")
+        (repository / "tracked.txt").write_bytes(b"one\r\n")
+        identity = ("-c", "user.name=tests", "-c", "user.email=tests@example.org")
+        for arguments in (("init", "-q"), ("add", "-A"), ("commit", "-q", "-m", "first")):
+            subprocess.run([git, "-C", repository, *identity, *arguments], check=True)
+        (repository / "staged.txt").write_bytes(b"two")
+        subprocess.run([git, "-C", repository, "add", "staged.txt"], check=True)
     (top / "empty").mkdir()
     (top / "link").symlink_to("build")
     (top / ".env").chmod(0o600)
@@ -141,9 +186,21 @@ class TestEditedBetweenCrashAndOpening:
         assert "c/d.txt" in report
         assert ".toolyard/commit-" in report
         assert "requires human intervention" in report
-        with pytest.raises(RecoveryError, match=r"c/d\.txt"):
+        with pytest.raises(PermissionError, match=r"c/d\.txt"):
             files.write("b.txt", "anything")
         assert files.read("c/d.txt") == text
+
+    def test_a_file_is_not_overwritten_that_shows_the_edit_in_its_content_alone(
+        self, crashed: Path, on_disk: Open
+    ) -> None:
+        path = crashed / "c" / "d.txt"
+        status = path.stat()
+        with path.open("r+b") as stream:
+            stream.write(b"x")
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+        assert "c/d.txt" in (stopped(on_disk(crashed)) or "")
+        assert path.read_bytes() == b"x\r\n"
 
     def test_put_back_the_commit_is_finished(self, crashed: Path, on_disk: Open) -> None:
         path = crashed / "c" / "d.txt"
@@ -167,6 +224,65 @@ class TestEditedBetweenCrashAndOpening:
         assert stopped(files) is None
         assert path.read_text() == "edited"
 
+    def test_given_up_by_removing_all_that_the_workspace_keeps_it_goes_on(
+        self, crashed: Path, on_disk: Open
+    ) -> None:
+        (crashed / "c" / "d.txt").write_text("edited")
+        files = on_disk(crashed)
+        shutil.rmtree(crashed / ".toolyard")
+        files.write("new.txt", "goes on")
+        assert stopped(files) is None
+
+    def test_a_call_that_comes_to_it_under_way_conflicts_with_nothing_and_is_told(
+        self, root: Path, on_disk: Open, branch_of: Branch
+    ) -> None:
+        files = on_disk(root)
+        branch = branch_of(files)
+        branch.resource.write("other.txt", "x")
+        drive(root, "--at", "decided")
+        (root / "c" / "d.txt").write_text("edited")
+        with pytest.raises(RecoveryError, match=r"c/d\.txt changed since then"):
+            branch.prepare()
+
+    @pytest.mark.parametrize(
+        ("tool", "arguments"),
+        [
+            ("read_file", {"path": "a.txt"}),
+            ("list_directory", {}),
+            ("glob_files", {"pattern": "*"}),
+            ("grep_files", {"pattern": "0|1"}),
+        ],
+    )
+    def test_whoever_reads_is_told(
+        self, crashed: Path, toolyard: Toolyard, tool: str, arguments: dict[str, str]
+    ) -> None:
+        (crashed / "c" / "d.txt").write_text("edited")
+
+        status, out, _ = toolyard(crashed, tool, arguments)
+        assert status == 0
+        (note,) = [line for line in out.splitlines() if line.startswith("Note: ")]
+        check_report(note, crashed)
+
+    @pytest.mark.parametrize(
+        ("tool", "arguments"),
+        [
+            ("write_file", {"path": "new.txt", "content": "x"}),
+            ("copy_file", {"source": "b.txt", "target": "c.txt"}),
+        ],
+    )
+    def test_whoever_writes_is_refused_and_told(
+        self, crashed: Path, toolyard: Toolyard, tool: str, arguments: dict[str, str]
+    ) -> None:
+        (crashed / "c" / "d.txt").write_text("edited")
+        before = snapshot(crashed)
+
+        status, _, err = toolyard(crashed, tool, arguments)
+        assert status == 1
+        assert "Cannot" in err
+        assert "Internal error" not in err
+        check_report(err, crashed)
+        assert snapshot(crashed).keys() == before.keys()
+
     def test_a_file_that_is_new_already_may_be_edited(self, root: Path, on_disk: Open) -> None:
         drive(root, "--at", "applied")
         (root / "a.txt").write_text("edited")
@@ -186,7 +302,7 @@ class TestDecidedElsewhere:
         files = on_disk(undecided)
         assert "decides" in (stopped(files) or "")
         files.recover(lambda _: None)
-        with pytest.raises(RecoveryError, match="decides"):
+        with pytest.raises(PermissionError, match="decides"):
             files.write("a.txt", "x")
         assert number_in(undecided) == 0
 

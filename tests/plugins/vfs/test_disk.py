@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
+import struct
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, cast
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from toolyard_plugins.vfs import renames
+from toolyard_hookspecs import ConflictError, Filesystem, ToolContext
+from toolyard_plugins.vfs import renames, staging
+from toolyard_plugins.vfs.nodes import Content
 from toolyard_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
 
 Branch = Callable[..., WorkspaceBranch]
@@ -127,6 +136,103 @@ def test_a_call_does_what_is_done_by_hand(  # noqa: PLR0917 - fixtures
     assert sorted(each.name for each in (root / ".toolyard").iterdir()) == [".gitignore", "lock"]
 
 
+PATHS = [
+    ".env",
+    "README.md",
+    "bin",
+    "bin/run",
+    "build",
+    "build/out.o",
+    "empty",
+    "empty/inner",
+    "link",
+    "new",
+    "new/deep/x",
+    "src",
+    "src/dangling",
+    "src/main.py",
+    "src/pkg",
+    "src/pkg/mod.py",
+    "vendor",
+]
+SPOTS = st.sampled_from(PATHS)
+OPERATIONS = st.one_of(
+    st.tuples(st.just("write_bytes"), SPOTS, st.sampled_from([b"", b"one\r\n", b"\0\xff"])),
+    st.tuples(st.just("mkdir"), SPOTS),
+    st.tuples(st.just("delete"), SPOTS),
+    st.tuples(st.just("copy"), SPOTS, SPOTS),
+    st.tuples(st.just("move"), SPOTS, SPOTS),
+)
+
+
+def through(files: Filesystem, name: str, *arguments: Any) -> bool:
+    """Do one operation through the workspace; tell whether it was not refused."""
+    options = {"delete": {"recursive": True}, "copy": {"overwrite": True}}
+    options["move"] = options["copy"]
+    try:
+        getattr(files, name)(*arguments, **options.get(name, {}))
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def on_twin(twin: Path, name: str, place: str, more: Any = None) -> None:
+    """Do the same with the means of the language."""
+    path = twin / place
+    target = twin / more if isinstance(more, str) else path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    match name:
+        case "write_bytes":
+            path.write_bytes(more)
+        case "mkdir":
+            path.mkdir(exist_ok=True)
+        case "delete" if path.is_symlink() or path.is_file():
+            path.unlink()
+        case "delete":
+            shutil.rmtree(path)
+        case "copy" if path.is_dir():
+            shutil.copytree(path, target, symlinks=True)
+        case "copy" if target.exists():
+            target.write_bytes(path.read_bytes())
+        case "copy":
+            shutil.copy(path, target)
+        case _:
+            path.replace(target)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(OPERATIONS, max_size=8))
+def test_any_call_does_what_is_done_by_hand(operations: list[tuple[Any, ...]]) -> None:
+    with TemporaryDirectory() as directory:
+        root, twin = Path(directory, "root"), Path(directory, "twin")
+        lay_out(root)
+        shutil.copytree(root, twin, symlinks=True)
+        before = shown(root, times=True)
+        with closing(VirtualFilesystem.on_disk(root)) as files:
+            branch = files.branch(ToolContext(session=None), None)
+            for each in operations:
+                if through(branch.resource, *each):
+                    on_twin(twin, *each)
+            changed = set(branch.changed_paths())
+            assert shown(root, times=True) == before
+            branch.prepare()
+            branch.commit()
+        directories = {name: each for name, each in before.items() if is_directory(each)}
+        expected = {
+            # One that is removed and made again stays the same, and keeps its mode.
+            name: directories[name][:2] if is_directory(each) and name in directories else each
+            for name, each in shown(twin).items()
+        }
+        assert shown(root) == expected
+        after = shown(root, times=True)
+        for name in before.keys() - changed - directories.keys():
+            assert after[name] == before[name]
+
+
+def is_directory(seen: tuple[object, ...]) -> bool:
+    return stat.S_ISDIR(cast("int", seen[0]))
+
+
 def test_calls_that_change_nothing_leave_nothing_behind(
     root: Path, disk: VirtualFilesystem, branch_of: Branch, commit: Commit
 ) -> None:
@@ -171,6 +277,32 @@ class TestWhatAFileHas:
         disk.write("run", "two")
         assert (root / "run").stat().st_mode & 0o7777 == 0o4751
         assert os.getxattr(root / "run", "user.kept") == b"yes"
+
+    def test_an_access_control_list_stays_when_it_is_written(
+        self, root: Path, disk: VirtualFilesystem
+    ) -> None:
+        (root / "a.txt").write_text("one")
+        # Version 2; owner rw, user 1234 r, group r, mask r, others nothing.
+        entries = [(1, 6, -1), (2, 4, 1234), (4, 4, -1), (16, 4, -1), (32, 0, -1)]
+        acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *each) for each in entries)
+        try:
+            os.setxattr(root / "a.txt", "system.posix_acl_access", acl)
+        except OSError:
+            pytest.skip("the file system has no access control lists")
+        disk.write("a.txt", "two")
+        assert (root / "a.txt").read_text() == "two"
+        assert os.getxattr(root / "a.txt", "system.posix_acl_access") == acl
+
+    def test_a_copy_has_its_mode_and_nothing_else_of_it(
+        self, root: Path, disk: VirtualFilesystem
+    ) -> None:
+        (root / "run").write_text("one")
+        (root / "run").chmod(0o4751)
+        with suppress(OSError):
+            os.setxattr(root / "run", "user.kept", b"yes")
+        disk.copy("run", "again")
+        assert (root / "again").stat().st_mode & 0o7777 == 0o751
+        assert os.listxattr(root / "again") == []
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="giving a file away needs root")
     def test_owner_stays_when_it_is_written(self, root: Path, disk: VirtualFilesystem) -> None:
@@ -221,6 +353,18 @@ class TestWhatAFileHas:
         (root / "b.txt").hardlink_to(root / "a.txt")
         disk.write("a.txt", "two")
         assert (root / "b.txt").read_text() == "one"
+        assert (root / "a.txt").stat().st_nlink == (root / "b.txt").stat().st_nlink == 1
+
+    def test_another_name_of_it_stays_one_when_it_is_moved(
+        self, root: Path, disk: VirtualFilesystem
+    ) -> None:
+        (root / "a.txt").write_text("one")
+        (root / "b.txt").hardlink_to(root / "a.txt")
+        disk.move("a.txt", "d/c.txt")
+        assert (root / "d" / "c.txt").samefile(root / "b.txt")
+        disk.delete("b.txt")
+        assert (root / "d" / "c.txt").read_text() == "one"
+        assert (root / "d" / "c.txt").stat().st_nlink == 1
 
 
 class TestSharedWithOthers:
@@ -308,3 +452,60 @@ def test_no_descriptor_is_left_open(
     with files.exclusive_path():
         pass
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+class TestAFileEditedFromOutside:
+    """Between a call's first look at a file and what it does with what is in there."""
+
+    def test_is_not_streamed_as_if_it_were_the_one_looked_at(
+        self, disk: VirtualFilesystem, root: Path, branch_of: Branch
+    ) -> None:
+        (root / "a.txt").write_text("one")
+        files = branch_of(disk).resource
+        files.stat("a.txt")
+        (root / "a.txt").write_text("another")
+
+        with pytest.raises(ConflictError, match=r"a\.txt"):
+            files.open("a.txt")
+
+    def test_is_a_conflict_when_it_was_streamed_meanwhile(
+        self, disk: VirtualFilesystem, root: Path, branch_of: Branch
+    ) -> None:
+        (root / "a.txt").write_text("one")
+        branch = branch_of(disk)
+        with branch.resource.open("a.txt") as stream:
+            branch.resource.write("b.txt", stream.read(1).decode())
+            (root / "a.txt").write_text("another")
+
+        with pytest.raises(ConflictError, match=r"a\.txt"):
+            branch.prepare()
+        branch.rollback()
+        assert held(root) == {"a.txt": "another"}
+
+    def test_is_not_copied_as_if_it_were_the_one_looked_at(
+        self,
+        disk: VirtualFilesystem,
+        root: Path,
+        branch_of: Branch,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        (root / "a.txt").write_text("one")
+        branch = branch_of(disk)
+        branch.resource.copy("a.txt", "b.txt")
+        fill = staging._fill
+
+        def edited_first(handle: int, content: Content) -> None:
+            # Everything has been checked by now; only the copying itself can notice.
+            (root / "a.txt").write_text("another")
+            fill(handle, content)
+
+        monkeypatch.setattr(staging, "_fill", edited_first)
+        with pytest.raises(ConflictError, match=r"a\.txt"):
+            branch.prepare()
+        branch.rollback()
+        assert held(root) == {"a.txt": "another"}
+
+
+def held(root: Path) -> dict[str, str]:
+    """Return the texts of the files in a directory."""
+    return {each.name: each.read_text() for each in root.iterdir() if each.is_file()}

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 
-from toolyard import Executor, Host
+from toolyard import Executor, Host, Settings
 from toolyard_hookspecs import (
     Binding,
     Filesystem,
     MarkdownSection,
     Outcome,
     Prompt,
+    Status,
     ToolCall,
     ToolContext,
     ToolResult,
@@ -162,3 +165,106 @@ def test_two_sessions_share_a_workspace(workspace: VirtualFilesystem) -> None:
             for executor in (first, second):
                 assert executor.dispatch(ToolCall("count", {"path": "n"})).success
     assert workspace.read("n") == "10"
+
+
+@tool(contained=True)
+def start(*, context: ToolContext) -> str:
+    """Say that it is contained, and ask for the real directory all the same."""
+    with files_of(context).exclusive_path() as path:
+        (Path(path) / "left.txt").write_text("by a program")
+    return "started"
+
+
+@tool(contained=True)
+def start_within(*, context: ToolContext) -> str:
+    """Call another tool that starts a program."""
+    return context.call("start").text
+
+
+class TestTheRealDirectory:
+    """It is not to be had where nothing may be kept, or only what a person has approved."""
+
+    @pytest.fixture
+    def dispatched(self, disk: VirtualFilesystem) -> Callable[..., Outcome]:
+        def dispatch(name: str, *, dry_run: bool = False, shown: bool = False) -> Outcome:
+            asking = dataclasses.replace(start, requires_confirmation=shown)
+            outer = dataclasses.replace(start_within, requires_confirmation=shown)
+            section = MarkdownSection(key="files", title="Files", tools=(asking, outer))
+            with (
+                Host(discover=False, settings=Settings(approve_diff=shown)) as host,
+                host.executor(
+                    prompt=Prompt.of("tests", "files", [section]),
+                    resources=(Binding.instance(Filesystem, disk),),
+                    approver=lambda request: True,
+                    dry_run=dry_run,
+                ) as executor,
+            ):
+                return executor.dispatch(ToolCall(name))
+
+        return dispatch
+
+    @pytest.mark.parametrize("name", ["start", "start_within"])
+    def test_is_not_to_be_had_in_a_dry_run(
+        self, dispatched: Callable[..., Outcome], root: Path, name: str
+    ) -> None:
+        outcome = dispatched(name, dry_run=True)
+        assert "The real directory cannot be had in a dry run" in outcome.text
+        assert list(root.iterdir()) == []
+
+    @pytest.mark.parametrize("name", ["start", "start_within"])
+    def test_is_not_to_be_had_before_a_person_has_approved_the_diff(
+        self, dispatched: Callable[..., Outcome], root: Path, name: str
+    ) -> None:
+        outcome = dispatched(name, shown=True)
+        assert "The real directory cannot be had before a person has approved" in outcome.text
+        assert list(root.iterdir()) == []
+
+    @pytest.mark.parametrize("name", ["start", "start_within"])
+    def test_is_to_be_had_otherwise(
+        self, dispatched: Callable[..., Outcome], root: Path, name: str
+    ) -> None:
+        assert dispatched(name).text == "started"
+        assert (root / "left.txt").read_text() == "by a program"
+
+
+class TestEditedFromOutside:
+    """While a call runs, somebody saves a file that it has read and is about to write."""
+
+    @pytest.mark.parametrize("contained", [False, True])
+    def test_nothing_is_overwritten(
+        self, root: Path, disk: VirtualFilesystem, *, contained: bool
+    ) -> None:
+        runs: list[str] = []
+
+        @tool(contained=contained)
+        def shout(*, context: ToolContext) -> str:
+            """Put a file into capitals, slowly."""
+            files = files_of(context)
+            text = files.read("a.txt")
+            files.write("a.txt", text.upper())
+            files.write("log.txt", "done")
+            runs.append(text)
+            if len(runs) == 1:
+                (root / "a.txt").write_text("saved meanwhile")
+            return text
+
+        (root / "a.txt").write_text("as it was")
+        section = MarkdownSection(key="files", title="Files", tools=(shout,))
+        with (
+            Host(discover=False) as host,
+            host.executor(
+                prompt=Prompt.of("tests", "files", [section]),
+                resources=(Binding.instance(Filesystem, disk),),
+            ) as executor,
+        ):
+            outcome = executor.dispatch(ToolCall("shout"))
+        if contained:
+            # Run once more, on what was saved.
+            assert outcome.success
+            assert runs == ["as it was", "saved meanwhile"]
+            assert (root / "a.txt").read_text() == "SAVED MEANWHILE"
+        else:
+            assert outcome.status is Status.CONFLICT
+            assert "a.txt changed in the workspace since this call looked" in outcome.text
+            assert (root / "a.txt").read_text() == "saved meanwhile"
+            assert not (root / "log.txt").exists()

@@ -302,6 +302,21 @@ def test_a_directory_that_is_not_there_is_named_with_the_remedy(
     assert "--workspace" in text
 
 
+def test_what_a_call_would_change_stands_under_the_workspaces_name(
+    files: VirtualFilesystem,
+) -> None:
+    prompt = Prompt.of("tests", "vfs", (VfsToolsSection(filesystem=files),))
+    write = ToolCall("write_file", {"path": "new.txt", "content": "x\n"})
+    with Host(discover=False) as host, host.executor(prompt=prompt, dry_run=True) as tools:
+        assert tools.dispatch(write).success
+        whole = tools.rehearsed()
+
+    # Nothing else is told of, such as that the policy takes the file for read.
+    assert whole.startswith("the workspace:\n  ")
+    assert whole.endswith("+x")
+    assert "PolicyState" not in whole
+
+
 # --- read-only ---
 
 
@@ -365,11 +380,6 @@ class Stubborn:
             "Cannot read a.txt: input/output error. This requires human intervention.",
         ),
         (PermissionError(), "Cannot read a.txt: the workspace refuses it."),
-        (ValueError("too odd"), "Cannot read a.txt: too odd."),
-        (
-            UnicodeDecodeError("utf-8", b"x", 0, 1, "no"),
-            "Cannot read a.txt: its text is not UTF-8.",
-        ),
     ],
 )
 def test_errors_of_other_file_systems_are_told_in_words(
@@ -379,6 +389,23 @@ def test_errors_of_other_file_systems_are_told_in_words(
 
     outcome = calls("read_file", path="a.txt")
     assert (outcome.status, outcome.text) == (Status.FAILED, told)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ValueError("It is a film"), "It is a film."),
+        (UnicodeDecodeError("utf-8", b"x", 0, 1, "no"), "its text is not UTF-8."),
+    ],
+)
+def test_what_another_file_system_cannot_read_as_text_is_told_of(
+    calls: Calls, error: Exception, told: str
+) -> None:
+    calls.open(VfsToolsSection(filesystem=Stubborn(error), policies=()))  # type: ignore[arg-type]
+
+    assert calls("read_file", path="a.txt").text == (
+        f"a.txt cannot be shown: {told} It can be replaced or deleted as a whole."
+    )
 
 
 class Endless:
@@ -464,11 +491,25 @@ def test_the_workspace_is_set_in_the_configuration(
         assert "allowed here" in tools.dispatch(ToolCall("read_file", {"path": "a.txt"})).text
 
 
+def test_a_relative_root_is_taken_from_where_the_configuration_is(
+    tmp_path: Path, configured: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here/a.txt").write_text("one")
+    config = configured('[plugins.vfs]\nroot = "here"\n')
+    monkeypatch.chdir("/")
+    host = Host(discover=False, config=config)
+    host.register(vfs, "vfs")
+    with host, host.executor() as tools:
+        assert tools.dispatch(ToolCall("read_file", {"path": "a.txt"})).text.endswith("one")
+
+
 @pytest.mark.parametrize(
     ("line", "told"),
     [
         ("max_file_size = 0", "plugins.vfs.max_file_size: expected greater than 0"),
         ("rot = 'x'", "did you mean 'root'"),
+        ("root = ''", 'plugins.vfs.root: expected a directory, such as "."'),
         ("mounts = [{source = 'x', target = '.'}]", "it cannot be the root"),
         ("mounts = [{source = 'x', target = '../a'}]", "leads outside"),
         ("mounts = [{source = 'x', target = 'a', include = ['']}]", "pattern is empty"),
@@ -553,6 +594,16 @@ def test_workspace_wins_over_the_configuration(
     status, out, _ = toolyard("call", "list_directory", "--workspace", "here")
 
     assert (status, out) == (0, "The root of the workspace is empty.\n")
+
+
+@pytest.mark.parametrize("option", [["--workspace", ""], ["--workspace="], ["--workspace", " "]])
+def test_a_workspace_without_a_name_is_a_usage_error(
+    toolyard: Callable[..., tuple[int, str, str]], option: list[str]
+) -> None:
+    status, _, err = toolyard("call", "list_directory", *option)
+
+    assert status == 2
+    assert "it names no directory; give one, such as . for where you are" in err
 
 
 def test_a_workspace_that_is_no_directory_is_a_usage_error(

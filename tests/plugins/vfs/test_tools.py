@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -26,7 +27,7 @@ from toolyard_hookspecs import (
 from toolyard_plugins.vfs import VfsConfig, VfsToolsSection, VirtualFilesystem
 from toolyard_plugins.vfs.tools import file_tools
 from toolyard_plugins.vfs.tools.pages import cut
-from toolyard_plugins.vfs.tools.results import lines_of
+from toolyard_plugins.vfs.tools.results import FileText, lines_of
 
 FILES: dict[str, str | bytes] = {
     "README.md": "# Garden\n\nWater the plants.\n",
@@ -264,17 +265,49 @@ def test_a_line_that_is_too_long_is_cut_and_says_so(desk: Desk) -> None:
     assert text.endswith("\n" + "x" * 100)
 
 
-def test_a_binary_file_is_said_to_be_binary(desk: Desk) -> None:
-    assert "image.png is a binary file" in desk.open().refusal("read_file", path="image.png")
+@pytest.mark.parametrize("options", [{}, {"offset": 9, "limit": 1}])
+def test_a_binary_file_is_said_to_be_binary(desk: Desk, options: dict[str, int]) -> None:
+    outcome = desk.open()("read_file", path="image.png", **options)
+
+    assert outcome.success
+    assert "image.png is a binary file" in outcome.text
+    assert "It can be replaced or deleted as a whole." in outcome.text
+    assert outcome.result.value == FileText("image.png", "", 1, 0, 0, kind="binary")
 
 
-def test_a_file_that_is_too_large_is_refused_with_another_way(desk: Desk) -> None:
+def test_a_file_that_is_too_large_is_not_shown_but_told_of(desk: Desk) -> None:
     desk.open({"big.txt": "x" * 2048}, config={"max_file_size": 1024})
+    outcome = desk("read_file", path="big.txt")
 
-    assert desk.refusal("read_file", path="big.txt") == (
-        "Cannot read big.txt: big.txt has 2.0 KiB, more than the 1.0 KiB that are allowed here. "
-        "Use grep_files to find lines in it."
+    assert outcome.text == (
+        "big.txt cannot be shown: it has 2.0 KiB, more than the 1.0 KiB that are allowed here. "
+        "Use grep_files to find lines in it. It can be replaced or deleted as a whole."
     )
+    assert outcome.result.value == FileText("big.txt", "", 1, 0, 0, kind="large")
+
+
+@pytest.mark.parametrize("content", ["x" * 20, b"\x89PNG\0", b"caf\x81"])
+@pytest.mark.parametrize("name", ["write_file", "delete_file", "move_file"])
+def test_what_cannot_be_shown_can_be_replaced_once_it_was_looked_at(
+    desk: Desk, content: str | bytes, name: str
+) -> None:
+    desk.open(
+        {"a": content, "b": "b"},
+        config={"max_file_size": 10, "confirm_deletes": False},
+        policies=None,
+    )
+    arguments = {
+        "write_file": {"path": "a", "content": "new", "overwrite": True},
+        "delete_file": {"path": "a"},
+        "move_file": {"source": "b", "target": "a", "overwrite": True},
+    }[name]
+
+    assert desk(name, **arguments).status is Status.DENIED
+    desk.text("read_file", path="a")
+    desk.files.write_bytes("a", b"\0somebody else's")
+    assert "has changed since it was read" in desk(name, **arguments).text
+    desk.text("read_file", path="a")
+    desk.text(name, **arguments)
 
 
 def test_reading_past_the_end_says_how_many_lines_there_are(desk: Desk) -> None:
@@ -290,6 +323,8 @@ def test_reading_past_the_end_says_how_many_lines_there_are(desk: Desk) -> None:
         ("src/aap.py", "Did you mean src/app.py?", "Use list_directory on src to see"),
         ("scr/app.py", "Did you mean src?", "Use list_directory to see"),
         ("quite/other.md", "There is no quite/other.md. Use", "Use list_directory to see"),
+        # Alike in their suffixes only.
+        ("q.txt", "There is no q.txt. Use", "Use list_directory to see"),
     ],
 )
 def test_a_missing_file_is_answered_with_near_names_and_where_to_look(
@@ -340,6 +375,22 @@ def test_an_existing_file_is_only_replaced_on_request(desk: Desk) -> None:
     assert "retry with overwrite=true" in text
     text = desk.text("write_file", path="README.md", content="x", overwrite=True)
     assert text == "Replaced README.md (1 byte)."
+
+
+@pytest.mark.parametrize("content", ["new\n", "\ufeffnew\n"])
+def test_a_file_that_is_replaced_keeps_its_byte_order_mark(desk: Desk, content: str) -> None:
+    desk.open({"a.txt": "\ufeffold\n"})
+    text = desk.text("write_file", path="a.txt", content=content, overwrite=True)
+
+    assert desk.files.read_bytes("a.txt") == b"\xef\xbb\xbfnew\n"
+    assert text == "Replaced a.txt (7 bytes)."
+
+
+@pytest.mark.parametrize("old", ["old\n", b"\xef\xbb\xbf\0\1"])
+def test_a_file_without_a_byte_order_mark_is_given_none(desk: Desk, old: str | bytes) -> None:
+    desk.open({"a.txt": old}).text("write_file", path="a.txt", content="new\n", overwrite=True)
+
+    assert desk.files.read_bytes("a.txt") == b"new\n"
 
 
 def test_a_directory_is_not_overwritten(desk: Desk) -> None:
@@ -398,6 +449,20 @@ def test_a_text_that_is_there_more_often_needs_more_context(desk: Desk) -> None:
 
     assert "old_text is in src/app.py 2 times, at lines 1 and 5." in text
     assert "Give more of the text around the one you mean, or set replace_all=true" in text
+
+
+@pytest.mark.parametrize(
+    ("content", "old", "where"),
+    [("aaaa", "aaa", "line 1"), ("x\n\n\ny", "\n\n", "lines 1 and 2")],
+)
+def test_a_text_that_overlaps_itself_is_not_there_once(
+    desk: Desk, content: str, old: str, where: str
+) -> None:
+    desk.open({"a.txt": content})
+    text = desk.refusal("edit_file", path="a.txt", old_text=old, new_text="b")
+
+    assert f"old_text is in a.txt 2 times that overlap, at {where}." in text
+    assert desk.files.read("a.txt") == content
 
 
 def test_all_occurrences_are_replaced_on_request(desk: Desk) -> None:
@@ -483,10 +548,15 @@ def test_what_is_not_there_cannot_be_deleted(desk: Desk) -> None:
     assert "There is no nope." in desk.open().refusal("delete_file", path="nope")
 
 
-def test_the_root_cannot_be_deleted(desk: Desk) -> None:
-    text = desk.open().refusal("delete_file", path=".", recursive=True)
+@pytest.mark.parametrize("path", [".", "/workspace"])
+@pytest.mark.parametrize("recursive", [False, True])
+def test_the_root_cannot_be_deleted(desk: Desk, path: str, recursive: bool) -> None:
+    text = desk.open().refusal("delete_file", path=path, recursive=recursive)
 
-    assert "cannot be deleted" in text
+    assert text == (
+        "Cannot delete the root of the workspace: It cannot be deleted. Delete what it holds, one "
+        "by one."
+    )
 
 
 # --- copy_file and move_file ---
@@ -635,6 +705,34 @@ def test_without_a_workspace_the_tools_say_so(make_desk: Callable[..., Desk]) ->
 @pytest.mark.parametrize("path", ["./README.md", "/workspace/README.md", "src/../README.md"])
 def test_aliases_of_a_path_are_the_same_file(desk: Desk, path: str) -> None:
     assert "Water the plants." in desk.open().text("read_file", path=path)
+
+
+def test_a_message_calls_a_file_by_the_path_that_leads_there(desk: Desk) -> None:
+    desk.open({"workspace/a.txt": "in a directory of that name"})
+
+    assert desk.text("read_file", path="workspace/a.txt").startswith("workspace/a.txt: 1 line")
+    assert desk.text("list_directory", path="workspace").startswith("workspace holds 1 entry")
+    assert desk.text("list_directory", path="/workspace").startswith("The root of the workspace")
+    assert "There is no a.txt." in desk.refusal("read_file", path="/workspace/a.txt")
+
+
+@pytest.mark.parametrize(
+    ("tool", "more"), [("read_file", {}), ("edit_file", {"old_text": "a", "new_text": "b"})]
+)
+def test_what_is_no_file_is_called_what_it_is(
+    tmp_path: Path, tool: str, more: dict[str, str]
+) -> None:
+    (tmp_path / "link").symlink_to("/etc/passwd")
+    os.mkfifo(tmp_path / "pipe")
+    with ExitStack() as stack:
+        desk = Desk("sync", stack, tmp_path).open()
+
+        assert desk.refusal(tool, path="link", **more).endswith(
+            "link is a symbolic link, which is not followed, and cannot be opened here."
+        )
+        assert desk.refusal(tool, path="pipe", **more).endswith(
+            "pipe is a FIFO, and cannot be opened here."
+        )
 
 
 @given(st.text(alphabet="ab\r\n", max_size=40))

@@ -6,15 +6,25 @@ import contextlib
 import difflib
 from collections.abc import Generator
 from itertools import islice
+from pathlib import PurePosixPath
 from typing import Final, NoReturn
 
-from toolyard_hookspecs import FileStat, Filesystem, ToolContext, ToolValidationError, ToolyardError
+from toolyard_hookspecs import (
+    FileStat,
+    Filesystem,
+    Noting,
+    ToolContext,
+    ToolValidationError,
+    ToolyardError,
+)
 from toolyard_plugins.vfs.wording import size_of
 
 ROOT: Final = "the root of the workspace"
 """How the root is called in messages."""
 
 _COMPARED_NAMES: Final = 2_000
+_COMPARED_NEAR: Final = 10
+_ALIKE: Final = 0.6
 _ALIAS: Final = "/workspace"
 
 
@@ -117,7 +127,7 @@ class Checks:
         if stat.kind == "directory":
             self.add(f"{shown(path)} is a directory. Use list_directory to see what it holds.")
         else:
-            self.add(f"{shown(path)} is neither a file nor a directory and cannot be opened.")
+            self.add(_why_closed(self._files, path))
         return None
 
     def directory(self, path: str) -> FileStat | None:
@@ -148,20 +158,18 @@ class Checks:
     def writable(self, path: str) -> None:
         """Check that a path can be changed.
 
-        Where only a part of the workspace is read-only, the file system itself says why when
-        the change is tried: it knows of mounts and the like. That is no fault to find here,
-        unless there are others.
+        The file system itself says why it cannot when the change is tried: it knows of mounts
+        and the like. That is no fault to find here, unless there are others.
         """
         try:
             if not self._files.is_readonly(path):
                 return
             if self._files.is_readonly(""):
-                self.add(
-                    "The whole workspace is read-only, so nothing in it can be changed. That "
-                    "requires human intervention."
-                )
+                fault = "Nothing in the workspace can be changed. That requires human intervention."
             else:
-                self._readonly.append(f"{shown(path)} is read-only. Choose another path.")
+                fault = f"{shown(path)} is read-only. Choose another path."
+            if fault not in self._readonly:
+                self._readonly.append(fault)
         except ToolyardError:
             raise
         except (OSError, ValueError) as error:
@@ -170,10 +178,7 @@ class Checks:
     def size(self, path: str, size: int, most: int, remedy: str) -> None:
         """Check that a file is not too large."""
         if size > most:
-            self.add(
-                f"{shown(path)} has {size_of(size)}, more than the {size_of(most)} that are "
-                f"allowed here. {remedy}"
-            )
+            self.add(f"{shown(path)} {too_large(size, most)} {remedy}")
 
     def _refuse(self) -> NoReturn:
         faults = [*self._faults, *self._readonly]
@@ -183,10 +188,23 @@ class Checks:
         raise ToolValidationError(f"{self._what}:\n{lines}\nMend all of these, then retry.")
 
 
+def noted(message: str, files: Filesystem) -> str:
+    """Return a message with what else has to be known of what the workspace gave."""
+    notes = files.notes() if isinstance(files, Noting) else ()
+    return "\n".join([message, *(f"Note: {each}" for each in notes)])
+
+
+def too_large(size: int, most: int) -> str:
+    """Return what is wrong with a size."""
+    return f"has {size_of(size)}, more than the {size_of(most)} that are allowed here."
+
+
 def shown(path: str) -> str:
     """Return how a path is called in messages."""
+    if path == _ALIAS or path.startswith(f"{_ALIAS}/"):
+        path = path.removeprefix(_ALIAS)
     text = path.strip("/")
-    return ROOT if text in {"", ".", _ALIAS.strip("/")} else text
+    return ROOT if text in {"", "."} else text
 
 
 def missing(files: Filesystem, path: str) -> str:
@@ -207,6 +225,17 @@ def missing(files: Filesystem, path: str) -> str:
     return f"There is no {shown(path)}.{guess} Use {where} to see what there is, then retry."
 
 
+def _why_closed(files: Filesystem, path: str) -> str:
+    """Say why what is neither a file nor a directory cannot be opened."""
+    try:
+        files.open(path, "rb").close()
+    except ToolyardError:
+        raise
+    except (OSError, ValueError) as error:
+        return reason_of(error)
+    return f"{shown(path)} is neither a file nor a directory and cannot be opened."
+
+
 def _is_directory(files: Filesystem, path: str) -> bool:
     with contextlib.suppress(OSError, ValueError):
         return files.stat(path).kind == "directory"
@@ -219,6 +248,13 @@ def _near(files: Filesystem, directory: str, name: str) -> str | None:
             each.path.rpartition("/")[2].lower(): each.path
             for each in islice(files.list(directory), _COMPARED_NAMES)
         }
-        found = difflib.get_close_matches(name.lower()[:200], paths, n=1, cutoff=0.6)
-        return paths[found[0]] if found else None
+        wanted = name.lower()[:200]
+        found = difflib.get_close_matches(wanted, paths, n=_COMPARED_NEAR, cutoff=_ALIKE)
+        return next((paths[each] for each in found if _is_near(wanted, each)), None)
     return None
+
+
+def _is_near(name: str, other: str) -> bool:
+    """Tell whether names are alike without their suffixes, which many files share."""
+    one, another = PurePosixPath(name).stem, PurePosixPath(other).stem
+    return difflib.SequenceMatcher(None, one, another).ratio() >= _ALIKE

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from toolyard_hookspecs import FileMatch, Tool, ToolContext, ToolExample, ToolResult
 from toolyard_plugins.vfs.settings import VfsConfig
-from toolyard_plugins.vfs.tools.checks import ROOT, Checks, explaining, shown, workspace
+from toolyard_plugins.vfs.tools.checks import ROOT, Checks, explaining, noted, shown, workspace
 from toolyard_plugins.vfs.tools.pages import Page, cut
 from toolyard_plugins.vfs.tools.params import GlobFiles, GrepFiles
 from toolyard_plugins.vfs.tools.reading import entry_of, rest
@@ -45,7 +45,8 @@ class Finding:
             max_chars=self.config.max_result_chars,
         )
         message = _told_found(params, page, len(entries))
-        return ToolResult.ok(Found(page.items, page.first, len(entries)), message=message)
+        found = Found(page.items, page.first, len(entries))
+        return ToolResult.ok(found, message=noted(message, files))
 
     def grep_files(self, params: GrepFiles, *, context: ToolContext) -> ToolResult[Matches]:
         """Find lines by a regular expression."""
@@ -63,9 +64,8 @@ class Finding:
                 limit=params.limit,
                 max_chars=self.config.max_result_chars,
             )
-        return ToolResult.ok(
-            Matches(page.items, page.first, page.more), message=_told_matches(params, page)
-        )
+        message = noted(_told_matches(params, page), files)
+        return ToolResult.ok(Matches(page.items, page.first, page.more), message=message)
 
 
 def _while_wanted(items: Iterable[T], context: ToolContext) -> Iterator[T]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Literal
 
 from toolyard_hookspecs import (
     FileStat,
@@ -12,15 +12,23 @@ from toolyard_hookspecs import (
     ToolContext,
     ToolExample,
     ToolResult,
+    ToolyardError,
 )
 from toolyard_plugins.vfs.settings import VfsConfig
-from toolyard_plugins.vfs.tools.checks import Checks, explaining, shown, workspace
+from toolyard_plugins.vfs.text import BYTE_ORDER_MARK
+from toolyard_plugins.vfs.tools.checks import (
+    Checks,
+    explaining,
+    noted,
+    reason_of,
+    shown,
+    too_large,
+    workspace,
+)
 from toolyard_plugins.vfs.tools.pages import Page, cut
 from toolyard_plugins.vfs.tools.params import ListDirectory, ReadFile
 from toolyard_plugins.vfs.tools.results import Entry, FileText, Listing, lines_of
 from toolyard_plugins.vfs.wording import counted
-
-BYTE_ORDER_MARK: Final = "\ufeff"
 
 
 @dataclass(frozen=True)
@@ -52,17 +60,33 @@ class Reading:
         )
         message = _told_listing(params.path, page, len(entries))
         return ToolResult.ok(
-            Listing(params.path, page.items, page.first, len(entries)), message=message
+            Listing(params.path, page.items, page.first, len(entries)),
+            message=noted(message, files),
         )
 
     def read_file(self, params: ReadFile, *, context: ToolContext) -> ToolResult[FileText]:
-        """Show a text file."""
+        """Show a text file, or say what a file is that cannot be shown."""
         files, what = workspace(context), f"Cannot read {shown(params.path)}"
         with explaining(what):
             checks = Checks(files, what)
-            lines = lines_of(self._text(files, checks, params.path))
+            stat = checks.file(params.path)
+            checks.pass_or_refuse()
+            size, most = stat.size if stat is not None else 0, self.config.max_file_size
+            if size > most:
+                return _told_unshown(params.path, "large", f"it {too_large(size, most)}")
+            try:
+                lines = lines_of(files.read(params.path))
+            except ToolyardError:
+                raise
+            except ValueError as error:
+                return _told_unshown(params.path, "binary", reason_of(error))
             _check_offset(checks, params.offset, len(lines), "line", "lines")
             checks.pass_or_refuse()
+        return self._told_text(params, lines, files)
+
+    def _told_text(
+        self, params: ReadFile, lines: list[str], files: Filesystem
+    ) -> ToolResult[FileText]:
         page = cut(
             lines,
             # A number before the line, at most that wide.
@@ -82,15 +106,7 @@ class Reading:
         value = FileText(
             params.path, content, page.first, page.next - 1, len(lines), params.line_numbers
         )
-        return ToolResult.ok(value, message=message)
-
-    def _text(self, files: Filesystem, checks: Checks, path: str) -> str:
-        stat = checks.file(path)
-        if stat is not None:
-            remedy = "Use grep_files to find lines in it."
-            checks.size(path, stat.size, self.config.max_file_size, remedy)
-        checks.pass_or_refuse()
-        return files.read(path)
+        return ToolResult.ok(value, message=noted(message, files))
 
 
 def entry_of(stat: FileStat) -> Entry:
@@ -122,6 +138,16 @@ def _told_listing(path: str, page: Page[Entry], total: int) -> str:
     return f"{all_of_it}; {page.span} are shown.{rest('list_directory', page)}"
 
 
+def _told_unshown(path: str, kind: Literal["binary", "large"], why: str) -> ToolResult[FileText]:
+    # A success: whoever was told so knows of the file what there is to know, and may replace it.
+    remedy = " Use grep_files to find lines in it." if kind == "large" else ""
+    return ToolResult.ok(
+        FileText(path, "", 1, 0, 0, kind=kind),
+        message=f"{shown(path)} cannot be shown: {why}{remedy} It can be replaced or deleted as a "
+        "whole.",
+    )
+
+
 def _told_lines(path: str, lines: list[str], page: Page[str]) -> str:
     if not lines:
         return f"{shown(path)} is empty."
@@ -130,7 +156,7 @@ def _told_lines(path: str, lines: list[str], page: Page[str]) -> str:
         noun = "line" if len(page.items) == 1 else "lines"
         facts = [f"{noun} {page.span} of {len(lines):,}"]
     if lines[0].endswith("\r\n"):
-        facts.append(r"which end with \r\n")
+        facts.append(r"which ends with \r\n" if len(lines) == 1 else r"which end with \r\n")
     if not lines[-1].endswith("\n"):
         facts.append("no newline at the end")
     if lines[0].startswith(BYTE_ORDER_MARK):

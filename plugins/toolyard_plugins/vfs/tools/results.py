@@ -63,15 +63,16 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class FileText:
-    """A file's text, or some lines of it.
+    """A file's text, or some lines of it; without any where the file cannot be shown.
 
     Args:
         path: The file.
         content: The lines that are shown, newlines as they are.
         first_line: The number of the first one, from 1.
         last_line: The number of the last one; less than `first_line` for an empty file.
-        total_lines: How many the file has.
+        total_lines: How many the file has; 0 also where it cannot be shown.
         line_numbers: Whether they are shown.
+        kind: `text`, or why it cannot be shown: `binary`, `large`.
     """
 
     path: str
@@ -80,6 +81,7 @@ class FileText:
     last_line: int
     total_lines: int
     line_numbers: bool = False
+    kind: Literal["text", "binary", "large"] = "text"
 
     def render(self) -> str:
         """Return the text, numbered if asked for."""

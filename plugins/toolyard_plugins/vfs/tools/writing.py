@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 from dataclasses import dataclass
 from itertools import islice
@@ -9,7 +10,8 @@ from typing import Any, Final
 
 from toolyard_hookspecs import Filesystem, Tool, ToolContext, ToolExample, ToolResult
 from toolyard_plugins.vfs.settings import VfsConfig
-from toolyard_plugins.vfs.tools.checks import Checks, explaining, shown, workspace
+from toolyard_plugins.vfs.text import SNIFFED_BYTES, marked_like
+from toolyard_plugins.vfs.tools.checks import ROOT, Checks, explaining, noted, shown, workspace
 from toolyard_plugins.vfs.tools.params import DeleteFile, EditFile, WriteFile
 from toolyard_plugins.vfs.tools.results import Deleted, Edited, Written, lines_of
 from toolyard_plugins.vfs.wording import counted, size_of
@@ -33,16 +35,22 @@ class Writing:
     def write_file(self, params: WriteFile, *, context: ToolContext) -> ToolResult[Written]:
         """Write a whole text file."""
         files, what = workspace(context), f"Cannot write {shown(params.path)}"
-        size = _bytes_of(params.content)
         with explaining(what):
             checks = Checks(files, what)
             before = checks.target(params.path, overwrite=params.overwrite)
+            replaces = before is not None and before.kind == "file"
+            start = _start_of(files, params.path) if replaces else b""
+            content = marked_like(start, params.content)
             checks.writable(params.path)
             checks.size(
-                params.path, size, self.config.max_file_size, "Write it as several files, or less."
+                params.path,
+                _bytes_of(content),
+                self.config.max_file_size,
+                "Write it as several files, or less.",
             )
             checks.pass_or_refuse()
-            files.write(params.path, params.content)
+            files.write(params.path, content)
+            size = files.stat(params.path).size
         done = "Created" if before is None else "Replaced"
         message = f"{done} {shown(params.path)} ({size_of(size)})."
         return ToolResult.ok(Written(params.path, size, before is None), message=message)
@@ -60,10 +68,12 @@ class Writing:
             checks.size(params.path, size, self.config.max_file_size, "Put in less text.")
             checks.pass_or_refuse()
             files.write(params.path, changed)
+            size = files.stat(params.path).size
         message = (
             f"Replaced {counted(len(places), 'occurrence')} in {shown(params.path)}, at "
             f"{_at_lines(places)}."
         )
+        message = noted(message, files)
         value = Edited(params.path, len(places), tuple(_lines(places)[:_TOLD_PLACES]), size)
         return ToolResult.ok(value, message=message)
 
@@ -75,7 +85,9 @@ class Writing:
             stat = checks.existing(params.path)
             checks.writable(params.path)
             is_directory = stat is not None and stat.kind == "directory"
-            if is_directory and not params.recursive and (held := len(files.list(params.path))):
+            if shown(params.path) == ROOT:
+                checks.add("It cannot be deleted. Delete what it holds, one by one.")
+            elif is_directory and not params.recursive and (held := len(files.list(params.path))):
                 checks.add(
                     f"{shown(params.path)} is a directory with {counted(held, 'entry', 'entries')}."
                     " To delete it with everything in it, retry with recursive=true."
@@ -109,6 +121,13 @@ def count_files(files: Filesystem, path: str) -> int:
     if files.stat(path).kind != "directory":
         return 1
     return sum(stat.kind != "directory" for stat in files.glob("**", path))
+
+
+def _start_of(files: Filesystem, path: str) -> bytes:
+    """Return with what a file begins, nothing where it may not be read."""
+    with contextlib.suppress(PermissionError), files.open(path, "rb") as stream:
+        return stream.read(SNIFFED_BYTES)
+    return b""
 
 
 def _bytes_of(text: str) -> int:
@@ -153,6 +172,15 @@ def _check_places(checks: Checks, params: EditFile, text: str, places: list[int]
             f"old_text is in {shown(params.path)} {len(places):,} times, at {_at_lines(places)}. "
             "Give more of the text around the one you mean, or set replace_all=true, then retry."
         )
+    elif places and not params.replace_all:
+        first = text.find(params.old_text)
+        overlapping = text.find(params.old_text, first + 1)
+        if overlapping >= 0:
+            both = [*places, places[0] + text.count("\n", first, overlapping)]
+            checks.add(
+                f"old_text is in {shown(params.path)} 2 times that overlap, at {_at_lines(both)}. "
+                "Give more of the text around the one you mean, then retry."
+            )
 
 
 def _why_not_there(text: str, wanted: str) -> str:

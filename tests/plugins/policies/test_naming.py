@@ -1,0 +1,68 @@
+"""Which tools a policy means."""
+
+from __future__ import annotations
+
+import pytest
+
+from toolyard_hookspecs import DefinitionError
+from toolyard_plugins.policies import (
+    CategoryPolicy,
+    QuotaPolicy,
+    RateLimitPolicy,
+    ReadBeforeWritePolicy,
+    SequentialDependencyPolicy,
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "place"),
+    [
+        (CategoryPolicy, {"category": {"write": "deny"}, "tools": "api"}, "CategoryPolicy: tools"),
+        (QuotaPolicy, {"max_calls": 1, "tools": "api"}, "QuotaPolicy: tools"),
+        (RateLimitPolicy, {"max_calls": 1, "tools": "api"}, "RateLimitPolicy: tools"),
+        (ReadBeforeWritePolicy, {"read_tools": "api"}, "ReadBeforeWritePolicy: read_tools"),
+        (ReadBeforeWritePolicy, {"write_tools": "api"}, "ReadBeforeWritePolicy: write_tools"),
+        (ReadBeforeWritePolicy, {"path_fields": "api"}, "ReadBeforeWritePolicy: path_fields"),
+        (ReadBeforeWritePolicy, {"source_fields": "api"}, "ReadBeforeWritePolicy: source_fields"),
+        (ReadBeforeWritePolicy, {"paths": {"a": "api"}}, "ReadBeforeWritePolicy, paths: a"),
+        (
+            SequentialDependencyPolicy,
+            {"dependencies": {"deploy": "api"}},
+            "SequentialDependencyPolicy, dependencies: deploy",
+        ),
+    ],
+)
+def test_a_text_where_several_names_belong_is_refused(kind, fields, place):
+    with pytest.raises(DefinitionError) as raised:
+        kind(**fields)
+    assert str(raised.value) == (
+        f"{place}: expected several names, found the text 'api'; write {{'api'}}."
+    )
+
+
+def test_any_name_of_a_tool_can_be_a_key():
+    dependencies = {name: frozenset({"x"}) for name in ("owner", "self", "fields", "a-b")}
+    assert SequentialDependencyPolicy(dependencies=dependencies).dependencies == dependencies
+
+
+@pytest.mark.parametrize(
+    ("policy", "names"),
+    [
+        (CategoryPolicy(category={"write": "deny"}), set()),
+        (CategoryPolicy(category={"write": "deny"}, tools={"api"}), {"api"}),
+        (RateLimitPolicy(max_calls=1), set()),
+        (RateLimitPolicy(max_calls=1, tools={"api"}), {"api"}),
+        (QuotaPolicy(max_calls=1), set()),
+        (QuotaPolicy(max_calls=1, tools={"api"}, per_tool={"letter": 1}), {"api", "letter"}),
+        (SequentialDependencyPolicy(dependencies={"c": {"a", "b"}}), {"a", "b", "c"}),
+        (ReadBeforeWritePolicy(), set()),
+        (
+            ReadBeforeWritePolicy(
+                read_tools={"show"}, write_tools={"save", "edit_file"}, paths={"rename": ("a",)}
+            ),
+            {"show", "save", "rename"},
+        ),
+    ],
+)
+def test_a_policy_says_by_which_names_it_rules_but_for_its_defaults(policy, names):
+    assert policy.governed == names
