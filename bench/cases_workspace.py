@@ -10,6 +10,7 @@ from pathlib import Path
 from time import process_time
 from typing import Any
 
+from cases_git import committing, git
 from measuring import Block, Case, Effort, Probe, Row, compare, timed
 
 from toolyard import Executor, Host
@@ -80,6 +81,7 @@ def measure_workspace(effort: Effort) -> list[Row]:
                     Probe("2 ms", _two_milliseconds),
                     1.0,
                 ),
+                *_beside_git(disk, stack),
             ],
             effort,
         )
@@ -98,6 +100,18 @@ def _flat(
         Case(Probe(f"{name}: {files:,} files", _called(called, workspace)), floor, FLAT)
         for files, workspace in larger
     ]
+
+
+def _beside_git(disk: list[tuple[int, VirtualFilesystem]], stack: ExitStack) -> Iterator[Case]:
+    """Yield what the same change costs when each call is kept by a commit to git."""
+    program = git()
+    for files, workspace in disk if program is not None else ():
+        root = stack.enter_context(_directory(files))
+        ours = f"disk, a call that changes one file: {files:,} files"
+        yield Case(
+            committing(program, root, f"git add and commit per call: {files:,} files", KILOBYTE),
+            Probe(ours, _called(change_one, workspace)),
+        )
 
 
 def _called(
@@ -152,13 +166,19 @@ def _in_memory(files: int) -> VirtualFilesystem:
 
 
 @contextmanager
-def _on_disk(files: int) -> Iterator[VirtualFilesystem]:
+def _directory(files: int) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="toolyard-bench-") as root:
         for name in _names(files):
             path = Path(root, name)
             if name.endswith("/f0.txt"):
                 path.parent.mkdir()
             path.write_text(KILOBYTE)
+        yield root
+
+
+@contextmanager
+def _on_disk(files: int) -> Iterator[VirtualFilesystem]:
+    with _directory(files) as root:
         workspace = VirtualFilesystem.on_disk(root)
         yield workspace
         workspace.close()

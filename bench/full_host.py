@@ -131,14 +131,18 @@ class Total:
     value: int = 0
 
 
-def full_host() -> Host:
-    """Return a host with two policies, a workspace of many files and an observer."""
+def full_host(*more: object) -> Host:
+    """Return a host with two policies, a workspace of many files and an observer.
+
+    Args:
+        more: Further plugins.
+    """
     files = {f"src/{index:05d}.txt": b"text" for index in range(FILES)}
     workspace = VirtualFilesystem.in_memory(files)
     awaited = frozenset({"add", "create_order"})
     return Host(
         discover=False,
-        plugins=(OfficeRules(), Meter()),
+        plugins=(OfficeRules(), Meter(), *more),
         policies=(SequentialDependencyPolicy(dependencies={"deploy": awaited}),),
         resources=(Binding.instance(Filesystem, workspace),),
     )
@@ -153,13 +157,16 @@ def session_with_reducer() -> Session:
 
 @contextmanager
 def executor_for(
-    host: Host, tool: Tool[Any, Any], session: Session | None = None
+    host: Host,
+    tool: Tool[Any, Any],
+    session: Session | None = None,
+    resources: tuple[Binding[Any], ...] = (),
 ) -> Iterator[Executor]:
     """Give what dispatches calls of a tool, in a new session unless one is given."""
     session = session or Session()
     section = MarkdownSection(key="bench", title="Bench", tools=[tool])
     prompt = Prompt.of("bench", "bench", (section,))
-    with host.executor(prompt=prompt, session=session) as executor:
+    with host.executor(prompt=prompt, session=session, resources=resources) as executor:
         yield executor
 
 

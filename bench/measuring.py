@@ -135,7 +135,10 @@ def timed_on_loop(function: Callable[[], Awaitable[object]]) -> Iterator[Block]:
 
 
 def compare(cases: Iterable[Case], effort: Effort) -> list[Row]:
-    """Measure cases and their floors; returns the floors' rows, then the cases'."""
+    """Measure cases and their floors; returns the floors' rows, then the cases'.
+
+    What is a case itself can be the floor of another one; it has one row, the case's.
+    """
     listed = list(cases)
     times: dict[str, _Times] = {}
     for case in listed:
@@ -148,10 +151,26 @@ def compare(cases: Iterable[Case], effort: Effort) -> list[Row]:
             of_case = times.setdefault(case.subject.name, _Times())
             of_case.samples += subject
             of_case.ratios.append(statistics.median(subject) / statistics.median(floor))
+    subjects = {case.subject.name for case in listed}
     floors = dict.fromkeys(case.floor.name for case in listed)
-    return [_row(name, times[name]) for name in floors] + [
+    return [_row(name, times[name]) for name in floors if name not in subjects] + [
         _row(case.subject.name, times[case.subject.name], case) for case in listed
     ]
+
+
+def on_top(case: str, row: Row, base: Row, limit: float | None = None) -> Row:
+    """Return what one row costs more than another, in times of the floor they share."""
+    assert row.floor == base.floor
+    assert row.ratio is not None
+    assert base.ratio is not None
+    return Row(
+        case=case,
+        floor=row.floor,
+        minimum=row.minimum - base.minimum,
+        median=row.median - base.median,
+        ratio=row.ratio - base.ratio,
+        limit=limit,
+    )
 
 
 def measure(probe: Probe, seconds: float) -> list[float]:

@@ -13,9 +13,12 @@ from typing import Final
 
 from cases_dispatch import measure_batch, measure_dispatch
 from cases_history import measure_history
+from cases_ledger import measure_ledger
+from cases_record import measure_record
 from cases_rollback import measure_rollback
 from cases_stages import measure_stages
 from cases_startup import measure_startup
+from cases_tracing import measure_tracing
 from cases_workspace import measure_workspace
 from measuring import QUICK, THOROUGH, Effort, Row
 from report import as_json, as_table, machine
@@ -25,8 +28,11 @@ GROUPS: Final[Mapping[str, Callable[[Effort], list[Row]]]] = {
     "stages": measure_stages,
     "batch": measure_batch,
     "history": measure_history,
+    "ledger": measure_ledger,
+    "record": measure_record,
     "rollback": measure_rollback,
     "startup": measure_startup,
+    "tracing": measure_tracing,
     "workspace": measure_workspace,
 }
 

@@ -1,0 +1,107 @@
+"""What a span and a duration add to a call, on top of a full host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Final
+
+from floors import FLOOR_OF_ADD
+from full_host import executor_for, full_host
+from measuring import Block, Case, Effort, Probe, Row, compare, on_top, timed
+from opentelemetry.context import attach, detach
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.trace import set_span_in_context
+from workload import ADD_ARGUMENTS, add
+
+from toolyard_hookspecs import ToolCall, tool
+from toolyard_plugins import otel
+from toolyard_plugins.otel.attributes import (
+    CALL_ID,
+    FUNCTION,
+    OUTCOME,
+    SESSION_ID,
+    TOOL_NAME,
+    TOOL_TYPE,
+    of_tool,
+)
+from toolyard_plugins.otel.metrics import BUCKETS, NAME
+from toolyard_plugins.otel.providers import Providers
+from toolyard_plugins.otel.scope import SCOPE
+from toolyard_plugins.otel.settings import OtelSettings
+from toolyard_plugins.otel.tracing import CallTracing
+
+LIMIT: Final = 20
+"""How many times the floor a span and a histogram may add."""
+
+SDK_ALONE: Final = "the SDK alone: the same span and duration, without a call"
+
+HOSTS: Final[dict[str, Callable[[], object | None]]] = {
+    "add: full host, no plugin otel": lambda: None,
+    "add: full host, plugin otel without a provider": lambda: otel,
+    "add: full host, span and histogram": lambda: _tracing(exported=False),
+    "add: full host, span and histogram, exported in batches": lambda: _tracing(exported=True),
+}
+
+
+def measure_tracing(effort: Effort) -> list[Row]:
+    """Measure `add` through a full host, and with tracing."""
+    hosts = [Case(Probe(name, _calling(HOSTS[name])), FLOOR_OF_ADD) for name in HOSTS]
+    rows = compare([*hosts, Case(Probe(SDK_ALONE, _sdk_alone), FLOOR_OF_ADD)], effort)
+    by_name = {row.case: row for row in rows}
+    plain, _, traced, _ = (by_name[name] for name in HOSTS)
+    return [
+        *rows,
+        on_top("add: a span and a histogram, on top of a full host", traced, plain, LIMIT),
+    ]
+
+
+def _calling(make: Callable[[], object | None]) -> Callable[[], AbstractContextManager[Block]]:
+    @contextmanager
+    def opened() -> Iterator[Block]:
+        timeless = tool(name="add", timeout=None)(add)
+        plugin = make()
+        more = () if plugin is None else (plugin,)
+        with full_host(*more) as host, executor_for(host, timeless) as executor:
+            assert executor.dispatch(ToolCall("add", ADD_ARGUMENTS)).success
+            yield timed(lambda: executor.dispatch(ToolCall("add", ADD_ARGUMENTS)))
+
+    return opened
+
+
+@contextmanager
+def _sdk_alone() -> Iterator[Block]:
+    """Do by hand what a call has done for it, with the same SDK and the same attributes."""
+    tracer = TracerProvider().get_tracer(SCOPE)
+    meter = MeterProvider([InMemoryMetricReader()]).get_meter(SCOPE)
+    durations = meter.create_histogram(NAME, explicit_bucket_boundaries_advisory=BUCKETS)
+    known = of_tool(tool(name="add", timeout=None)(add))
+    labels = {TOOL_NAME: "add", TOOL_TYPE: FUNCTION}
+
+    def trace() -> None:
+        span = tracer.start_span("execute_tool add", attributes={**known, CALL_ID: "call-1"})
+        token = attach(set_span_in_context(span))
+        detach(token)
+        span.set_attributes({OUTCOME: "succeeded", SESSION_ID: "demo"})
+        span.end()
+        durations.record(0.00002, labels)
+
+    yield timed(trace)
+
+
+def _tracing(*, exported: bool) -> CallTracing:
+    spans = TracerProvider()
+    if exported:
+        spans.add_span_processor(BatchSpanProcessor(_Nowhere()))
+    metrics = MeterProvider([InMemoryMetricReader()])
+    return CallTracing(OtelSettings(capture=False), Providers(spans, metrics))
+
+
+class _Nowhere(SpanExporter):
+    """Takes spans as fast as can be."""
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:  # noqa: ARG002
+        return SpanExportResult.SUCCESS

@@ -1,0 +1,108 @@
+"""How many claims a second eight processes make in PostgreSQL, on a server of its own."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from measuring import Effort, Row
+
+PROCESSES: Final = 8
+
+
+def measure_claims(effort: Effort) -> list[Row]:
+    """Measure a claim and its record, made by eight processes at once; nothing without a server."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda each: each.parent.name)
+    if not found:
+        return []
+    number = 1_000 if effort.judged else 20
+    with _server(found[-1]) as url:
+        rounds = [_seconds_each(url, number) for _ in range(min(effort.rounds, 3))]
+    median = statistics.median(rounds)
+    case = f"PostgreSQL, a claim and its record, {PROCESSES} processes at once"
+    return [Row(case, None, min(rounds), median)]
+
+
+def _seconds_each(url: str, number: int) -> float:
+    command = [sys.executable, __file__, url, str(number)]
+    processes = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(PROCESSES)
+    ]
+    for each in processes:
+        assert each.stdout is not None
+        assert each.stdout.readline() == "ready\n"
+    started = time.perf_counter()
+    for each in processes:
+        assert each.stdin is not None
+        each.stdin.close()
+    for each in processes:
+        assert each.wait() == 0
+        assert each.stdout is not None
+        each.stdout.close()
+    return (time.perf_counter() - started) / (number * PROCESSES)
+
+
+@contextmanager
+def _server(binaries: Path) -> Iterator[str]:
+    folder = Path(tempfile.mkdtemp(prefix="toolyard-bench-"))
+    # It refuses to run as root.
+    user = "postgres" if os.geteuid() == 0 else None
+    if user is not None:
+        account = pwd.getpwnam(user)
+        os.chown(folder, account.pw_uid, account.pw_gid)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+
+    def do(name: str, *arguments: str) -> None:
+        subprocess.run(
+            [binaries / name, *arguments],
+            cwd=folder,
+            user=user,
+            check=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
+
+    try:
+        do("initdb", "-D", "data", "-A", "trust", "-U", "bench", "--no-sync")
+        options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder}"
+        do("pg_ctl", "-D", "data", "-o", options, "-l", "log", "-w", "start")
+        yield f"postgresql://bench@127.0.0.1:{port}/postgres"
+        do("pg_ctl", "-D", "data", "-m", "immediate", "-w", "stop")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _claim_and_record(url: str, number: int) -> None:
+    from toolyard_hookspecs.ledger import Claim, RecordedResult
+    from toolyard_plugins.ledger.keys import new_effect_id
+    from toolyard_plugins.ledger.stores.postgres import PostgresStore
+
+    now = datetime.now(UTC)
+    with closing(PostgresStore(url)) as store:
+        assert store.get("nothing") is None
+        print("ready", flush=True)
+        sys.stdin.read()
+        for _ in range(number):
+            effect_id = new_effect_id()
+            claim = Claim(f"bench:{effect_id}", "add", "h" * 64, effect_id, "s", "c", now)
+            assert store.claim(claim, now=now) is None
+            assert store.finish(claim.key, effect_id, RecordedResult("", b"42"), None)
+
+
+if __name__ == "__main__":
+    _claim_and_record(sys.argv[1], int(sys.argv[2]))
