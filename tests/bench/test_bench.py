@@ -1,4 +1,6 @@
 import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +23,11 @@ LIMITS = {
     "rollback of a branch: 1,000 entries": 1.5,
     "toolyard --version": 8,
     "toolyard tools": 25,
+    "add: a span and a histogram, on top of a full host": 20,
+    "add: the memory ledger, on top of a full host": 10,
+    "add: the SQLite ledger, on top of a full host": 60,
+    "add: the SQLite ledger at 1,000 rows, full": 1.5,
+    "add: the record, on top of a full host": 20,
     "memory, a call that wrote and fails: 1,000 files": 1.5,
     "disk, a call that wrote and fails: 1,000 files": 1.5,
     "disk, a call that touches nothing: 1,000 files": 1.5,
@@ -29,10 +36,9 @@ LIMITS = {
 }
 
 
-def run(*arguments):
-    return subprocess.run(
-        [sys.executable, RUN, "--quick", *arguments], capture_output=True, text=True, check=False
-    )
+def run(*arguments, env=None):
+    command = [sys.executable, RUN, "--quick", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=env)
 
 
 @pytest.fixture(scope="module")
@@ -69,3 +75,21 @@ def test_one_group_can_be_measured_alone():
     assert ended.returncode == 0, ended.stderr
     assert "rollback of a call" in ended.stdout
     assert "add" not in ended.stdout
+
+
+def test_a_commit_to_git_per_call_is_measured_beside_the_workspace(quick):
+    if shutil.which("git") is None:
+        pytest.skip("there is no git")
+    _, written = quick
+    rows = {row["case"]: row for row in written["rows"]}
+    for files in ("10", "1,000"):
+        row = rows[f"git add and commit per call: {files} files"]
+        assert row["floor"] == f"disk, a call that changes one file: {files} files"
+        assert row["ratio"] > 0
+
+
+def test_without_git_its_rows_are_left_out_and_that_is_said():
+    ended = run("--only", "workspace", env={**os.environ, "PATH": ""})
+    assert ended.returncode == 0, ended.stderr
+    assert "There is no git: the rows to compare with it are left out." in ended.stderr
+    assert "git add" not in ended.stdout
