@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import logging
 import signal
 import threading
-import time
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from typing import Any
@@ -376,24 +374,6 @@ def test_the_deadline_ends_the_wait_of_any_hook(yard: Any, touch: Touch, stage: 
     assert hanging.left.wait(30)
     yard.assert_untouched()
     assert [event.status for event in yard.events] == [Status.DEADLINE]
-
-
-@pytest.mark.slow
-def test_a_sync_hook_that_blocks_the_loop_is_logged_by_name(
-    make_yard: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    class Blocking:
-        @hookimpl
-        def toolyard_check(self) -> None:
-            time.sleep(0.1)
-
-    for driver in ("async", "sync"):
-        caplog.clear()
-        yard = make_yard(driver)
-        yard.open(add, plugins=(Blocking(),))
-        with caplog.at_level(logging.WARNING):
-            assert yard.call("add", a=1, b=2).success
-        assert ("Plugin Blocking blocked the event loop" in caplog.text) == (driver == "async")
 
 
 CURRENT: contextvars.ContextVar[str] = contextvars.ContextVar("CURRENT", default="nothing")

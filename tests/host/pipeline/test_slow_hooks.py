@@ -11,6 +11,11 @@ import pytest
 from toolyard_hookspecs import hookimpl, tool
 
 
+@pytest.fixture(autouse=True)
+def noisy_machine() -> None:
+    """Here it is a subject."""
+
+
 @tool
 def add(a: int, b: int) -> int:
     """Add two integers."""
