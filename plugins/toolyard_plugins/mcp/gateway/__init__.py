@@ -1,0 +1,1 @@
+"""The gateway: the tools of other servers as tools of this host."""

@@ -1,0 +1,1 @@
+"""The server: the host's tools, prompt and workspace for any client."""
