@@ -44,7 +44,7 @@ class Engine:
             lock = self._serial.get(id(tool))
             if lock is None:
                 lock = self._serial[id(tool)] = SerialLock(tool)
-        return SerialTicket(Claim(lock, run), fail_fast=run.scope.fail_fast)
+        return SerialTicket(Claim(lock, run.control), fail_fast=run.scope.fail_fast)
 
     def isolated(self, run: CallRun) -> Callable[..., Any]:
         """Return a handler that runs the tool's own in a process of its own."""

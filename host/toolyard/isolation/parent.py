@@ -278,10 +278,10 @@ class _Services:
         if method == "call":
             name, arguments = args
             meta = self._run.call_made.meta
-            return portable_outcome(self._run.call(ToolCall(name, arguments, meta=meta)))
+            return portable_outcome(self._run.control.call(ToolCall(name, arguments, meta=meta)))
         if method == "beat":
             return self._context.beat()
-        return getattr(self._run, method)(*args)
+        return getattr(self._run.control, method)(*args)
 
     def _session(self, method: str, *args: Any, **kwargs: Any) -> Any:
         session = self._context.session

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Generator, Iterable
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ Staged = Generator[Step, Any, Any]
 APPROVAL: Final = "toolyard.approval"
 UNANSWERED: Final = "unanswered"
 _NOT_KEPT: Final = " Nothing of it is kept."
+_counting = threading.Lock()
 
 
 def approve(run: CallRun, reasons: Iterable[str], diff: str | None = None) -> Staged:
@@ -41,13 +43,13 @@ def approve(run: CallRun, reasons: Iterable[str], diff: str | None = None) -> St
     refuse_unaskable(run, reasons, has_run=diff is not None)
     request = _request(run, reasons, diff)
     # Waiting for a person counts against the deadline, not against any tool's timeout.
-    run.pause_timeout()
-    run.count_question(1)
+    run.control.pause_timeout()
+    _count_question(run, 1)
     try:
         given = yield from _ask(run, request, _needs(run, reasons))
     finally:
-        run.count_question(-1)
-        run.resume_timeout()
+        _count_question(run, -1)
+        run.control.resume_timeout()
     answer = read_answer(given)
     run.note(APPROVAL, answer.answer.value if answer.answered else UNANSWERED)
     if answer.reason:
@@ -56,6 +58,15 @@ def approve(run: CallRun, reasons: Iterable[str], diff: str | None = None) -> St
         raise Refusal(Status.DENIED, _unanswered(run, reasons, answer, has_run=diff is not None))
     _refuse_denied(run, answer, has_run=diff is not None)
     return answer
+
+
+def _count_question(run: CallRun, more: int) -> None:
+    """Let the calls around this one know that a person is being asked within them."""
+    each = run.parent
+    with _counting:
+        while each is not None:
+            each.questions += more
+            each = each.parent
 
 
 def refuse_unaskable(run: CallRun, reasons: Iterable[str], *, has_run: bool = False) -> None:

@@ -1,19 +1,17 @@
-"""One call on its way: what it has become so far, and what it can be asked and told.
+"""One call on its way: what it has become so far, from its fork to its end.
 
-A `CallRun` is what the stages read and write. To the handler it is the `CallControl`
-behind the context, to the resources the call that asks, to a job the one to be told
-when it is abandoned.
+A `CallRun` is what the stages read and write, and to a job the one to be told when it is
+abandoned. Handlers, plugins and resources ask it through its `Control`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from toolyard.pipeline.batch import BatchOrder, Milestone
+from toolyard.pipeline.control import Control
 from toolyard.pipeline.gates import Gate, Turns
 from toolyard.pipeline.limits import Cancelled, Limit
 from toolyard.pipeline.marks import ENDED, LOOKUP, NOT_BEGUN, SUCCEEDED
@@ -21,15 +19,12 @@ from toolyard.resources.call import CallScope
 from toolyard.state.redoing import NOTHING
 from toolyard_hookspecs import (
     CallClosed,
-    CallRecord,
     Cancellation,
     Deadline,
     HandlerState,
     Outcome,
-    ResourceBusyError,
     SnapshotError,
     Stage,
-    StateError,
     Status,
     ToolCall,
     ToolContext,
@@ -76,6 +71,7 @@ class CallRun:
         "closed",
         "committed",
         "context",
+        "control",
         "copies",
         "crossings",
         "data",
@@ -118,6 +114,7 @@ class CallRun:
     )
 
     branch: Branch
+    control: Control
     scope: CallScope
     context: ToolContext
     result: ToolResult[Any]
@@ -274,6 +271,7 @@ class CallRun:
 
     def open(self) -> None:
         """Fork the branch and make the context that checks see, which changes nothing."""
+        self.control = Control(self, self.parent.control if self.parent is not None else None)
         self.fork()
         self.opened = True
 
@@ -305,7 +303,9 @@ class CallRun:
         parent = self.parent
         executor = self.executor
         self.scope = CallScope(
-            executor.resources, parent=above.scope if above is not None else None, owner=self
+            executor.resources,
+            parent=above.scope if above is not None else None,
+            owner=self.control,
         )
         context: ToolContext = _new(ToolContext)
         fields = context.__dict__
@@ -316,7 +316,7 @@ class CallRun:
         fields["abort_signal"] = self.cancellation or Cancellation()
         fields["tool_call"] = self.call_made
         fields["parent"] = parent.context if parent is not None else None
-        fields["control"] = self
+        fields["control"] = self.control
         self.context = context
 
     def adopt(self, child: CallRun) -> None:
@@ -349,8 +349,8 @@ class CallRun:
         self.closed = self.closed or _ENDED
 
     def _let_go(self) -> None:
-        """Break the circles through the context, which would wait for the garbage collector."""
-        del self.context, self.scope, self.branch
+        """Break the circles through what it was given, which would wait for the collector."""
+        del self.context, self.control, self.scope, self.branch
         self.opened = False
 
     def disown(self, child: CallRun) -> None:
@@ -390,120 +390,11 @@ class CallRun:
         if self.serial_ticket is not None:
             self.serial_ticket.withdraw()
 
-    # --- asked by the resources ---
-
-    @property
-    def root_id(self) -> CallRun:
-        """What the call's tree is known by."""
-        return self.root
-
     def check_open(self) -> None:
         """Raise `CallClosed` once the call is abandoned or has ended."""
         if self.closed is not None:
             msg = f"{self.name} {self.closed}"
             raise CallClosed(msg)
-
-    def before_exclusive(self, kind: type[Any]) -> Gate | None:
-        """Return what to wait for before an exclusive resource may be had.
-
-        Raises:
-            ResourceBusyError: When it could not be had without keeping others from it while a
-                person looks at the diff, or in a dry run.
-        """
-        self.check_exclusive(kind.__name__)
-        root = self.root
-        return root.batch.before(ENDED, root.index) if root.batch is not None else None
-
-    def count_question(self, more: int) -> None:
-        """Let the calls around this one know that a person is being asked within them."""
-        each = self.parent
-        with _lock:
-            while each is not None:
-                each.questions += more
-                each = each.parent
-
-    def pause_timeout(self) -> None:
-        """Stop the handler's timeout while it waits for others."""
-        each: CallRun | None = self
-        while each is not None:
-            if each.limit is not None:
-                each.limit.pause()
-            each = each.parent
-
-    def resume_timeout(self) -> None:
-        """Let the handler's timeout go on."""
-        each: CallRun | None = self
-        while each is not None:
-            if each.limit is not None:
-                each.limit.resume()
-            each = each.parent
-
-    # --- asked by plugins ---
-
-    def handler_ended(self, state: HandlerState) -> None:
-        """Note how the handler ended, unless nobody waited for that any more."""
-        cancelled = self.cancellation is not None and self.cancellation.aborted
-        if self.closed is None and not cancelled:
-            self.handler_state = state
-
-    def keep(self, effect_id: str) -> CallRecord:
-        """Return what the call came to, and mark the session as holding what it changed."""
-        plan, result, value = self.plan, self.result, self.data
-        assert plan is not None  # noqa: S101 - it has run
-        if value is None and result.value is not None:
-            value = plan.tool.result_codec.encode(result.value)
-        changes = self.session_changes
-        if changes == NOTHING:
-            return CallRecord(result, value)
-        self.branch.mark_applied(effect_id)
-        if isinstance(changes, SnapshotError):
-            return CallRecord(result, value, unportable=str(changes))
-        return CallRecord(result, value, changes)
-
-    def note_changes(self) -> None:
-        """Keep what the call has changed in the session so far."""
-        try:
-            self.session_changes = self.branch.changes()
-        except SnapshotError as error:
-            self.session_changes = error
-
-    # --- asked by the handler ---
-
-    def call(self, call: ToolCall) -> Outcome:
-        """Dispatch a nested call and wait for it."""
-        self.check_open()
-        if _is_on_loop():
-            msg = (
-                f"{self.name} runs on an event loop; write: await context.acall({call.name!r}, ...)"
-            )
-            raise StateError(msg)
-        return self.executor.dispatch_nested(self._meant(call), self)
-
-    def acall(self, call: ToolCall) -> Awaitable[Outcome]:
-        """Dispatch a nested call."""
-        self.check_open()
-        return self.executor.adispatch_nested(self._meant(call), self)
-
-    def _meant(self, call: ToolCall) -> ToolCall:
-        """Return the call by the name that the configuration has given the tool it means."""
-        assert self.plan is not None  # noqa: S101 - it has a handler, which calls
-        name = self.plan.tool.siblings.get(call.name)
-        return call if name is None else replace(call, name=name)
-
-    def progress(self, done: float, total: float | None, message: str | None) -> None:
-        """Pass a progress report to whoever listens."""
-        self.check_open()
-        listener = self.executor.on_progress
-        if listener is not None:
-            listener(self.call_made, done, total, message)
-
-    def check_exclusive(self, what: str) -> None:
-        """Raise where others would be kept from it while a person looks, or in a dry run."""
-        each: CallRun | None = self
-        while each is not None:
-            if each.asks or each.questions or each.executor.dry_run:
-                raise ResourceBusyError(_not_to_be_had(what, each))
-            each = each.parent
 
     def note(self, name: str, value: object) -> None:
         """Keep a fact for the event."""
@@ -513,24 +404,6 @@ class CallRun:
     def __str__(self) -> str:
         """Return how log messages name it."""
         return f"{self.name} ({self.call_made.id})"
-
-
-def _not_to_be_had(what: str, run: CallRun) -> str:
-    if run.executor.dry_run:
-        when = "in a dry run"
-    elif run.questions:
-        when = f"while a person is asked about a call within {run.name}"
-    else:
-        when = f"before a person has approved {run.name}"
-    return f"{what} cannot be had {when}: one call at a time has it. Do without it."
-
-
-def _is_on_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 _new: Any = object.__new__

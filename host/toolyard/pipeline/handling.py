@@ -123,14 +123,21 @@ def run_handler(run: CallRun, plan: Plan, instead: Any) -> Staged:
         msg = "what it waited for was cancelled, though nobody cancelled the call"
         raise RuntimeError(msg) from error
     except Exception:
-        run.handler_ended(HandlerState.FAILED)
+        _note_end(run, HandlerState.FAILED)
         raise
     finally:
         run.handler_duration = monotonic() - started
     run.check_limits()
     given = _read_result(run, plan, result)
-    run.handler_ended(RETURNED if given.success else HandlerState.FAILED)
+    _note_end(run, RETURNED if given.success else HandlerState.FAILED)
     return given
+
+
+def _note_end(run: CallRun, state: HandlerState) -> None:
+    """Note how the handler ended, unless nobody waited for that any more."""
+    cancelled = run.cancellation is not None and run.cancellation.aborted
+    if run.closed is None and not cancelled:
+        run.handler_state = state
 
 
 def _handler_of(

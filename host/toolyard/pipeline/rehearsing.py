@@ -33,7 +33,7 @@ class Rehearsal(CallRun):
     def __init__(self, executor: Executor) -> None:
         super().__init__(executor, ToolCall("dry_run"))
         self._secrets: set[str] = set()
-        self.fork()
+        self.open()
         self.branch.begin()
 
     def join(self, run: CallRun, table: Table) -> Staged:

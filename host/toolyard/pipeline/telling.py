@@ -8,6 +8,7 @@ from toolyard.state.redoing import named_in
 from toolyard_hookspecs import (
     CallRefused,
     Replay,
+    SnapshotError,
     StateError,
 )
 
@@ -19,7 +20,15 @@ def tell_session(run: CallRun, table: Table, plan: Plan) -> None:
     elif run.result.value is not None:
         run.branch.dispatch(run.result.value)
     if table.retelling or plan.tool.idempotency is not None:
-        run.note_changes()
+        _note_changes(run)
+
+
+def _note_changes(run: CallRun) -> None:
+    """Keep what the call has changed in the session so far."""
+    try:
+        run.session_changes = run.branch.changes()
+    except SnapshotError as error:
+        run.session_changes = error
 
 
 def _apply_changes(run: CallRun, replay: Replay) -> None:

@@ -102,7 +102,7 @@ def _look_again(run: CallRun) -> Staged:
 def _take_serial(run: CallRun, plan: Plan) -> Staged:
     limit = run.limit_without_timeout()
     # Waiting for other calls does not count against the timeouts of those that made this one.
-    run.pause_timeout()
+    run.control.pause_timeout()
     try:
         batch = run.root.batch
         if batch is not None:
@@ -113,7 +113,7 @@ def _take_serial(run: CallRun, plan: Plan) -> Staged:
     except ResourceBusyError as error:
         raise Refusal(Status.ERROR, f"{run.name} cannot run now: {error}") from error
     finally:
-        run.resume_timeout()
+        run.control.resume_timeout()
 
 
 def _run_once(run: CallRun, table: Table, plan: Plan) -> Staged:

@@ -1,0 +1,189 @@
+"""What a running call does for its handler, for plugins, and for the resources it uses.
+
+A `Control` stands behind the context, and owns the call's resources: everything that is not a
+stage asks the call through it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from toolyard.pipeline.marks import ENDED
+from toolyard.state.redoing import NOTHING
+from toolyard_hookspecs import (
+    CallRecord,
+    Cancellation,
+    Deadline,
+    HandlerState,
+    Outcome,
+    ResourceBusyError,
+    SnapshotError,
+    StateError,
+    ToolCall,
+    ToolContext,
+)
+
+if TYPE_CHECKING:
+    from toolyard.pipeline.call_run import CallRun
+    from toolyard.pipeline.gates import Gate
+
+
+class Control:
+    """A running call, as the contract's `CallControl` and the resources' `CallOwner`.
+
+    Args:
+        run: The call.
+        parent: The control of the call that made it, None for a top-level one.
+    """
+
+    __slots__ = ("_run", "parent")
+
+    def __init__(self, run: CallRun, parent: Control | None) -> None:
+        self._run = run
+        self.parent = parent
+
+    def check_open(self) -> None:
+        """Raise `CallClosed` once the call is abandoned or has ended."""
+        self._run.check_open()
+
+    # --- asked by the handler ---
+
+    def call(self, call: ToolCall) -> Outcome:
+        """Dispatch a nested call and wait for it."""
+        run = self._run
+        run.check_open()
+        if _is_on_loop():
+            msg = (
+                f"{run.name} runs on an event loop; write: await context.acall({call.name!r}, ...)"
+            )
+            raise StateError(msg)
+        return run.executor.dispatch_nested(self._meant(call), run)
+
+    def acall(self, call: ToolCall) -> Awaitable[Outcome]:
+        """Dispatch a nested call."""
+        run = self._run
+        run.check_open()
+        return run.executor.adispatch_nested(self._meant(call), run)
+
+    def progress(self, done: float, total: float | None, message: str | None) -> None:
+        """Pass a progress report to whoever listens."""
+        run = self._run
+        run.check_open()
+        listener = run.executor.on_progress
+        if listener is not None:
+            listener(run.call_made, done, total, message)
+
+    def note(self, name: str, value: object) -> None:
+        """Keep a fact for the event."""
+        self._run.note(name, value)
+
+    def check_exclusive(self, what: str) -> None:
+        """Raise where others would be kept from it while a person looks, or in a dry run."""
+        each: CallRun | None = self._run
+        while each is not None:
+            if each.asks or each.questions or each.executor.dry_run:
+                raise ResourceBusyError(_not_to_be_had(what, each))
+            each = each.parent
+
+    # --- asked by plugins ---
+
+    @property
+    def handler_state(self) -> HandlerState:
+        """How far the handler got."""
+        return self._run.handler_state
+
+    def keep(self, effect_id: str) -> CallRecord:
+        """Return what the call came to, and mark the session as holding what it changed."""
+        run = self._run
+        plan, result, value = run.plan, run.result, run.data
+        assert plan is not None  # noqa: S101 - it has run
+        if value is None and result.value is not None:
+            value = plan.tool.result_codec.encode(result.value)
+        changes = run.session_changes
+        if changes == NOTHING:
+            return CallRecord(result, value)
+        run.branch.mark_applied(effect_id)
+        if isinstance(changes, SnapshotError):
+            return CallRecord(result, value, unportable=str(changes))
+        return CallRecord(result, value, changes)
+
+    # --- asked by the resources ---
+
+    @property
+    def context(self) -> ToolContext:
+        """The call's context."""
+        return self._run.context
+
+    @property
+    def deadline(self) -> Deadline | None:
+        """What bounds waiting."""
+        return self._run.deadline
+
+    @property
+    def cancellation(self) -> Cancellation | None:
+        """What ends waiting from outside."""
+        return self._run.cancellation
+
+    @property
+    def root_id(self) -> CallRun:
+        """What the call's tree is known by."""
+        return self._run.root
+
+    def before_exclusive(self, kind: type[Any]) -> Gate | None:
+        """Return what to wait for before an exclusive resource may be had.
+
+        Raises:
+            ResourceBusyError: When it could not be had without keeping others from it while a
+                person looks at the diff, or in a dry run.
+        """
+        self.check_exclusive(kind.__name__)
+        root = self._run.root
+        return root.batch.before(ENDED, root.index) if root.batch is not None else None
+
+    def pause_timeout(self) -> None:
+        """Stop the handler's timeout, and those of the calls around it, while it waits."""
+        each: CallRun | None = self._run
+        while each is not None:
+            if each.limit is not None:
+                each.limit.pause()
+            each = each.parent
+
+    def resume_timeout(self) -> None:
+        """Let the timeouts go on."""
+        each: CallRun | None = self._run
+        while each is not None:
+            if each.limit is not None:
+                each.limit.resume()
+            each = each.parent
+
+    def __str__(self) -> str:
+        """Return how log messages name the call."""
+        return str(self._run)
+
+    def _meant(self, call: ToolCall) -> ToolCall:
+        """Return the call by the name that the configuration has given the tool it means."""
+        plan = self._run.plan
+        assert plan is not None  # noqa: S101 - it has a handler, which calls
+        name = plan.tool.siblings.get(call.name)
+        return call if name is None else replace(call, name=name)
+
+
+def _not_to_be_had(what: str, run: CallRun) -> str:
+    if run.executor.dry_run:
+        when = "in a dry run"
+    elif run.questions:
+        when = f"while a person is asked about a call within {run.name}"
+    else:
+        when = f"before a person has approved {run.name}"
+    return f"{what} cannot be had {when}: one call at a time has it. Do without it."
+
+
+def _is_on_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
