@@ -9,6 +9,15 @@ from toolyard_hookspecs.approval import Answer, ApprovalAnswer, ApprovalRequest,
 from toolyard_hookspecs.calls import Outcome, Stage, Status, ToolCall, ToolInvoked
 from toolyard_hookspecs.clock import Clock, SystemClock
 from toolyard_hookspecs.conditions import ensure, require
+from toolyard_hookspecs.contents import (
+    AudioContent,
+    Content,
+    Contents,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+)
 from toolyard_hookspecs.context import InflightCall, RunContext, Secret, ToolContext
 from toolyard_hookspecs.decorator import FunctionTool, tool
 from toolyard_hookspecs.errors import (
@@ -88,6 +97,7 @@ __all__ = [
     "ApprovalAnswer",
     "ApprovalRequest",
     "Approver",
+    "AudioContent",
     "Binding",
     "Branchable",
     "BudgetTracker",
@@ -104,6 +114,8 @@ __all__ = [
     "ConditionError",
     "ConfigurationError",
     "ConflictError",
+    "Content",
+    "Contents",
     "CrossingTrace",
     "Deadline",
     "DeadlineExceededError",
@@ -111,6 +123,7 @@ __all__ = [
     "DefinitionError",
     "Dialect",
     "Dispatcher",
+    "EmbeddedResource",
     "Exclusive",
     "ExecutorHandle",
     "FileMatch",
@@ -121,6 +134,7 @@ __all__ = [
     "Heartbeat",
     "HostHandle",
     "IdempotencyConfig",
+    "ImageContent",
     "InflightCall",
     "Interrupt",
     "Joining",
@@ -149,6 +163,7 @@ __all__ = [
     "ResourceBranch",
     "ResourceBusyError",
     "ResourceError",
+    "ResourceLink",
     "ResourceResolver",
     "RollbackAware",
     "RunContext",
@@ -167,6 +182,7 @@ __all__ = [
     "StateError",
     "Status",
     "SystemClock",
+    "TextContent",
     "Tool",
     "ToolCall",
     "ToolContext",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from toolyard_hookspecs import (
+    Contents,
     DeadlineExceededError,
     Interrupt,
     Outcome,
@@ -32,6 +33,8 @@ class Answer:
         call: The call, where it is known.
         tool: The tool, where there is one.
         data: The value as compact JSON, where there is one to show.
+        contents: The value, where it is more than text.
+        preface: What is read before the contents.
     """
 
     call_id: str
@@ -42,6 +45,8 @@ class Answer:
     call: ToolCall | None = None
     tool: Tool[Any, Any] | None = None
     data: bytes | None = None
+    contents: Contents | None = None
+    preface: str = ""
 
 
 def answer(item: Outcome | BaseException) -> Answer:
@@ -61,6 +66,8 @@ def answer(item: Outcome | BaseException) -> Answer:
             is_error=True,
             call=asked,
         )
+    value = item.result.value if item.data is not None else None
+    contents = value if isinstance(value, Contents) else None
     return Answer(
         call_id=item.call.id,
         name=item.call.name,
@@ -70,6 +77,8 @@ def answer(item: Outcome | BaseException) -> Answer:
         call=item.call,
         tool=item.tool,
         data=item.data,
+        contents=contents,
+        preface=item.result.message if contents is not None else "",
     )
 
 

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, cast
 
-from toolyard_hookspecs import Outcome, Prompt, Tool, ToolCall
+from toolyard_hookspecs import Contents, Outcome, Prompt, Tool, ToolCall
 from toolyard_plugins.dialects import reading
 from toolyard_plugins.dialects.answers import Answer, answer
+from toolyard_plugins.dialects.mcp_contents import blocks
 from toolyard_plugins.dialects.schema import (
     DEFINITIONS,
     Schema,
@@ -106,10 +107,14 @@ class _Output:
 def _output(tool: Tool[Any, Any]) -> _Output | None:
     """Return what structured results look like, or None where the tool declares no value.
 
+    Contents are no structure: they are the blocks of the result.
+
     A success may come without its value (excluded, or none), which then is an empty object;
     so nothing is required at the root. Objects are open: a value may show more than its type
     takes (computed fields).
     """
+    if tool.signature.result is Contents:
+        return None
     declared = tool.result_codec.schema()
     meant = resolve(declared, declared.get("$ref")) or declared
     if not without_keys(meant, frozenset({"title", "description", "$defs"})):
@@ -130,6 +135,11 @@ def _result(result: Answer) -> dict[str, Any]:
         "isError": not result.success,
     }
     if not result.success or result.tool is None:
+        return shape
+    if result.contents is not None:
+        shape["content"] = blocks(result.contents, result.preface)
+        if result.contents.structured is not None:
+            shape["structuredContent"] = result.contents.structured
         return shape
     output = _output(result.tool)
     if output is not None:
