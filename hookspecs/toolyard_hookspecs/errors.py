@@ -13,6 +13,7 @@
     ├── Interrupt                    a handler pauses the run for a person
     ├── CallClosed                   an abandoned or finished call used its session or resources
     ├── CallRefused                  a plugin keeps a call from running or counting
+    ├── EffectUnknownError           a handler cannot tell whether it had its effect
     ├── LedgerError                  the ledger cannot be read or written
     ├── StateError                   a session was used wrongly
     │   ├── ConflictError            another call changed what this one has read
@@ -113,6 +114,14 @@ class CallRefused(ToolyardError):
 
     For `toolyard_snapshot`, `toolyard_execute` and a participant's `prepare`. The model reads
     the text as it is.
+    """
+
+
+class EffectUnknownError(ToolyardError):
+    """A handler cannot tell whether it had its effect: what it called has ended without an answer.
+
+    The call fails, and the model reads the text as it is. What is to happen once counts neither
+    as done nor as not done.
     """
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 NAME: Final = re.compile(r"[a-z0-9_-]{1,64}")
 MAX_DESCRIPTION: Final = 200
 
-TEXTS: Final = ("wire_name", "long_description", "version")
+TEXTS: Final = ("wire_name", "origin", "long_description", "version")
 SWITCHES: Final = ("accepts_overrides", "requires_confirmation", "contained")
 NAME_LISTS: Final = ("tags", "depends_on")
 _SCHEMA: Final = (Mapping, type(None))

@@ -117,6 +117,8 @@ class Tool(Generic[P, R]):
         version: A semantic version, where tools are versioned by themselves.
         depends_on: Names of tools it calls itself.
         wire_name: The name its home knows it by; models may call it by that, too.
+        origin: Its home, such as the server it belongs to, for a tool whose names this
+            installation did not choose: its wire name then serves only where nobody else has it.
         long_description: Shown in schemas in place of `description`.
         params_schema: A JSON Schema of the params, in place of a type.
         result_schema: A JSON Schema of the value, in place of a type.
@@ -156,6 +158,7 @@ class Tool(Generic[P, R]):
     version: str | None = None
     depends_on: tuple[str, ...] = ()
     wire_name: str | None = None
+    origin: str | None = None
     long_description: str | None = None
     params_schema: Mapping[str, Any] | None = field(default=None, repr=False)
     result_schema: Mapping[str, Any] | None = field(default=None, repr=False)

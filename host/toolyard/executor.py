@@ -14,6 +14,7 @@ from toolyard.pipeline.missing import behind_summaries
 from toolyard.pipeline.plan import Manner, Plan, Table, as_strict_as, plan_for, table_of
 from toolyard.pipeline.rehearsing import Rehearsal
 from toolyard.pipeline.stages import pipeline
+from toolyard.plugins.wire_names import serving_wire_names
 from toolyard.policies.renamed import knowing
 from toolyard.policies.rules import (
     CONTAINED_ONLY,
@@ -317,18 +318,17 @@ class Executor:
         everywhere = self._everywhere()
         shared = self._shared_rules()
         plans: dict[str, Plan] = {}
-        aliases: dict[str, Plan] = {}
         self.prompt.tools(self.session)
         places = _places(self.prompt.sections)
         for section, tool in self.prompt.offers(self.session):
             own = [*_rules_of(section, places), *shared]
             plan = plan_for(tool, own, everywhere, self._manner, self._host.plugins)
             plans[tool.name] = plan
-            if tool.wire_name is not None:
-                aliases.setdefault(tool.wire_name, plan)
         behind = behind_summaries(self.prompt, self.session)
         self._tell_of_strays(places)
-        return table_of(self._host.plugins, {**plans, **aliases, **plans}, behind)
+        aliases = serving_wire_names(plan.tool for plan in plans.values())
+        known = {wire: plans[tool.name] for wire, tool in aliases.items()}
+        return table_of(self._host.plugins, {**plans, **known, **plans}, behind)
 
     def _rehearse(self) -> None:
         with self._beginning:

@@ -290,6 +290,7 @@ def test_examples_must_fit_and_all_misfits_are_told():
         ({"depends_on": (greet,)}, "depends_on holds"),
         ({"version": 1}, "version 1 is no text"),
         ({"wire_name": ""}, "wire_name '' is no text"),
+        ({"origin": ""}, "origin '' is no text"),
         ({"long_description": 4}, "long_description 4 is no text"),
         ({"requires_confirmation": "no"}, "requires_confirmation is 'no'; write True or False"),
         ({"contained": "no"}, "contained is 'no'; write True or False"),

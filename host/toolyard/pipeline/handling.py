@@ -27,6 +27,7 @@ from toolyard.pipeline.refusals import Refusal
 from toolyard.pipeline.steps import Run, Step, WaitFor, raised
 from toolyard_hookspecs import (
     ConflictError,
+    EffectUnknownError,
     HandlerState,
     Replay,
     Status,
@@ -115,7 +116,7 @@ def run_handler(run: CallRun, plan: Plan, instead: Any) -> Staged:
             result = yield Run(
                 lambda: function(params, context=context), is_async, limit, run, inline
             )
-    except (TimedOut, Cancelled, ProcessDied, ConflictError):
+    except (TimedOut, Cancelled, ProcessDied, ConflictError, EffectUnknownError):
         raise
     except asyncio.CancelledError as error:
         if error is run.left_child or _is_cancelled(run):

@@ -14,6 +14,7 @@ from toolyard_hookspecs import (
     ConditionError,
     ConflictError,
     DeadlineExceededError,
+    EffectUnknownError,
     Interrupt,
     PromptEvaluationError,
     Stage,
@@ -226,6 +227,7 @@ _IN_HANDLER: Readers = (
     *_ANYWHERE,
     (ToolValidationError, _said_by_handler),
     (ConditionError, _said_by_handler),
+    (EffectUnknownError, _said_by_handler),
     (TypeError, _badly_called),
 )
 _ELSEWHERE: Readers = (*_ANYWHERE, (ToolValidationError, _invalid), (CallClosed, _given_up))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolyard.plugins.contributions import Contribution
+from toolyard.plugins.wire_names import serving_wire_names
 from toolyard_hookspecs import Tool
 
 
@@ -30,12 +31,9 @@ def index(contributions: Iterable[tuple[str, Contribution]]) -> ToolIndex:
     there = list(contributions)
     tools = {tool.name: tool for _, each in there for tool in each.tools}
     owners = {tool.name: plugin for plugin, each in there for tool in each.tools}
-    wire: dict[str, Tool[Any, Any]] = {}
     # Wire names of plugins with a prefix give way.
-    for _, each in sorted(there, key=lambda pair: bool(pair[1].prefix)):
-        for tool in each.tools:
-            if tool.wire_name is not None:
-                wire.setdefault(tool.wire_name, tool)
+    settled = sorted(there, key=lambda pair: bool(pair[1].prefix))
+    wire = serving_wire_names(tool for _, each in settled for tool in each.tools)
     return ToolIndex(tools, wire, owners)
 
 

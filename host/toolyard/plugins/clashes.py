@@ -36,9 +36,11 @@ def refuse_clashes(plugin: str, new: Contribution, others: Iterable[Owned]) -> N
 def _claims(contribution: Contribution) -> Iterator[tuple[str, Tool[Any, Any]]]:
     for tool in contribution.tools:
         yield tool.name, tool
-        # Under a prefix a wire name only serves where nobody else has it: otherwise the
-        # prefix would not help against a clash of wire names.
-        if tool.wire_name is not None and tool.wire_name != tool.name and not contribution.prefix:
+        # Under a prefix, and where somebody else chose it, a wire name only serves where nobody
+        # else has it: otherwise the prefix would not help against a clash of wire names.
+        if contribution.prefix or tool.origin is not None:
+            continue
+        if tool.wire_name is not None and tool.wire_name != tool.name:
             yield tool.wire_name, tool
 
 

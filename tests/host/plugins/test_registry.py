@@ -15,6 +15,8 @@ from toolyard_hookspecs import (
     MarkdownSection,
     PluginError,
     Prompt,
+    Tool,
+    ToolResult,
     hookimpl,
     tool,
 )
@@ -593,6 +595,31 @@ def test_the_wire_name_of_a_prefixed_tool_gives_way_whoever_comes_first():
     assert plugins.catalog.get("Read").name == "b_read"
     plugins.register(Offering(make_tool("read", wire_name="Read"), key="other"), "a")
     assert plugins.catalog.get("Read").name == "read"
+
+
+def elsewhere(name, wire_name, origin):
+    return Tool[None, None](
+        name=name, description="Do.", handler=nothing, wire_name=wire_name, origin=origin
+    )
+
+
+def nothing(params, *, context):
+    return ToolResult.ok(None)
+
+
+def test_wire_names_of_tools_from_elsewhere_serve_only_where_nobody_else_has_them(plugins):
+    mine = make_tool("read")
+    plugins.register(Offering(mine), "mine")
+    away = (
+        elsewhere("a_read", "read", "a"),
+        elsewhere("a_find", "find", "a"),
+        elsewhere("b_find", "find", "b"),
+        elsewhere("b_show", "Show", "b"),
+    )
+    plugins.register(Offering(*away, key="away"), "away")
+    assert plugins.catalog.get("read") is mine
+    assert plugins.catalog.get("find") is None
+    assert plugins.catalog.get("Show").name == "b_show"
 
 
 # --- Switching off -----------------------------------------------------------------------

@@ -14,6 +14,7 @@ from toolyard import Session
 from toolyard_hookspecs import (
     Binding,
     Cancellation,
+    EffectUnknownError,
     IdempotencyConfig,
     LedgerError,
     PolicyDecision,
@@ -302,6 +303,19 @@ class TestFailures:
         assert "toolyard ledger resolve" in again.text
         assert again.event.facts["ledger.state"] == "unknown"
         assert len(ran) == 1
+
+    def test_a_handler_that_cannot_tell_leaves_it_unknown(self, bench):
+        @tool(idempotency=IdempotencyConfig())
+        def send() -> str:
+            """Send."""
+            raise EffectUnknownError("The line went dead. Find out whether it was sent.")
+
+        bench.open(send)
+        first = bench.call("send")
+        assert first.text == "The line went dead. Find out whether it was sent."
+        assert first.status is Status.FAILED
+        assert bench.states() == ["unknown"]
+        assert "may have happened" in bench.call("send").text
 
     def test_a_veto_leaves_it_unknown(self, bench):
         class Veto:
