@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from .node import Npm, find_npm
+
 pytest.register_assert_rewrite("toolyard_hookspecs.testing")
 
 # Machines are noisy: how long an example took says nothing about the code.
@@ -32,3 +34,9 @@ def noisy_machine() -> Iterator[None]:
     logger.addFilter(says_something_else)
     yield
     logger.removeFilter(says_something_else)
+
+
+@pytest.fixture(scope="session")
+def npm() -> Npm:
+    """What installs and finds programs that npm has; skipped where there is none."""
+    return find_npm()
