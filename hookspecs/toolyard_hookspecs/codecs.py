@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast, get_origin
 
 import pydantic_core
-from pydantic import PydanticUserError, SecretBytes, SecretStr, TypeAdapter, ValidationError
+from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from typing_extensions import is_typeddict
 
 from toolyard_hookspecs.errors import DefinitionError, ToolValidationError
@@ -30,6 +30,7 @@ from toolyard_hookspecs.given_names import NameCounter, name_counter
 from toolyard_hookspecs.immutable import is_immutable_type
 from toolyard_hookspecs.round_trips import survives_json
 from toolyard_hookspecs.schemas import ClosedJsonSchema, PlainJsonSchema
+from toolyard_hookspecs.secrecy import HIDING
 from toolyard_hookspecs.strict_json import check_names
 from toolyard_hookspecs.unwritable import finite, why_unwritable
 
@@ -232,8 +233,8 @@ class Codec:
 
 def _revealed(value: Any) -> Any:
     """Return plain data with the secrets in it as they are."""
-    if isinstance(value, (SecretStr, SecretBytes)):
-        return value.get_secret_value()
+    if isinstance(value, HIDING):
+        return _revealed(value.get_secret_value())
     if value.__class__ is dict:
         return {name: _revealed(inside) for name, inside in value.items()}
     if value.__class__ in {list, tuple, set, frozenset}:

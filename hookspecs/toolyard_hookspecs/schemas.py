@@ -10,7 +10,7 @@ import textwrap
 import threading
 import typing
 from functools import lru_cache
-from typing import Annotated, Any, cast, get_args, get_origin
+from typing import Annotated, Any, Final, cast, get_args, get_origin
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchemaWarningKind
 from pydantic_core import core_schema
@@ -22,7 +22,15 @@ _parsing = threading.Lock()
 
 
 class PlainJsonSchema(GenerateJsonSchema):
-    """Pydantic's generator, without its warning of defaults that JSON cannot say."""
+    """Pydantic's generator, without its warning of defaults that JSON cannot say.
+
+    It says of pydantic's `Secret[...]`, too, that it is secret.
+    """
+
+    def json_or_python_schema(self, schema: core_schema.JsonOrPythonSchema) -> JsonSchemaValue:
+        """Mark what is kept from being written as JSON."""
+        written = super().json_or_python_schema(schema)
+        return {**written, "writeOnly": True} if _hides(schema) else written
 
     def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
         """Warn, but not of a default that JSON cannot say: the function has it all the same."""
@@ -44,6 +52,16 @@ class ClosedJsonSchema(PlainJsonSchema):
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         """Describe the fields of a pydantic model and close it."""
         return _close(super().model_schema(schema), schema["cls"])
+
+
+def _hides(schema: core_schema.JsonOrPythonSchema) -> bool:
+    writing = cast("dict[str, Any]", schema.get("serialization") or {})
+    function = writing.get("function")
+    return (function.__module__, function.__qualname__) == _MASKING if function else False
+
+
+_MASKING: Final = ("pydantic.types", "_serialize_secret")
+"""What writes the mask of a `Secret[...]`; nothing else in its schema tells."""
 
 
 def _close(schema: JsonSchemaValue, kind: Any) -> JsonSchemaValue:

@@ -1,16 +1,19 @@
 """Keeping secrets out of what people and programs are shown: texts, arguments, values.
 
-What is secret is said by types (`Secret`, pydantic's `SecretStr` and `SecretBytes`) and by
-schemas (`writeOnly`); pydantic's schemas say it of its secret types, too.
+What is secret is said by types (`Secret`, pydantic's `SecretStr`, `SecretBytes` and `Secret[...]`)
+and by schemas (`writeOnly`); those made of types say it of secret types, too.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, cast
+from urllib.parse import quote, quote_plus
 
 from pydantic import BaseModel, SecretBytes, SecretStr
+from pydantic import Secret as PydanticSecret
 
 from toolyard_hookspecs.context import Secret
 from toolyard_hookspecs.faults import Schema
@@ -19,6 +22,8 @@ MASK: Final = "***"
 MIN_LENGTH: Final = 3
 """Shorter secrets would be found in the middle of words."""
 
+HIDING: Final = (SecretStr, SecretBytes, PydanticSecret)
+"""Pydantic's types of secrets; all have `get_secret_value`."""
 _COMPOSED: Final = ("anyOf", "oneOf", "allOf")
 _DEPTH: Final = 8
 """How deep typed values are looked into."""
@@ -27,26 +32,56 @@ _DEPTH: Final = 8
 def hide(text: str, secrets: Iterable[str]) -> str:
     """Return a text with secrets masked, the longer ones first.
 
+    They are found as they are, and as JSON, a `repr` or an address would quote them.
+
     Example:
         >>> hide("signed in with hunter2", ["hunter2"])
         'signed in with ***'
     """
-    for secret in sorted(set(secrets), key=len, reverse=True):
-        if len(secret) >= MIN_LENGTH:
-            text = text.replace(secret, MASK)
+    return _hidden(text, _all_forms(secrets))
+
+
+def _hidden(text: str, forms: Iterable[str]) -> str:
+    for form in forms:
+        text = text.replace(form, MASK)
     return text
 
 
+def _all_forms(secrets: Iterable[str]) -> list[str]:
+    found = {form for secret in secrets if len(secret) >= MIN_LENGTH for form in _forms(secret)}
+    return sorted(found, key=len, reverse=True)
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """Yield how a secret stands in texts: as it is, and quoted in the usual ways."""
+    yield secret
+    if secret.isalnum() and secret.isascii():
+        return
+    yield json.dumps(secret)[1:-1]
+    yield json.dumps(secret, ensure_ascii=False)[1:-1]
+    yield repr(secret)[1:-1]
+    octets = secret.encode("utf-8", "surrogatepass")
+    yield repr(octets)[2:-1]
+    yield quote(octets)
+    yield quote(octets, safe="")
+    yield quote_plus(octets)
+
+
 def hide_within(value: object, secrets: Iterable[str]) -> Any:
-    """Return a JSON value with secrets masked in all its texts."""
-    found = tuple(secrets)
+    """Return a JSON value with secrets masked in all its texts, and numbers that are secrets."""
+    return _hidden_within(value, _all_forms(secrets))
+
+
+def _hidden_within(value: object, forms: list[str]) -> Any:
     if isinstance(value, str):
-        return hide(value, found)
+        return _hidden(value, forms)
     if isinstance(value, dict):
         inside = cast("dict[str, object]", value)
-        return {hide(name, found): hide_within(each, found) for name, each in inside.items()}
+        return {_hidden(name, forms): _hidden_within(each, forms) for name, each in inside.items()}
     if isinstance(value, list):
-        return [hide_within(each, found) for each in cast("list[object]", value)]
+        return [_hidden_within(each, forms) for each in cast("list[object]", value)]
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return MASK if str(value) in forms else value
     return value
 
 
@@ -83,8 +118,8 @@ def _typed(value: Any, depth: int) -> Iterator[str]:
         return
     if isinstance(value, Secret):
         yield from _texts(value.reveal())
-    elif isinstance(value, (SecretStr, SecretBytes)):
-        yield from _texts(value.get_secret_value())
+    elif isinstance(value, HIDING):
+        yield from _texts(cast("Any", value).get_secret_value())
     else:
         for each in _parts(value):
             yield from _typed(each, depth + 1)

@@ -4,11 +4,13 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
+from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, SecretBytes, SecretStr
+from pydantic import Secret as PydanticSecret
 
 from toolyard_hookspecs import (
     Secret,
@@ -60,6 +62,10 @@ remote: Tool[Any, Any] = Tool(
     handler=lambda params, *, context: ToolResult.ok(params["name"]),
     params_schema=LOGIN_SCHEMA,
 )
+
+
+def _plain_json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
 
 
 def event_of(
@@ -119,6 +125,19 @@ class TestHiding:
         hidden = {"a ***": ["***!", {"b": "***"}], "n": 7}
         assert hide_within(value, ["hunter2"]) == hidden
 
+    @given(st.text(min_size=3), st.sampled_from([json.dumps, repr, quote, quote_plus, _plain_json]))
+    def test_no_secret_is_left_in_the_usual_quotes(self, secret, written):
+        inside = written(secret)
+        inside = inside[1:-1] if inside[0] in "\"'" else inside
+        assert hide(f"<{inside}>", [secret]) == "<***>"
+
+    def test_numbers_that_are_secrets_are_hidden(self):
+        assert hide_within({"a": 1234, "b": 12345, "c": True}, ["1234"]) == {
+            "a": "***",
+            "b": 12345,
+            "c": True,
+        }
+
 
 class TestSecretTypes:
     @pytest.mark.parametrize(
@@ -128,12 +147,26 @@ class TestSecretTypes:
             Secret({"a": ["hunter2"]}),
             SecretStr("hunter2"),
             SecretBytes(b"hunter2"),
+            PydanticSecret("hunter2"),
             Login(name="Ada", key=SecretStr("hunter2")),
             {"inside": [(SecretStr("hunter2"),)]},
         ],
     )
     def test_are_found_however_deep(self, value):
         assert list(secrets_in(value)) == ["hunter2"]
+
+    def test_any_type_can_be_made_one(self):
+        @tool
+        def keep(pin: PydanticSecret[int], more: list[PydanticSecret[dict[str, int]]]) -> None:
+            """Keep."""
+
+        arguments = {"pin": 1234, "more": [{"a": 5678}]}
+        schema = keep.params_codec.secret_schema()
+        assert masked(arguments, schema) == {"pin": "***", "more": ["***"]}
+        assert list(secrets_of(arguments, schema)) == ["1234", "5678"]
+        params = keep.params_codec.decode(json.dumps(arguments))
+        assert list(secrets_in(params)) == ["1234", "5678"]
+        assert json.loads(keep.params_codec.encode(params)) == arguments
 
     def test_other_values_are_none(self):
         assert list(secrets_in({"a": "hunter2", "b": 7, "c": None})) == []

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, cast, get_args
+from typing import Any, Final, cast, get_args, get_origin
 
-from pydantic import BaseModel, SecretBytes, SecretStr
+from pydantic import BaseModel
+
+from toolyard_hookspecs.secrecy import HIDING
 
 MASK: Final = "***"
 # Shorter ones would be found in the middle of words; their values are not shown in any case.
@@ -64,6 +66,7 @@ def _declares_secret(model: type[BaseModel], key: str) -> bool:
 
 
 def _is_secret(annotation: Any) -> bool:
-    if annotation in (SecretStr, SecretBytes):
+    kind = get_origin(annotation) or annotation
+    if isinstance(kind, type) and issubclass(kind, HIDING):
         return True
     return any(_is_secret(each) for each in get_args(annotation))

@@ -9,10 +9,10 @@ from functools import lru_cache
 from typing import Any, Final
 
 import pydantic_core
-from pydantic import SecretBytes, SecretStr
 
 from toolyard_hookspecs import Tool
 from toolyard_hookspecs.codecs import Codec
+from toolyard_hookspecs.secrecy import HIDING
 
 Encode = Callable[[Any], bytes]
 
@@ -52,8 +52,8 @@ def _ordered(value: Any) -> Any:
         return sorted((_ordered(each) for each in value), key=canonical_json)
     if isinstance(value, _SEQUENCE) and not isinstance(value, (str, bytes, bytearray)):
         return [_ordered(each) for each in value]
-    if isinstance(value, (SecretStr, SecretBytes)):
-        return pydantic_core.to_jsonable_python(value.get_secret_value())
+    if isinstance(value, HIDING):
+        return _ordered(value.get_secret_value())
     return pydantic_core.to_jsonable_python(value)
 
 
