@@ -60,7 +60,7 @@ class ApprovalAnswer:
         answer: What it is.
         reason: For the model, when denied.
         arguments: The arguments to run instead, when edited; parsed and checked again.
-        token: Resumes the call later, when pending.
+        ticket: The approver's own name for the question, when pending.
         answered: Whether somebody, or a rule in their place, has decided. Where it is denied
             because nobody could be asked, or nobody answered, the reason says so.
     """
@@ -68,7 +68,7 @@ class ApprovalAnswer:
     answer: Answer
     reason: str | None = None
     arguments: Mapping[str, Any] | str | None = None
-    token: str | None = None
+    ticket: str | None = None
     answered: bool = True
 
     @classmethod
@@ -92,9 +92,13 @@ class ApprovalAnswer:
         return cls(Answer.EDITED, None, arguments)
 
     @classmethod
-    def pending(cls, token: str, reason: str | None = None) -> ApprovalAnswer:
-        """Return the answer that nobody has decided yet."""
-        return cls(Answer.PENDING, reason, None, token)
+    def pending(cls, ticket: str | None = None, reason: str | None = None) -> ApprovalAnswer:
+        """Return the answer that nobody has decided yet.
+
+        The call ends, and its outcome has a token with which it can be resumed; see
+        `Outcome.approval_token`.
+        """
+        return cls(Answer.PENDING, reason, None, ticket)
 
 
 Approver = Callable[

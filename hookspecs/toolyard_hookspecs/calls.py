@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 REPLAYED_EFFECT: Final = "toolyard.replayed_effect"
 """The fact that a call was answered with a `Replay`: the id of the effect."""
 
+APPROVAL_TOKEN: Final = "toolyard.approval_token"  # noqa: S105 - its name
+"""The fact that a call waits for approval: the token with which it can be resumed."""
+
 NO_META: Final[Mapping[str, Any]] = MappingProxyType({})
 
 _numbers = itertools.count(1)
@@ -328,6 +331,14 @@ class Outcome:
     def is_error(self) -> bool:
         """Whether the host refused, rolled back or caught it; false for a tool's own failure."""
         return self.event.status not in {Status.SUCCEEDED, Status.FAILED}
+
+    @property
+    def approval_token(self) -> str | None:
+        """What resumes the call once a person has decided, None unless it is pending.
+
+        It is secret: give it to nobody but those who may decide.
+        """
+        return self.event.facts.get(APPROVAL_TOKEN)
 
     def envelope(self) -> dict[str, Any]:
         """Return the wire form: `tool`, `fetchedAt`, and `data` or `error`, never both."""

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from toolyard_hookspecs.approval import Approver
+from toolyard_hookspecs.approval import ApprovalAnswer, Approver
 from toolyard_hookspecs.calls import Outcome, ToolCall
 from toolyard_hookspecs.clock import Clock
 from toolyard_hookspecs.errors import VisibilityExpansionRequired
@@ -71,6 +71,33 @@ class ExecutorHandle(Protocol):
 
     def adispatch_all(self, calls: Iterable[ToolCall]) -> Awaitable[list[Outcome | BaseException]]:
         """Dispatch calls in parallel, isolated from one another; results in call order."""
+        ...
+
+    def resume(self, call: ToolCall, token: str, answer: ApprovalAnswer | bool) -> Outcome:  # noqa: FBT001 - as approvers answer
+        """Dispatch a call again that was pending, with the answer that a person has given.
+
+        All stages are passed anew, and what asks is answered, if the params (and the diff) are
+        those that were asked about; else the approver is asked again.
+
+        Args:
+            call: The call as it was.
+            token: The `approval_token` of its outcome; it holds once, for a time, and for the
+                session, the user and the tool that it was given for.
+            answer: What the person says.
+
+        Returns:
+            The outcome, whatever became of the call. With a token that does not hold it is
+            denied, and says why.
+        """
+        ...
+
+    def aresume(
+        self,
+        call: ToolCall,
+        token: str,
+        answer: ApprovalAnswer | bool,  # noqa: FBT001 - as approvers answer
+    ) -> Awaitable[Outcome]:
+        """Dispatch a call again that was pending; see `resume`."""
         ...
 
     def expand(self, request: VisibilityExpansionRequired) -> RenderedPrompt:

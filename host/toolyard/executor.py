@@ -13,6 +13,7 @@ from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.missing import behind_summaries
 from toolyard.pipeline.plan import Manner, Plan, Table, as_strict_as, plan_for, table_of
 from toolyard.pipeline.rehearsing import Rehearsal
+from toolyard.pipeline.resuming import Resumption
 from toolyard.pipeline.stages import pipeline
 from toolyard.plugins.wire_names import serving_wire_names
 from toolyard.policies.renamed import knowing
@@ -28,6 +29,7 @@ from toolyard.policies.strays import governed_by, names_known_to, names_within
 from toolyard.resources.registry import ResourceRegistry
 from toolyard.runtime import runtime_of
 from toolyard_hookspecs import (
+    ApprovalAnswer,
     Approver,
     Binding,
     Clock,
@@ -54,6 +56,7 @@ from toolyard_hookspecs import (
 if TYPE_CHECKING:
     from toolyard.host import Host
     from toolyard.policies.kept import Keeper
+    from toolyard.policies.sealing import Seal
     from toolyard.state.session import Session
 
 Progress = Callable[[ToolCall, float, float | None, str | None], None]
@@ -149,6 +152,11 @@ class Executor:
         """The prompt whose tools can be called."""
         return self._own_prompt or self._host.prompt
 
+    @property
+    def seal(self) -> Seal:
+        """What seals the tokens of calls that wait for approval."""
+        return self._host.seal
+
     def dispatch(self, call: ToolCall) -> Outcome:
         """Dispatch a call and wait for it.
 
@@ -198,6 +206,53 @@ class Executor:
             return []
         ended = await self.engine.asynchronous.drive_all([pipeline(run) for run in runs])
         return _in_place(runs, ended)
+
+    def resume(self, call: ToolCall, token: str, answer: ApprovalAnswer | bool) -> Outcome:  # noqa: FBT001 - as approvers answer
+        """Dispatch a call again that was pending, with the answer that a person has given.
+
+        All stages are passed anew, and what asks is answered, if the params (and the diff) are
+        those that were asked about; else the approver is asked again.
+
+        Args:
+            call: The call as it was.
+            token: The `approval_token` of its outcome; it holds once, for a time, and for the
+                session, the user and the tool that it was given for.
+            answer: What the person says.
+
+        Returns:
+            The outcome, whatever became of the call. With a token that does not hold it is
+            denied, and says why.
+
+        Raises:
+            PromptEvaluationError: As `dispatch` does, and so for the others.
+
+        Example:
+            >>> from toolyard import ApprovalAnswer, Host, MarkdownSection, Prompt, ToolCall, tool
+            >>> @tool(requires_confirmation=True)
+            ... def erase(name: str) -> str:
+            ...     \"\"\"Erase something for good.\"\"\"
+            ...     return f"Erased {name}."
+            >>> prompt = Prompt.of("demo", "erase", [MarkdownSection(
+            ...     key="erase", title="Erase", tools=[erase])])
+            >>> later = lambda request: ApprovalAnswer.pending()
+            >>> with Host(discover=False, approver=later) as host:
+            ...     with host.executor(prompt=prompt) as tools:
+            ...         asked = tools.dispatch(ToolCall("erase", {"name": "a.txt"}))
+            ...         tools.resume(asked.call, asked.approval_token, True).text
+            'Erased a.txt.'
+        """
+        resumption = Resumption(token, answer)
+        return self.engine.sync.drive(pipeline(CallRun(self, call, resumption=resumption)))
+
+    def aresume(
+        self,
+        call: ToolCall,
+        token: str,
+        answer: ApprovalAnswer | bool,  # noqa: FBT001 - as approvers answer
+    ) -> Coroutine[Any, Any, Outcome]:
+        """Dispatch a call again that was pending; see `resume`."""
+        run = CallRun(self, call, on_loop=True, resumption=Resumption(token, answer))
+        return self.engine.asynchronous.drive(pipeline(run))
 
     def rehearsed(self) -> str:
         """Return what all calls of a dry run together would change."""

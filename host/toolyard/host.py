@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from toolyard.engine import Engine
     from toolyard.executor import Executor
     from toolyard.overrides import Overrides
+    from toolyard.policies.sealing import Seal
 
 log = logging.getLogger("toolyard")
 
@@ -110,6 +112,8 @@ class Host:
         self.clock: Clock = clock or SystemClock()
         self._interrupts = tuple(interrupts)
         self._engine: Engine | None = None
+        self._seal: Seal | None = None
+        self._sealing = threading.Lock()
         self.resources = tuple(resources)
         self.plugins = Plugins(settings=self.configuration, block=block)
         if discover:
@@ -137,6 +141,16 @@ class Host:
 
             self._engine = Engine(self._interrupts)
         return self._engine
+
+    @property
+    def seal(self) -> Seal:
+        """What seals the tokens of calls that wait for approval."""
+        with self._sealing:
+            if self._seal is None:
+                from toolyard.policies.sealing import seal_for  # few calls wait
+
+                self._seal = seal_for(self.configuration, self.clock)
+            return self._seal
 
     def register(self, plugin: object, name: str | None = None) -> None:
         """Register a plugin from Python; with an open host, start what it keeps running.

@@ -569,6 +569,8 @@ def test_an_argument_that_is_not_what_it_should_be_is_named(arguments: Any, told
         ({"timeout": 0}, "timeout is 0; give a positive number of seconds, or None for never"),
         ({"timeout": True}, "timeout is True; give a positive number of seconds"),
         ({"approval_timeout": "x"}, "approval_timeout is 'x'; give a positive number"),
+        ({"approval_expiry": None}, "approval_expiry is None; give a positive number of seconds"),
+        ({"approval_key": "hunter2"}, "approval_key is too easily guessed; give at least 32"),
         ({"max_arguments": 0}, "max_arguments is 0; give a positive whole number"),
         ({"approver": 3}, "approver is 3; give a name, or None"),
         ({"plugins": {"vfs": 3}}, "plugins is {'vfs': 3}; give a mapping from names"),

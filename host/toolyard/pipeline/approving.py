@@ -12,10 +12,12 @@ from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.limits import Limit, TimedOut
 from toolyard.pipeline.masking import log_failure, mask
 from toolyard.pipeline.refusals import Refusal
+from toolyard.pipeline.resuming import token_for
 from toolyard.pipeline.steps import Run, Step
 from toolyard.policies.approval import read_answer, request_for
 from toolyard.resources.participants import ExclusivePart
 from toolyard_hookspecs import Answer, ApprovalAnswer, ApprovalRequest, Stage, Status, Tool
+from toolyard_hookspecs.calls import APPROVAL_TOKEN
 from toolyard_hookspecs.signatures import is_async_callable
 
 log = logging.getLogger("toolyard.policies")
@@ -23,6 +25,7 @@ log = logging.getLogger("toolyard.policies")
 Staged = Generator[Step, Any, Any]
 
 APPROVAL: Final = "toolyard.approval"
+TICKET: Final = "toolyard.approval_ticket"
 UNANSWERED: Final = "unanswered"
 _NOT_KEPT: Final = " Nothing of it is kept."
 _counting = threading.Lock()
@@ -40,23 +43,16 @@ def approve(run: CallRun, reasons: Iterable[str], diff: str | None = None) -> St
         Refusal: When it is denied or pending, or when nobody answers.
     """
     run.stage = Stage.APPROVE
-    refuse_unaskable(run, reasons, has_run=diff is not None)
     request = _request(run, reasons, diff)
-    # Waiting for a person counts against the deadline, not against any tool's timeout.
-    run.control.pause_timeout()
-    _count_question(run, 1)
-    try:
-        given = yield from _ask(run, request, _needs(run, reasons))
-    finally:
-        _count_question(run, -1)
-        run.control.resume_timeout()
-    answer = read_answer(given)
+    answer = None if run.resumption is None else run.resumption.answer_to(request.digest)
+    if answer is None:
+        answer = yield from _wait_for_answer(run, request)
     run.note(APPROVAL, answer.answer.value if answer.answered else UNANSWERED)
     if answer.reason:
         run.note("toolyard.approval_reason", mask(run, answer.reason))
     if not answer.answered:
         raise Refusal(Status.DENIED, _unanswered(run, reasons, answer, has_run=diff is not None))
-    _refuse_denied(run, answer, has_run=diff is not None)
+    _refuse_denied(run, answer, request)
     return answer
 
 
@@ -92,6 +88,18 @@ def refuse_unaskable(run: CallRun, reasons: Iterable[str], *, has_run: bool = Fa
             )
             raise Refusal(Status.DENIED, msg)
         holder = holder.parent
+
+
+def _wait_for_answer(run: CallRun, request: ApprovalRequest) -> Staged:
+    refuse_unaskable(run, request.reasons, has_run=request.diff is not None)
+    # Waiting for a person counts against the deadline, not against any tool's timeout.
+    run.control.pause_timeout()
+    _count_question(run, 1)
+    try:
+        return read_answer((yield from _ask(run, request, _needs(run, request.reasons))))
+    finally:
+        _count_question(run, -1)
+        run.control.resume_timeout()
 
 
 def canonical(run: CallRun) -> bytes:
@@ -150,8 +158,8 @@ def _unanswered(
     return f"{_needs(run, reasons)}.{why}{kept} It cannot run here; say so, or do without."
 
 
-def _refuse_denied(run: CallRun, answer: ApprovalAnswer, *, has_run: bool) -> None:
-    kept = _NOT_KEPT if has_run else ""
+def _refuse_denied(run: CallRun, answer: ApprovalAnswer, request: ApprovalRequest) -> None:
+    kept = "" if request.diff is None else _NOT_KEPT
     if answer.answer is Answer.PENDING:
         if run.parent is not None:
             msg = (
@@ -159,7 +167,9 @@ def _refuse_denied(run: CallRun, answer: ApprovalAnswer, *, has_run: bool) -> No
                 f"{kept} Call {run.name} by itself."
             )
             raise Refusal(Status.DENIED, msg)
-        run.note("toolyard.approval_token", answer.token)
+        run.note(APPROVAL_TOKEN, token_for(run, request.digest))
+        if answer.ticket is not None:
+            run.note(TICKET, answer.ticket)
         state = kept or " Nothing has run."
         msg = f"{run.name} waits for a person's approval.{state} Ask for it later."
         raise Refusal(Status.PENDING, msg)

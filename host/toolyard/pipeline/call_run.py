@@ -35,6 +35,7 @@ from toolyard_hookspecs.calls import NO_META
 if TYPE_CHECKING:
     from toolyard.executor import Executor
     from toolyard.pipeline.plan import Plan
+    from toolyard.pipeline.resuming import Resumption
     from toolyard.state.branch import Branch
     from toolyard_hookspecs import Participant, PolicyDecision
 
@@ -49,6 +50,7 @@ class CallRun:
         batch: The order it keeps with calls dispatched beside it, None for a single one.
         index: Its place in the batch.
         on_loop: Whether an event loop waits for it.
+        resumption: What it is resumed with, where it was pending.
     """
 
     # Slots, all of them filled: every stage of every call reads and writes them.
@@ -100,6 +102,7 @@ class CallRun:
         "replayed",
         "reruns",
         "result",
+        "resumption",
         "rolled_back",
         "scope",
         "serial_ticket",
@@ -129,6 +132,7 @@ class CallRun:
         batch: BatchOrder | None = None,
         index: int = 0,
         on_loop: bool = False,
+        resumption: Resumption | None = None,
     ) -> None:
         self.executor = executor
         self.call_made = call
@@ -136,6 +140,7 @@ class CallRun:
         self.batch = batch
         self.index = index
         self.on_loop = on_loop
+        self.resumption = resumption
         self.started = executor.monotonic()
         self.timestamp = executor.clock.now()
         self.participants: list[Participant] = []

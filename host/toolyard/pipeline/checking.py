@@ -15,6 +15,7 @@ from toolyard.pipeline.masking import log_failure, mask
 from toolyard.pipeline.parsing import ask_parsers
 from toolyard.pipeline.plan import Table
 from toolyard.pipeline.refusals import Refusal
+from toolyard.pipeline.resuming import ASKED_BEFORE
 from toolyard.pipeline.steps import Step
 from toolyard.pipeline.undoing import undo
 from toolyard.plugins.implementations import Implementation
@@ -53,10 +54,13 @@ def check(run: CallRun, table: Table) -> Staged:
     plan = run.plan
     assert plan is not None  # noqa: S101 - looked up before
     run.branch.freeze()
-    reasons = yield from ask_rules(run)
+    if run.resumption is not None:
+        run.resumption.redeem(run)
+        run.stage = CHECK
+    reasons = yield from _reasons_to_ask(run)
     if plan.approves_diff:
         run.asks = tuple(reasons)
-        if reasons:
+        if reasons and run.resumption is None:
             run.stage = Stage.APPROVE
             refuse_unaskable(run, reasons)
         return
@@ -70,6 +74,13 @@ def check(run: CallRun, table: Table) -> Staged:
         run.branch.freeze()
         run.stage = CHECK
         reasons = yield from ask_rules(run)
+
+
+def _reasons_to_ask(run: CallRun) -> Staged:
+    reasons = yield from ask_rules(run)
+    if not reasons and run.resumption is not None and run.resumption.waits:
+        return [ASKED_BEFORE]
+    return reasons
 
 
 def check_again(run: CallRun) -> Staged:

@@ -77,7 +77,7 @@ def _pass_stages(run: CallRun, table: Table) -> Staged:
     run.open()
     if run.batch is not None:
         yield WaitFor(run.batch.before(ADMITTED, run.index), run.limit_without_timeout())
-    if plan.checks or plan.confirms:
+    if plan.checks or plan.confirms or run.resumption is not None:
         run.stage = CHECK
         yield from check(run, table)
     run.stage = RESERVE

@@ -16,6 +16,9 @@ TABLES: Final = "TOOLYARD_PLUGINS__"
 
 KEYS: Final = {
     "TOOLYARD_TIMEOUT": "timeout",
+    "TOOLYARD_APPROVAL_EXPIRY": "approval_expiry",
+    "TOOLYARD_APPROVAL_KEY": "approval_key",
+    "TOOLYARD_APPROVAL_SPENT": "approval_spent",
     "TOOLYARD_APPROVAL_TIMEOUT": "approval_timeout",
     "TOOLYARD_APPROVE_DIFF": "approve_diff",
     "TOOLYARD_APPROVER": "approver",
@@ -25,7 +28,7 @@ PREFIX: Final = "TOOLYARD_"
 _SPELT: Final = tuple(each.removeprefix(PREFIX) for each in (*KEYS, BLOCK, TABLES.rstrip("_")))
 _ALIKE: Final = 0.8
 """How alike a variable must be to one of ours to be a slip of it; others are somebody else's."""
-_TEXTS: Final = frozenset({"approver"})
+_TEXTS: Final = frozenset({"approval_key", "approval_spent", "approver"})
 
 
 @dataclass(frozen=True, slots=True)

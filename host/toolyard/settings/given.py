@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import cast
+from typing import Final, cast
 
 from toolyard_hookspecs import ConfigurationError
+
+KEY_LENGTH: Final = 32
+KEY_REMEDY: Final = (
+    f"give at least {KEY_LENGTH} random characters, such as those of: "
+    "python -c 'import secrets; print(secrets.token_urlsafe(32))'"
+)
 
 
 def refuse(place: str, faults: Iterable[str | None]) -> None:
@@ -35,6 +42,39 @@ def seconds_fault(name: str, value: object) -> str | None:
     if value is None or (number and cast("float", value) > 0):
         return None
     return f"{name} is {value!r}; give a positive number of seconds, or None for never"
+
+
+def finite_fault(name: str, value: object) -> str | None:
+    """Return why an argument is no time after which something ends.
+
+    Example:
+        >>> finite_fault("approval_expiry", None)
+        'approval_expiry is None; give a positive number of seconds'
+    """
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf:
+        return None
+    return f"{name} is {value!r}; give a positive number of seconds"
+
+
+def key_fault(name: str, value: object) -> str | None:
+    """Return why an argument is no key; it is not shown."""
+    if value is None or (isinstance(value, str) and len(value) >= KEY_LENGTH):
+        return None
+    return f"{name} is too easily guessed; {KEY_REMEDY}"
+
+
+def pair_fault(**values: object) -> str | None:
+    """Return which of several arguments is missing that are only given together.
+
+    Example:
+        >>> pair_fault(key="x", file=None)
+        'key is given without file; give both, or neither'
+    """
+    missing = [name for name, value in values.items() if value is None]
+    if not missing or len(missing) == len(values):
+        return None
+    present = ", ".join(name for name in values if name not in missing)
+    return f"{present} is given without {', '.join(missing)}; give both, or neither"
 
 
 def several_fault(name: str, value: object) -> str | None:

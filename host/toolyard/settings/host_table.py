@@ -8,7 +8,12 @@ from typing import Annotated, Any, cast
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from toolyard.settings.model import DEFAULT_MAX_ARGUMENTS, DEFAULT_TIMEOUT
+from toolyard.settings.given import KEY_REMEDY, key_fault
+from toolyard.settings.model import (
+    DEFAULT_APPROVAL_EXPIRY,
+    DEFAULT_MAX_ARGUMENTS,
+    DEFAULT_TIMEOUT,
+)
 
 NEVER = "none"
 
@@ -20,6 +25,20 @@ def _seconds(value: object) -> float | None:
         return float(value)
     msg = f'a positive number of seconds, or "{NEVER}" for never'
     raise ValueError(msg)
+
+
+def _lifetime(value: object) -> float:
+    seconds = None if value == NEVER else _seconds(value)
+    if seconds is None:
+        msg = "a positive number of seconds"
+        raise ValueError(msg)
+    return seconds
+
+
+def _key(value: object) -> str | None:
+    if value is None or (isinstance(value, str) and key_fault("approval_key", value) is None):
+        return value
+    raise ValueError(f"a key that nobody guesses; {KEY_REMEDY}")
 
 
 def _policy(value: object) -> dict[str, Any]:
@@ -48,6 +67,9 @@ class HostTable(BaseModel):
     timeout: Seconds = DEFAULT_TIMEOUT
     approver: str | None = None
     approval_timeout: Seconds = None
+    approval_expiry: Annotated[float, BeforeValidator(_lifetime)] = DEFAULT_APPROVAL_EXPIRY
+    approval_key: Annotated[str | None, BeforeValidator(_key)] = None
+    approval_spent: Path | None = None
     approve_diff: bool | tuple[str, ...] = False
     max_arguments: Annotated[int, Field(gt=0, strict=True)] = DEFAULT_MAX_ARGUMENTS
     policies: tuple[Annotated[dict[str, Any], BeforeValidator(_policy)], ...] = ()

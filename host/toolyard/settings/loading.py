@@ -66,6 +66,9 @@ def _settings(
         timeout=host.timeout,
         approver=host.approver,
         approval_timeout=host.approval_timeout,
+        approval_expiry=host.approval_expiry,
+        approval_key=host.approval_key,
+        approval_spent=_spent(host.approval_spent, beside, origins),
         approve_diff=host.approve_diff,
         max_arguments=host.max_arguments,
         policies=host.policies,
@@ -78,3 +81,10 @@ def _settings(
         ),
         variables=MappingProxyType(origins),
     )
+
+
+def _spent(file: Path | None, beside: Path, origins: Mapping[str, str]) -> Path | None:
+    if file is None:
+        return None
+    # What a variable says is relative to where the process was started.
+    return (Path.cwd() if "approval_spent" in origins else beside) / file.expanduser()

@@ -12,6 +12,7 @@ from toolyard.settings import given
 
 DEFAULT_TIMEOUT: Final = 15.0
 DEFAULT_MAX_ARGUMENTS: Final = 16 * 1024 * 1024
+DEFAULT_APPROVAL_EXPIRY: Final = 60 * 60.0
 
 NO_FILE: Final = "the configuration"
 
@@ -26,6 +27,10 @@ class Settings:
         timeout: Seconds until a tool's call is given up, None for never.
         approver: The plugin that answers when a person has to decide.
         approval_timeout: Seconds until an unanswered approval counts as denied, None for never.
+        approval_expiry: Seconds for which a call that waits for approval can be resumed.
+        approval_key: The secret that seals approvals, for hosts that resume each other's calls, of
+            32 characters or more; None for one of the host's own.
+        approval_spent: The file in which these hosts note used approvals.
         approve_diff: Whether contained tools run before a person is asked, who is then shown
             what they would change; or the names of those for which it holds.
         max_arguments: The most bytes that the arguments of a call may have.
@@ -48,6 +53,9 @@ class Settings:
     timeout: float | None = DEFAULT_TIMEOUT
     approver: str | None = None
     approval_timeout: float | None = None
+    approval_expiry: float = DEFAULT_APPROVAL_EXPIRY
+    approval_key: str | None = field(default=None, repr=False)
+    approval_spent: Path | None = None
     approve_diff: bool | tuple[str, ...] = False
     max_arguments: int = DEFAULT_MAX_ARGUMENTS
     policies: tuple[dict[str, Any], ...] = ()
@@ -65,6 +73,11 @@ class Settings:
                 given.seconds_fault("timeout", self.timeout),
                 given.text_fault("approver", self.approver),
                 given.seconds_fault("approval_timeout", self.approval_timeout),
+                given.finite_fault("approval_expiry", self.approval_expiry),
+                given.key_fault("approval_key", self.approval_key),
+                given.pair_fault(
+                    approval_key=self.approval_key, approval_spent=self.approval_spent
+                ),
                 given.count_fault("max_arguments", self.max_arguments),
                 given.table_fault("plugins", self.plugins),
                 given.several_fault("plugin_files", self.plugin_files),

@@ -25,12 +25,12 @@ from toolyard_hookspecs import (
     secrets_in,
     secrets_of,
 )
-from toolyard_hookspecs.calls import REPLAYED_EFFECT, wire_time
+from toolyard_hookspecs.calls import APPROVAL_TOKEN, REPLAYED_EFFECT, wire_time
 from toolyard_hookspecs.secrecy import MASK
 
 _APPROVAL: Final = "toolyard.approval"
 _REASON: Final = "toolyard.approval_reason"
-_KEPT_OUT: Final = frozenset({_APPROVAL, _REASON, "toolyard.approval_token"})
+_KEPT_OUT: Final = frozenset({_APPROVAL, _REASON, APPROVAL_TOKEN})
 """Facts that stand elsewhere in the line, or that would let a reader resume the call."""
 
 written: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode

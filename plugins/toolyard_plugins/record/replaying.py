@@ -217,7 +217,7 @@ def _said_again(call: RecordedCall, approval: Approval) -> ApprovalAnswer:
         case "edited":
             return _edited_again(call)
         case "pending":
-            return ApprovalAnswer.pending("")
+            return ApprovalAnswer.pending()
         case "unanswered":
             return ApprovalAnswer.unanswered(approval.reason) if approval.reason else _UNSEEN
         case _:

@@ -125,6 +125,18 @@ class Yard:
             return self.tools.dispatch(call)
         return asyncio.run(self._adispatch(call))
 
+    def resume(self, pending: Outcome, answer: Any, **others: Any) -> Outcome:
+        """Resume a pending call, with another call or token where one is given."""
+        call, token = others.get("call", pending.call), others.get("token", pending.approval_token)
+        tools = others.get("tools", self.tools)
+        if self.driver == "sync":
+            return tools.resume(call, token, answer)
+
+        async def resume() -> Outcome:
+            return await tools.aresume(call, token, answer)
+
+        return asyncio.run(resume())
+
     def dispatch_all(self, calls: list[ToolCall]) -> list[Outcome | BaseException]:
         if self.driver == "sync":
             return self.tools.dispatch_all(calls)

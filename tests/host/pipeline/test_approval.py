@@ -152,7 +152,9 @@ def test_a_call_that_nobody_has_decided_yet_is_pending(yard: Any) -> None:
 
     assert (outcome.status, outcome.stage) == (Status.PENDING, Stage.APPROVE)
     assert "Nothing has run" in outcome.text
-    assert outcome.event.facts["toolyard.approval_token"] == "ticket-7"
+    assert outcome.event.facts["toolyard.approval_ticket"] == "ticket-7"
+    assert outcome.event.facts["toolyard.approval_token"] == outcome.approval_token
+    assert outcome.approval_token
     assert outcome.is_error
     assert sent(yard) == []
 

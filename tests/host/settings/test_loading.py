@@ -7,6 +7,8 @@ import pytest
 from toolyard.settings import Settings, load
 from toolyard_hookspecs import ConfigurationError
 
+KEY = "0123456789abcdef0123456789abcdef"
+
 
 @pytest.fixture
 def project(tmp_path):
@@ -24,6 +26,7 @@ def test_without_a_file_the_defaults_hold(project):
     assert settings == Settings()
     assert settings.timeout == 15.0
     assert settings.approval_timeout is None
+    assert (settings.approval_expiry, settings.approval_key) == (3600, None)
     assert settings.max_arguments == 16 * 1024 * 1024
 
 
@@ -35,6 +38,9 @@ def test_everything_can_be_configured(project):
         timeout = 2
         approver = "chat"
         approval_timeout = 60.5
+        approval_expiry = 600
+        approval_key = "0123456789abcdef0123456789abcdef"
+        approval_spent = "state/spent.db"
         max_arguments = 1024
         plugin_files = ["mine.py", "/elsewhere/yours.py"]
 
@@ -53,6 +59,9 @@ def test_everything_can_be_configured(project):
         timeout=2.0,
         approver="chat",
         approval_timeout=60.5,
+        approval_expiry=600.0,
+        approval_key=KEY,
+        approval_spent=project / "state" / "spent.db",
         max_arguments=1024,
         policies=({"kind": "quota", "name": "daily", "most": 100},),
         plugins={"tickets": {"url": "https://example.org"}},
@@ -216,6 +225,40 @@ def test_the_environment_overrides_the_file(project):
     assert (settings.timeout, settings.approver) == (2.5, "5")
     assert (settings.approval_timeout, settings.max_arguments) == (9, 100)
     assert load(project, environ={"TOOLYARD_TIMEOUT": "none"}).timeout is None
+
+
+def test_the_key_of_approvals_comes_from_the_environment(project, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    settings = load(
+        project / "a",
+        environ={
+            "TOOLYARD_APPROVAL_KEY": KEY,
+            "TOOLYARD_APPROVAL_SPENT": "spent.db",
+            "TOOLYARD_APPROVAL_EXPIRY": "60",
+        },
+    )
+    assert (settings.approval_key, settings.approval_expiry) == (KEY, 60)
+    assert settings.approval_spent == tmp_path / "spent.db"
+    assert KEY not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('approval_key = "guessable"', "approval_key: expected a key that nobody guesses"),
+        ('approval_expiry = "none"', "approval_expiry: expected a positive number of seconds"),
+        ("approval_expiry = 0", "approval_expiry: expected a positive number of seconds"),
+        (f'approval_key = "{KEY}"', "approval_key is given without approval_spent"),
+        ('approval_spent = "a.db"', "approval_spent is given without approval_key"),
+    ],
+)
+def test_how_approvals_are_sealed_is_checked(project, text, told):
+    write(project / "toolyard.toml", text)
+    with pytest.raises(ConfigurationError) as caught:
+        load(project, environ={})
+    assert told in str(caught.value)
+    assert "guessable" not in str(caught.value)
+    assert KEY not in str(caught.value)
 
 
 def test_this_process_environment_is_the_default(project, monkeypatch):

@@ -1,0 +1,151 @@
+"""Sealed tokens: what tells an approval that is given later from one that was made up."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from toolyard.policies.spent import SpentInMemory, SpentTokens
+from toolyard.settings import Settings
+from toolyard_hookspecs import Clock, ToolyardError
+
+VERSION: Final = "1"
+
+
+class TokenRefused(ToolyardError):
+    """A token does not hold; the text says why, as a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bearer:
+    """Who may come back with a token.
+
+    Args:
+        tool: The tool that was called.
+        session: The id of the session it was called in.
+        user_id: For whom it was called.
+        dry_run: Whether it was a dry run.
+    """
+
+    tool: str
+    session: str
+    user_id: str | None
+    dry_run: bool
+
+
+class Approvable:
+    """What a redeemed token is good for: one call with the params, and the diff, that were shown.
+
+    Args:
+        seal: The seal that the token bears.
+        mark: What stands in it for the digest.
+    """
+
+    __slots__ = ("_mark", "_seal")
+
+    def __init__(self, seal: Seal, mark: str) -> None:
+        self._seal = seal
+        self._mark = mark
+
+    def covers(self, digest: str) -> bool:
+        """Tell whether this is the digest of what was shown."""
+        return hmac.compare_digest(self._mark, self._seal.mark("digest", digest))
+
+
+class Seal:
+    """Seals tokens and takes them back, each once.
+
+    A token tells its holder nothing: what it is bound to stands in it as a keyed hash.
+
+    Args:
+        key: Secret; hosts that have the same one take each other's tokens.
+        clock: Tells when a token expires.
+        expiry: Seconds for which a token holds.
+        spent: Remembers the tokens that were redeemed.
+    """
+
+    def __init__(self, key: bytes, clock: Clock, expiry: float, spent: SpentTokens) -> None:
+        self._key = key
+        self._clock = clock
+        self._expiry = expiry
+        self._spent = spent
+
+    def seal(self, bearer: Bearer, digest: str) -> str:
+        """Return a token for a call with the params, and the diff, that have this digest."""
+        claims = {
+            "id": os.urandom(16).hex(),
+            "expires": self._clock.now().timestamp() + self._expiry,
+            **self._marks(bearer),
+            "digest": self.mark("digest", digest),
+        }
+        text = json.dumps(claims, separators=(",", ":"))
+        # Signed as it is written: there is no other way to write the same token.
+        body = f"{VERSION}.{base64.urlsafe_b64encode(text.encode()).decode()}"
+        return f"{body}.{self._sign('token', body)}"
+
+    def redeem(self, token: str, bearer: Bearer) -> Approvable:
+        """Take a token back, for good.
+
+        Raises:
+            TokenRefused: When it is altered or made up, too old, another's, or was redeemed
+                before. Another's attempt does not use it up.
+            OSError: When it cannot be noted that it was redeemed.
+        """
+        body, _, signature = token.rpartition(".")
+        if not hmac.compare_digest(_bytes(signature), _bytes(self._sign("token", body))):
+            raise TokenRefused("The approval's token was not made here, or it was altered.")
+        claims = json.loads(base64.urlsafe_b64decode(body.partition(".")[2]))
+        now = self._clock.now().timestamp()
+        expires: float = claims["expires"]
+        if now >= expires:
+            until = datetime.fromtimestamp(expires, UTC).isoformat(timespec="seconds")
+            raise TokenRefused(f"The approval came too late: it could be given until {until}.")
+        for name, mark in self._marks(bearer).items():
+            if not hmac.compare_digest(claims[name], mark):
+                raise TokenRefused(f"The approval belongs to {_FOREIGN[name]}.")
+        if not self._spent.spend(claims["id"], expires, now):
+            raise TokenRefused("The approval was used before: it holds for one call.")
+        return Approvable(self, claims["digest"])
+
+    def mark(self, what: str, value: str) -> str:
+        """Return what stands for a value in a token."""
+        return self._sign(what, value)[:32]
+
+    def _marks(self, bearer: Bearer) -> dict[str, str]:
+        user = "nobody" if bearer.user_id is None else f"user {bearer.user_id}"
+        return {
+            "session": self.mark("session", f"{bearer.dry_run} {bearer.session}"),
+            "user": self.mark("user", user),
+            "tool": self.mark("tool", bearer.tool),
+        }
+
+    def _sign(self, what: str, text: str) -> str:
+        message = f"toolyard approval {what}\0".encode() + _bytes(text)
+        return hmac.new(self._key, message, hashlib.sha256).hexdigest()
+
+
+def seal_for(settings: Settings, clock: Clock) -> Seal:
+    """Return the seal of a host: one of its own, unless a key is configured that others share."""
+    key, file = settings.approval_key, settings.approval_spent
+    if key is None or file is None:
+        return Seal(os.urandom(32), clock, settings.approval_expiry, SpentInMemory())
+    from toolyard.policies.spent_file import SpentInFile  # brings SQLite, which few hosts need
+
+    return Seal(key.encode(), clock, settings.approval_expiry, SpentInFile(file))
+
+
+_FOREIGN: Final = {
+    "session": "another session",
+    "user": "another user",
+    "tool": "another tool",
+}
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode(errors="surrogatepass")

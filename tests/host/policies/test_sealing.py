@@ -1,0 +1,219 @@
+"""A sealed token holds once, for a time, for whom it was made, and as it was made."""
+
+from __future__ import annotations
+
+import base64
+import multiprocessing
+import threading
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolyard.policies.sealing import Bearer, Seal, TokenRefused
+from toolyard.policies.spent import SpentInMemory
+from toolyard.policies.spent_file import DAY, SpentInFile
+
+KEY = b"0123456789abcdef0123456789abcdef"
+BEARER = Bearer("send", "session", "ada", dry_run=False)
+DIGEST = "d" * 64
+
+
+class Clock:
+    """Time that passes when it is told to."""
+
+    def __init__(self) -> None:
+        self.time = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        return self.time
+
+    def monotonic(self) -> float:
+        return self.time.timestamp()
+
+    def advance(self, seconds: float) -> None:
+        self.time += timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=["memory", "file"])
+def spent(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    return (
+        SpentInMemory() if request.param == "memory" else SpentInFile(tmp_path / "a" / "spent.db")
+    )
+
+
+@pytest.fixture
+def seal(clock: Clock, spent: Any) -> Seal:
+    return Seal(KEY, clock, 60, spent)
+
+
+def test_a_token_is_good_for_what_was_shown(seal: Seal) -> None:
+    approvable = seal.redeem(seal.seal(BEARER, DIGEST), BEARER)
+    assert approvable.covers(DIGEST)
+    assert not approvable.covers("e" * 64)
+
+
+def test_a_token_holds_once(seal: Seal) -> None:
+    token = seal.seal(BEARER, DIGEST)
+    seal.redeem(token, BEARER)
+    with pytest.raises(TokenRefused, match="used before"):
+        seal.redeem(token, BEARER)
+
+
+def test_no_two_tokens_are_alike(seal: Seal) -> None:
+    one, other = seal.seal(BEARER, DIGEST), seal.seal(BEARER, DIGEST)
+    assert one != other
+    seal.redeem(one, BEARER)
+    assert seal.redeem(other, BEARER).covers(DIGEST)
+
+
+def test_a_token_holds_until_it_expires(seal: Seal, clock: Clock) -> None:
+    early, late = seal.seal(BEARER, DIGEST), seal.seal(BEARER, DIGEST)
+    clock.advance(59.9)
+    seal.redeem(early, BEARER)
+    clock.advance(0.1)
+    with pytest.raises(TokenRefused, match="until 2026-01-01T00:01:00"):
+        seal.redeem(late, BEARER)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"session": "other"}, "another session"),
+        ({"user_id": "eve"}, "another user"),
+        ({"user_id": None}, "another user"),
+        ({"tool": "receive"}, "another tool"),
+        ({"dry_run": True}, "another session"),
+    ],
+)
+def test_a_token_is_refused_to_others_who_do_not_use_it_up(
+    seal: Seal, change: Any, told: str
+) -> None:
+    token = seal.seal(BEARER, DIGEST)
+    with pytest.raises(TokenRefused, match=told):
+        seal.redeem(token, replace(BEARER, **change))
+    assert seal.redeem(token, BEARER).covers(DIGEST)
+
+
+def test_nobody_is_not_a_user_of_that_name(seal: Seal) -> None:
+    token = seal.seal(replace(BEARER, user_id=None), DIGEST)
+    with pytest.raises(TokenRefused, match="another user"):
+        seal.redeem(token, replace(BEARER, user_id="nobody"))
+
+
+def test_a_token_of_another_key_is_refused(seal: Seal, clock: Clock) -> None:
+    other = Seal(KEY[::-1], clock, 60, SpentInMemory())
+    with pytest.raises(TokenRefused, match="not made here"):
+        seal.redeem(other.seal(BEARER, DIGEST), BEARER)
+
+
+def test_a_token_tells_its_holder_nothing(seal: Seal) -> None:
+    bearer = Bearer("pay_ransom", "session-of-ada", "ada@example.org", dry_run=False)
+    told = base64.urlsafe_b64decode(seal.seal(bearer, DIGEST).split(".")[1]).decode()
+    for secret in ("pay_ransom", "session-of-ada", "ada@example.org", DIGEST[:32]):
+        assert secret not in told
+
+
+_seal = Seal(KEY, Clock(), 60, SpentInMemory())
+_token = _seal.seal(BEARER, DIGEST)
+
+
+@given(st.data())
+def test_an_altered_token_is_refused(data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(_token)))
+    until = data.draw(st.integers(at, min(at + 3, len(_token))))
+    put = data.draw(st.text(max_size=3) | st.sampled_from(["=", "\n", ".", "A", "\udc80"]))
+    altered = _token[:at] + put + _token[until:]
+    if altered == _token:
+        return
+    with pytest.raises(TokenRefused, match="not made here, or it was altered"):
+        _seal.redeem(altered, BEARER)
+
+
+@given(st.text())
+def test_a_made_up_token_is_refused(token: str) -> None:
+    with pytest.raises(TokenRefused, match="not made here"):
+        _seal.redeem(token, BEARER)
+
+
+def test_of_many_at_once_one_redeems_a_token(seal: Seal) -> None:
+    token = seal.seal(BEARER, DIGEST)
+    start = threading.Barrier(8)
+    ends: list[str] = []
+
+    def redeem() -> None:
+        start.wait(30)
+        try:
+            seal.redeem(token, BEARER)
+        except TokenRefused as refused:
+            ends.append(str(refused))
+        else:
+            ends.append("redeemed")
+
+    threads = [threading.Thread(target=redeem) for _ in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(30)
+    assert ends.count("redeemed") == 1
+    assert len([each for each in ends if "used before" in each]) == 7
+
+
+def _redeem_in_process(file: Path, token: str, ends: Any) -> None:
+    clock = Clock()
+    try:
+        Seal(KEY, clock, 60, SpentInFile(file)).redeem(token, BEARER)
+    except TokenRefused:
+        ends.put("refused")
+    else:
+        ends.put("redeemed")
+
+
+@pytest.mark.slow
+def test_of_several_processes_one_redeems_a_token(tmp_path: Path) -> None:
+    file = tmp_path / "spent.db"
+    token = Seal(KEY, Clock(), 60, SpentInFile(file)).seal(BEARER, DIGEST)
+    context = multiprocessing.get_context("spawn")
+    ends = context.Queue()
+    processes = [
+        context.Process(target=_redeem_in_process, args=(file, token, ends)) for _ in range(3)
+    ]
+    for each in processes:
+        each.start()
+    told = sorted(ends.get(timeout=60) for _ in processes)
+    for each in processes:
+        each.join(60)
+    assert told == ["redeemed", "refused", "refused"]
+
+
+def test_what_has_expired_is_forgotten_and_does_not_come_back() -> None:
+    spent = SpentInMemory()
+    assert spent.spend("a", expires=10, now=0)
+    assert spent.spend("b", expires=20, now=15)
+    assert not spent.spend("a", expires=10, now=5)
+    assert not spent.spend("b", expires=20, now=5)
+    assert spent.spend("c", expires=11, now=5)
+
+
+def test_a_file_forgets_what_expired_long_ago(tmp_path: Path) -> None:
+    spent = SpentInFile(tmp_path / "spent.db")
+    assert spent.spend("a", expires=10, now=0)
+    assert spent.spend("b", expires=DAY, now=DAY - 1)
+    assert not spent.spend("a", expires=10, now=5)
+    assert spent.spend("c", expires=2 * DAY, now=DAY + 11)
+    assert spent.spend("a", expires=10, now=5)
+
+
+def test_a_file_that_is_none_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "spent.db").write_text("not a database, and long enough to be read as one" * 10)
+    with pytest.raises(OSError, match="cannot be written"):
+        SpentInFile(tmp_path / "spent.db").spend("a", expires=10, now=0)
