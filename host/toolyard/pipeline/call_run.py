@@ -134,6 +134,9 @@ class CallRun:
         on_loop: bool = False,
         resumption: Resumption | None = None,
     ) -> None:
+        # Callers need not be type-checked.
+        if not isinstance(call, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise _no_call(call)
         self.executor = executor
         self.call_made = call
         self.parent = parent
@@ -421,3 +424,11 @@ def _earlier(one: Deadline | None, other: Deadline | None) -> Deadline | None:
     if one is None or other is None:
         return one or other
     return one if one.remaining() <= other.remaining() else other
+
+
+def _no_call(value: object) -> TypeError:
+    msg = (
+        f"what is dispatched is a ToolCall, not {type(value).__name__}: write "
+        "ToolCall(name, arguments), or have a dialect read the calls of a model's reply"
+    )
+    return TypeError(msg)

@@ -89,3 +89,13 @@ def test_a_call_that_has_ended_takes_no_notes(yard):
     with pytest.raises(CallClosed):
         kept[0].note("test.late", 2)
     assert outcome.event.facts == {"test.early": 1}
+
+
+@pytest.mark.parametrize("given", [{"name": "place"}, "place", None])
+def test_what_is_no_call_is_refused_with_what_to_write(yard, given):
+    yard.open(place)
+    with pytest.raises(TypeError, match=r"is a ToolCall, not \w+: write ToolCall\("):
+        yard.dispatch(given)
+    with pytest.raises(TypeError, match="is a ToolCall"):
+        yard.dispatch_all([ToolCall("place", {"city": "Ulm", "tags": []}), given])
+    assert yard.events == []
