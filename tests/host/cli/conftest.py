@@ -15,6 +15,7 @@ COMMAND = Path(sysconfig.get_path("scripts")) / "toolyard"
 PLUGIN = '''\
 """Tools that do what tests need."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -24,6 +25,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from toolyard.cli import signals
 from toolyard_hookspecs import (
     Command,
     Interrupt,
@@ -35,6 +37,9 @@ from toolyard_hookspecs import (
     hookimpl,
     tool,
 )
+
+
+signals.GRACE = float(os.environ.get("GRACE", signals.GRACE))
 
 
 @dataclass(frozen=True)
