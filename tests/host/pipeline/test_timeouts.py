@@ -31,9 +31,11 @@ from toolyard_hookspecs import (
 Touch = Callable[..., None]
 
 pytestmark = pytest.mark.slow
-PATIENCE = 10.0
-SOON = 2.0
+PATIENCE = 30.0
+SOON = 10.0
 """Seconds that a busy machine may take for what is due at once."""
+ATTEMPTS = 8
+"""How often what takes short time may be delayed by a busy machine."""
 
 
 class Ledger:
@@ -78,9 +80,15 @@ def test_a_sync_handler_that_sleeps_is_given_up_at_its_timeout(yard: Any, touch:
         return ToolResult.ok()
 
     yard.open(sleeps)
-    started = time.monotonic()
-    outcome = yard.call("sleeps")
-    took = time.monotonic() - started
+    # Whatever else keeps the machine busy may delay a call; a host that waits delays all.
+    for _ in range(ATTEMPTS):
+        yard.observer.events.clear()
+        yard.observer.rollbacks.clear()
+        started = time.monotonic()
+        outcome = yard.call("sleeps")
+        took = time.monotonic() - started
+        if took < 0.5:
+            break
 
     assert 0.2 <= took < 0.5
     assert (outcome.status, outcome.stage) == (Status.TIMED_OUT, Stage.EXECUTE)
@@ -246,7 +254,7 @@ def test_the_loop_goes_on_while_sync_handlers_run(make_yard: Any) -> None:
         return outcomes
 
     # Whatever else keeps the machine busy may delay a tick; a loop that stands still delays all.
-    for _ in range(3):
+    for _ in range(ATTEMPTS):
         gaps.clear()
         outcomes = asyncio.run(scenario())
         assert all(outcome.success for outcome in outcomes)

@@ -23,8 +23,8 @@ from toolyard_hookspecs import (
 )
 
 pytestmark = pytest.mark.slow
-PATIENCE = 10.0
-SOON = 3.0
+PATIENCE = 30.0
+SOON = 10.0
 """Seconds that a busy machine may take for what is due at once."""
 
 
