@@ -135,6 +135,7 @@ class HostHandle(Protocol):
         self,
         *,
         session: SessionProtocol | None = None,
+        session_id: str | None = None,
         prompt: Prompt | None = None,
         approver: Approver | None = None,
         deadline: Deadline | None = None,
@@ -142,7 +143,7 @@ class HostHandle(Protocol):
         dry_run: bool = False,
         clock: Clock | None = None,
     ) -> AbstractContextManager[ExecutorHandle]:
-        """Return what dispatches calls, in a new session unless one is given.
+        """Return what dispatches calls, in a new session, of the id given, unless one is given.
 
         With `dry_run` contained tools run, see what those before them would have changed, show
         what they would change, and nothing is kept; others are denied. With `clock` its calls

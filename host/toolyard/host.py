@@ -190,12 +190,18 @@ class Host:
         self.policies = self._make_policies(self._given_policies)
 
     def executor(
-        self, *, session: Session | None = None, prompt: Prompt | None = None, **options: Any
+        self,
+        *,
+        session: Session | None = None,
+        session_id: str | None = None,
+        prompt: Prompt | None = None,
+        **options: Any,
     ) -> Executor:
         """Return what dispatches calls, in a new session unless one is given.
 
         Args:
             session: The session the calls run in.
+            session_id: The id of the new one; made up where none is given.
             prompt: The prompt whose tools can be called; else that of all plugins.
             options: See `ExecutorOptions`.
 
@@ -210,8 +216,8 @@ class Host:
             raise StateError(msg)
         if isinstance(options.get("resources"), (list, Mapping)):
             options["resources"] = tuple(as_bindings(options["resources"]))
-        _check_options(session, prompt, options)
-        session = Session() if session is None else session
+        _check_options(session, session_id, prompt, options)
+        session = Session(id=session_id) if session is None else session
         executor = Executor(self, session, prompt, ExecutorOptions(**options))
         self._executors.add(executor)
         return executor
@@ -359,11 +365,17 @@ class Host:
         return tuple(policies)
 
 
-def _check_options(session: object, prompt: object, options: Mapping[str, Any]) -> None:
+def _check_options(
+    session: object, session_id: object, prompt: object, options: Mapping[str, Any]
+) -> None:
     given.refuse(
         "host.executor",
         (
             given.kind_fault("session", session, Session, "write Session(), or leave it out"),
+            given.text_fault("session_id", session_id),
+            None
+            if session is None or session_id is None
+            else "session and session_id are both given; the session has its id",
             given.kind_fault("prompt", prompt, Prompt, "write Prompt.of(...), or leave it out"),
             given.kind_fault(
                 "deadline", options.get("deadline"), Deadline, "write Deadline.after(seconds)"

@@ -587,12 +587,22 @@ def test_all_faults_of_settings_are_told_at_once() -> None:
         Settings(block="a", timeout=-1)  # type: ignore[arg-type]
 
 
+def test_a_new_session_has_the_id_that_is_given() -> None:
+    with Host(discover=False) as host, host.executor(session_id="mine") as tools:
+        assert tools.session.id == "mine"
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
         ({"deadline": 5}, "deadline is of type int; write Deadline.after(seconds)"),
         ({"approver": 5}, "approver is 5; give a function"),
         ({"session": "mine"}, "session is of type str; write Session(), or leave it out"),
+        ({"session_id": 5}, "session_id is 5; give a name, or None"),
+        (
+            {"session": Session(), "session_id": "a"},
+            "session and session_id are both given; the session has its id",
+        ),
         ({"auth": "key"}, "auth is of type str; write Secret(...)"),
     ],
 )
