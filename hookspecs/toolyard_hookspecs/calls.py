@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 REPLAYED_EFFECT: Final = "toolyard.replayed_effect"
 """The fact that a call was answered with a `Replay`: the id of the effect."""
 
+APPROVAL: Final = "toolyard.approval"
+"""The fact that a person was asked: what they answered (`approved`, `denied`, `edited` or
+`pending`), that nobody did (`unanswered`), or that a token did not hold (`refused`)."""
+
 APPROVAL_TOKEN: Final = "toolyard.approval_token"  # noqa: S105 - its name
 """The fact that a call waits for approval: the token with which it can be resumed."""
 

@@ -17,14 +17,13 @@ from toolyard.pipeline.steps import Run, Step
 from toolyard.policies.approval import read_answer, request_for
 from toolyard.resources.participants import ExclusivePart
 from toolyard_hookspecs import Answer, ApprovalAnswer, ApprovalRequest, Stage, Status, Tool
-from toolyard_hookspecs.calls import APPROVAL_TOKEN
+from toolyard_hookspecs.calls import APPROVAL, APPROVAL_TOKEN
 from toolyard_hookspecs.signatures import is_async_callable
 
 log = logging.getLogger("toolyard.policies")
 
 Staged = Generator[Step, Any, Any]
 
-APPROVAL: Final = "toolyard.approval"
 TICKET: Final = "toolyard.approval_ticket"
 UNANSWERED: Final = "unanswered"
 _NOT_KEPT: Final = " Nothing of it is kept."

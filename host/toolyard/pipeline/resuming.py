@@ -10,12 +10,14 @@ from toolyard.pipeline.refusals import Refusal
 from toolyard.policies.approval import read_answer
 from toolyard.policies.sealing import Approvable, Bearer, TokenRefused
 from toolyard_hookspecs import Answer, ApprovalAnswer, Stage, Status
+from toolyard_hookspecs.calls import APPROVAL
 
 if TYPE_CHECKING:
     from toolyard.pipeline.call_run import CallRun
 
 log = logging.getLogger("toolyard.policies")
 
+REFUSED = "refused"
 ASKED_BEFORE = "A person was asked about it before."
 
 
@@ -51,6 +53,7 @@ class Resumption:
         try:
             self._approvable = run.executor.seal.redeem(self._token, bearer_of(run))
         except TokenRefused as refused:
+            run.note(APPROVAL, REFUSED)
             msg = f"{refused} Nothing has run. Call {run.name} without it, to have it asked again."
             raise Refusal(Status.DENIED, msg) from None
         except OSError as error:

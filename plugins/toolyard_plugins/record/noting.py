@@ -25,12 +25,11 @@ from toolyard_hookspecs import (
     secrets_in,
     secrets_of,
 )
-from toolyard_hookspecs.calls import APPROVAL_TOKEN, REPLAYED_EFFECT, wire_time
+from toolyard_hookspecs.calls import APPROVAL, APPROVAL_TOKEN, REPLAYED_EFFECT, wire_time
 from toolyard_hookspecs.secrecy import MASK
 
-_APPROVAL: Final = "toolyard.approval"
 _REASON: Final = "toolyard.approval_reason"
-_KEPT_OUT: Final = frozenset({_APPROVAL, _REASON, APPROVAL_TOKEN})
+_KEPT_OUT: Final = frozenset({APPROVAL, _REASON, APPROVAL_TOKEN})
 """Facts that stand elsewhere in the line, or that would let a reader resume the call."""
 
 written: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
@@ -216,7 +215,7 @@ def _add_reasons(fields: Fields, event: ToolInvoked, secrets: Secrets) -> None:
             for each in event.decisions
         ]
         fields.append(f'"decisions":{written(decisions)}')
-    answer = event.facts.get(_APPROVAL)
+    answer = event.facts.get(APPROVAL)
     if answer is not None:
         reason = _hidden(event.facts.get(_REASON), secrets)
         fields.append(f'"approval":{written({"answer": str(answer), "reason": reason})}')

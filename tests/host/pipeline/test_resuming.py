@@ -116,6 +116,7 @@ def refused(yard: Any, outcome: Outcome, told: str) -> None:
     assert told in outcome.text
     assert "Nothing has run." in outcome.text
     assert outcome.approval_token is None
+    assert outcome.event.facts["toolyard.approval"] == "refused"
     assert sent(yard) == []
     assert yard.events[-1] is outcome.event
 
