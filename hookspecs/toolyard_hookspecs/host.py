@@ -11,13 +11,21 @@ from typing import Any, Protocol, TypeVar
 from toolyard_hookspecs.approval import ApprovalAnswer, Approver
 from toolyard_hookspecs.calls import Outcome, ToolCall
 from toolyard_hookspecs.clock import Clock
+from toolyard_hookspecs.context import Secret
 from toolyard_hookspecs.errors import VisibilityExpansionRequired
 from toolyard_hookspecs.limits import Deadline
 from toolyard_hookspecs.prompts import Prompt, RenderedPrompt
+from toolyard_hookspecs.resources import ResourceResolver
 from toolyard_hookspecs.sessions import SessionProtocol
 from toolyard_hookspecs.tools import Tool
 
 E = TypeVar("E", bound="ExecutorHandle")
+
+Progress = Callable[[ToolCall, float, float | None, str | None], None]
+"""Hears how far a call is: what is done, of how much in all, and what is being done.
+
+It is called on the thread of the handler and in its context, and must not wait.
+"""
 
 
 class Catalog(Protocol):
@@ -55,6 +63,11 @@ class ExecutorHandle(Protocol):
     @property
     def prompt(self) -> Prompt:
         """The prompt whose tools can be called."""
+        ...
+
+    @property
+    def resources(self) -> ResourceResolver:
+        """The resources outside of any call: nothing there is rolled back."""
         ...
 
     def dispatch(self, call: ToolCall) -> Outcome:
@@ -140,14 +153,17 @@ class HostHandle(Protocol):
         approver: Approver | None = None,
         deadline: Deadline | None = None,
         user_id: str | None = None,
+        auth: Secret | None = None,
+        on_progress: Progress | None = None,
         dry_run: bool = False,
         clock: Clock | None = None,
     ) -> AbstractContextManager[ExecutorHandle]:
         """Return what dispatches calls, in a new session, of the id given, unless one is given.
 
-        With `dry_run` contained tools run, see what those before them would have changed, show
-        what they would change, and nothing is kept; others are denied. With `clock` its calls
-        have a time of their own.
+        Its calls run for `user_id`, whose credentials `auth` are masked wherever they could be
+        written, and `on_progress` hears how far they are. With `dry_run` contained tools run, see
+        what those before them would have changed, show what they would change, and nothing is
+        kept; others are denied. With `clock` its calls have a time of their own.
         """
         ...
 

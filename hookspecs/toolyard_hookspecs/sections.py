@@ -160,6 +160,11 @@ class MarkdownSection(Generic[P]):
                     f"Section {self.key!r}: {name} is not several; write a list, {name}=[...]."
                 )
 
+    @property
+    def placeholders(self) -> tuple[str, ...]:
+        """The names of the params that its text needs, in order."""
+        return tuple(string.Template(self.template).get_identifiers())
+
     def is_enabled(self, session: SessionProtocol | None) -> bool:
         """Tell whether it is part of the prompt now."""
         return self.enabled is None or self.enabled(session)

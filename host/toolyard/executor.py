@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -52,14 +52,13 @@ from toolyard_hookspecs import (
     Visibility,
     VisibilityExpansionRequired,
 )
+from toolyard_hookspecs.host import Progress
 
 if TYPE_CHECKING:
     from toolyard.host import Host
     from toolyard.policies.kept import Keeper
     from toolyard.policies.sealing import Seal
     from toolyard.state.session import Session
-
-Progress = Callable[[ToolCall, float, float | None, str | None], None]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,8 +73,9 @@ def _run(common: argparse.Namespace, rest: list[str], *, owns_process: bool) -> 
         common.stopping = stack.enter_context(stop_on_signals(owns_process=owns_process))
         common.out = stack.enter_context(json_lines()) if common.json else None
         stack.enter_context(logging_to_stderr(common.verbose))
-        host = _make_host(common, or_none=_asks_for_help(rest))
-        offered = host.plugins.commands() if host else ()
+        with _for_the_command_alone():
+            host = _make_host(common, or_none=_asks_for_help(rest))
+            offered = host.plugins.commands() if host else ()
         parser, runs, commands = with_extensions(offered, BUILT_IN)
         check_command(rest, runs)
         if host is None or not rest:
@@ -91,8 +92,15 @@ def _run(common: argparse.Namespace, rest: list[str], *, owns_process: bool) -> 
             with contextlib.closing(host):
                 return runs[args.command](host, args)
         report_faults(host, args)
-        with host:
+        with _for_the_command_alone():
+            host.open()
+        with contextlib.closing(host):
             return runs[args.command](host, args)
+
+
+def _for_the_command_alone() -> contextlib.AbstractContextManager[object]:
+    """Keep stdout free of what plugins print while they are imported and started."""
+    return contextlib.redirect_stdout(sys.stderr)
 
 
 def _asks_for_help(rest: list[str]) -> bool:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from toolyard_hookspecs import hookimpl
+from toolyard_hookspecs import Command, hookimpl
+from toolyard_plugins.mcp.options import offered_commands
 from toolyard_plugins.mcp.settings import McpSettings
 
 __all__ = ["McpSettings"]
@@ -18,3 +19,9 @@ __all__ = ["McpSettings"]
 def toolyard_settings() -> type[BaseModel]:
     """Declare the settings."""
     return McpSettings
+
+
+@hookimpl
+def toolyard_commands() -> list[Command]:
+    """Add the command `mcp`."""
+    return offered_commands()

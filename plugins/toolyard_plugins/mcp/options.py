@@ -1,0 +1,54 @@
+"""The command `toolyard mcp`, its options and its help; what runs it is imported when it runs."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Final
+
+from toolyard_hookspecs import Command, ConfigurationError, HostHandle
+from toolyard_plugins.mcp.settings import McpSettings
+
+NAME: Final = "mcp"
+
+_EXAMPLES: Final = """\
+examples:
+  toolyard mcp                          serve over standard input and output
+  toolyard mcp --http 127.0.0.1:8000    serve over streamable HTTP, at /mcp
+"""
+
+
+def offered_commands() -> list[Command]:
+    """Return the command."""
+    return [Command(NAME, "serve the tools to any MCP client", run=_run, configure=_configure)]
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _EXAMPLES
+    parser.add_argument(
+        "--http",
+        metavar="HOST:PORT",
+        help="serve over streamable HTTP there, not over standard input and output; elsewhere "
+        "than on this machine's own address, clients need a token",
+    )
+    parser.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help="the bearer token that clients must show over HTTP; without it, TOOLYARD_MCP_TOKEN",
+    )
+
+
+def _run(host: HostHandle, args: argparse.Namespace) -> int:
+    settings: McpSettings = host.settings(NAME)
+    try:
+        # The SDK is heavy, and no other command needs it.
+        from toolyard_plugins.mcp.server.command import serve
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in {"mcp", "mcp_types"}:
+            raise
+        raise ConfigurationError(
+            "`toolyard mcp` needs the MCP SDK: pip install 'toolyard[mcp]'."
+        ) from None
+    return serve(host, settings.serve, args)

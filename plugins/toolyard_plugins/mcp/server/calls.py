@@ -1,0 +1,130 @@
+"""`tools/call`: from a request to a call that is dispatched, and back."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, CallToolRequestParams
+
+from toolyard_hookspecs import (
+    Cancellation,
+    Clock,
+    Deadline,
+    Dialect,
+    Outcome,
+    Status,
+    ToolCall,
+    VisibilityExpansionRequired,
+)
+from toolyard_plugins.mcp.server.handles import SESSION_META
+from toolyard_plugins.mcp.server.progress import ProgressRelay
+from toolyard_plugins.mcp.server.requests import CallRequest, RequestContext, answering
+from toolyard_plugins.mcp.server.sessions import ServedSession
+
+DEADLINE_META: Final = "toolyard/deadline"
+"""Where a client says after how many seconds it will not wait any longer."""
+RESERVED: Final = "io.modelcontextprotocol/"
+_NOT_FOR_CALLS: Final = frozenset({SESSION_META, DEADLINE_META, "progressToken", "progress_token"})
+
+
+class Caller:
+    """Dispatches the calls that clients ask for.
+
+    Args:
+        dialect: Makes results of outcomes.
+        clock: Where time comes from.
+        deadline: Seconds after which a call is given up, None for never.
+    """
+
+    def __init__(self, dialect: Dialect, clock: Clock, deadline: float | None) -> None:
+        self._dialect = dialect
+        self._clock = clock
+        self._deadline = deadline
+        self._numbers = itertools.count(1)
+        self._running: set[asyncio.Task[Any]] = set()
+
+    async def answer(
+        self, session: ServedSession, context: RequestContext, params: CallToolRequestParams
+    ) -> dict[str, Any]:
+        """Return the result of a `tools/call`.
+
+        Raises:
+            MCPError: When there is no such tool.
+        """
+        progress = ProgressRelay(context.session.report_progress)
+        call = self._call(context, params)
+        with answering(CallRequest(context, params, progress)):
+            # In a task of its own: the SDK cancels again and again, and a rollback takes its time.
+            task = asyncio.ensure_future(_dispatch(session, call))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        try:
+            ended = await asyncio.shield(task)
+            await progress.finish()
+        except asyncio.CancelledError:
+            progress.stop()
+            assert call.cancellation is not None  # noqa: S101 - made here
+            call.cancellation.cancel()
+            raise
+        return self._result(ended)
+
+    async def finish(self) -> None:
+        """Wait until the calls that were cancelled have been rolled back."""
+        if self._running:
+            await asyncio.wait(self._running)
+
+    def _call(self, context: RequestContext, params: CallToolRequestParams) -> ToolCall:
+        meta: Mapping[str, Any] = dict(context.meta or {})
+        return ToolCall(
+            params.name,
+            params.arguments or {},
+            # A client numbers the requests of a connection; there are others.
+            id=f"{context.request_id}-{next(self._numbers)}",
+            cancellation=Cancellation(),
+            deadline=self._deadline_of(meta),
+            meta={
+                name: value
+                for name, value in meta.items()
+                if name not in _NOT_FOR_CALLS and not name.startswith(RESERVED)
+            },
+        )
+
+    def _deadline_of(self, meta: Mapping[str, Any]) -> Deadline | None:
+        asked = meta.get(DEADLINE_META)
+        if asked is not None and (
+            isinstance(asked, bool) or not isinstance(asked, int | float) or not asked > 0
+        ):
+            raise MCPError(INVALID_PARAMS, f"_meta[{DEADLINE_META!r}] must be a number of seconds.")
+        seconds = [each for each in (asked, self._deadline) if each is not None]
+        return Deadline.after(min(seconds), clock=self._clock) if seconds else None
+
+    def _result(self, ended: Outcome | BaseException | str) -> dict[str, Any]:
+        if isinstance(ended, str):
+            return {"content": [{"type": "text", "text": ended}], "isError": False}
+        if isinstance(ended, Outcome) and ended.status is Status.UNKNOWN_TOOL:
+            raise MCPError(INVALID_PARAMS, ended.text)
+        (result,) = self._dialect.results([ended])
+        return result
+
+
+async def _dispatch(session: ServedSession, call: ToolCall) -> Outcome | BaseException | str:
+    """Return what a call comes to; an exception that leaves `dispatch` stands in its place."""
+    with session.used():
+        try:
+            return await session.executor.adispatch(call)
+        except VisibilityExpansionRequired as request:
+            opened = session.executor.expand(request)
+            return f"Opened {', '.join(request.section_keys)}. The prompt is now:\n{opened.text}"
+        except SystemExit as error:
+            return _of(call, error)
+        except Exception as error:  # noqa: BLE001 - the dialect tells of it
+            return _of(call, error)
+
+
+def _of(call: ToolCall, error: BaseException) -> BaseException:
+    error.call = call  # type: ignore[attr-defined]
+    return error

@@ -1,0 +1,127 @@
+"""Which session a request belongs to: the process's one, a kept one, or one of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
+
+from toolyard_plugins.mcp.server.handles import NEW, SESSION_HEADER, SESSION_META
+from toolyard_plugins.mcp.server.principals import principal_of
+from toolyard_plugins.mcp.server.requests import RequestContext
+from toolyard_plugins.mcp.server.sessions import (
+    ServedSession,
+    Sessions,
+    TooManySessions,
+    UnknownSession,
+)
+
+NO_META: Final[Mapping[str, Any]] = {}
+UNKNOWN: Final = (
+    "There is no such session: it has ended, or it is not yours. Begin another with "
+    f"_meta[{SESSION_META!r}] = {NEW!r}."
+)
+FULL: Final = "This server keeps as many sessions as it can. Try again later."
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A session for a request.
+
+    Args:
+        session: The session; None where one that has just begun would be as good.
+        meta: What the result tells of it in `_meta`.
+    """
+
+    session: ServedSession | None
+    meta: Mapping[str, Any] = field(default_factory=lambda: NO_META)
+
+
+class SessionChoice(Protocol):
+    """Chooses the session of a request."""
+
+    def for_call(self, context: RequestContext) -> AbstractContextManager[Chosen]:
+        """Give the session that a call runs in; it is always there.
+
+        Raises:
+            MCPError: When the request names one that there is not.
+        """
+        ...
+
+    def for_look(self, context: RequestContext) -> AbstractContextManager[Chosen]:
+        """Give the session that a request looks at, None for one that has just begun.
+
+        Raises:
+            MCPError: When the request names one that there is not.
+        """
+        ...
+
+
+class OneSession:
+    """One session for all requests: those of the process at the other end of a pipe.
+
+    Args:
+        session: The session.
+    """
+
+    def __init__(self, session: ServedSession) -> None:
+        self._chosen = Chosen(session)
+
+    @contextmanager
+    def for_call(self, context: RequestContext) -> Generator[Chosen]:  # noqa: ARG002 - always that
+        """Give the session."""
+        yield self._chosen
+
+    for_look = for_call
+
+
+class NamedSessions:
+    """The session that a request names, in `_meta` or the older era's header, or a fresh one.
+
+    Args:
+        sessions: Those that are kept.
+    """
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+
+    @contextmanager
+    def for_call(self, context: RequestContext) -> Generator[Chosen]:
+        """Give the session that is named, or one that ends with the request."""
+        with self.for_look(context) as chosen:
+            if chosen.session is not None:
+                yield chosen
+                return
+            with self._sessions.fresh(principal_of(context)) as session:
+                yield Chosen(session)
+
+    @contextmanager
+    def for_look(self, context: RequestContext) -> Generator[Chosen]:
+        """Give the session that is named, if any."""
+        principal = principal_of(context)
+        header = _header(context)
+        asked = (context.meta or {}).get(SESSION_META)
+        try:
+            if header is not None:
+                # The transport has checked whose it is.
+                with self._sessions.kept(principal, header, make=True) as session:
+                    yield Chosen(session)
+            elif asked is None:
+                yield Chosen(None)
+            else:
+                handle = self._sessions.begin(principal) if asked == NEW else str(asked)
+                with self._sessions.kept(principal, handle) as session:
+                    yield Chosen(session, {SESSION_META: handle} if asked == NEW else NO_META)
+        except UnknownSession:
+            raise MCPError(INVALID_PARAMS, UNKNOWN) from None
+        except TooManySessions:
+            raise MCPError(INTERNAL_ERROR, FULL) from None
+
+
+def _header(context: RequestContext) -> str | None:
+    headers: Mapping[str, str] = getattr(context.request, "headers", {})
+    return headers.get(SESSION_HEADER)

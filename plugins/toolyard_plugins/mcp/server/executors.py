@@ -1,0 +1,24 @@
+"""Executors as the server needs them: progress goes to whoever asked for the call."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+
+from toolyard_hookspecs import ExecutorHandle, HostHandle, ToolCall
+from toolyard_plugins.mcp.server.requests import current_request
+from toolyard_plugins.mcp.server.sessions import OpenExecutor
+
+
+def executors_of(host: HostHandle) -> OpenExecutor:
+    """Return what makes an executor, with a session of its own, for a principal."""
+
+    def open_executor(principal: str | None) -> AbstractContextManager[ExecutorHandle]:
+        return host.executor(user_id=principal, on_progress=_report)
+
+    return open_executor
+
+
+def _report(call: ToolCall, done: float, total: float | None, message: str | None) -> None:  # noqa: ARG001 - the request knows
+    request = current_request()
+    if request is not None:
+        request.progress.report(done, total, message)

@@ -1,0 +1,70 @@
+"""The progress that handlers report, on its way to the client."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import Final, Protocol
+
+log = logging.getLogger("toolyard.mcp")
+
+WAITING: Final = 1000
+"""How many reports wait at most for a client that is slow to take them; later ones win."""
+
+
+class Reporting(Protocol):
+    """What sends a report to the client."""
+
+    async def __call__(
+        self, progress: float, total: float | None = None, message: str | None = None
+    ) -> None:
+        """Send a report; does nothing where the client asked for none."""
+        ...
+
+
+class ProgressRelay:
+    """Sends reports in the order in which handlers make them, on whatever thread.
+
+    The protocol wants progress to grow, so a report that does not is left out.
+
+    Args:
+        send: Sends a report to the client.
+    """
+
+    def __init__(self, send: Reporting) -> None:
+        self._send = send
+        self._loop = asyncio.get_running_loop()
+        self._reports: deque[tuple[float, float | None, str | None]] = deque(maxlen=WAITING)
+        self._sending: asyncio.Task[None] | None = None
+        self._last = float("-inf")
+
+    def report(self, done: float, total: float | None, message: str | None) -> None:
+        """Take a report, on any thread."""
+        try:
+            self._loop.call_soon_threadsafe(self._take, done, total, message)
+        except RuntimeError:
+            log.debug("Progress was reported after the server had ended.")
+
+    async def finish(self) -> None:
+        """Wait until all that was reported has been sent."""
+        if self._sending is not None:
+            await self._sending
+
+    def stop(self) -> None:
+        """Send nothing more."""
+        self._reports.clear()
+        if self._sending is not None:
+            self._sending.cancel()
+
+    def _take(self, done: float, total: float | None, message: str | None) -> None:
+        if done <= self._last:
+            return
+        self._last = done
+        self._reports.append((done, total, message))
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.ensure_future(self._send_all())
+
+    async def _send_all(self) -> None:
+        while self._reports:
+            await self._send(*self._reports.popleft())

@@ -1,0 +1,123 @@
+"""The host's prompt as instructions, and its sections as MCP prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS
+
+from toolyard_hookspecs import (
+    HostHandle,
+    Prompt,
+    PromptValidationError,
+    Section,
+    SessionProtocol,
+)
+from toolyard_plugins.mcp.server.pages import page_of
+
+
+def instructions_of(prompt: Prompt) -> str | None:
+    """Return what a model is told of the tools; sections that lack a value are left out."""
+    texts = [*_texts(prompt, prompt.sections)]
+    return "\n\n".join(texts) or None
+
+
+def _texts(prompt: Prompt, sections: Iterable[Section]) -> Iterator[str]:
+    for section in sections:
+        try:
+            text = _only(prompt, section).render().text
+        except PromptValidationError:
+            continue
+        if text:
+            yield text
+
+
+class PromptList:
+    """Describes and renders the prompt as a whole and each of its sections.
+
+    Args:
+        host: The host.
+        page_size: How many a page has.
+    """
+
+    def __init__(self, host: HostHandle, page_size: int) -> None:
+        self._host = host
+        self._page_size = page_size
+
+    def page(self, session: SessionProtocol | None, cursor: str | None) -> dict[str, Any]:
+        """Return a page of the list."""
+        shapes = [*self._shapes(session)]
+        page, following = page_of(shapes, cursor, self._page_size, lambda shape: shape["name"])
+        found = {"prompts": [*page]}
+        return found if following is None else {**found, "nextCursor": following}
+
+    def get(
+        self, session: SessionProtocol | None, name: str, arguments: Mapping[str, str]
+    ) -> dict[str, Any]:
+        """Return a prompt as messages.
+
+        Raises:
+            MCPError: When there is none of that name, or an argument is missing.
+        """
+        prompt = self._named(session, name)
+        if prompt is None:
+            raise MCPError(INVALID_PARAMS, f"There is no prompt {name!r}. List those there are.")
+        missing = [each for each in _placeholders(prompt) if each not in arguments]
+        if missing:
+            raise MCPError(INVALID_PARAMS, f"Prompt {name!r} needs: {', '.join(missing)}.")
+        try:
+            text = prompt.bind(dict(arguments)).render(session).text
+        except PromptValidationError as error:
+            raise MCPError(INVALID_PARAMS, str(error)) from None
+        return {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
+
+    def _named(self, session: SessionProtocol | None, name: str) -> Prompt | None:
+        prompt = self._host.prompt
+        if name == _whole(prompt):
+            return prompt
+        for section in _enabled(prompt, session):
+            if section.key == name:
+                return _only(prompt, section)
+        return None
+
+    def _shapes(self, session: SessionProtocol | None) -> Iterator[dict[str, Any]]:
+        prompt = self._host.prompt
+        sections = [*_enabled(prompt, session)]
+        if sections:
+            yield _shape(_whole(prompt), "All sections", "Everything about all tools.", prompt)
+        for section in sections:
+            told = f"How to use the tools of {section.title}." if section.tools else section.title
+            yield _shape(section.key, section.title, told, _only(prompt, section))
+
+
+def _shape(name: str, title: str, description: str, prompt: Prompt) -> dict[str, Any]:
+    shape: dict[str, Any] = {"name": name, "title": title, "description": description}
+    arguments = [{"name": each, "required": True} for each in _placeholders(prompt)]
+    return {**shape, "arguments": arguments} if arguments else shape
+
+
+def _whole(prompt: Prompt) -> str:
+    # No section's key has a colon.
+    return f"{prompt.ns}:{prompt.key}"
+
+
+def _only(prompt: Prompt, section: Section) -> Prompt:
+    return replace(prompt, template=replace(prompt.template, sections=(section,)), further=())
+
+
+def _enabled(prompt: Prompt, session: SessionProtocol | None) -> Iterator[Section]:
+    for place in prompt.places(session):
+        if place.depth == 1:
+            yield place.section
+
+
+def _placeholders(prompt: Prompt) -> list[str]:
+    found: dict[str, None] = {}
+    for section in prompt.everywhere():
+        for name in getattr(section, "placeholders", ()):
+            if name not in prompt.params:
+                found[name] = None
+    return [*found]

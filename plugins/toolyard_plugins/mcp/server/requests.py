@@ -1,0 +1,48 @@
+"""The request that is being answered: what whoever is asked meanwhile may need of it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from mcp.server.context import ServerRequestContext
+
+from toolyard_plugins.mcp.server.progress import ProgressRelay
+
+RequestContext = ServerRequestContext[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CallRequest:
+    """A `tools/call` that is being answered.
+
+    Args:
+        context: The SDK's: the client's capabilities, and the way back to it.
+        params: The params of the request.
+        progress: Takes what the handler reports to the client.
+    """
+
+    context: RequestContext
+    params: Any
+    progress: ProgressRelay
+
+
+_current: ContextVar[CallRequest | None] = ContextVar("toolyard_mcp_request", default=None)
+
+
+def current_request() -> CallRequest | None:
+    """Return the request that the running call belongs to, also within its handler."""
+    return _current.get()
+
+
+@contextmanager
+def answering(request: CallRequest) -> Generator[None]:
+    """Make a request the current one, for all that is begun within the block."""
+    token = _current.set(request)
+    try:
+        yield
+    finally:
+        _current.reset(token)

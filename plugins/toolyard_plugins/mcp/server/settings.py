@@ -1,0 +1,48 @@
+"""The settings of the server, the table `[plugins.mcp.serve]`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+Positive = Annotated[int, Field(gt=0, strict=True)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+HALF_AN_HOUR: Final = 1800.0
+MAX_REQUEST: Final = 4 * 1024 * 1024
+
+
+class ServeSettings(BaseModel):
+    """How the host's tools, prompt and workspace are served.
+
+    Args:
+        name: What the server calls itself.
+        page_size: How many tools, prompts and resources a page of a list has.
+        deadline: Seconds after which a call is given up; a client may ask for fewer.
+        workspace: Whether the files of the workspace are resources that clients can read.
+        workspace_uri: What the URIs of these begin with.
+        session_timeout: Seconds for which a session over HTTP is kept while nobody uses it.
+        max_sessions: How many sessions over HTTP are kept at a time.
+        max_request: In bytes; larger requests over HTTP are refused.
+        tokens: Who may connect over HTTP: the bearer token of each, by their name. Calls run
+            with that name as their `user_id`, and nobody has a part in another's sessions.
+        allowed_hosts: What the `Host` header may be, besides the address that is served;
+            `name:*` stands for any port.
+        allowed_origins: Which `Origin`s may connect, besides those of this machine where only
+            it is served; `https://name:*` stands for any port.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Annotated[str, Field(min_length=1)] = "toolyard"
+    page_size: Positive = 100
+    deadline: Seconds | None = None
+    workspace: bool = True
+    workspace_uri: Annotated[str, Field(pattern=r"^[a-z][a-z0-9+.-]*://(.*/)?$")] = "workspace:///"
+    session_timeout: Seconds = HALF_AN_HOUR
+    max_sessions: Positive = 10_000
+    max_request: Positive = MAX_REQUEST
+    tokens: dict[str, SecretStr] = Field(default_factory=dict[str, SecretStr])
+    allowed_hosts: tuple[str, ...] = ()
+    allowed_origins: tuple[str, ...] = ()

@@ -1,0 +1,33 @@
+"""Serving over standard input and output, where nothing else may be written."""
+
+from __future__ import annotations
+
+import sys
+
+from mcp.server.stdio import stdio_server
+
+from toolyard_hookspecs import HostHandle
+from toolyard_plugins.mcp.server.choosing import OneSession
+from toolyard_plugins.mcp.server.executors import executors_of
+from toolyard_plugins.mcp.server.serving import HostServer
+from toolyard_plugins.mcp.server.sessions import ServedSession
+from toolyard_plugins.mcp.server.settings import ServeSettings
+
+
+async def serve_stdio(host: HostHandle, settings: ServeSettings) -> None:
+    """Serve the client at the other end of the pipe until it leaves."""
+    session = ServedSession(executors_of(host)(None))
+    server = HostServer(host, settings, OneSession(session))
+    try:
+        async with stdio_server() as (incoming, outgoing):
+            # What was printed before goes where all that is printed from now on goes: to stderr.
+            sys.stdout.flush()
+            try:
+                await server.protocol.run(
+                    incoming, outgoing, server.protocol.create_initialization_options()
+                )
+            finally:
+                sys.stdout.flush()
+    finally:
+        await server.caller.finish()
+        session.end()

@@ -1,0 +1,135 @@
+"""What the tests of the server share: real processes that serve, and the official client."""
+
+from __future__ import annotations
+
+import subprocess
+import sysconfig
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from mcp import Client, StdioServerParameters
+
+COMMAND = Path(sysconfig.get_path("scripts")) / "toolyard"
+DESK = Path(__file__).with_name("desk.py")
+LONGEST = 30.0
+
+LEGACY = "legacy"
+MODERN = "auto"
+NEWEST = "2026-07-28"
+
+
+@dataclass
+class Served:
+    """A server that answers over HTTP."""
+
+    url: str
+    process: subprocess.Popen[str]
+    said: list[str] = field(default_factory=list)
+
+    @property
+    def base(self) -> str:
+        return self.url.removesuffix("/mcp")
+
+    def client(self, mode: str, **options: Any) -> Client:
+        return Client(self.url, mode=mode, **options)
+
+
+@contextmanager
+def serving(*arguments: str, plugin: Path = DESK, **options: Any) -> Iterator[Served]:
+    """Serve over HTTP on a free port, until the block is left."""
+    command = [str(COMMAND), "--plugin", str(plugin), *arguments[:-1], "mcp", "--http"]
+    process = subprocess.Popen(
+        [*command, arguments[-1] if arguments else "127.0.0.1:0"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+    said: list[str] = []
+    listens = threading.Event()
+
+    def listen() -> None:
+        assert process.stderr is not None
+        for line in process.stderr:
+            said.append(line)
+            if line.startswith("Serving on "):
+                listens.set()
+        listens.set()
+
+    hearing = threading.Thread(target=listen, daemon=True)
+    hearing.start()
+    try:
+        assert listens.wait(LONGEST)
+        urls = [line.split()[-1] for line in said if line.startswith("Serving on ")]
+        assert urls, "".join(said)
+        yield Served(urls[0], process, said)
+    finally:
+        process.terminate()
+        process.wait(LONGEST)
+        hearing.join(LONGEST)
+        assert process.stderr is not None
+        process.stderr.close()
+
+
+@pytest.fixture(scope="session")
+def desk_over_http(tmp_path_factory) -> Iterator[Served]:
+    with serving(cwd=tmp_path_factory.mktemp("served")) as served:
+        yield served
+
+
+Connect = Callable[..., AbstractAsyncContextManager[Client]]
+
+
+# Each test over stdio starts a process.
+@pytest.fixture(params=[pytest.param("stdio", marks=pytest.mark.slow), "http"])
+def transport(request) -> str:
+    return request.param
+
+
+@pytest.fixture(params=[LEGACY, MODERN], ids=["legacy", "modern"])
+def mode(request) -> str:
+    return request.param
+
+
+@pytest.fixture
+def connect(request, transport, mode, tmp_path) -> Connect:
+    """What connects the official client to the desk, over each transport, in each era."""
+
+    def connected(**options: Any) -> Client:
+        if transport == "http":
+            return request.getfixturevalue("desk_over_http").client(mode, **options)
+        parameters = StdioServerParameters(
+            command=str(COMMAND), args=["--plugin", str(DESK), "mcp"], cwd=tmp_path
+        )
+        return Client(parameters, mode=mode, **options)
+
+    return connected
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def appears(path: Path) -> None:
+    """Wait until a file is there."""
+    with anyio.fail_after(LONGEST):
+        while not await anyio.Path(path).exists():  # noqa: ASYNC110 - another process makes it
+            await anyio.sleep(0.01)
+
+
+def post(url: str, body: object, **headers: str) -> httpx2.Response:
+    """Post JSON as a client of the newer era does."""
+    defaults = {
+        "accept": "application/json, text/event-stream",
+        "mcp-protocol-version": NEWEST,
+    }
+    return httpx2.post(url, json=body, headers={**defaults, **headers}, timeout=LONGEST)

@@ -1,0 +1,173 @@
+"""A plugin whose tools do what the tests of the server need; it is served by real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolyard_hookspecs import (
+    Interrupt,
+    MarkdownSection,
+    PromptEvaluationError,
+    ToolContext,
+    ToolResult,
+    ToolValidationError,
+    hookimpl,
+    tool,
+)
+
+LONGEST = 30.0
+
+print("a plugin that prints while it is imported")  # noqa: T201 - that is what it is for
+
+
+@dataclass(frozen=True)
+class Note:
+    text: str
+
+
+@dataclass(frozen=True)
+class Sum:
+    total: int
+    parts: tuple[int, ...]
+
+
+@tool(category="read")
+def add(a: int, b: int) -> int:
+    """Add two integers."""
+    return a + b
+
+
+@tool(category="read")
+async def add_up(parts: list[int]) -> Sum:
+    """Add up integers."""
+    return Sum(sum(parts), tuple(parts))
+
+
+@tool(category="write")
+def keep_note(text: str, *, context: ToolContext) -> int:
+    """Keep a note, and count the notes."""
+    context.session[Note].append(Note(text))
+    return len(context.session[Note].all())
+
+
+@tool(category="read")
+def read_notes(*, context: ToolContext) -> list[str]:
+    """Read the notes."""
+    return [each.text for each in context.session[Note].all()]
+
+
+@tool(category="read")
+def who(*, context: ToolContext) -> str:
+    """Say for whom this runs."""
+    return context.user_id or "nobody"
+
+
+@tool(category="read")
+def came_along(*, context: ToolContext) -> dict[str, str]:
+    """Say what came along with the call."""
+    assert context.tool_call is not None
+    return {name: str(value) for name, value in context.tool_call.meta.items()}
+
+
+@tool
+def fail(text: str = "It did not work. Try another way, then retry.") -> ToolResult[None]:
+    """Answer with a failure."""
+    return ToolResult.error(text)
+
+
+@tool
+def breaks(*, context: ToolContext) -> None:
+    """Keep a note, then raise."""
+    context.session[Note].append(Note("never"))
+    raise RuntimeError("broken")
+
+
+@tool
+def refuse() -> None:
+    """Refuse the arguments."""
+    raise ToolValidationError("Not like this. Ask first, then retry.")
+
+
+@tool
+def leave() -> None:
+    """End the process."""
+    sys.exit(3)
+
+
+@tool
+def stop_evaluation() -> None:
+    """End the evaluation."""
+    raise PromptEvaluationError("enough of it")
+
+
+@tool
+def pause() -> None:
+    """Wait for a person."""
+    raise Interrupt("a person is needed")
+
+
+@tool
+def chatter() -> str:
+    """Write to standard output in every way there is."""
+    print("printed")  # noqa: T201 - that is what it is for
+    sys.stdout.write("written\n")
+    sys.stdout.flush()
+    os.write(1, b"to the descriptor\n")
+    os.system("echo from a child")
+    return "done"
+
+
+@tool(category="read")
+def steps(count: int, *, context: ToolContext) -> int:
+    """Report every step."""
+    for number in range(1, count + 1):
+        context.progress(number, count, f"step {number}")
+    return count
+
+
+@tool(timeout=None)
+def wait_for_cancellation(began: str, ended: str, *, context: ToolContext) -> str:
+    """Keep a note, touch a file, and wait until the call is cancelled; then touch another."""
+    context.session[Note].append(Note("never"))
+    Path(began).touch()
+    cancelled = threading.Event()
+    context.abort_signal.on_cancel(cancelled.set)
+    if cancelled.wait(LONGEST):
+        Path(ended).touch()
+    return "not kept"
+
+
+@tool(timeout=None)
+async def sleep_on(began: str, seconds: float = LONGEST) -> str:
+    """Touch a file, then sleep."""
+    await asyncio.to_thread(Path(began).touch)
+    await asyncio.sleep(seconds)
+    return "slept"
+
+
+@tool(category="read")
+def hide_value() -> ToolResult[dict[str, str]]:
+    """Answer with a value that stays here."""
+    return ToolResult.ok({"secret": "never shown"}, "Done.", exclude_value_from_context=True)
+
+
+@hookimpl
+def toolyard_sections():
+    return [
+        MarkdownSection(
+            key="desk",
+            title="Desk",
+            template="Use add to add.",
+            tools=[
+                *(add, add_up, keep_note, read_notes, who, came_along, fail, breaks, refuse),
+                *(leave, stop_evaluation, pause, chatter, steps, wait_for_cancellation, sleep_on),
+                *(hide_value,),
+            ],
+        ),
+        MarkdownSection(key="greeting", title="Greeting", template="Greet $name in $language."),
+    ]

@@ -1,0 +1,81 @@
+"""Standard input and output: one session, and nothing there but the protocol."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from mcp import Client, StdioServerParameters
+
+from .conftest import COMMAND, DESK, LONGEST, MODERN, NEWEST
+
+INITIALIZE = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "test", "version": "1"},
+}
+
+
+def _lines(*messages: object) -> str:
+    return "".join(f"{json.dumps(each)}\n" for each in messages)
+
+
+def _request(number: int, method: str, **params: object) -> dict[str, object]:
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+
+
+@pytest.mark.anyio
+async def test_all_calls_of_a_process_share_a_session(tmp_path):
+    parameters = StdioServerParameters(command=str(COMMAND), args=["--plugin", str(DESK), "mcp"])
+    async with Client(parameters, mode=MODERN) as client:
+        assert client.protocol_version == NEWEST
+        await client.call_tool("keep_note", {"text": "one"})
+        counted = await client.call_tool("keep_note", {"text": "two"})
+    assert counted.content[0].text == "2"
+
+
+def test_every_line_is_the_protocols_whatever_plugins_and_handlers_print(tmp_path):
+    initialized = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    talk = _lines(
+        _request(1, "initialize", **INITIALIZE),
+        initialized,
+        _request(2, "tools/call", name="chatter", arguments={}),
+    )
+    process = subprocess.Popen(
+        [COMMAND, "--plugin", DESK, "mcp"],
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(talk)
+    process.stdin.flush()
+    answers = [json.loads(process.stdout.readline()) for _ in range(2)]
+    rest, printed = process.communicate(timeout=LONGEST)
+    assert [each["id"] for each in answers] == [1, 2]
+    assert rest == ""
+    assert process.returncode == 0
+    for text in ("while it is imported", "printed", "written", "descriptor"):
+        assert text in printed
+
+
+def test_without_the_sdk_it_says_what_to_install(tmp_path):
+    blocked = tmp_path / "mcp.py"
+    blocked.write_text("raise ModuleNotFoundError('gone', name='mcp')\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "toolyard", "mcp"],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(tmp_path), "PATH": ""},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LONGEST,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "pip install 'toolyard[mcp]'" in done.stderr
