@@ -6,9 +6,11 @@ extra `mcp`); it is imported only where something is served, or a server is conf
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from pydantic import BaseModel
 
-from toolyard_hookspecs import Command, hookimpl
+from toolyard_hookspecs import ApprovalAnswer, ApprovalRequest, Command, hookimpl
 from toolyard_plugins.mcp.options import offered_commands
 from toolyard_plugins.mcp.settings import McpSettings
 
@@ -19,6 +21,17 @@ __all__ = ["McpSettings"]
 def toolyard_settings() -> type[BaseModel]:
     """Declare the settings."""
     return McpSettings
+
+
+@hookimpl
+def toolyard_approve(
+    request: ApprovalRequest, settings: McpSettings
+) -> ApprovalAnswer | Awaitable[ApprovalAnswer]:
+    """Ask the person at the client that has called the tool."""
+    # The SDK is heavy, and where nothing is served nobody is asked.
+    from toolyard_plugins.mcp.server.elicitation import ask
+
+    return ask(request, settings.serve.elicitation_timeout)
 
 
 @hookimpl

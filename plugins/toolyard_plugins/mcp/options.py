@@ -20,7 +20,15 @@ examples:
 
 def offered_commands() -> list[Command]:
     """Return the command."""
-    return [Command(NAME, "serve the tools to any MCP client", run=_run, configure=_configure)]
+    return [
+        Command(
+            NAME,
+            "serve the tools to any MCP client",
+            run=_run,
+            configure=_configure,
+            defaults={"approver": NAME},
+        )
+    ]
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:

@@ -20,6 +20,7 @@ from toolyard_hookspecs import (
     ToolCall,
     VisibilityExpansionRequired,
 )
+from toolyard_plugins.mcp.server.elicitation_rounds import Round, question_result, refuse_invalid
 from toolyard_plugins.mcp.server.handles import SESSION_META
 from toolyard_plugins.mcp.server.progress import ProgressRelay
 from toolyard_plugins.mcp.server.requests import CallRequest, RequestContext, answering
@@ -48,18 +49,30 @@ class Caller:
         self._running: set[asyncio.Task[Any]] = set()
 
     async def answer(
-        self, session: ServedSession, context: RequestContext, params: CallToolRequestParams
+        self,
+        session: ServedSession,
+        context: RequestContext,
+        params: CallToolRequestParams,
+        handle: str | None = None,
     ) -> dict[str, Any]:
-        """Return the result of a `tools/call`.
+        """Return the result of a `tools/call`, or what the client is to ask a person.
+
+        Args:
+            session: The session that the call runs in.
+            context: The SDK's context.
+            params: The params of the request.
+            handle: What names the session, where the request has begun it.
 
         Raises:
-            MCPError: When there is no such tool.
+            MCPError: When there is no such tool, or the call is not resumed since the state that
+                the client gave back does not hold.
         """
         progress = ProgressRelay(context.session.report_progress)
         call = self._call(context, params)
-        with answering(CallRequest(context, params, progress)):
+        request = CallRequest(context, params, progress)
+        with answering(request):
             # In a task of its own: the SDK cancels again and again, and a rollback takes its time.
-            task = asyncio.ensure_future(_dispatch(session, call))
+            task = asyncio.ensure_future(_dispatch(session, call, Round.of(context, params)))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         try:
@@ -70,6 +83,10 @@ class Caller:
             assert call.cancellation is not None  # noqa: S101 - made here
             call.cancellation.cancel()
             raise
+        if isinstance(ended, Outcome) and ended.approval_token is not None:
+            question = request.questions.get(call.id)
+            if question is not None:
+                return question_result(ended, question, handle)
         return self._result(ended)
 
     async def finish(self) -> None:
@@ -107,15 +124,21 @@ class Caller:
             return {"content": [{"type": "text", "text": ended}], "isError": False}
         if isinstance(ended, Outcome) and ended.status is Status.UNKNOWN_TOOL:
             raise MCPError(INVALID_PARAMS, ended.text)
+        if isinstance(ended, Outcome):
+            refuse_invalid(ended)
         (result,) = self._dialect.results([ended])
         return result
 
 
-async def _dispatch(session: ServedSession, call: ToolCall) -> Outcome | BaseException | str:
+async def _dispatch(
+    session: ServedSession, call: ToolCall, answered: Round | None
+) -> Outcome | BaseException | str:
     """Return what a call comes to; an exception that leaves `dispatch` stands in its place."""
     with session.used():
         try:
-            return await session.executor.adispatch(call)
+            if answered is None:
+                return await session.executor.adispatch(call)
+            return await session.executor.aresume(call, answered.state.token, answered.answer)
         except VisibilityExpansionRequired as request:
             opened = session.executor.expand(request)
             return f"Opened {', '.join(request.section_keys)}. The prompt is now:\n{opened.text}"

@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
+from toolyard_plugins.mcp.server.elicitation_rounds import RequestState
 from toolyard_plugins.mcp.server.handles import NEW, SESSION_HEADER, SESSION_META
 from toolyard_plugins.mcp.server.principals import principal_of
 from toolyard_plugins.mcp.server.requests import RequestContext
@@ -96,7 +97,9 @@ class NamedSessions:
             if chosen.session is not None:
                 yield chosen
                 return
-            with self._sessions.fresh(principal_of(context)) as session:
+            answered = RequestState.in_answer(context.params)
+            session_id = None if answered is None else answered.session
+            with self._sessions.fresh(principal_of(context), session_id) as session:
                 yield Chosen(session)
 
     @contextmanager
@@ -113,13 +116,20 @@ class NamedSessions:
             elif asked is None:
                 yield Chosen(None)
             else:
-                handle = self._sessions.begin(principal) if asked == NEW else str(asked)
+                handle = self._handle(context, principal) if asked == NEW else str(asked)
                 with self._sessions.kept(principal, handle) as session:
                     yield Chosen(session, {SESSION_META: handle} if asked == NEW else NO_META)
         except UnknownSession:
             raise MCPError(INVALID_PARAMS, UNKNOWN) from None
         except TooManySessions:
             raise MCPError(INTERNAL_ERROR, FULL) from None
+
+    def _handle(self, context: RequestContext, principal: str | None) -> str:
+        """Return the handle of a new session, or of that which the request has begun before."""
+        answered = RequestState.in_answer(context.params)
+        if answered is not None and answered.handle is not None:
+            return answered.handle
+        return self._sessions.begin(principal)
 
 
 def _header(context: RequestContext) -> str | None:

@@ -12,8 +12,10 @@ from toolyard_plugins.mcp.server.sessions import OpenExecutor
 def executors_of(host: HostHandle) -> OpenExecutor:
     """Return what makes an executor, with a session of its own, for a principal."""
 
-    def open_executor(principal: str | None) -> AbstractContextManager[ExecutorHandle]:
-        return host.executor(user_id=principal, on_progress=_report)
+    def open_executor(
+        principal: str | None, session_id: str | None
+    ) -> AbstractContextManager[ExecutorHandle]:
+        return host.executor(session_id=session_id, user_id=principal, on_progress=_report)
 
     return open_executor
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mcp.server.context import ServerRequestContext
@@ -23,11 +24,15 @@ class CallRequest:
         context: The SDK's: the client's capabilities, and the way back to it.
         params: The params of the request.
         progress: Takes what the handler reports to the client.
+        loop: The loop on which the client is connected.
+        questions: What the person at the client is to be asked, by the id of the call.
     """
 
     context: RequestContext
     params: Any
     progress: ProgressRelay
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    questions: dict[str, str] = field(default_factory=dict[str, str])
 
 
 _current: ContextVar[CallRequest | None] = ContextVar("toolyard_mcp_request", default=None)

@@ -18,6 +18,7 @@ from mcp_types.methods import CacheableMethod
 from toolyard_hookspecs import HostHandle
 from toolyard_plugins.mcp.server.calls import Caller
 from toolyard_plugins.mcp.server.choosing import SessionChoice
+from toolyard_plugins.mcp.server.handles import SESSION_META
 from toolyard_plugins.mcp.server.prompts import PromptList, instructions_of
 from toolyard_plugins.mcp.server.requests import RequestContext
 from toolyard_plugins.mcp.server.settings import ServeSettings
@@ -69,7 +70,8 @@ class HostServer:
     ) -> dict[str, Any]:
         with self._choice.for_call(context) as chosen:
             assert chosen.session is not None  # noqa: S101 - a call always has one
-            result = await self.caller.answer(chosen.session, context, params)
+            begun = chosen.meta.get(SESSION_META)
+            result = await self.caller.answer(chosen.session, context, params, begun)
             return _complete(result, chosen.meta)
 
     async def _list_prompts(

@@ -10,8 +10,8 @@ from typing import Final
 
 from toolyard_hookspecs import Clock, ExecutorHandle
 
-OpenExecutor = Callable[[str | None], AbstractContextManager[ExecutorHandle]]
-"""Makes an executor, with a session of its own, for a principal."""
+OpenExecutor = Callable[[str | None, str | None], AbstractContextManager[ExecutorHandle]]
+"""Makes an executor for a principal, with a session of its own, of the id that is given."""
 
 Key = tuple[str | None, str]
 
@@ -84,9 +84,16 @@ class Sessions:
         return len(self._kept)
 
     @contextmanager
-    def fresh(self, principal: str | None) -> Generator[ServedSession]:
-        """Give a session that nobody else ever sees, and that ends after the block."""
-        session = ServedSession(self._open_executor(principal))
+    def fresh(
+        self, principal: str | None, session_id: str | None = None
+    ) -> Generator[ServedSession]:
+        """Give a session that nobody else ever sees, and that ends after the block.
+
+        Args:
+            principal: Whose it is.
+            session_id: Its id, that of one which has ended; made up where none is given.
+        """
+        session = ServedSession(self._open_executor(principal, session_id))
         try:
             with session.used():
                 yield session
@@ -158,7 +165,7 @@ class Sessions:
         self.sweep()
         if len(self._kept) >= self._most:
             raise TooManySessions
-        self._kept[key] = ServedSession(self._open_executor(key[0]))
+        self._kept[key] = ServedSession(self._open_executor(key[0], None))
         self._touch(key)
 
     def _touch(self, key: Key) -> None:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 Positive = Annotated[int, Field(gt=0, strict=True)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
+FIVE_MINUTES: Final = 300.0
 HALF_AN_HOUR: Final = 1800.0
 MAX_REQUEST: Final = 4 * 1024 * 1024
 
@@ -19,6 +20,8 @@ class ServeSettings(BaseModel):
     Args:
         name: What the server calls itself.
         page_size: How many tools, prompts and resources a page of a list has.
+        elicitation_timeout: Seconds for which a person at the client is waited for, where a tool
+            needs approval; where the client asks by itself, `approval_expiry` of the host holds.
         deadline: Seconds after which a call is given up; a client may ask for fewer.
         workspace: Whether the files of the workspace are resources that clients can read.
         workspace_uri: What the URIs of these begin with.
@@ -37,6 +40,7 @@ class ServeSettings(BaseModel):
 
     name: Annotated[str, Field(min_length=1)] = "toolyard"
     page_size: Positive = 100
+    elicitation_timeout: Seconds = FIVE_MINUTES
     deadline: Seconds | None = None
     workspace: bool = True
     workspace_uri: Annotated[str, Field(pattern=r"^[a-z][a-z0-9+.-]*://(.*/)?$")] = "workspace:///"

@@ -16,7 +16,7 @@ from toolyard_plugins.mcp.server.settings import ServeSettings
 
 async def serve_stdio(host: HostHandle, settings: ServeSettings) -> None:
     """Serve the client at the other end of the pipe until it leaves."""
-    session = ServedSession(executors_of(host)(None))
+    session = ServedSession(executors_of(host)(None, None))
     server = HostServer(host, settings, OneSession(session))
     try:
         async with stdio_server() as (incoming, outgoing):
