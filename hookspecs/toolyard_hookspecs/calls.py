@@ -152,6 +152,7 @@ class ToolInvoked:
         data: The value as compact JSON, None for a failure or an excluded value.
         held_params: The typed params, where no tool can read the arguments.
         auth: The user's credentials, so that they can be kept out of texts.
+        result_secrets: What the value held that its type or schema says is secret.
     """
 
     call: ToolCall
@@ -177,6 +178,14 @@ class ToolInvoked:
     data: bytes | None = None
     held_params: Any = field(default=None, repr=False)
     auth: Secret | None = field(default=None, repr=False)
+    result_secrets: tuple[str, ...] = field(default=(), repr=False)
+
+    def __repr__(self) -> str:
+        """Say what became of which call; texts, values and errors may hold secrets."""
+        return (
+            f"ToolInvoked(tool={self.tool_name!r}, call={self.call_id!r}, status={self.status}, "
+            f"stage={self.stage}, session={self.session_id!r})"
+        )
 
     @property
     def params(self) -> Any:
@@ -216,11 +225,15 @@ class ToolInvoked:
         return hide_within(value, self._secrets())
 
     def hide(self, text: str) -> str:
-        """Return a text without the secrets of the params and the user's credentials."""
+        """Return a text without the secrets of params and value, and the user's credentials."""
         return hide(text, self._secrets())
 
     def _secrets(self) -> tuple[str, ...]:
-        secrets = [*secrets_in(self.held_params), *secrets_in(self.auth)]
+        secrets = [
+            *secrets_in(self.held_params),
+            *secrets_in(self.auth),
+            *self.result_secrets,
+        ]
         if self.arguments is not None and self.tool is not None:
             schema = self.tool.params_codec.secret_schema()
             if schema:
@@ -288,7 +301,7 @@ class Outcome:
     """
 
     event: ToolInvoked
-    held_result: ToolResult[Any] | None = None
+    held_result: ToolResult[Any] | None = field(default=None, repr=False)
 
     @property
     def call(self) -> ToolCall:

@@ -131,6 +131,7 @@ def portable_outcome(outcome: Outcome) -> Outcome:
         "arguments": None,
         "held_params": params if travels(params) else None,
         "auth": None,
+        "result_secrets": (),
         "result": outcome.result,
         "text": outcome.text,
         "error": portable_error(event.error) if event.error is not None else None,

@@ -102,6 +102,7 @@ class CallRun:
         "replayed",
         "reruns",
         "result",
+        "result_secrets",
         "resumption",
         "rolled_back",
         "scope",
@@ -170,6 +171,7 @@ class CallRun:
         self.claimed = False
         self.replayed = False
         self.reruns = 0
+        self.result_secrets: tuple[str, ...] = ()
         self.handler_duration: float | None = None
         self.handler_state: HandlerState = NOT_BEGUN
         # What the handler and the reducers of its value changed in the session, or why it

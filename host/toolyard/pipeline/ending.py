@@ -150,6 +150,8 @@ def publish(run: CallRun, table: Table) -> None:
         fields["reruns"] = run.reruns
         fields["decisions"] = run.decisions
         fields["error"] = run.error
+    if run.result_secrets:
+        fields["result_secrets"] = run.result_secrets
     if executor.user_id is not None:
         fields["user_id"] = executor.user_id
     if executor.auth is not None:

@@ -9,14 +9,29 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from toolyard_hookspecs import hide, secrets_in, secrets_of
+from toolyard_hookspecs.faults import Schema
 
 if TYPE_CHECKING:
     from toolyard.pipeline.call_run import CallRun
 
 
 def mask(run: CallRun, text: str) -> str:
-    """Return the text with every secret of the call's params and credentials masked."""
+    """Return the text with every secret of the call masked."""
     return hide(text, secrets_of_call(run))
+
+
+def note_secrets(run: CallRun, value: object, schema: Schema) -> None:
+    """Keep in mind what a call's value holds that is not to be shown.
+
+    Args:
+        run: The call.
+        value: The value.
+        schema: What its codec says of secrets.
+    """
+    plain = value if run.data is None else json.loads(run.data)
+    found = [*secrets_in(value), *secrets_of(plain, schema)]
+    # Of a masked field, the mask is found.
+    run.result_secrets = tuple(each for each in found if each.strip("*"))
 
 
 def log_failure(run: CallRun, log: logging.Logger, message: str, *args: object) -> None:
@@ -25,9 +40,10 @@ def log_failure(run: CallRun, log: logging.Logger, message: str, *args: object) 
 
 
 def secrets_of_call(run: CallRun) -> Iterator[str]:
-    """Yield the secrets in a call's params and credentials."""
+    """Yield the secrets in a call's params and value, and its user's credentials."""
     yield from secrets_in(run.params)
     yield from secrets_in(run.executor.auth)
+    yield from run.result_secrets
     if run.params is not None and run.plan is not None:
         schema = run.plan.tool.params_codec.secret_schema()
         if schema:

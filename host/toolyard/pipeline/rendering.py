@@ -13,7 +13,7 @@ from toolyard.pipeline.asking import (
     ask,
 )
 from toolyard.pipeline.call_run import CallRun
-from toolyard.pipeline.masking import log_failure
+from toolyard.pipeline.masking import log_failure, note_secrets
 from toolyard.pipeline.plan import Plan, Table
 from toolyard.pipeline.refusals import Refusal
 from toolyard.pipeline.steps import Step
@@ -49,6 +49,8 @@ def render(run: CallRun, table: Table, plan: Plan) -> None:
             reason = why_unwritable(error)
             msg = f"Internal error in {run.name}: its value cannot be written as JSON ({reason})."
             raise Refusal(Status.ERROR, msg) from error
+    if result.value is not None and (schema := plan.tool.result_codec.secret_schema()):
+        note_secrets(run, result.value, schema)
     try:
         if table.renders or table.render_wrappers:
             run.text = _ask_renderers(run, table, plan)

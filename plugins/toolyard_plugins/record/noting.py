@@ -87,7 +87,9 @@ def joined(fields: Fields) -> str:
 
 
 def _secrets(event: ToolInvoked) -> Secrets:
-    found = tuple(secrets_in(event.auth)) if event.auth is not None else ()
+    found = event.result_secrets
+    if event.auth is not None:
+        found = (*found, *secrets_in(event.auth))
     schema = event.tool.params_codec.secret_schema() if event.tool is not None else _NONE
     if not schema:
         return found

@@ -71,6 +71,17 @@ def registered(host: HostHandle, plugin: object, name: str = NAME) -> Generator[
         host.unregister(name)
 
 
+def _shown(event: ToolInvoked) -> dict[str, Any]:
+    """Return the envelope as a record has it, with secrets masked."""
+    envelope = event.envelope()
+    which = "data" if event.success else "error"
+    if event.data is not None:
+        envelope[which] = event.shown_value
+    elif envelope[which] is not None:
+        envelope[which] = event.hide(envelope[which])
+    return envelope
+
+
 def _top_level(recording: Recording) -> Iterator[Numbered]:
     return (each for each in recording.calls if each.call.parent is None)
 
@@ -102,7 +113,7 @@ class _Stage:
         except BaseException:
             log.debug("%s left the call; its event says what it came to.", call.id, exc_info=True)
         event = self._events.pop(call.id)
-        return Comparison(each, event.envelope(), event.status)
+        return Comparison(each, _shown(event), event.status)
 
     def _executor(self, call: RecordedCall) -> ExecutorHandle:
         dry = bool(call.facts.get("toolyard.dry_run"))

@@ -417,6 +417,42 @@ def test_secrets_are_masked_in_messages_and_logs(
     assert "session=" not in outcome.text
 
 
+def test_secrets_of_the_value_are_masked_in_messages_and_logs(
+    yard: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    from pydantic import SecretStr
+
+    @tool
+    def gives() -> dict[str, SecretStr]:
+        """Give a key."""
+        return {"key": SecretStr("hunter22")}
+
+    class Vetoing:
+        @hookimpl
+        def toolyard_on_result(self, result: ToolResult[Any]) -> None:
+            msg = f"refused {result.value['key'].get_secret_value()}"
+            raise ValueError(msg)
+
+    yard.open(gives, plugins=(Vetoing(),))
+    outcome = yard.call("gives")
+
+    assert outcome.text == "Internal error in gives: refused ***"
+    for text in (caplog.text, str(outcome.envelope()), repr(outcome.event), repr(outcome)):
+        assert "hunter22" not in text
+
+
+def test_no_repr_says_what_came_out(yard: Any) -> None:
+    @tool
+    def tells() -> str:
+        """Tell."""
+        return "hunter22"
+
+    yard.open(tells)
+    outcome = yard.call("tells")
+    assert "hunter22" not in repr(outcome)
+    assert "ToolInvoked(tool='tells'" in repr(outcome)
+
+
 @pytest.mark.parametrize("hook", ["toolyard_check", "toolyard_render", "toolyard_telemetry"])
 def test_secrets_are_masked_in_what_is_logged_of_plugins_and_policies(
     yard: Any, hook: str, caplog: pytest.LogCaptureFixture

@@ -129,7 +129,28 @@ def send(to: str, amount: int) -> str:
     return f"sent {amount} to {to}"
 
 
-TOOLS: list[Tool[Any, Any]] = [add, note, notes, twice, log_in, fetch, echo, fail, send]
+@dataclass(frozen=True)
+class Badge:
+    name: str
+    key: SecretStr
+
+    def render(self) -> str:
+        return f"badge of {self.name}"
+
+
+@tool
+def badge(name: str, loudly: bool = False) -> ToolResult[Badge]:
+    """Make a badge, and tell what is to be kept to oneself."""
+    ran.append("badge")
+    key = "k3y-very-secret"
+    message = f"The key is {key}." if loudly else "Made."
+    return ToolResult.ok(Badge(name, SecretStr(key)), message=message)
+
+
+TOOLS: list[Tool[Any, Any]] = [
+    *(add, note, notes, twice, log_in, fetch, echo, fail, send),
+    badge,
+]
 
 
 class Desk:
@@ -147,6 +168,11 @@ class Desk:
         if tool.name == "echo" and params.text == "forbidden":
             return PolicyDecision.deny("Nobody may say that. Say something else.")
         return None
+
+    @hookimpl
+    def toolyard_on_result(self, tool: Tool[Any, Any], result: ToolResult[Any]) -> None:
+        if tool.name == "badge" and result.value.name == "eve":
+            raise RuntimeError(f"no {result.value.key.get_secret_value()} for eve")
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from toolyard_hookspecs import MarkdownSection, hookimpl, tool
+from toolyard_hookspecs import MarkdownSection, Tool, ToolResult, hookimpl, tool
 
 
 @tool
@@ -34,9 +34,24 @@ def log_in(password: SecretStr) -> str:
     return "in"
 
 
+@tool
+def badge() -> dict[str, SecretStr]:
+    """Make a badge."""
+    return ToolResult.ok({"key": SecretStr("hunter2")}, message="The key is hunter2.")
+
+
+pin = Tool(
+    name="pin",
+    description="Tell a pin.",
+    handler=lambda params, *, context: ToolResult.ok({"pin": "hunter2"}),
+    params_schema={"type": "object"},
+    result_schema={"type": "object", "properties": {"pin": {"writeOnly": True}}},
+)
+
+
 @hookimpl
 def toolyard_sections():
-    return [MarkdownSection(key="desk", title="Desk", tools=[mark, log_in])]
+    return [MarkdownSection(key="desk", title="Desk", tools=[mark, log_in, badge, pin])]
 '''
 
 
@@ -161,6 +176,17 @@ def test_calls_with_masked_secrets_are_not_executed(toolyard):
     assert "was not made: its arguments hold secrets, which the record masks" in out
     assert "0 calls executed: 0 the same; 1 not made" in out
     assert toolyard("replay", "calls.jsonl")[0] == 0
+
+
+@pytest.mark.parametrize("how", [(), ("--strict",), ("--execute",)])
+@pytest.mark.parametrize("name", ["badge", "pin"])
+def test_values_with_secrets_are_compared_and_shown_masked(toolyard, name, how):
+    toolyard("call", "--record", "calls.jsonl", name)
+    assert b"hunter2" not in b"".join(lines())
+    status, out, _ = toolyard("replay", *how, "calls.jsonl", "--json")
+    assert "hunter2" not in out
+    [compared] = [json.loads(line) for line in out.splitlines()]
+    assert (status, compared["same"]) == (0, True), out
 
 
 def test_the_table_has_a_row_for_each_call(toolyard, example):

@@ -189,6 +189,19 @@ def test_any_text_is_recorded_as_it_is(desk, path, text):
     assert path.read_bytes().isascii() or not text.isascii()
 
 
+@pytest.mark.parametrize("name", ["ada", "eve"])
+def test_no_secret_of_a_value_is_in_the_record(desk, path, name):
+    with desk.recording(path) as tools:
+        desk.call(tools, "badge", name=name, loudly=True)
+    assert b"very-secret" not in path.read_bytes()
+    [line] = desk.lines_of(path)
+    if name == "ada":
+        assert line["message"] == "The key is ***."
+        assert line["envelope"]["data"] == {"name": "ada", "key": "***"}
+    else:
+        assert line["envelope"]["error"] == "Internal error in badge: no *** for eve"
+
+
 def test_no_secret_is_in_the_record(desk, path):
     secret = "hunter2-very-secret"
     with desk.recording(path, auth=Secret("b3arer-very-secret")) as tools:
