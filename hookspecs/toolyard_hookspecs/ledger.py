@@ -55,6 +55,7 @@ class RecordedResult(NamedTuple):
         excluded: Whether the value is kept from the model.
         changes: What the call changed in its session, as JSON; None for nothing.
         unportable: Why the changes cannot be told to another session.
+        secret: Whether message, value or changes hold a secret, and so are shown to nobody.
     """
 
     message: str
@@ -62,6 +63,7 @@ class RecordedResult(NamedTuple):
     excluded: bool = False
     changes: str | None = None
     unportable: str | None = None
+    secret: bool = False
 
 
 class LedgerEntry(NamedTuple):

@@ -30,12 +30,14 @@ class CallRecord(NamedTuple):
         value: The value as compact JSON, None where there is none.
         changes: What it changed in the session, as JSON for `Replay`; None for nothing.
         unportable: Why the changes cannot be written down; None where they can.
+        secret: Whether message, value or changes hold a secret, and so are shown to nobody.
     """
 
     result: ToolResult[Any]
     value: bytes | None = None
     changes: str | None = None
     unportable: str | None = None
+    secret: bool = False
 
 
 @dataclass(frozen=True, slots=True)

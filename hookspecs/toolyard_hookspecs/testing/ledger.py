@@ -99,10 +99,11 @@ class LedgerStoreContract:
             RecordedResult(""),
             RecordedResult("Ordered.", b'{"number":1}'),
             RecordedResult("Ordered.", b"null", excluded=True),
+            RecordedResult("Signed in with hunter2.", secret=True),
             RecordedResult("\0 \ud800 ü 😀\r\n", '"\0ü"'.encode(), changes='[{"a":"\ud800"}]'),
             RecordedResult("x" * 100_000, b'"' + b"x" * 1_000_000 + b'"', unportable="why"),
         ],
-        ids=["empty", "value", "excluded", "odd text", "large"],
+        ids=["empty", "value", "excluded", "secret", "odd text", "large"],
     )
     def test_what_is_recorded_is_there(
         self, store: LedgerStore, again: LedgerStore, result: RecordedResult

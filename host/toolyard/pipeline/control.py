@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from toolyard.pipeline.marks import ENDED
+from toolyard.pipeline.masking import holds_secrets
 from toolyard.state.redoing import NOTHING
 from toolyard_hookspecs import (
     CallRecord,
@@ -102,13 +103,16 @@ class Control:
         assert plan is not None  # noqa: S101 - it has run
         if value is None and result.value is not None:
             value = plan.tool.result_codec.encode(result.value)
-        changes = run.session_changes
-        if changes == NOTHING:
-            return CallRecord(result, value)
-        run.branch.mark_applied(effect_id)
-        if isinstance(changes, SnapshotError):
-            return CallRecord(result, value, unportable=str(changes))
-        return CallRecord(result, value, changes)
+        changes: str | None = None
+        unportable: str | None = None
+        if run.session_changes != NOTHING:
+            run.branch.mark_applied(effect_id)
+            if isinstance(run.session_changes, SnapshotError):
+                unportable = str(run.session_changes)
+            else:
+                changes = run.session_changes
+        secret = holds_secrets(run, result.message, value, changes, unportable)
+        return CallRecord(result, value, changes, unportable, secret)
 
     # --- asked by the resources ---
 

@@ -34,6 +34,15 @@ def note_secrets(run: CallRun, value: object, schema: Schema) -> None:
     run.result_secrets = tuple(each for each in found if each.strip("*"))
 
 
+def holds_secrets(run: CallRun, *written: str | bytes | None) -> bool:
+    """Tell whether anything in the texts is a secret of the call."""
+    secrets = tuple(secrets_of_call(run))
+    if not secrets:
+        return False
+    texts = [each.decode() if isinstance(each, bytes) else each or "" for each in written]
+    return any(hide(each, secrets) != each for each in texts)
+
+
 def log_failure(run: CallRun, log: logging.Logger, message: str, *args: object) -> None:
     """Log the exception that is being handled, with its traceback and without secrets."""
     log.error("%s", mask(run, f"{message % args}\n{traceback.format_exc().rstrip()}"))

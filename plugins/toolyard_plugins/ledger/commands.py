@@ -12,8 +12,10 @@ from toolyard_hookspecs.ledger import EffectState, LedgerEntry, LedgerStore, Rec
 from toolyard_plugins.ledger import showing
 from toolyard_plugins.ledger.effects import DAY
 from toolyard_plugins.ledger.settings import LedgerSettings
+from toolyard_plugins.ledger.stores.memory import MemoryStore
 
 BY_HAND: Final = "A person found out that it has not happened."
+SHOWN_KEYS: Final = 5
 
 
 def run_command(host: HostHandle, args: argparse.Namespace) -> int:
@@ -23,7 +25,7 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
         LedgerError: The ledger cannot be used, or has no such entry.
     """
     settings: LedgerSettings = host.settings("ledger")
-    store = settings.ledger().store
+    store = MemoryStore() if settings.is_empty else settings.ledger().store
     commands: dict[str, Callable[[HostHandle, LedgerStore, argparse.Namespace], None]] = {
         "list": _list,
         "show": _show,
@@ -40,10 +42,19 @@ def _list(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> Non
         each for each in store.entries(tool_name=args.tool) if args.state in (None, str(each.state))
     ]
     if args.out is None:
-        showing.show_table(entries, host.clock.now())
+        if entries:
+            showing.show_table(entries, host.clock.now())
+        else:
+            settings: LedgerSettings = host.settings("ledger")
+            showing.show_line(f"{_nothing(args)} is recorded in {settings.place}.")
         return
     for each in entries:
         args.out.write(showing.wire_of(each))
+
+
+def _nothing(args: argparse.Namespace) -> str:
+    what = " ".join(each for each in (args.state, args.tool and f"call of {args.tool}") if each)
+    return f"No {what}" if what else "Nothing"
 
 
 def _show(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> None:
@@ -55,6 +66,10 @@ def _show(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> Non
 
 
 def _resolve(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> None:
+    if args.not_done and (args.message is not None or args.value is not None):
+        raise LedgerError(
+            "What has not happened has no message and no value. Give --done, or leave them out."
+        )
     entry = _find(store, args.key)
     claim = entry.claim
     if entry.state is not EffectState.UNKNOWN:
@@ -63,9 +78,9 @@ def _resolve(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> 
             f"with `toolyard ledger show '{claim.key}'`."
         )
     now = host.clock.now()
+    tool = host.catalog.get(claim.tool_name)
     if args.done:
-        tool = host.catalog.get(claim.tool_name)
-        result = RecordedResult(args.message, _value(args.value, tool))
+        result = RecordedResult(args.message or "", _value(args.value, tool))
         ttl = DAY if tool is None or tool.idempotency is None else tool.idempotency.ttl
         kept = store.finish(claim.key, claim.effect_id, result, None if ttl is None else now + ttl)
     else:
@@ -75,7 +90,12 @@ def _resolve(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> 
         raise LedgerError(
             f"The call {claim.key} changed meanwhile, so nothing was resolved. Look at it again."
         )
-    _tell(args, f"{claim.key} is resolved.", {"key": claim.key, "done": bool(args.done)})
+    told = f"{claim.key} is resolved."
+    wire: dict[str, object] = {"key": claim.key, "done": bool(args.done)}
+    if args.value is not None and tool is None:
+        told += f" No plugin here offers {claim.tool_name}, so its value was not checked."
+        wire["checked"] = False
+    _tell(args, told, wire)
 
 
 def _value(text: str | None, tool: Tool[object, object] | None) -> bytes | None:
@@ -83,12 +103,17 @@ def _value(text: str | None, tool: Tool[object, object] | None) -> bytes | None:
     if text is None:
         return None
     try:
-        json.loads(text)
+        json.loads(text, parse_constant=_refuse)
         if tool is not None:
             tool.result_codec.decode(text)
     except (ValueError, ToolValidationError) as error:
         raise LedgerError(f"The value does not fit: {error}. Nothing was resolved.") from error
     return text.encode()
+
+
+def _refuse(constant: str) -> object:
+    msg = f"{constant} is no JSON"
+    raise ValueError(msg)
 
 
 def _invalidate(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> None:  # noqa: ARG001 - one shape for all
@@ -105,15 +130,27 @@ def _prune(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> No
 
 
 def _find(store: LedgerStore, text: str) -> LedgerEntry:
-    """Return the entry of a key, or of the beginning of the hash in one."""
+    """Return the entry of a key, or of the beginning of its hash or of that in it."""
     exact = store.get(text)
     if exact is not None:
         return exact
-    found = [each for each in store.entries() if showing.hash_of(each).startswith(text)]
-    if len(found) == 1 and text:
+    found = [each for each in store.entries() if text and _is_meant(each, text)]
+    if len(found) == 1:
         return found[0]
-    what = f"{len(found)} calls have keys like" if found and text else "No call has the key"
-    raise LedgerError(f"{what} {text!r}. List them with `toolyard ledger list`.")
+    if not found:
+        raise LedgerError(f"No call has the key {text!r}. List them with `toolyard ledger list`.")
+    keys = [each.claim.key for each in found]
+    more = "" if len(keys) <= SHOWN_KEYS else f" and {len(keys) - SHOWN_KEYS} more"
+    raise LedgerError(
+        f"{len(keys)} calls have keys like {text!r}: {', '.join(keys[:SHOWN_KEYS])}{more}. Name "
+        "one of them, or give its hash from `toolyard ledger list`."
+    )
+
+
+def _is_meant(entry: LedgerEntry, text: str) -> bool:
+    return any(
+        each.startswith(text) for each in (showing.hash_of(entry), entry.claim.key.split(":")[-1])
+    )
 
 
 def _tell(args: argparse.Namespace, text: str, wire: dict[str, object]) -> None:

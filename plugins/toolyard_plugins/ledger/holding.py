@@ -191,6 +191,7 @@ class Holding:
             result.exclude_value_from_context,
             record.changes,
             record.unportable,
+            record.secret,
         )
         expires_at = None if ttl is None else self.context.clock.now() + ttl
         with self._lock:

@@ -11,7 +11,7 @@ from typing import Final
 from toolyard_hookspecs import Command, HostHandle
 
 _HELP: Final = """\
-A KEY is a whole key, or enough of the hash in it to be the only one.
+A KEY is a whole key, or enough of its hash, as listed, to be the only one.
 
 examples:
   toolyard ledger list --state unknown                what may have happened, or not
@@ -66,7 +66,7 @@ def _configure_resolve(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--not-done", action="store_true", help="it has not happened; the next call runs"
     )
-    parser.add_argument("--message", default="", metavar="TEXT", help="with --done: the message")
+    parser.add_argument("--message", metavar="TEXT", help="with --done: the message")
     parser.add_argument("--value", metavar="JSON", help="with --done: the value")
 
 

@@ -66,6 +66,16 @@ class LedgerSettings(BaseModel):
                 self._ledger = EffectLedger(self._open_store(), clock=self._clock, wait=self.wait)
             return self._ledger
 
+    @property
+    def place(self) -> str:
+        """Where effects are recorded, for a person to read."""
+        return str(self.path) if self.store == "sqlite" else self.store
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was ever recorded, so that looking at it would make a file."""
+        return self.store == "sqlite" and not self.path.exists()
+
     def shut(self) -> None:
         """Close the ledger, if it was used."""
         with self._lock:

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterable
 from datetime import datetime
+from hashlib import sha256
 from typing import Any, Final
 
 from rich.console import Console
@@ -14,7 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from toolyard_hookspecs.calls import wire_time
-from toolyard_hookspecs.ledger import EffectState, LedgerEntry
+from toolyard_hookspecs.ledger import EffectState, LedgerEntry, RecordedResult
+from toolyard_hookspecs.secrecy import MASK
 
 SHOWN_OF_HASH: Final = 12
 _ENDLESS: Final = 100_000
@@ -26,8 +28,8 @@ _STYLES: Final = {
 
 
 def hash_of(entry: LedgerEntry) -> str:
-    """Return the hash within the entry's key."""
-    return entry.claim.key.rpartition(":")[2]
+    """Return what an entry is known by in lists: calls of several tools may share their params."""
+    return sha256(entry.claim.key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def wire_of(entry: LedgerEntry) -> dict[str, Any]:
@@ -35,6 +37,7 @@ def wire_of(entry: LedgerEntry) -> dict[str, Any]:
     claim, result = entry.claim, entry.result
     wire: dict[str, Any] = {
         "key": claim.key,
+        "hash": hash_of(entry),
         "tool": claim.tool_name,
         "state": str(entry.state),
         "paramsHash": claim.params_hash,
@@ -45,10 +48,10 @@ def wire_of(entry: LedgerEntry) -> dict[str, Any]:
         "expiresAt": None if entry.expires_at is None else wire_time(entry.expires_at),
     }
     if result is not None:
-        wire["message"] = result.message
-        wire["value"] = None if result.value is None else json.loads(result.value)
+        wire["message"] = _unless_secret(result, result.message)
+        wire["value"] = _unless_secret(result, _read(result.value))
         wire["excluded"] = result.excluded
-        wire["changes"] = None if result.changes is None else json.loads(result.changes)
+        wire["changes"] = _unless_secret(result, _read(result.changes))
     if entry.reason is not None:
         wire["reason"] = entry.reason
     return wire
@@ -60,9 +63,7 @@ def show_table(entries: Iterable[LedgerEntry], now: datetime) -> None:
     for title in ("hash", "tool", "state", "since", "expires"):
         table.add_column(title, no_wrap=True)
     table.add_column("what", no_wrap=True, overflow="ellipsis")
-    empty = True
     for each in entries:
-        empty = False
         table.add_row(
             hash_of(each)[:SHOWN_OF_HASH],
             Text(each.claim.tool_name),
@@ -71,10 +72,7 @@ def show_table(entries: Iterable[LedgerEntry], now: datetime) -> None:
             _end(each, now),
             Text(_what(each)),
         )
-    if empty:
-        show_line("Nothing is recorded.")
-    else:
-        _console().print(table)
+    _console().print(table)
 
 
 def show_entry(entry: LedgerEntry, now: datetime) -> None:
@@ -82,6 +80,7 @@ def show_entry(entry: LedgerEntry, now: datetime) -> None:
     claim = entry.claim
     lines = {
         "key": claim.key,
+        "hash": hash_of(entry)[:SHOWN_OF_HASH],
         "tool": claim.tool_name,
         "state": str(entry.state),
         "since": _moment(claim.created_at),
@@ -91,10 +90,10 @@ def show_entry(entry: LedgerEntry, now: datetime) -> None:
         "effect": claim.effect_id,
         "params": f"{claim.params_hash} (hash)",
     }
-    if entry.result is not None:
-        value = entry.result.value
-        lines["message"] = _printable(entry.result.message)
-        lines["value"] = "" if value is None else _printable(value.decode(errors="replace"))
+    if (result := entry.result) is not None:
+        value = "" if result.value is None else result.value.decode(errors="replace")
+        lines["message"] = _printable(_unless_secret(result, result.message))
+        lines["value"] = _printable(_unless_secret(result, value))
     if entry.reason is not None:
         lines["reason"] = _printable(entry.reason)
     if entry.state is EffectState.CLAIMED and entry.owner is not None:
@@ -125,8 +124,17 @@ def _console() -> Console:
 
 def _what(entry: LedgerEntry) -> str:
     if entry.result is not None:
-        return _printable(entry.result.message)
+        return _printable(_unless_secret(entry.result, entry.result.message))
     return _printable(entry.reason or "")
+
+
+def _unless_secret(result: RecordedResult, shown: Any) -> Any:
+    """Return a mask for what there is of a result that holds a secret, whatever it is."""
+    return MASK if result.secret and shown else shown
+
+
+def _read(text: str | bytes | None) -> Any:
+    return None if text is None else json.loads(text)
 
 
 def _end(entry: LedgerEntry, now: datetime) -> str:

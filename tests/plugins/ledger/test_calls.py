@@ -626,6 +626,28 @@ class TestBatches:
         assert len(ran) == 2
 
 
+def test_a_result_that_tells_a_secret_is_marked(bench):
+    @tool(idempotency=IdempotencyConfig())
+    def send(password: SecretStr, item: str) -> ToolResult[str]:
+        """Send something with a secret."""
+        told = password.get_secret_value()
+        return ToolResult.ok(item if item != "value" else told, told if item == "message" else "")
+
+    @tool(idempotency=IdempotencyConfig())
+    def badge() -> ToolResult[dict[str, SecretStr]]:
+        """Tell a key."""
+        return ToolResult.ok({"key": SecretStr("battery")}, "The key is battery.")
+
+    bench.open(send, badge)
+    for item in ("message", "value", "neither"):
+        first = bench.call("send", password="correct horse", item=item)
+        again = bench.call("send", password="correct horse", item=item)
+        assert (again.text, again.event.replayed) == (first.text, True)
+    assert bench.call("badge").success
+    marked = [each.result.secret for each in bench.ledger.store.entries() if each.result]
+    assert sorted(marked) == [False, True, True, True]
+
+
 def test_no_secret_of_the_params_is_stored_or_told(bench, tmp_path):
     @tool(idempotency=IdempotencyConfig(on_error="unknown"))
     def send(password: SecretStr, item: str) -> str:

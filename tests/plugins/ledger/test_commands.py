@@ -17,7 +17,8 @@ from toolyard_plugins.ledger.stores.sqlite import SqliteStore
 PLUGIN = '''
 import os
 from pathlib import Path
-from toolyard_hookspecs import IdempotencyConfig, MarkdownSection, hookimpl, tool
+from pydantic import SecretStr
+from toolyard_hookspecs import IdempotencyConfig, MarkdownSection, ToolResult, hookimpl, tool
 
 
 @tool(idempotency=IdempotencyConfig(scope="global"))
@@ -31,9 +32,17 @@ def order(item: str) -> dict[str, int]:
     return {"number": len(done.read_text().splitlines())}
 
 
+@tool(idempotency=IdempotencyConfig(scope="global"))
+def sign_in(password: SecretStr) -> dict[str, str]:
+    """Sign in."""
+    told = password.get_secret_value()
+    return ToolResult.ok({"with": told}, message=f"In with {told}.")
+
+
 @hookimpl
 def toolyard_sections():
-    return [MarkdownSection(key="shop", title="Shop", template="Order.", tools=[order])]
+    tools = [order, sign_in]
+    return [MarkdownSection(key="shop", title="Shop", template="Order.", tools=tools)]
 '''
 
 
@@ -83,9 +92,9 @@ def test_a_killed_call_is_unknown_until_a_person_resolves_it(shop):
     (entry,) = map(json.loads, toolyard(shop, "ledger", "list", "--json").splitlines())
     assert entry["state"] == "unknown"
     assert entry["key"] in told
-    hash_of_key = entry["key"].rpartition(":")[2]
+    hash_of_key = entry["hash"]
     assert hash_of_key[:12] in toolyard(shop, "ledger", "list", "--state", "unknown")
-    assert "Nothing is recorded" in toolyard(shop, "ledger", "list", "--state", "done")
+    assert "No done is recorded in" in toolyard(shop, "ledger", "list", "--state", "done")
     toolyard(
         shop,
         *("ledger", "resolve", "--plugin", "shop.py", hash_of_key[:12]),
@@ -139,6 +148,7 @@ def test_entries_are_listed_shown_pruned_and_removed(shop):
         (("resolve", "2ab", "--done"), "nothing to resolve"),
         (("resolve", "2ab"), "--done"),
         (("invalidate",), "required"),
+        (("resolve", "2ab", "--not-done", "--value", "1"), "Give --done, or leave them out"),
     ],
 )
 def test_what_cannot_be_done_says_why(shop, arguments, words):
@@ -157,3 +167,56 @@ def test_a_value_that_does_not_fit_the_tool_is_refused(shop):
     )
     assert "does not fit" in told
     assert "unknown" in toolyard(shop, "ledger", "list")
+
+
+def test_no_secret_is_shown(shop):
+    arguments = ("call", "sign_in", json.dumps({"password": "hunter2"}), "--plugin", "shop.py")
+    assert "In with hunter2." in toolyard(shop, *arguments)
+    [entry] = map(json.loads, toolyard(shop, "ledger", "list", "--json").splitlines())
+    assert (entry["message"], entry["value"], entry["changes"]) == ("***", "***", "***")
+    told = toolyard(shop, "ledger", "list") + toolyard(shop, "ledger", "show", entry["key"])
+    assert "hunter2" not in told
+    assert told.count("***") == 3
+    # It has to be there all the same: the model is told it again.
+    assert "In with hunter2." in toolyard(shop, *arguments)
+
+
+def test_nobody_else_may_read_the_file(shop):
+    store = SqliteStore(shop / "made" / "ledger.db")
+    assert store.get("nothing") is None
+    modes = {each.stat().st_mode & 0o777 for each in (shop / "made").iterdir()}
+    store.close()
+    assert modes == {0o600}
+
+
+@pytest.mark.parametrize("value", ["NaN", "[Infinity]", "{'a': 1}", ""])
+def test_a_value_that_is_no_json_is_refused(shop, value):
+    call(shop, "poison", ok=False)
+    (entry,) = map(json.loads, toolyard(shop, "ledger", "list", "--json").splitlines())
+    resolving = ("ledger", "resolve", entry["key"], "--done", "--value")
+    assert "does not fit" in toolyard(shop, *resolving, value, ok=False)
+    assert "was not checked" in toolyard(shop, *resolving, '"x"')
+
+
+def test_equal_params_of_two_tools_are_told_apart(shop):
+    store = SqliteStore(shop / ".toolyard" / "ledger.db")
+    now = datetime.now(UTC)
+    for number, name in enumerate(("order", "pay")):
+        claim = Claim(f"global:{name}:abcdef", name, "hash", f"{number:032x}", "s", "c", now)
+        store.claim(claim, now=now)
+        store.finish(claim.key, claim.effect_id, RecordedResult("Done."), None)
+    store.close()
+    told = toolyard(shop, "ledger", "show", "abc", ok=False)
+    assert "2 calls have keys like 'abc': global:order:abcdef, global:pay:abcdef." in told
+    rows = toolyard(shop, "ledger", "list").splitlines()[1:]
+    for row in rows:
+        shown, tool = row.split()[:2]
+        assert f"global:{tool}:abcdef" in toolyard(shop, "ledger", "show", shown)
+
+
+def test_looking_makes_no_file(shop):
+    for arguments in (("list",), ("list", "--json"), ("prune",), ("invalidate", "--all")):
+        toolyard(shop, "ledger", *arguments)
+    assert "No call has the key 'a'" in toolyard(shop, "ledger", "show", "a", ok=False)
+    assert "Nothing is recorded in" in toolyard(shop, "ledger", "list")
+    assert not (shop / ".toolyard").exists()

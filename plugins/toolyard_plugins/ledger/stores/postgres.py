@@ -43,7 +43,8 @@ CREATE TABLE IF NOT EXISTS toolyard_effects (
     unportable TEXT,
     reason TEXT,
     owner TEXT NOT NULL,
-    lease TIMESTAMPTZ NOT NULL
+    lease TIMESTAMPTZ NOT NULL,
+    secret SMALLINT NOT NULL DEFAULT 0
 )
 """
 
@@ -144,7 +145,7 @@ class PostgresStore(SqlStore):
         return (self.lease,)
 
     def _is_lapsed(self, row: Row) -> bool:
-        return bool(row[17])
+        return bool(row[18])
 
     def _explained(self, error: Exception) -> LedgerError:
         host = urlsplit(self._url).hostname or "localhost"

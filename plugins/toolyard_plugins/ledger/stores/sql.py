@@ -18,7 +18,7 @@ Row = Sequence[Any]
 
 COLUMNS: Final = (
     "key, tool_name, params_hash, effect_id, session_id, call_id, created_at, "
-    "state, expires_at, message, value, excluded, changes, unportable, reason, owner, lease"
+    "state, expires_at, message, value, excluded, changes, unportable, reason, owner, lease, secret"
 )
 LAPSED: Final = "Its process ended, or stopped renewing its claim, before the outcome was recorded."
 
@@ -34,11 +34,13 @@ _TAKE_OVER: Final = (
     "UPDATE toolyard_effects SET tool_name = ?, params_hash = ?, effect_id = ?, session_id = ?, "
     "call_id = ?, created_at = ?, state = 'claimed', owner = ?, lease = {lease}, "
     "expires_at = NULL, message = NULL, value = NULL, excluded = 0, changes = NULL, "
-    "unportable = NULL, reason = NULL WHERE key = ? AND effect_id = ? AND state <> 'claimed'"
+    "unportable = NULL, secret = 0, reason = NULL "
+    "WHERE key = ? AND effect_id = ? AND state <> 'claimed'"
 )
 _FINISH: Final = (
     "UPDATE toolyard_effects SET state = 'done', expires_at = ?, message = ?, value = ?, "
-    "excluded = ?, changes = ?, unportable = ?, reason = NULL WHERE key = ? AND effect_id = ?"
+    "excluded = ?, changes = ?, unportable = ?, secret = ?, reason = NULL "
+    "WHERE key = ? AND effect_id = ?"
 )
 _DOUBT: Final = (
     "UPDATE toolyard_effects SET state = 'unknown', reason = ?, expires_at = ?, message = NULL, "
@@ -133,6 +135,7 @@ class SqlStore(ABC):
             int(result.excluded),
             None if result.changes is None else _encoded(result.changes),
             None if result.unportable is None else _shown(result.unportable),
+            int(result.secret),
             key,
             effect_id,
         )
@@ -213,7 +216,9 @@ class SqlStore(ABC):
         if state is EffectState.DONE:
             value = None if row[10] is None else bytes(row[10])
             changes = None if row[12] is None else _decoded(row[12])
-            result = RecordedResult(_decoded(row[9]), value, bool(row[11]), changes, row[13])
+            result = RecordedResult(
+                _decoded(row[9]), value, bool(row[11]), changes, row[13], bool(row[17])
+            )
         created = _read(row[6])
         assert created is not None  # noqa: S101 - never written as NULL
         claim = Claim(row[0], row[1], row[2], row[3], row[4], row[5], created)

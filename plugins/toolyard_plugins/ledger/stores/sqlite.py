@@ -18,6 +18,8 @@ from toolyard_plugins.ledger.stores.sql import Done, Row, SqlStore
 Synchronous = Literal["normal", "full"]
 
 VERSION: Final = 1
+_MODE: Final = 0o600
+"""What calls came to is nobody else's business."""
 BUSY: Final = 10.0
 """Seconds for which a statement waits while other processes write."""
 
@@ -39,7 +41,8 @@ CREATE TABLE IF NOT EXISTS toolyard_effects (
     unportable TEXT,
     reason TEXT,
     owner TEXT NOT NULL,
-    lease REAL NOT NULL
+    lease REAL NOT NULL,
+    secret INTEGER NOT NULL DEFAULT 0
 )
 """
 # What says the same came with SQLite 3.24; `OR IGNORE` has always been there.
@@ -105,10 +108,14 @@ class SqliteStore(SqlStore):
 
     def _connect(self) -> sqlite3.Connection:
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        is_new = not self.path.exists()
         connection = sqlite3.connect(
             self.path, timeout=BUSY, isolation_level=None, check_same_thread=False
         )
         try:
+            if is_new and self.path.exists():
+                # Before anything is in it; the files beside it get the same mode.
+                self.path.chmod(_MODE)
             _use_wal(connection)
             connection.execute(f"PRAGMA synchronous = {self._synchronous}")
             if self._check_version(connection) != VERSION:
