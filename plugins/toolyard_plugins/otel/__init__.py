@@ -2,8 +2,8 @@
 
 Settings, `[plugins.otel]`: see `OtelSettings`. `toolyard run --trace console|otlp|FILE` and
 `toolyard call --trace ...` export the spans; so does the environment (`OTEL_TRACES_EXPORTER`,
-`OTEL_EXPORTER_OTLP_ENDPOINT`). In an application, the provider that it has configured when the
-host is opened is used. Without any of these nothing is imported and nothing is added to a call.
+`OTEL_EXPORTER_OTLP_ENDPOINT`). In an application, the provider that it configures is used, from
+then on. Where nobody has imported OpenTelemetry, nothing is imported and nothing is added to a call.
 """
 
 from __future__ import annotations
@@ -49,4 +49,8 @@ def toolyard_lifespan(host: HostHandle, settings: OtelSettings) -> Generator[Non
             from toolyard_plugins.otel.tracing import traced
 
             stack.enter_context(traced(host, settings, providers))
+        elif settings.trace is None:
+            from toolyard_plugins.otel.awaiting import traced_when_configured
+
+            stack.enter_context(traced_when_configured(host, settings))
         yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from opentelemetry import metrics, trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from toolyard import Host, MarkdownSection, Prompt, Settings, ToolCall
 from toolyard_hookspecs import ConfigurationError, tool
@@ -67,6 +70,58 @@ def test_a_closed_host_traces_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
         with host:
             assert len(host.plugins.implementations("toolyard_trace")) == 1
         assert host.plugins.implementations("toolyard_trace") == ()
+
+
+def test_one_that_is_configured_later_is_used_from_then_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    spans, exported = TracerProvider(), InMemorySpanExporter()
+    spans.add_span_processor(SimpleSpanProcessor(exported))
+    call = ToolCall("logged", {"text": "now"}, id="call_1")
+
+    @tool
+    def logged(text: str) -> None:
+        """Log something."""
+        logging.getLogger("tests").warning("%s", text)
+
+    prompt = Prompt.of("tests", "otel", [MarkdownSection(key="t", title="Tools", tools=[logged])])
+    with Host(discover=False, plugins=[otel]) as host, host.executor(prompt=prompt) as tools:
+        assert tools.dispatch(ToolCall("logged", {"text": "before"})).success
+        assert exported.get_finished_spans() == ()
+        monkeypatch.setattr(trace, "get_tracer_provider", lambda: spans)
+        assert tools.dispatch(call).success
+        assert not tools.dispatch(ToolCall("logged", {"text": 7})).success
+    first, second = exported.get_finished_spans()
+    assert first.attributes is not None
+    assert second.attributes is not None
+    assert first.attributes["toolyard.outcome"] == "succeeded"
+    assert second.attributes["toolyard.outcome"] == "invalid"
+    [line] = [each for each in caplog.records if each.getMessage() == "now"]
+    assert vars(line)["toolyardCallID"] == "call_1"
+    assert host.plugins.implementations("toolyard_trace") == ()
+    assert not hasattr(logging.getLogRecordFactory(), "active")
+
+
+def test_an_application_may_configure_one_while_the_host_is_open() -> None:
+    # In a process of its own, since the global provider cannot be set twice.
+    code = (
+        "from opentelemetry import trace\n"
+        "from toolyard import Host, ToolCall\n"
+        "import toolyard.examples.orders as orders\n"
+        "with Host(plugins=[orders]) as host, host.executor() as tools:\n"
+        "    from opentelemetry.sdk.trace import TracerProvider\n"
+        "    from opentelemetry.sdk.trace.export import ConsoleSpanExporter\n"
+        "    from opentelemetry.sdk.trace.export import SimpleSpanProcessor\n"
+        "    tools.dispatch(ToolCall('list_orders', id='early'))\n"
+        "    provider = TracerProvider()\n"
+        "    provider.add_span_processor(SimpleSpanProcessor(ConsoleSpanExporter()))\n"
+        "    trace.set_tracer_provider(provider)\n"
+        "    tools.dispatch(ToolCall('list_orders', id='late'))\n"
+    )
+    done = run_python(code)
+    assert done.returncode == 0, done.stderr
+    assert '"gen_ai.tool.call.id": "late"' in done.stdout
+    assert "early" not in done.stdout
 
 
 def test_a_host_may_export_by_itself(tmp_path: Any) -> None:

@@ -1,0 +1,61 @@
+"""Tracing that begins when the application configures a provider, while the host is open."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from threading import Lock
+
+from toolyard_hookspecs import HostHandle, ToolCall, ToolInvoked, hookimpl
+from toolyard_plugins.otel.logs import ids_in_logs
+from toolyard_plugins.otel.providers import find_providers
+from toolyard_plugins.otel.settings import OtelSettings
+from toolyard_plugins.otel.spans import CallSpan
+from toolyard_plugins.otel.tracing import NAME, CallTracing
+
+
+@contextmanager
+def traced_when_configured(host: HostHandle, settings: OtelSettings) -> Generator[None]:
+    """Trace the calls of a host within the block, once there is something to trace them with."""
+    with ExitStack() as stack:
+        host.register(AwaitedTracing(settings, stack), NAME)
+        stack.callback(host.unregister, NAME)
+        yield
+
+
+class AwaitedTracing:
+    """Looks for a provider at each call, until there is one.
+
+    Args:
+        settings: The plugin's settings.
+        stack: Ends what it has begun.
+    """
+
+    def __init__(self, settings: OtelSettings, stack: ExitStack) -> None:
+        self._settings = settings
+        self._stack = stack
+        self._lock = Lock()
+        self._tracing: CallTracing | None = None
+
+    @hookimpl
+    def toolyard_trace(self, call: ToolCall) -> CallSpan | None:
+        """Open the span, where there is a provider."""
+        tracing = self._tracing or self._begin()
+        return None if tracing is None else tracing.toolyard_trace(call)
+
+    @hookimpl
+    def toolyard_telemetry(self, event: ToolInvoked) -> None:
+        """Hand the span what it will say."""
+        if self._tracing is not None:
+            self._tracing.toolyard_telemetry(event)
+
+    def _begin(self) -> CallTracing | None:
+        providers = find_providers()
+        if providers is None:
+            return None
+        with self._lock:
+            if self._tracing is None:
+                if self._settings.logs:
+                    self._stack.enter_context(ids_in_logs())
+                self._tracing = CallTracing(self._settings, providers)
+            return self._tracing
