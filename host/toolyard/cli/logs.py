@@ -9,7 +9,9 @@ from typing import Final
 
 from toolyard.cli.text import one_line, printable
 
-UNSEEN: Final = frozenset({"toolyard.overrides", "toolyard.policies.names"})
+UNSEEN: Final = frozenset(
+    {"toolyard.overrides", "toolyard.policies.names", "toolyard.otel", "toolyard.record"}
+)
 """Loggers whose warnings are shown at any verbosity, as nothing else tells of their subject."""
 
 

@@ -3,7 +3,7 @@
 Settings, `[plugins.otel]`: see `OtelSettings`. `toolyard run --trace console|otlp|FILE` and
 `toolyard call --trace ...` export the spans; so does the environment (`OTEL_TRACES_EXPORTER`,
 `OTEL_EXPORTER_OTLP_ENDPOINT`). In an application, the provider that it configures is used, from
-then on. Where nobody has imported OpenTelemetry, nothing is imported and nothing is added to a call.
+then on. Where nobody uses OpenTelemetry, nothing is imported and nothing is added to a call.
 """
 
 from __future__ import annotations

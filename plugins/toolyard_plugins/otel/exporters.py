@@ -26,6 +26,8 @@ try:
         ConsoleSpanExporter,
         SimpleSpanProcessor,
     )
+
+    from toolyard_plugins.otel.ending import CountingExporter, Exporter, end
 except ImportError as error:
     raise ConfigurationError(
         "Spans cannot be exported: the OpenTelemetry SDK is not installed. Install "
@@ -50,17 +52,18 @@ def exporting(where: str) -> Generator[Providers]:
         ConfigurationError: When an exporter is not installed, or the file cannot be written.
     """
     with ExitStack() as stack:
-        processors = [*_processors(where, stack)]
-        readers = [*_readers(where)]
+        exporters: list[Exporter] = []
+        processors = [*_processors(where, stack, exporters)]
+        readers = [*_readers(where, exporters)]
         resource = _resource()
         spans = TracerProvider(resource=resource, shutdown_on_exit=False)
         for processor in processors:
             spans.add_span_processor(processor)
-        stack.callback(spans.shutdown)
         meters = None
         if readers:
             meters = MeterProvider(readers, resource=resource, shutdown_on_exit=False)
-            stack.callback(meters.shutdown)
+        shutdowns = [each.shutdown for each in (spans, meters) if each is not None]
+        stack.callback(end, shutdowns, exporters)
         _make_global(spans, meters)
         yield Providers(spans, meters)
 
@@ -72,7 +75,7 @@ def _make_global(spans: TracerProvider, meters: MeterProvider | None) -> None:
         metrics.set_meter_provider(meters)
 
 
-def _processors(where: str, stack: ExitStack) -> Iterable[SpanProcessor]:
+def _processors(where: str, stack: ExitStack, exporters: list[Exporter]) -> Iterable[SpanProcessor]:
     if where not in {OTLP, ENVIRONMENT, CONSOLE}:
         yield _writing(stack.enter_context(_appended(where)), _line)
         return
@@ -81,10 +84,12 @@ def _processors(where: str, stack: ExitStack) -> Iterable[SpanProcessor]:
         if name == CONSOLE:
             yield _writing(sys.stderr, _shown)
         else:
-            yield BatchSpanProcessor(_loaded("traces", name)())
+            exporter = CountingExporter(_loaded("traces", name)())
+            exporters.append(exporter)
+            yield BatchSpanProcessor(exporter)
 
 
-def _readers(where: str) -> Iterable[MetricReader]:
+def _readers(where: str, exporters: list[Exporter]) -> Iterable[MetricReader]:
     if where == OTLP:
         names = [OTLP]
     elif where == ENVIRONMENT:
@@ -93,7 +98,11 @@ def _readers(where: str) -> Iterable[MetricReader]:
         return
     for name in names:
         made = _loaded("metrics", name)()
-        yield made if isinstance(made, MetricReader) else PeriodicExportingMetricReader(made)
+        if isinstance(made, MetricReader):
+            yield made
+        else:
+            exporters.append(made)
+            yield PeriodicExportingMetricReader(made)
 
 
 def _writing(out: IO[str], written: Callable[[ReadableSpan], str]) -> SpanProcessor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -289,3 +290,18 @@ def test_an_applications_own_provider_is_used_and_left_open() -> None:
         check=False,
     )
     assert (done.stdout, done.stderr) == ("execute_tool list_ordersstill open", "")
+
+
+def test_spans_that_nobody_takes_are_counted_and_not_waited_for_long() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    done = run(
+        "--trace",
+        "otlp",
+        calls=[{"name": "inside", "arguments": {"word": "four"}}],
+        OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{port}",
+        OTEL_EXPORTER_OTLP_TIMEOUT="0.5",
+    )
+    assert done.returncode == 0
+    assert done.stderr.startswith("toolyard: warning: 2 spans could not be exported.")
+    assert len(done.stderr.splitlines()) == 1

@@ -1,0 +1,93 @@
+"""At the end what is left is exported, and those that do not answer are not waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import Event, Timer
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+
+from toolyard_plugins.otel import ending
+from toolyard_plugins.otel.ending import CountingExporter, end
+
+
+class Unanswered(SpanExporter):
+    """Tries again and again until it is shut down."""
+
+    def __init__(self) -> None:
+        self.given_up = Event()
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        assert self.given_up.wait(30)
+        return SpanExportResult.FAILURE
+
+    def shutdown(self) -> None:
+        self.given_up.set()
+
+
+class Slow(SpanExporter):
+    """Takes its time, and then has exported."""
+
+    def __init__(self) -> None:
+        self.may_end = Event()
+        self.shut_early = False
+        self.ended = False
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        assert self.may_end.wait(30)
+        self.ended = True
+        return SpanExportResult.SUCCESS
+
+    def shutdown(self) -> None:
+        self.shut_early = not self.ended
+
+
+class Broken(SpanExporter):
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        msg = "broken"
+        raise RuntimeError(msg)
+
+    def shutdown(self) -> None:
+        pass
+
+
+def traced(exporter: CountingExporter, spans: int = 1) -> TracerProvider:
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    for _ in range(spans):
+        provider.get_tracer("tests").start_span("one").end()
+    return provider
+
+
+def test_who_does_not_answer_gives_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.01")
+    exporters = [CountingExporter(Unanswered()), CountingExporter(Unanswered())]
+    providers = [traced(exporters[0], 2), traced(exporters[1])]
+    end([each.shutdown for each in providers], exporters)
+    assert [each.lost for each in exporters] == [2, 1]
+    assert "3 spans could not be exported. See that OTEL_EXPORTER_OTLP_ENDPOINT" in caplog.text
+
+
+def test_who_is_slow_is_waited_for_as_long_as_the_environment_says(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "no number")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "60")
+    monkeypatch.setattr(ending, "PATIENCE", 0.0)
+    slow = Slow()
+    exporter = CountingExporter(slow)
+    Timer(0.1, slow.may_end.set).start()
+    end([traced(exporter).shutdown], [exporter])
+    assert (slow.ended, slow.shut_early, exporter.lost) == (True, False, 0)
+    assert "could not be exported" not in caplog.text
+
+
+def test_spans_that_break_their_exporter_are_lost(caplog: pytest.LogCaptureFixture) -> None:
+    exporter = CountingExporter(Broken())
+    end([traced(exporter).shutdown], [exporter])
+    assert exporter.lost == 1
+    assert "1 span could not be exported." in caplog.text
