@@ -232,6 +232,8 @@ class Command:
             then.
         defaults: Configuration for this command, by dotted key, where neither the file nor
             the environment says anything.
+        optional: Whether, with `extends`, the command may not be there, as it is another
+            plugin's.
 
     Example:
         >>> Command(
@@ -250,3 +252,4 @@ class Command:
     extends: bool = False
     settings: Callable[[argparse.Namespace], Mapping[str, Any]] = _no_settings
     defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    optional: bool = False

@@ -37,7 +37,8 @@ def with_extensions(
     taken: list[Command] = []
     for command in (*added, *(each for each in commands if each.extends)):
         if command.name not in parsers:
-            _warn(command, f"there is no command {command.name!r} to extend")
+            if not command.optional:
+                _warn(command, f"there is no command {command.name!r} to extend")
             continue
         try:
             command.configure(parsers[command.name])

@@ -43,11 +43,12 @@ def toolyard_commands() -> list[Command]:
         Command(
             name,
             extends=True,
+            optional=True,
             configure=_add_option,
             settings=_chosen,
             defaults={"approver": NAME},
         )
-        for name in ("run", "call")
+        for name in ("run", "call", "replay")
     ]
 
 

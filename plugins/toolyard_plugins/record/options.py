@@ -25,6 +25,7 @@ _REPLAY: Final = """\
 examples:
   toolyard replay --example calls.jsonl             answer its calls from the record
   toolyard replay --example --execute calls.jsonl   run them again, show what is different
+  toolyard replay --execute --workspace DIR --approve all calls.jsonl
   toolyard run more.jsonl --replay calls.jsonl      answer other calls from the record
 """
 

@@ -43,8 +43,14 @@ def toolyard_resources(settings: VfsConfig) -> list[Binding[Any]]:
 def toolyard_commands() -> list[Command]:
     """Let commands that dispatch calls work on a directory."""
     return [
-        Command(name, extends=True, configure=_add_workspace, settings=_workspace_settings)
-        for name in ("run", "call")
+        Command(
+            name,
+            extends=True,
+            optional=True,
+            configure=_add_workspace,
+            settings=_workspace_settings,
+        )
+        for name in ("run", "call", "replay")
     ]
 
 

@@ -34,6 +34,12 @@ def log_in(password: SecretStr) -> str:
     return "in"
 
 
+@tool(requires_confirmation=True)
+def pay() -> str:
+    """Pay."""
+    return "paid"
+
+
 @tool
 def badge() -> dict[str, SecretStr]:
     """Make a badge."""
@@ -51,7 +57,7 @@ pin = Tool(
 
 @hookimpl
 def toolyard_sections():
-    return [MarkdownSection(key="desk", title="Desk", tools=[mark, log_in, badge, pin])]
+    return [MarkdownSection(key="desk", title="Desk", tools=[mark, log_in, pay, badge, pin])]
 '''
 
 
@@ -166,6 +172,30 @@ def test_executing_again_shows_what_is_different(toolyard):
     [compared] = [json.loads(line) for line in out.splitlines()]
     assert (compared["same"], compared["recorded"]["data"]) == (False, "a")
     assert compared["now"]["data"] == "aaa"
+
+
+def test_executing_again_takes_a_workspace_and_an_approver(toolyard, folder):
+    Path("files").mkdir()
+    calls = [
+        {"id": "1", "name": "write_file", "arguments": {"path": "a.txt", "content": "hello"}},
+        {"id": "2", "name": "pay", "arguments": {}},
+    ]
+    Path("calls").write_text("\n".join(map(json.dumps, calls)))
+    places = ("--workspace", "files", "--approve", "all")
+    assert toolyard("run", "--record", "calls.jsonl", *places, "calls")[0] == 0
+    assert Path("files/a.txt").read_text() == "hello"
+    Path("files/a.txt").unlink()
+    status, out, _ = toolyard("replay", "--execute", *places, "calls.jsonl")
+    assert (status, "2 calls executed: 2 the same" in out) == (0, True), out
+    assert Path("files/a.txt").read_text() == "hello"
+    status, out, _ = toolyard("replay", "--execute", "--approve", "none", "calls.jsonl")
+    assert (status, "1 different" in out) == (1, True), out
+
+
+def test_without_the_record_no_command_tells_of_it(toolyard, folder):
+    Path("toolyard.toml").write_text('block = ["record"]\n')
+    status, _, err = toolyard("tools")
+    assert (status, err) == (0, "")
 
 
 def test_calls_with_masked_secrets_are_not_executed(toolyard):
