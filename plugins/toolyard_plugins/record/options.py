@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 from typing import Any, Final
 
-from toolyard_hookspecs import Command, HostHandle
+from toolyard_hookspecs import Command, ConfigurationError, HostHandle
 
 _OFF: Final = {"plugins.record.file": None, "plugins.record.replay": None}
 """For commands that make no calls, or look at records: none is written meanwhile."""
@@ -76,6 +76,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _chosen(args: argparse.Namespace) -> dict[str, Any]:
+    if args.strict and args.replay is None:
+        raise ConfigurationError("--strict says how to replay: give --replay FILE, too.")
     chosen: dict[str, Any] = {}
     if args.record is not None:
         chosen["plugins.record.file"] = args.record

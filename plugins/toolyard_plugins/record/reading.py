@@ -88,8 +88,7 @@ class Recording:
                     "what follows cannot be relied on."
                 )
             torn = True
-        if not chain.lines:
-            raise RecordError(f"{path} is empty. Record calls with `--record`.")
+        _refuse_empty(path, chain)
         return cls(path, tuple(calls), torn)
 
     @cached_property
@@ -113,8 +112,17 @@ def verify(path: Path) -> Checked:
     for _, said in _said(path, chain):
         calls += isinstance(said, RecordedCall)
         ended = isinstance(said, End)
+    _refuse_empty(path, chain)
     ended = ended and not chain.faults
     return Checked(path, chain.lines, calls, chain.last, ended, tuple(chain.faults))
+
+
+def _refuse_empty(path: Path, chain: Chain) -> None:
+    if not chain.lines:
+        raise RecordError(
+            f"{path} is empty: nothing was recorded, or all of it was removed. Record calls with "
+            "`--record`."
+        )
 
 
 def _said(path: Path, chain: Chain) -> Iterator[tuple[int, Begin | RecordedCall | End]]:

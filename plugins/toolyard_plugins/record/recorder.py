@@ -61,6 +61,11 @@ class Recorder:
         except OSError:
             log.exception("The end of the record could not be written.")
         finally:
+            if self._lost:
+                log.warning(
+                    "The record is not complete: %s at its end could not be written.",
+                    "1 call" if self._lost == 1 else f"{self._lost:,} calls",
+                )
             self._file.close()
 
     def _begin(self) -> None:

@@ -39,12 +39,14 @@ def show_call(screen: Screen, each: Numbered) -> None:
     """Show all that is recorded of a call."""
     call = each.call
     screen.line(f"{call.tool}, {_outcome(call.status)}", _STYLES.get(call.status, "red"))
-    for name, value in _details(call):
+    details = dict(_details(call))
+    width = max(map(len, details))
+    for name, value in details.items():
         text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
         first, *rest = text.split("\n")
-        screen.line(f"{name:<12} {one_line(first)}")
+        screen.line(f"{name:<{width}} {one_line(first)}")
         for line in rest:
-            screen.line(f"{'':<12} {one_line(line)}")
+            screen.line(f"{'':<{width}} {one_line(line)}")
 
 
 def show_checked(screen: Screen, checked: Checked) -> None:

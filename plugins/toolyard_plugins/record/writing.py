@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import stat
 from pathlib import Path
 from threading import Lock
 from typing import Final
@@ -55,6 +56,7 @@ class RecordFile:
                 "written."
             ) from error
         try:
+            self._check_kind()
             self._claim()
             self._continue()
         except BaseException:
@@ -80,6 +82,13 @@ class RecordFile:
         if not os.fstat(self._handle).st_size:
             self._path.unlink(missing_ok=True)
         os.close(self._handle)
+
+    def _check_kind(self) -> None:
+        if not stat.S_ISREG(os.fstat(self._handle).st_mode):
+            raise RecordError(
+                f"{self._path} cannot hold a record: it is no file that lines can be read from "
+                "again. Name a file."
+            )
 
     def _claim(self) -> None:
         try:
@@ -116,7 +125,9 @@ class RecordFile:
         line = os.pread(self._handle, end - 1 - start, start)
         link = read_link(line)
         if link is None:
-            what = "was changed after it was written" if line.startswith(_BEGINNING) else "is none"
+            what = "is none of a record"
+            if line.startswith(_BEGINNING):
+                what = "was changed after it was written"
             raise RecordError(
                 f"{self._path} cannot be continued as a record: its last line {what}. Look at it "
                 "with `toolyard record verify`, and record to another file."

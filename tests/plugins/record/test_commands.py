@@ -329,3 +329,16 @@ def test_on_a_terminal_the_last_column_is_cut_to_fit(toolyard, example, monkeypa
     assert " ".join(rows[0].split()) == "line made at call tool outcome time what the model read"
     assert rows[4].startswith(" 5 ")
     assert rows[4].endswith("…")
+
+
+def test_an_emptied_record_is_no_intact_one(toolyard):
+    Path("calls.jsonl").touch()
+    status, _, err = toolyard("record", "verify", "calls.jsonl")
+    assert status == 2
+    assert "calls.jsonl is empty: nothing was recorded, or all of it was removed" in err
+
+
+def test_an_order_to_replay_in_without_a_record_is_refused(toolyard):
+    status, _, err = toolyard("call", "--strict", "mark", "{}")
+    assert status == 2
+    assert "give --replay FILE, too" in err

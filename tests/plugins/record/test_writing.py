@@ -168,3 +168,10 @@ def test_a_missing_file_cannot_be_verified(path):
     with pytest.raises(RecordError, match="cannot be read"):
         verify(path)
     assert not os.path.lexists(path)
+
+
+def test_what_is_no_file_is_refused_and_left_alone(path):
+    os.mkfifo(path)
+    with pytest.raises(RecordError, match="cannot hold a record"):
+        RecordFile(path)
+    assert path.is_fifo()
