@@ -7,10 +7,18 @@ extra `mcp`); it is imported only where something is served, or a server is conf
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from contextlib import AbstractAsyncContextManager
 
 from pydantic import BaseModel
 
-from toolyard_hookspecs import ApprovalAnswer, ApprovalRequest, Command, hookimpl
+from toolyard_hookspecs import (
+    ApprovalAnswer,
+    ApprovalRequest,
+    Command,
+    ConfigurationError,
+    HostHandle,
+    hookimpl,
+)
 from toolyard_plugins.mcp.options import offered_commands
 from toolyard_plugins.mcp.settings import McpSettings
 
@@ -38,3 +46,21 @@ def toolyard_approve(
 def toolyard_commands() -> list[Command]:
     """Add the command `mcp`."""
     return offered_commands()
+
+
+@hookimpl
+def toolyard_lifespan(
+    host: HostHandle, settings: McpSettings
+) -> AbstractAsyncContextManager[None] | None:
+    """Keep the servers behind the gateway connected."""
+    if not any(each.enabled for each in settings.servers.values()):
+        return None
+    try:
+        # Late: most hosts have no such servers.
+        from toolyard_plugins.mcp.gateway.gateway import running
+    except ImportError as error:
+        raise ConfigurationError(
+            "plugins.mcp.servers needs the official SDK of the Model Context Protocol, which is "
+            "not installed; run: pip install 'toolyard[mcp]'."
+        ) from error
+    return running(host, settings)

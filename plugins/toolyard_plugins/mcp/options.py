@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import Final
 
 from toolyard_hookspecs import Command, ConfigurationError, HostHandle
+from toolyard_plugins.mcp.gateway import options as gateway
 from toolyard_plugins.mcp.settings import McpSettings
 
 NAME: Final = "mcp"
 
-_EXAMPLES: Final = """\
+_EXAMPLES: Final = f"""\
 examples:
   toolyard mcp                          serve over standard input and output
   toolyard mcp --http 127.0.0.1:8000    serve over streamable HTTP, at /mcp
-"""
+{gateway.EXAMPLES}"""
 
 
 def offered_commands() -> list[Command]:
@@ -23,7 +24,7 @@ def offered_commands() -> list[Command]:
     return [
         Command(
             NAME,
-            "serve the tools to any MCP client",
+            "serve the tools to any MCP client, and look after the servers behind them",
             run=_run,
             configure=_configure,
             defaults={"approver": NAME},
@@ -46,10 +47,13 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="the bearer token that clients must show over HTTP; without it, TOOLYARD_MCP_TOKEN",
     )
+    gateway.add_commands(parser)
 
 
 def _run(host: HostHandle, args: argparse.Namespace) -> int:
     settings: McpSettings = host.settings(NAME)
+    if args.what is not None:
+        return gateway.run_command(host, settings, args)
     try:
         # The SDK is heavy, and no other command needs it.
         from toolyard_plugins.mcp.server.command import serve

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from toolyard_plugins.mcp.gateway.settings import ServerSettings
 from toolyard_plugins.mcp.server.settings import ServeSettings
+
+if TYPE_CHECKING:
+    from toolyard_plugins.mcp.gateway.gateway import Gateway
 
 
 class McpSettings(BaseModel):
@@ -14,9 +20,25 @@ class McpSettings(BaseModel):
     Args:
         serve: How this host is served.
         servers: The servers whose tools become tools of this host, by the names they have here.
+        pins: The file that remembers what their tools were when they were met or approved.
+        wait: Seconds for which a host that opens waits for servers that it has never met.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     serve: ServeSettings = ServeSettings()
     servers: dict[str, ServerSettings] = Field(default_factory=dict[str, ServerSettings])
+    pins: Path = Path(".toolyard/mcp-tools.json")
+    wait: Annotated[float, Field(ge=0)] = 10.0
+
+    # Each host validates settings of its own, so each has a gateway of its own.
+    _gateway: Gateway | None = PrivateAttr(default=None)
+
+    @property
+    def gateway(self) -> Gateway | None:
+        """The gateway of the open host, None where no servers are configured."""
+        return self._gateway
+
+    def runs(self, gateway: Gateway | None) -> None:
+        """Note which gateway runs."""
+        self._gateway = gateway

@@ -2,20 +2,116 @@
 
 from __future__ import annotations
 
-from typing import Self
+from datetime import timedelta
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from toolyard_hookspecs import IdempotencyConfig
+
+Seconds = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(gt=0)]
+Trust = Literal["first_use", "ask", "always"]
+
+
+class IdempotencySettings(BaseModel):
+    """How a repeated call of a tool is recognised; see `IdempotencyConfig`.
+
+    Args:
+        strategy: `auto` goes by all params, `params` by those in `param_keys`.
+        scope: `session`, `global`, `call`, or a name of your own.
+        param_keys: The params that make calls the same, for `params`.
+        ttl: Seconds for which a result answers, "none" for ever.
+        on_unknown: Whether a call runs again whose effect nobody knows.
+        on_error: Whether a call that failed may be repeated.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    strategy: Literal["auto", "params"] = "auto"
+    scope: str = "session"
+    param_keys: tuple[str, ...] = ()
+    ttl: Seconds | Literal["none"] = timedelta(hours=24).total_seconds()
+    on_unknown: Literal["fail", "retry"] = "fail"
+    on_error: Literal["release", "unknown"] = "release"
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if faults := self.config().faults():
+            raise ValueError("; ".join(faults))
+        return self
+
+    def config(self) -> IdempotencyConfig:
+        """Return what a tool declares."""
+        return IdempotencyConfig(
+            strategy=self.strategy,
+            scope=self.scope,
+            param_keys=self.param_keys,
+            ttl=None if self.ttl == "none" else timedelta(seconds=self.ttl),
+            on_unknown=self.on_unknown,
+            on_error=self.on_error,
+        )
+
+
+class ToolSettings(BaseModel):
+    """What is known of one tool better than its server says, the table `tools.NAME`.
+
+    Args:
+        enabled: Whether it is offered.
+        name: Its name here, in place of the prefix and its own.
+        description: What it does, in place of what the server says.
+        category: What it does to the world.
+        consequence: How bad it can be.
+        requires_confirmation: Whether a person must approve every call.
+        idempotency: How a repeated call is recognised, so that it has its effect once.
+        concurrency: `serial` lets one call of it run at a time.
+        timeout: Seconds until a call is given up, "none" for never.
+        tags: For filtering.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    enabled: bool = True
+    name: Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,64}$")] | None = None
+    description: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    category: Literal["read", "write", "delete", "side_effect"] | None = None
+    consequence: Literal["low", "medium", "high"] | None = None
+    requires_confirmation: bool = False
+    idempotency: IdempotencySettings | None = None
+    concurrency: Literal["parallel", "serial"] = "parallel"
+    timeout: Seconds | Literal["none"] | None = None
+    tags: tuple[str, ...] = ()
+
 
 class ServerSettings(BaseModel):
-    """How a server is reached: a program that is started, or a URL.
+    """How a server is reached, and what is made of its tools.
+
+    It is a program that is started, or a URL. `${NAME}` in `args`, `env`, `url` and `headers`
+    stands for a variable of this process's environment.
 
     Args:
         command: The program, which speaks over its standard input and output.
         args: Its arguments.
-        env: Variables of its environment.
+        env: Variables of its environment, beside the few that every program needs.
+        cwd: The directory it is started in.
         url: Where it answers over streamable HTTP.
         headers: What is sent along with every request there.
+        enabled: Whether it is used.
+        prefix: What goes before the names of its tools; the server's name and `_` if not given.
+        only: The tools that are offered, by the server's names for them; all if not given.
+        without: Tools that are not offered.
+        tools: What is known better of single tools, by the server's names for them.
+        annotations: Whether what the server says of its tools (that they only read, say) decides
+            on their category and consequence, where `tools` does not.
+        trust: Whether a person is asked about tools that have changed since they were first met
+            (`first_use`), also about new ones (`ask`), or never (`always`).
+        protocol: Which era of the protocol is spoken: what the server knows, or one alone.
+        timeout: Seconds until a call is given up, "none" for never; else the host's.
+        connect_timeout: Seconds until an attempt to connect is given up.
+        max_message: The most bytes of one message of the server.
+        max_text: The most characters of a result's texts; what is more is cut.
+        max_binary: The most bytes of a result's images and the like; what is more is left out.
+        max_tools: The most tools it may have.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -23,11 +119,47 @@ class ServerSettings(BaseModel):
     command: str | None = None
     args: tuple[str, ...] = ()
     env: dict[str, str] = Field(default_factory=dict[str, str], repr=False)
+    cwd: str | None = None
     url: str | None = None
     headers: dict[str, str] = Field(default_factory=dict[str, str], repr=False)
+    enabled: bool = True
+    prefix: Annotated[str, Field(pattern=r"^[a-z0-9_-]{0,40}$")] | None = None
+    only: tuple[str, ...] | None = None
+    without: tuple[str, ...] = ()
+    tools: dict[str, ToolSettings] = Field(default_factory=dict[str, ToolSettings])
+    annotations: bool = True
+    trust: Trust = "first_use"
+    protocol: Literal["auto", "legacy", "2026-07-28"] = "auto"
+    timeout: Seconds | Literal["none"] | None = None
+    connect_timeout: Seconds = 60.0
+    max_message: Count = 16 * 1024 * 1024
+    max_text: Count = 100_000
+    max_binary: Count = 5_000_000
+    max_tools: Count = 500
 
     @model_validator(mode="after")
     def _is_reached_one_way(self) -> Self:
         if (self.command is None) == (self.url is None):
             raise ValueError("give either a command, which is started, or the url of a server")
+        stray = [
+            name
+            for name, given in (("args", self.args), ("env", self.env), ("cwd", self.cwd))
+            if given and self.command is None
+        ]
+        stray += ["headers"] if self.headers and self.url is None else []
+        if stray:
+            other = "url" if self.command is None else "command"
+            raise ValueError(f"{', '.join(stray)} does not go with {other}; take it out")
         return self
+
+    def of_tool(self, name: str) -> ToolSettings:
+        """Return what is known of a tool, by the server's name for it."""
+        return self.tools.get(name, _NOTHING_KNOWN)
+
+    def offers(self, name: str) -> bool:
+        """Tell whether a tool is to be offered, by the server's name for it."""
+        chosen = self.only is None or name in self.only
+        return chosen and name not in self.without and self.of_tool(name).enabled
+
+
+_NOTHING_KNOWN = ToolSettings()

@@ -1,0 +1,135 @@
+"""What `toolyard mcp check` does: connects to each server, and shows what came of it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from toolyard_hookspecs import ConfigurationError, HostHandle
+from toolyard_plugins.mcp.gateway.faults import ServerFault
+from toolyard_plugins.mcp.gateway.upstream import Upstream
+from toolyard_plugins.mcp.gateway.wording import one_line
+from toolyard_plugins.mcp.settings import McpSettings
+
+FAULTY: Final = 1
+"""The exit status when a server cannot be reached, or a tool has to be looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What came of connecting to a server.
+
+    Args:
+        name: The server.
+        protocol: The version of the protocol that is spoken, None where it cannot be reached.
+        tools: What its tools are called here.
+        fault: Why it cannot be reached.
+        changed: Its tools about which a person is asked, and what has changed of each.
+        left_out: Its tools that are not offered, and why.
+    """
+
+    name: str
+    protocol: str | None
+    tools: tuple[str, ...]
+    fault: str | None
+    changed: dict[str, str]
+    left_out: dict[str, str]
+
+    @property
+    def is_well(self) -> bool:
+        """Whether there is nothing to look at."""
+        return self.fault is None and not self.changed and not self.left_out
+
+    def wire(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return {
+            "server": self.name,
+            "protocol": self.protocol,
+            "tools": list(self.tools),
+            "error": self.fault,
+            "changed": self.changed,
+            "leftOut": self.left_out,
+        }
+
+
+def check(host: HostHandle, settings: McpSettings, args: argparse.Namespace) -> int:  # noqa: ARG001 - as commands are run
+    """Connect to servers, show a table, and return the exit status.
+
+    Raises:
+        ConfigurationError: When there is no such server.
+    """
+    gateway = settings.gateway
+    chosen: list[Upstream] = _chosen(gateway.upstreams if gateway is not None else (), args.server)
+    found: list[Found] = []
+    if gateway is not None:
+        looking = _look_at_all(chosen, accepts=args.accept)
+        found = asyncio.run_coroutine_threadsafe(looking, gateway.loop).result()
+    if args.out is not None:
+        for each in found:
+            args.out.write(each.wire())
+    elif found:
+        _show(found)
+    else:
+        Console().print("No MCP servers are configured: write [plugins.mcp.servers.NAME].")
+    return 0 if all(each.is_well for each in found) else FAULTY
+
+
+def _chosen(upstreams: Sequence[Upstream], names: Sequence[str]) -> list[Upstream]:
+    known = {each.name: each for each in upstreams}
+    for name in names:
+        if name not in known:
+            there = ", ".join(known) or "none"
+            raise ConfigurationError(f"There is no MCP server {name!r}. Configured: {there}.")
+    return [known[name] for name in names] if names else list(upstreams)
+
+
+async def _look_at_all(upstreams: Sequence[Upstream], *, accepts: bool) -> list[Found]:
+    return await asyncio.gather(*(_look_at(each, accepts=accepts) for each in upstreams))
+
+
+async def _look_at(upstream: Upstream, *, accepts: bool) -> Found:
+    fault: str | None = None
+    try:
+        await upstream.connection.client()
+    except ServerFault as error:
+        fault = str(error)
+    if accepts and fault is None:
+        await upstream.accept()
+    return Found(
+        name=upstream.name,
+        protocol=upstream.connection.protocol,
+        tools=tuple(tool.name for tool in upstream.tools),
+        fault=fault,
+        changed={
+            one_line(doubt.found.name, 80): ", ".join(doubt.changes) or "new"
+            for doubt in upstream.standing.doubts()
+        },
+        left_out={one_line(name, 80): fault for name, fault in upstream.faults.items()},
+    )
+
+
+def _show(found: Sequence[Found]) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("server", "protocol", "tools", "what is to be looked at"):
+        table.add_column(heading, justify="right" if heading == "tools" else "left")
+    for each in found:
+        table.add_row(
+            Text(one_line(each.name)),
+            Text(each.protocol or "-"),
+            Text(str(len(each.tools)) if each.protocol else "-"),
+            Text("\n".join(_told(each)) or "nothing", style="" if each.is_well else "yellow"),
+        )
+    Console().print(table)
+
+
+def _told(found: Found) -> list[str]:
+    told = [] if found.fault is None else [f"cannot be reached: {found.fault}"]
+    told += [f"{name}: {what}; a person is asked" for name, what in found.changed.items()]
+    return told + [f"{name} is left out: {why}" for name, why in found.left_out.items()]

@@ -1,0 +1,322 @@
+"""The connection to one server: made when it is needed, and made anew when it has ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Final
+
+import mcp_types as types
+from mcp import Client
+from mcp.client.subscriptions import ToolsListChanged
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from toolyard_plugins.mcp.gateway.definitions import Definition
+from toolyard_plugins.mcp.gateway.faults import ServerFault, told
+from toolyard_plugins.mcp.gateway.listing import list_tools
+from toolyard_plugins.mcp.gateway.settings import ServerSettings
+from toolyard_plugins.mcp.gateway.transports.guard import GuardedStream
+from toolyard_plugins.mcp.gateway.transports.http import http_streams
+from toolyard_plugins.mcp.gateway.transports.stdio import Program, program_streams
+from toolyard_plugins.mcp.gateway.variables import filled
+
+if TYPE_CHECKING:
+    from mcp.client._transport import TransportStreams
+
+log = logging.getLogger("toolyard.mcp")
+
+FIRST_WAIT: Final = 0.5
+LONGEST_WAIT: Final = 60.0
+ENDED: Final = "it has ended"
+BETWEEN_LISTS: Final = 1.0
+"""Seconds between two looks at a server's tools, however often it says that they have changed."""
+US: Final = types.Implementation(name="toolyard", version="1")
+
+Met = Callable[[tuple[Definition, ...]], Awaitable[None]]
+
+
+class Connection:
+    """The connection to a server; all its methods are for one event loop.
+
+    Args:
+        server: The server's name.
+        settings: How it is reached.
+        met: Hears which tools the server has, whenever that was asked.
+    """
+
+    def __init__(self, server: str, settings: ServerSettings, met: Met) -> None:
+        self.server = server
+        self.fault: str | None = None
+        """Why there is no connection, where an attempt has failed or one has ended."""
+        self.last_end = ENDED
+        """Why the newest connection that has ended did so."""
+        self.is_subscribed = False
+        """Whether the server tells of changes because it was asked to."""
+        self._settings = settings
+        self._met = met
+        self._client: Client | None = None
+        self._guard: GuardedStream | None = None
+        self._life: asyncio.Task[None] | None = None
+        self._lives: set[asyncio.Task[None]] = set()
+        self._ready: asyncio.Future[Client] | None = None
+        self._changed = asyncio.Event()
+        self._failures = 0
+        self._again_at = 0.0
+        self._closed = False
+        self._said: Program | None = None
+
+    @property
+    def protocol(self) -> str | None:
+        """The version of the protocol that is spoken, None without a connection."""
+        return None if self._client is None else self._client.protocol_version
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the server is connected."""
+        return self._client is not None
+
+    @property
+    def waits(self) -> float:
+        """Seconds until another attempt to connect is made."""
+        return max(0.0, self._again_at - asyncio.get_running_loop().time())
+
+    async def client(self) -> Client:
+        """Return what speaks to the server, connected first where it is not.
+
+        Raises:
+            ServerFault: When it cannot be reached, or the last attempt was too short ago.
+        """
+        if self._guard is not None and self._guard.ended.is_set():
+            # It has ended, and what is left of it is still being cleared away.
+            self._forget()
+        if self._client is not None:
+            return self._client
+        if self._closed:
+            raise ServerFault("it is not used any more, since the host is closed")
+        if self._ready is None:
+            if self.waits > 0:
+                raise ServerFault(
+                    f"{self.fault}; another attempt is made in {max(1, round(self.waits))} s"
+                )
+            self._begin()
+        assert self._ready is not None  # noqa: S101 - begun
+        ready = self._ready
+        try:
+            return await asyncio.shield(ready)
+        except asyncio.CancelledError:
+            if not ready.cancelled():
+                raise
+            raise ServerFault("the connection was closed meanwhile") from None
+
+    def lose(self, client: Client, fault: str) -> str:
+        """End a connection that does not work any more; the next call makes another.
+
+        Args:
+            client: What was spoken through.
+            fault: Why, where nothing better is known.
+
+        Returns:
+            Why it has ended.
+        """
+        if self._client is client:
+            self.last_end = _end_of(self._guard) or fault
+            self._end_life()
+            self._fail(self.last_end, at_once=True)
+        return self.last_end
+
+    async def close(self) -> None:
+        """End the connection for good."""
+        self._closed = True
+        self._end_life()
+        if self._lives:
+            await asyncio.wait(self._lives)
+
+    def _begin(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._ready = loop.create_future()
+        # Nobody may be there to hear of it.
+        self._ready.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._life = asyncio.create_task(self._live(self._ready))
+        self._lives.add(self._life)
+        self._life.add_done_callback(self._lives.discard)
+        limit = self._settings.connect_timeout
+        loop.call_later(limit, self._give_up, self._ready, limit)
+
+    def _give_up(self, ready: asyncio.Future[Client], limit: float) -> None:
+        if not ready.done():
+            self._end_life()
+            self._fail(f"it was not ready within {limit:g} s{self._last_words()}", ready=ready)
+
+    def _end_life(self) -> None:
+        if self._life is not None:
+            self._life.cancel()
+        self._life = self._client = self._guard = self._ready = None
+
+    def _forget(self) -> None:
+        self.last_end = _end_of(self._guard) or ENDED
+        self._life = self._client = self._guard = self._ready = None
+        self._fail(f"{self.last_end}{self._last_words()}", at_once=True)
+
+    async def _live(self, ready: asyncio.Future[Client]) -> None:
+        """Connect, and stay until the connection ends or is ended."""
+        me = asyncio.current_task()
+        fault = ENDED
+        transport = _Guarded(self._streams)
+        try:
+            async with self._speaking(transport) as client:
+                guard = transport.guard
+                await self._met(await list_tools(client, self._settings.max_tools))
+                if not ready.done():
+                    self._client, self._guard, self.fault, self._failures = client, guard, None, 0
+                    ready.set_result(client)
+                await self._follow(client, guard)
+                if self._life is me:
+                    self._forget()
+        except Exception as error:
+            fault = transport.fault or told(error)
+            log.debug("MCP server %s", self.server, exc_info=True)
+        finally:
+            if self._life is me:
+                was_up = self._client is not None
+                self._life = self._client = self._guard = self._ready = None
+                self._fail(f"{fault}{self._last_words()}", ready=ready, at_once=was_up)
+            elif not ready.done():
+                ready.cancel()
+
+    def _fail(
+        self, fault: str, *, ready: asyncio.Future[Client] | None = None, at_once: bool = False
+    ) -> None:
+        self.fault = fault
+        if not self._closed:
+            log.info("MCP server %s: %s", self.server, fault)
+        wait = 0.0 if at_once else min(LONGEST_WAIT, FIRST_WAIT * 2**self._failures)
+        self._failures += not at_once
+        spread = random.uniform(1, 1.25)  # noqa: S311 - no secret
+        self._again_at = asyncio.get_running_loop().time() + wait * spread
+        if ready is not None and not ready.done():
+            ready.set_exception(ServerFault(fault))
+
+    async def _follow(self, client: Client, guard: GuardedStream) -> None:
+        """Follow the changes of the server's tools until the connection ends."""
+        ended = asyncio.create_task(guard.ended.wait())
+        listening = asyncio.create_task(self._listen(client))
+        try:
+            while not ended.done():
+                changed = asyncio.create_task(self._changed.wait())
+                await asyncio.wait([ended, changed], return_when=asyncio.FIRST_COMPLETED)
+                changed.cancel()
+                if self._changed.is_set() and not ended.done():
+                    self._changed.clear()
+                    await self._met(await list_tools(client, self._settings.max_tools))
+                    await asyncio.wait([ended], timeout=BETWEEN_LISTS)
+        finally:
+            for task in (ended, listening):
+                task.cancel()
+            await asyncio.gather(ended, listening, return_exceptions=True)
+
+    async def _listen(self, client: Client) -> None:
+        """Subscribe to changes where the protocol has the client do so."""
+        tools = client.server_capabilities.tools
+        if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            return
+        while tools is not None and tools.list_changed:
+            with contextlib.suppress(Exception):
+                async with client.listen(tools_list_changed=True) as events:
+                    self.is_subscribed = True
+                    # What has changed before nobody was told of.
+                    self._changed.set()
+                    async for event in events:
+                        if isinstance(event, ToolsListChanged):
+                            self._changed.set()
+            self.is_subscribed = False
+            await asyncio.sleep(LONGEST_WAIT)
+
+    async def _hear(self, message: object) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            self._changed.set()
+
+    @asynccontextmanager
+    async def _speaking(self, transport: _Guarded) -> AsyncGenerator[Client]:
+        self._changed.clear()
+        wanted = self._settings.protocol
+        client = Client(
+            transport,
+            mode="legacy" if wanted == "legacy" else "auto",
+            message_handler=self._hear,
+            client_info=US,
+            cache=None,
+        )
+        async with client:
+            spoken = client.protocol_version
+            if wanted not in {"auto", "legacy", spoken}:
+                raise ServerFault(f"it speaks {spoken}, and {wanted} is asked for; change protocol")
+            yield client
+
+    def _streams(self) -> AbstractAsyncContextManager[TransportStreams]:
+        settings = self._settings
+        if settings.url is not None:
+            headers = {
+                name: filled(value, f"headers.{name}") for name, value in settings.headers.items()
+            }
+            return http_streams(
+                filled(settings.url, "url"), headers, max_message=settings.max_message
+            )
+        assert settings.command is not None  # noqa: S101 - validated
+        self._said = Program(
+            settings.command,
+            [filled(each, "args") for each in settings.args],
+            {name: filled(value, f"env.{name}") for name, value in settings.env.items()},
+            settings.cwd,
+            settings.max_message,
+        )
+        return program_streams(self._said)
+
+    def _last_words(self) -> str:
+        """Return what the program said last, for people; models are not told."""
+        said = self._said.said if self._said is not None else None
+        return f" (it said: {said[-1]})" if said else ""
+
+
+def _end_of(guard: GuardedStream | None) -> str | None:
+    """Return why a server's messages have ended, None where they have not."""
+    return None if guard is None or not guard.ended.is_set() else guard.fault or ENDED
+
+
+class _Guarded:
+    """A transport whose messages pass a guard."""
+
+    def __init__(
+        self, connect: Callable[[], AbstractAsyncContextManager[TransportStreams]]
+    ) -> None:
+        self._connect = connect
+        self._guard: GuardedStream | None = None
+        self._stack = contextlib.AsyncExitStack()
+
+    @property
+    def guard(self) -> GuardedStream:
+        """The guard, once it is entered."""
+        assert self._guard is not None  # noqa: S101 - entered
+        return self._guard
+
+    @property
+    def fault(self) -> str | None:
+        """For what the guard has ended the connection, if it has."""
+        return None if self._guard is None else self._guard.fault
+
+    async def __aenter__(self) -> TransportStreams:
+        messages, out = await self._stack.enter_async_context(self._connect())
+        self._guard = GuardedStream(messages)
+        return self._guard, out
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> bool | None:
+        return await self._stack.__aexit__(exc_type, exc_val, exc_tb)

@@ -1,0 +1,31 @@
+"""What can be wrong with a server, as a model and a person are told."""
+
+from __future__ import annotations
+
+from typing import Final, cast
+
+from toolyard_hookspecs import ToolyardError
+from toolyard_plugins.mcp.gateway.wording import one_line
+
+MOST: Final = 500
+
+
+class ServerFault(ToolyardError):
+    """A server cannot be used. Its text says which, why, and what to do."""
+
+
+class ServerBroken(ToolyardError):
+    """A connection had to be ended for what the server sent over it; the text says for what."""
+
+
+def told(error: BaseException) -> str:
+    """Return what went wrong, without what only programmers read.
+
+    Of several errors at once the first one tells.
+    """
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    if isinstance(error, FileNotFoundError) and error.filename:
+        return f"there is no program {error.filename}"
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return one_line(text, MOST).rstrip(".") or type(error).__name__

@@ -1,0 +1,246 @@
+"""What `toolyard mcp import` does: the servers of well-known clients as tables of `toolyard.toml`.
+
+Known are `mcpServers` (Claude Desktop, Claude Code, Cursor, Windsurf, Gemini CLI, Cline),
+`servers` (VS Code), `context_servers` (Zed) and, in TOML, `mcp_servers` (Codex). What may be a
+secret is not printed: a variable of the environment stands for it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Protocol, cast
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from toolyard_hookspecs import ConfigurationError
+
+TABLES: Final = ("mcpServers", "servers", "context_servers", "mcp_servers")
+URLS: Final = ("url", "httpUrl", "serverUrl")
+_REFERENCE: Final = re.compile(r"^\$\{(?:env:)?[A-Za-z_][A-Za-z0-9_]*\}$")
+_SECRET: Final = re.compile(r"token|secret|passw|key|auth|credential|cookie", re.IGNORECASE)
+_COMMENT: Final = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_TRAILING: Final = re.compile(r'"(?:\\.|[^"\\])*"|,(?=\s*[}\]])', re.DOTALL)
+_BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class Out(Protocol):
+    """Takes what is printed as JSON."""
+
+    def write(self, line: Mapping[str, Any]) -> None:
+        """Print one object."""
+        ...
+
+
+@dataclass
+class Imported:
+    """A server as it was found.
+
+    Args:
+        name: Its name.
+        keys: What its table says.
+        variables: The variables that stand for what was not printed.
+        notes: What could not be taken over.
+    """
+
+    name: str
+    keys: dict[str, Any]
+    variables: list[str] = field(default_factory=list[str])
+    notes: list[str] = field(default_factory=list[str])
+
+
+def print_tables(file: Path, out: Out | None, *, with_values: bool) -> int:
+    """Print the servers of a client's configuration; returns the exit status.
+
+    Raises:
+        ConfigurationError: When the file cannot be read, or has no servers.
+    """
+    found = read_servers(file, with_values=with_values)
+    if out is None:
+        sys.stdout.write("\n\n".join(as_toml(each) for each in found) + "\n")
+    else:
+        for each in found:
+            out.write({"server": each.name, **each.keys, "variables": each.variables})
+    return 0
+
+
+def read_servers(file: Path, *, with_values: bool = False) -> list[Imported]:
+    """Return the servers of a client's configuration.
+
+    Args:
+        file: The configuration, JSON (with comments) or TOML.
+        with_values: Whether what may be secret is taken over as it is.
+
+    Raises:
+        ConfigurationError: When the file cannot be read, or has no servers.
+    """
+    try:
+        text = file.read_text("utf-8-sig")
+        held: Any = tomllib.loads(text) if file.suffix == ".toml" else json.loads(_plain(text))
+    except (OSError, ValueError, RecursionError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ConfigurationError(f"{file} cannot be read: {reason}.") from error
+    servers = list(_servers(held))
+    if not servers:
+        raise ConfigurationError(f"{file} has no servers: none of {', '.join(TABLES)} is in it.")
+    return [_imported(name, each, with_values=with_values) for name, each in servers]
+
+
+def as_toml(server: Imported) -> str:
+    """Return the table of a server, with what is to be done before it works."""
+    lines = [f"# {note}" for note in server.notes]
+    if server.variables:
+        lines.append(f"# Set in the environment: {', '.join(server.variables)}.")
+    lines.append(f"[plugins.mcp.servers.{_key(server.name)}]")
+    lines += [f"{_key(name)} = {_value(each)}" for name, each in server.keys.items()]
+    return "\n".join(lines)
+
+
+def _servers(held: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the servers wherever clients have them, also those of single projects."""
+    if not isinstance(held, Mapping):
+        return
+    table = cast("Mapping[str, Any]", held)
+    nested = [table, table.get("mcp"), *_values(table.get("projects"))]
+    seen: set[str] = set()
+    for place in nested:
+        for name in TABLES:
+            servers = _mapping(_mapping(place).get(name))
+            for server, keys in servers.items():
+                if isinstance(keys, Mapping) and server not in seen:
+                    seen.add(server)
+                    yield server, cast("Mapping[str, Any]", keys)
+
+
+def _imported(name: str, keys: Mapping[str, Any], *, with_values: bool) -> Imported:
+    made = Imported(name, {})
+    hide = _Hiding(made, name) if not with_values else None
+    # Zed puts the program into a table of its own.
+    inner = keys.get("command")
+    if isinstance(inner, Mapping):
+        table = cast("Mapping[str, Any]", inner)
+        keys = {**keys, **table, "command": table.get("path")}
+    url = next((keys[each] for each in URLS if isinstance(keys.get(each), str)), None)
+    if url is not None:
+        made.keys["url"] = hide.in_url(url) if hide else url
+        _take_texts(made, "headers", keys.get("headers") or keys.get("http_headers"), hide)
+    elif isinstance(keys.get("command"), str):
+        made.keys["command"] = keys["command"]
+        args = [str(each) for each in cast("Sequence[object]", keys.get("args") or ())]
+        if args:
+            made.keys["args"] = hide.in_args(args) if hide else args
+        _take_texts(made, "env", keys.get("env"), hide)
+        if isinstance(keys.get("cwd"), str):
+            made.keys["cwd"] = keys["cwd"]
+    else:
+        made.notes.append(f"{_printable(name)} has neither a command nor a url.")
+    if keys.get("type") == "sse":
+        made.notes.append("It uses the transport of 2024 (sse), which is not spoken here.")
+    if keys.get("disabled") is True or keys.get("enabled") is False:
+        made.keys["enabled"] = False
+    return made
+
+
+def _take_texts(made: Imported, key: str, table: object, hide: _Hiding | None) -> None:
+    texts = {name: str(each) for name, each in _mapping(table).items()}
+    if texts:
+        made.keys[key] = (
+            texts if hide is None else {n: hide.value(n, each) for n, each in texts.items()}
+        )
+
+
+class _Hiding:
+    """Puts variables in the place of what may be a secret."""
+
+    def __init__(self, made: Imported, server: str) -> None:
+        self._made = made
+        self._server = server
+
+    def value(self, name: str, text: str) -> str:
+        if not text or _REFERENCE.match(text):
+            return text
+        scheme, _, rest = text.partition(" ")
+        if rest and scheme.lower() in {"bearer", "basic", "token"}:
+            return f"{scheme} {self.value(name, rest)}"
+        return self._variable(name)
+
+    def in_args(self, args: Sequence[str]) -> list[str]:
+        shown: list[str] = []
+        flag: str | None = None
+        for each in args:
+            name, equals, value = each.partition("=")
+            if flag is not None and not each.startswith("-"):
+                shown.append(self.value(flag, each))
+            elif equals and _SECRET.search(name):
+                shown.append(f"{name}={self.value(name, value)}")
+            else:
+                shown.append(self.in_url(each) if "://" in each else each)
+            is_flag = each.startswith("-") and not equals
+            flag = name if is_flag and _SECRET.search(name) else None
+        return shown
+
+    def in_url(self, url: str) -> str:
+        try:
+            parts = urlsplit(url)
+            query = parse_qsl(parts.query, keep_blank_values=True)
+        except ValueError:
+            return url
+        if "@" in parts.netloc:
+            hidden = self._variable("userinfo")
+            parts = parts._replace(netloc=f"{hidden}@{parts.netloc.rpartition('@')[2]}")
+        shown = [
+            (name, self.value(name, each) if _SECRET.search(name) else each) for name, each in query
+        ]
+        if shown != query:
+            parts = parts._replace(query=urlencode(shown, safe="${}:"))
+        return urlunsplit(parts)
+
+    def _variable(self, name: str) -> str:
+        plain = re.sub(r"\W+", "_", name).strip("_").upper()
+        if not _BARE.fullmatch(name) or "-" in name or not name.isupper():
+            plain = f"{re.sub(r'[^A-Za-z0-9]+', '_', self._server).upper()}_{plain}"
+        variable = plain if plain[:1].isalpha() else f"MCP_{plain}"
+        if variable not in self._made.variables:
+            self._made.variables.append(variable)
+        return f"${{{variable}}}"
+
+
+def _plain(text: str) -> str:
+    """Return JSON without the comments and trailing commas that some clients allow."""
+
+    def kept(found: re.Match[str]) -> str:
+        return found[0] if found[0].startswith('"') else ""
+
+    return _TRAILING.sub(kept, _COMMENT.sub(kept, text))
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def _values(value: object) -> list[object]:
+    return list(_mapping(value).values())
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _value(name)
+
+
+def _value(value: object) -> str:
+    if isinstance(value, Mapping):
+        table = cast("Mapping[str, object]", value)
+        return (
+            f"{{ {', '.join(f'{_key(name)} = {_value(each)}' for name, each in table.items())} }}"
+        )
+    if isinstance(value, list):
+        return f"[{', '.join(_value(each) for each in cast('list[object]', value))}]"
+    # A text in JSON is one in TOML, but for one character.
+    return json.dumps(value, ensure_ascii=True).replace("\x7f", "\\u007f")
+
+
+def _printable(text: str) -> str:
+    return json.dumps(text)

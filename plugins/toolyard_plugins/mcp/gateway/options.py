@@ -1,0 +1,53 @@
+"""What the gateway adds to `toolyard mcp`: `check` and `import`, their arguments and help.
+
+What runs them is imported when one of them runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Final
+
+from toolyard_hookspecs import HostHandle
+from toolyard_plugins.mcp.settings import McpSettings
+
+EXAMPLES: Final = """\
+  toolyard mcp check                    connect to the servers behind the gateway
+  toolyard mcp check --accept files     their tools are as they should be: ask no more
+  toolyard mcp import .mcp.json         a client's servers as tables for toolyard.toml
+"""
+
+
+def add_commands(parser: argparse.ArgumentParser) -> None:
+    """Add the commands beneath `toolyard mcp`; without one of them it serves."""
+    what = parser.add_subparsers(metavar="check|import", dest="what", required=False)
+    check = what.add_parser(
+        "check", help="connect to the servers behind the gateway", allow_abbrev=False
+    )
+    check.add_argument("server", nargs="*", metavar="SERVER", help="only these")
+    check.add_argument(
+        "--accept",
+        action="store_true",
+        help="approve their tools as they are now, also those that have changed",
+    )
+    taking = what.add_parser(
+        "import", help="print a client's MCP servers as tables of toolyard.toml", allow_abbrev=False
+    )
+    taking.add_argument("file", type=Path, metavar="FILE", help="the client's configuration")
+    taking.add_argument(
+        "--with-values",
+        action="store_true",
+        help="print the values of variables and headers, which may be secret, not ${NAME}",
+    )
+
+
+def run_command(host: HostHandle, settings: McpSettings, args: argparse.Namespace) -> int:
+    """Carry one of the commands out; returns the exit status."""
+    if args.what == "import":
+        from toolyard_plugins.mcp.gateway.importing import print_tables
+
+        return print_tables(args.file, args.out, with_values=args.with_values)
+    from toolyard_plugins.mcp.gateway.checking import check
+
+    return check(host, settings, args)

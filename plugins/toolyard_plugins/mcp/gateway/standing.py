@@ -1,0 +1,139 @@
+"""Which of a server's tools may be called as they are, and about which a person is asked."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from toolyard_plugins.mcp.gateway.definitions import Definition
+from toolyard_plugins.mcp.gateway.pins import Pins
+from toolyard_plugins.mcp.gateway.settings import Trust
+
+REMEMBERED: Final = 1000
+"""Calls about which a person is asked at the same time, at most."""
+
+CallKey = tuple[str, str]
+"""A session's id, and the id of a call in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Why a person is to be asked about a tool.
+
+    Args:
+        found: The tool as the server defines it now.
+        approved: As it was approved, None for one that never was.
+    """
+
+    found: Definition
+    approved: Definition | None
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """The parts that have changed; none for a tool that is new."""
+        return () if self.approved is None else self.found.changes_from(self.approved)
+
+
+class Standing:
+    """The tools of one server: as they were approved, and as they are.
+
+    A model is shown a tool as it was approved, and a person is asked about what it has become
+    when it is called. Once one has said yes, what it has become is what is approved.
+
+    Args:
+        server: The server's name.
+        trust: What counts as approved.
+        pins: Where that is remembered.
+    """
+
+    def __init__(self, server: str, trust: Trust, pins: Pins) -> None:
+        self._server = server
+        self._trust: Trust = trust
+        self._pins = pins
+        self._approved = pins.of(server)
+        self._found: dict[str, Definition] | None = None
+        self._asked: OrderedDict[CallKey, str] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known at all which tools the server has."""
+        return self._found is not None or bool(self._approved)
+
+    def shown(self) -> tuple[Definition, ...]:
+        """Return the tools to show to a model, in the order of their names."""
+        with self._lock:
+            found = self._approved if self._found is None else self._found
+            shown = [self._approved.get(name, each) for name, each in found.items()]
+        return tuple(sorted(shown, key=lambda each: each.name))
+
+    def found(self, name: str) -> Definition | None:
+        """Return a tool as the server defines it now, None where it is gone or not yet met."""
+        return None if self._found is None else self._found.get(name)
+
+    def doubt(self, name: str) -> Doubt | None:
+        """Return why a person is to be asked about a tool, None where nobody is."""
+        found = self.found(name)
+        approved = self._approved.get(name)
+        if found is None or (approved is not None and approved.digest == found.digest):
+            return None
+        return Doubt(found, approved)
+
+    def doubts(self) -> tuple[Doubt, ...]:
+        """Return about which tools a person is to be asked."""
+        return tuple(
+            doubt for name in sorted(self._found or ()) if (doubt := self.doubt(name)) is not None
+        )
+
+    def meet(self, tools: Iterable[Definition]) -> None:
+        """Take what the server has now."""
+        with self._lock:
+            self._found = {each.name: each for each in tools}
+            taken = {name: each for name, each in self._found.items() if self._is_taken(name)}
+            self._approve(taken)
+
+    def asks(self, call: CallKey, name: str) -> Doubt | None:
+        """Return what a person is asked about a call, and remember that it was that."""
+        doubt = self.doubt(name)
+        if doubt is not None:
+            with self._lock:
+                self._asked.setdefault(call, doubt.found.digest)
+                while len(self._asked) > REMEMBERED:
+                    self._asked.popitem(last=False)
+        return doubt
+
+    def settles(self, call: CallKey, name: str) -> bool:
+        """Tell whether a call that runs may go on; what a person was asked about is approved."""
+        with self._lock:
+            asked = self._asked.pop(call, None)
+        doubt = self.doubt(name)
+        if doubt is None:
+            return True
+        if asked != doubt.found.digest:
+            return False
+        with self._lock:
+            self._approve({name: doubt.found})
+        return True
+
+    def accept(self) -> None:
+        """Approve all tools as they are now."""
+        with self._lock:
+            self._approve(self._found or {})
+
+    def _is_taken(self, name: str) -> bool:
+        match self._trust:
+            case "always":
+                return True
+            case "first_use":
+                return name not in self._approved
+            case "ask":
+                return False
+
+    def _approve(self, tools: Mapping[str, Definition]) -> None:
+        after = {**self._approved, **tools}
+        if after != self._approved:
+            self._approved = after
+            self._pins.keep(self._server, after)

@@ -1,0 +1,80 @@
+"""A server that is reached over streamable HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Final
+
+import httpx2
+from mcp.client._transport import TransportStreams
+from mcp.client.streamable_http import streamable_http_client
+
+from toolyard_plugins.mcp.gateway.wording import amount
+
+CONNECT: Final = 30.0
+"""Seconds until a connection must stand, and a request be sent."""
+EVENTS: Final = "text/event-stream"
+
+
+@asynccontextmanager
+async def http_streams(
+    url: str, headers: Mapping[str, str], *, max_message: int
+) -> AsyncGenerator[TransportStreams]:
+    """Give the streams of a server's messages.
+
+    How long an answer may take is for whoever waits for it to say.
+
+    Args:
+        url: Where the server answers.
+        headers: What is sent along with every request.
+        max_message: The most bytes of one message.
+    """
+    async with (
+        httpx2.AsyncClient(
+            headers=dict(headers),
+            timeout=httpx2.Timeout(CONNECT, read=None),
+            transport=_LimitedTransport(max_message),
+        ) as client,
+        streamable_http_client(url, http_client=client, max_sse_event_size=max_message) as streams,
+    ):
+        yield streams
+
+
+class _LimitedTransport(httpx2.AsyncHTTPTransport):
+    """A transport whose answers have an end; events are counted where they are read."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        response = await super().handle_async_request(request)
+        stream = response.stream
+        is_events = response.headers.get("content-type", "").lower().startswith(EVENTS)
+        if not is_events and isinstance(stream, httpx2.AsyncByteStream):
+            response.stream = _LimitedBytes(stream, self._most)
+        return response
+
+
+class _LimitedBytes(httpx2.AsyncByteStream):
+    """The bytes of an answer, up to a limit.
+
+    Raises:
+        httpx2.StreamError: When there are more.
+    """
+
+    def __init__(self, inner: httpx2.AsyncByteStream, most: int) -> None:
+        self._inner = inner
+        self._most = most
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for chunk in self._inner:
+            size += len(chunk)
+            if size > self._most:
+                raise httpx2.StreamError(f"it sent a message of more than {amount(self._most)}")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()

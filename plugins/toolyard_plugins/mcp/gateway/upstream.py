@@ -1,0 +1,282 @@
+"""One server behind the gateway: its connection, its tools, and the plugin that offers them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from toolyard_hookspecs import (
+    CallRefused,
+    Catalog,
+    Contents,
+    DefinitionError,
+    MarkdownSection,
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolResult,
+    ToolValidationError,
+    hookimpl,
+)
+from toolyard_hookspecs.schema_codec import SchemaCodec
+from toolyard_plugins.mcp.gateway.calling import Calling, reporter
+from toolyard_plugins.mcp.gateway.connection import Connection
+from toolyard_plugins.mcp.gateway.definitions import Definition
+from toolyard_plugins.mcp.gateway.doubting import DoubtPolicy
+from toolyard_plugins.mcp.gateway.faults import ServerFault
+from toolyard_plugins.mcp.gateway.naming import prefix_of, tool_name
+from toolyard_plugins.mcp.gateway.pins import Pins
+from toolyard_plugins.mcp.gateway.settings import ServerSettings
+from toolyard_plugins.mcp.gateway.standing import CallKey, Standing
+from toolyard_plugins.mcp.gateway.tools import make_tool
+from toolyard_plugins.mcp.gateway.wording import is_plain, one_line
+
+log = logging.getLogger("toolyard.mcp")
+
+PLUGIN: Final = "mcp-"
+"""What goes before a server's name in the name of the plugin that offers its tools."""
+
+
+class Upstream:
+    """A server, and the tools of this host that stand for its own.
+
+    Args:
+        name: The server's name.
+        settings: The server's settings.
+        pins: Where it is remembered what its tools are.
+        changed: Hears that it has other tools than before.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: ServerSettings,
+        pins: Pins,
+        changed: Callable[[Upstream], Awaitable[None]],
+    ) -> None:
+        self.name = name
+        self.settings = settings
+        self.plugin = f"{PLUGIN}{prefix_of(name).rstrip('_')}"
+        self.prefix = prefix_of(name) if settings.prefix is None else settings.prefix
+        self.standing = Standing(name, settings.trust, pins)
+        self.connection = Connection(name, settings, self._meet)
+        self.faults: Mapping[str, str] = {}
+        """Why tools of the server are not offered, by the server's names for them."""
+        self.tools: tuple[Tool[Any, Any], ...] = ()
+        self._calling = Calling(name, settings, self.connection)
+        self._changed = changed
+        self._made: dict[tuple[str, str], Tool[Any, Any] | str] = {}
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self._searching: asyncio.Task[None] | None = None
+
+    # --- on the gateway's loop ---
+
+    def begin(self) -> None:
+        """Look for the server's tools, again and again until they are known."""
+        self.loop = asyncio.get_running_loop()
+        if not self.standing.is_known:
+            self._searching = asyncio.create_task(self._search())
+
+    async def met(self) -> None:
+        """Wait until it is known which tools the server has, or the first attempt has failed."""
+        if not self.standing.is_known:
+            try:
+                await self.connection.client()
+            except ServerFault as fault:
+                log.warning("The MCP server %s cannot be reached: %s.", self.name, fault)
+
+    async def accept(self) -> None:
+        """Approve all tools as they are now."""
+        self.standing.accept()
+        await self._changed(self)
+
+    async def close(self) -> None:
+        """End the connection for good."""
+        if self._searching is not None:
+            self._searching.cancel()
+        await self.connection.close()
+
+    async def _search(self) -> None:
+        while not self.standing.is_known:
+            try:
+                await self.connection.client()
+            except ServerFault:
+                await asyncio.sleep(self.connection.waits)
+
+    async def _meet(self, tools: tuple[Definition, ...]) -> None:
+        before = self.standing.shown()
+        self.standing.meet(tools)
+        for doubt in self.standing.doubts():
+            log.warning(
+                "The tool %s of MCP server %s %s; a person is asked when it is called.",
+                one_line(doubt.found.name, 80),
+                self.name,
+                f"has changed ({', '.join(doubt.changes)})" if doubt.changes else "is new",
+            )
+        if self.standing.shown() != before:
+            await self._changed(self)
+
+    # --- on any thread ---
+
+    def make_tools(self, taken: Callable[[str], str | None]) -> None:
+        """Make the tools that are offered now, and say of the others why they are not.
+
+        Args:
+            taken: Says who has a name already, if anybody but this server.
+        """
+        made: dict[str, Tool[Any, Any]] = {}
+        faults: dict[str, str] = {}
+        for definition in self.standing.shown():
+            if not self.settings.offers(definition.name):
+                continue
+            name = self.settings.of_tool(definition.name).name
+            name = name or tool_name(self.prefix, definition.name)
+            owner = taken(name)
+            if not is_plain(definition.name):
+                fault = "its name holds characters that cannot be seen"
+            elif name in made:
+                fault = f"another of its tools is called {name}, too; give one a name in tools"
+            elif owner is not None:
+                fault = f"{owner} has a tool {name} already; give this one a prefix or a name"
+            else:
+                tool = self._make(name, definition)
+                if not isinstance(tool, str):
+                    made[name] = tool
+                    continue
+                fault = tool
+            faults[definition.name] = fault
+        for name, fault in faults.items():
+            if self.faults.get(name) != fault:
+                log.warning(
+                    "The tool %s of MCP server %s is not offered: %s.",
+                    one_line(name, 80),
+                    self.name,
+                    fault,
+                )
+        self.tools, self.faults = tuple(made.values()), faults
+
+    def _make(self, name: str, definition: Definition) -> Tool[Any, Any] | str:
+        """Return the tool, the same one while nothing of it changes, or why there is none."""
+        key = (name, definition.digest)
+        if key not in self._made:
+            try:
+                tool = make_tool(name, self.name, self.settings, definition, self._call)
+                self._made[key] = tool
+            except DefinitionError as error:
+                self._made[key] = one_line(str(error), 300).rstrip(".")
+            except Exception as error:  # noqa: BLE001 - a schema may hold anything
+                self._made[key] = f"its schema cannot be used ({type(error).__name__})"
+        return self._made[key]
+
+    async def _call(
+        self, definition: Definition, params: Any, context: ToolContext
+    ) -> ToolResult[Contents]:
+        """Take a call to the gateway's loop, whichever it comes from."""
+        here = asyncio.get_running_loop()
+        sending = self._send(definition, params, context, here)
+        if self.loop is None or self.loop is here:
+            return await sending
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(sending, self.loop))
+
+    async def _send(
+        self,
+        definition: Definition,
+        params: Any,
+        context: ToolContext,
+        home: asyncio.AbstractEventLoop,
+    ) -> ToolResult[Contents]:
+        try:
+            # What its tools are now is known once it is connected.
+            await self.connection.client()
+        except ServerFault as fault:
+            return ToolResult.error(self._calling.unreachable(str(fault)))
+        shown = one_line(definition.name, 80)
+        if not self.standing.settles(call_key(context), definition.name):
+            return ToolResult.error(
+                f"{shown} is not what it was when it was approved, so nothing was sent to the MCP "
+                f"server {self.name}. Retry: a person is then asked about it."
+            )
+        now = self.standing.found(definition.name)
+        if now is None:
+            return ToolResult.error(
+                f"The MCP server {self.name} has no tool {shown} any more. Do without it."
+            )
+        if now.digest != definition.digest:
+            await self._changed(self)
+            if told := misfit(now, params):
+                return ToolResult.error(
+                    f"{shown} takes other arguments since it has changed; nothing was sent. {told}"
+                )
+        return await self._calling.send(now, params, context, reporter(context, home))
+
+
+class UpstreamPlugin:
+    """Offers the tools of one server, as a plugin of its own.
+
+    Args:
+        upstream: The server.
+    """
+
+    def __init__(self, upstream: Upstream) -> None:
+        self._upstream = upstream
+
+    @hookimpl
+    def toolyard_sections(self) -> list[MarkdownSection[Any]]:
+        """Offer the server's tools as they are now."""
+        upstream = self._upstream
+        if not upstream.tools:
+            return []
+        return [
+            MarkdownSection(
+                key=upstream.plugin,
+                title=f"Tools of {one_line(upstream.name, 60)}",
+                tools=upstream.tools,
+                policies=[DoubtPolicy(f"{upstream.plugin}/changed", upstream.standing, call_key)],
+            )
+        ]
+
+    @hookimpl
+    def toolyard_lookup(
+        self, call: ToolCall, catalog: Catalog
+    ) -> Awaitable[Tool[Any, Any] | None] | None:
+        """Wait for a server whose tools nobody knows yet, or say why there are none."""
+        upstream = self._upstream
+        if upstream.standing.is_known or not upstream.prefix:
+            return None
+        if not str(call.name).startswith(upstream.prefix) or catalog.get(call.name) is not None:
+            return None
+        return self._look_up(call.name, catalog)
+
+    async def _look_up(self, name: str, catalog: Catalog) -> Tool[Any, Any] | None:
+        upstream = self._upstream
+        looking = upstream.connection.client()
+        try:
+            loop = upstream.loop
+            if loop is None or loop is asyncio.get_running_loop():
+                await looking
+            else:
+                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(looking, loop))
+        except ServerFault as fault:
+            raise CallRefused(
+                f"{one_line(name, 80)} cannot be called now: the MCP server {upstream.name} "
+                f"cannot be reached: {fault}. Do without it, or retry later."
+            ) from fault
+        return catalog.get(name)
+
+
+def call_key(context: ToolContext) -> CallKey:
+    """Return by what a call is known: its session and its own id."""
+    call = context.tool_call
+    return str(getattr(context.session, "id", "")), "" if call is None else call.id
+
+
+def misfit(definition: Definition, params: Any) -> str | None:
+    """Return why arguments do not fit a tool's schema, or None where they do."""
+    try:
+        codec = SchemaCodec(definition.input_schema, owner=definition.name)
+        codec.decode(codec.encode(params))
+    except (ToolValidationError, DefinitionError) as error:
+        return str(error)
+    return None
