@@ -1,0 +1,101 @@
+"""The model of an agent, played by aimock: it follows a script and keeps what it was sent."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import threading
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.node import Npm
+
+AIMOCK = "@copilotkit/aimock@1.43.0"
+
+#: Ends the conversation when what was read is not in the script; an agent asks an error again.
+LOST = {"match": {}, "response": {"content": "That is not in the script."}}
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What the model does when it has read something: call a tool, or say the last word.
+
+    Args:
+        read: What the newest message holds: the person's, or a tool's result.
+        call: The tool that is called then, by the name that it has in Toolyard.
+        arguments: Its arguments.
+        say: What is said when no tool is called.
+        first: Whether the newest message is the person's.
+    """
+
+    read: str
+    call: str = ""
+    arguments: Mapping[str, Any] | None = None
+    say: str = ""
+    first: bool = False
+
+    def fixture(self, prefix: str) -> dict[str, Any]:
+        """The turn as aimock takes it, for an agent that puts `prefix` before names of tools."""
+        seen = {"userMessage": self.read} if self.first else {"toolResultContains": self.read}
+        if not self.call:
+            return {"match": seen, "response": {"content": self.say}}
+        call = {"name": prefix + self.call, "arguments": json.dumps(self.arguments)}
+        match = {**seen, "hasToolResult": not self.first}
+        return {"match": match, "response": {"toolCalls": [call]}}
+
+
+@dataclass(frozen=True)
+class ScriptedModel:
+    """A provider of models on loopback, which answers from a script.
+
+    Args:
+        url: Where it listens, for every provider's API.
+    """
+
+    url: str
+
+    def results(self) -> list[str]:
+        """The results of tools that the model was sent, each as the agent worded it, in order."""
+        with urllib.request.urlopen(f"{self.url}/__aimock/journal", timeout=30) as answer:
+            requests = json.load(answer)
+        sent = [request["body"]["messages"][-1] for request in requests if request.get("body")]
+        return [message["content"] for message in sent if message["role"] == "tool"]
+
+
+@contextmanager
+def scripted(npm: Npm, folder: Path, prefix: str, turns: Sequence[Turn]) -> Iterator[ScriptedModel]:
+    """Play a model while the context is entered."""
+    script = folder / "model.json"
+    fixtures = [*(turn.fixture(prefix) for turn in turns), LOST]
+    script.write_text(json.dumps({"fixtures": fixtures}))
+    command = [npm.program("llmock", AIMOCK), "--port", "0", "--fixtures", str(script)]
+    log: list[str] = []
+    with subprocess.Popen(
+        command,
+        env=npm.environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        try:
+            url = _listening(process, log)
+            rest = threading.Thread(target=log.extend, args=(process.stdout,), daemon=True)
+            rest.start()
+            yield ScriptedModel(url)
+        finally:
+            process.kill()
+
+
+def _listening(process: subprocess.Popen[str], log: list[str]) -> str:
+    assert process.stdout is not None
+    for line in process.stdout:
+        log.append(line)
+        if found := re.search(r"listening on (http://\S+)", line):
+            return found[1]
+    raise AssertionError(f"aimock ended before it listened:\n{''.join(log)}")
