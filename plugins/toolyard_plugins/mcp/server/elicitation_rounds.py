@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, TypeGuard, cast
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, CallToolRequestParams, ElicitResult
@@ -25,6 +25,7 @@ QUESTION: Final = "approval"
 """What the question is called among those of a result."""
 REFUSED: Final = "refused"
 ALTERED: Final = "The request state was altered."
+LONGEST_ID: Final = 256
 DATA: Final = {"reason": "invalid_request_state"}
 
 
@@ -63,7 +64,7 @@ class RequestState:
             session, token, handle = cast("list[object]", json.loads(text))
         except (ValueError, TypeError, RecursionError):
             raise _invalid(ALTERED) from None
-        if not isinstance(session, str) or not isinstance(token, str):
+        if not _is_id(session) or not isinstance(token, str):
             raise _invalid(ALTERED)
         return cls(session, token, handle if isinstance(handle, str) else None)
 
@@ -85,12 +86,16 @@ class Round:
         """Return the round that a request is, None for the first one.
 
         Raises:
-            MCPError: When its state is none that a server has written.
+            MCPError: When its state is none that a server has written, or its answer is none to
+                the question: the session is the one that the state names, in which nothing may
+                run unless the host finds the token genuine.
         """
         state = RequestState.in_answer(context.params)
-        given = (params.input_responses or {}).get(QUESTION)
-        if state is None or not isinstance(given, ElicitResult):
+        if state is None:
             return None
+        given = (params.input_responses or {}).get(QUESTION)
+        if not isinstance(given, ElicitResult):
+            raise _invalid(f"inputResponses[{QUESTION!r}] must be the result of an elicitation.")
         return cls(state, meaning_of(given))
 
 
@@ -121,6 +126,10 @@ def refuse_invalid(outcome: Outcome) -> None:
     """
     if outcome.event.facts.get(APPROVAL) == REFUSED:
         raise _invalid(outcome.text)
+
+
+def _is_id(value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and value.isprintable() and len(value) <= LONGEST_ID
 
 
 def _invalid(why: str) -> MCPError:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp import Client
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, ElicitResult, ErrorData, InputRequiredResult
+from mcp_types import INVALID_PARAMS, ElicitResult, ErrorData, InputRequiredResult, ListRootsResult
 
 from toolyard import Host, Settings
 from toolyard_hookspecs import ToolCall
@@ -256,6 +256,8 @@ async def test_a_refusal_uses_a_state_up(serve, reaction):
         lambda state: state.replace(",", ",,"),
         lambda state: json.dumps([*json.loads(state)[:1], "made.up", None]),
         lambda state: json.dumps(["other", *json.loads(state)[1:]])[:40],
+        lambda state: json.dumps(["\n", *json.loads(state)[1:]]),
+        lambda state: json.dumps(["x" * 1000, *json.loads(state)[1:]]),
         lambda state: "[" * 5000,
         lambda state: "null",
         lambda state: "[1, 2, 3]",
@@ -307,6 +309,18 @@ async def test_a_repeated_request_without_an_answer_is_asked_again(serve):
         assert isinstance(again, InputRequiredResult)
         assert again.request_state != first.request_state
         assert await erased(client) == []
+
+
+async def test_an_answer_of_another_kind_is_refused(serve):
+    async with serve(MODERN, Person()) as client:
+        asked = await first_round(client)
+        with pytest.raises(MCPError, match="must be the result of an elicitation"):
+            await client.session.call_tool(
+                "erased",
+                {},
+                input_responses={"approval": ListRootsResult(roots=[])},
+                request_state=asked.request_state,
+            )
 
 
 async def test_what_has_run_is_shown_before_it_is_kept(serve, mode):
@@ -403,11 +417,7 @@ def test_without_a_client_nobody_is_asked():
     assert "There is no MCP client whose request this is" in outcome.text
 
 
-@given(
-    st.text(),
-    st.text(),
-    st.none() | st.text(),
-)
+@given(st.text().filter(str.isprintable), st.text(), st.none() | st.text())
 def test_a_state_comes_back_as_it_was_written(session, token, handle):
     state = RequestState(session, token, handle)
     params = {"requestState": state.written(), "inputResponses": {"approval": {}}}
