@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from toolyard_hookspecs import IdempotencyConfig, LedgerError, Status, tool
+from toolyard_plugins.ledger.stores.postgres import PostgresStore
 from toolyard_plugins.ledger.stores.sqlite import SqliteStore
 
 from .conftest import Bench
@@ -214,3 +215,20 @@ class TestFullDisk:
             # What had been done without a record is known to be unknown, or was not done.
             told = {each.claim.key: each.state for each in bench.ledger.store.entries()}
             assert len(done) <= len(told)
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("postgresql://u:hun%ter2@localhost/db", "is no connection string"),
+        ("hunter2", "is no connection string"),
+        ("host=127.0.0.1 password='hunter2", "is no connection string"),
+        ("postgresql://u:hunter2[@127.0.0.1:1/db", "on 127.0.0.1 cannot be used"),
+        ("postgresql://127.0.0.1:1/hunter2?password=hunter2", "on 127.0.0.1 cannot be used"),
+    ],
+)
+def test_no_password_of_a_database_is_told(url: str, words: str) -> None:
+    with pytest.raises(LedgerError, match=words) as raised:
+        PostgresStore(url).get("k")
+    assert "hunter2" not in str(raised.value)
+    assert "hun%ter2" not in str(raised.value)

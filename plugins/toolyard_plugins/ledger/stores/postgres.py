@@ -8,9 +8,8 @@ import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
 
-from toolyard_hookspecs import ConfigurationError, LedgerError
+from toolyard_hookspecs import ConfigurationError, LedgerError, hide
 from toolyard_plugins.ledger.stores.processes import Process
 from toolyard_plugins.ledger.stores.sql import COLUMNS, Done, Row, SqlStore
 
@@ -148,8 +147,20 @@ class PostgresStore(SqlStore):
         return bool(row[18])
 
     def _explained(self, error: Exception) -> LedgerError:
-        host = urlsplit(self._url).hostname or "localhost"
-        reason = " ".join(str(error).split()).rstrip(".")
+        from psycopg.conninfo import conninfo_to_dict  # it is there: psycopg raised the error
+
+        try:
+            parts = conninfo_to_dict(self._url)
+        except self._psycopg.ProgrammingError:
+            # Its text quotes what it does not understand, which may be the password.
+            return LedgerError(
+                "The ledger in PostgreSQL cannot be used: plugins.ledger.url is no connection "
+                "string. Write postgresql://USER:PASSWORD@HOST/NAME, with what is neither letter "
+                "nor digit in the password percent-encoded, then retry."
+            )
+        host = parts.get("host") or "localhost"
+        secrets = [str(each) for name, each in parts.items() if "password" in name and each]
+        reason = hide(" ".join(str(error).split()), secrets).rstrip(".?")
         return LedgerError(
             f"The ledger in PostgreSQL on {host} cannot be used: {reason}. Start the server or "
             "mend plugins.ledger.url, then retry."
