@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
+from threading import Event
 from typing import Any
 
 import pytest
@@ -26,7 +29,11 @@ from toolyard_hookspecs import (
     hookimpl,
     tool,
 )
+from toolyard_hookspecs.ledger import Claim, LedgerEntry
+from toolyard_plugins.ledger import MemoryStore
 from toolyard_plugins.policies import SequentialDependencyPolicy
+
+from .conftest import Bench
 
 
 @dataclass(frozen=True)
@@ -667,3 +674,44 @@ def test_no_secret_of_the_params_is_stored_or_told(bench, tmp_path):
     told += "".join(path.read_bytes().decode("latin-1") for path in tmp_path.glob("ledger.db*"))
     assert sorted(bench.states()) == ["done", "unknown"]
     assert "battery" not in told
+
+
+class Hesitant(MemoryStore):
+    """A store behind a network, that claims when it is told to."""
+
+    waits = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.may_claim, self.released = Event(), Event(), Event()
+
+    def claim(self, claim: Claim, **how: Any) -> LedgerEntry | None:
+        self.asked.set()
+        assert self.may_claim.wait(30)
+        return super().claim(claim, **how)
+
+    def release(self, key: str, effect_id: str) -> bool:
+        released = super().release(key, effect_id)
+        self.released.set()
+        return released
+
+
+def test_a_claim_that_comes_after_its_call_was_cancelled_is_given_back():
+    order, done = ordering()
+    store, cancellation = Hesitant(), Cancellation()
+
+    async def main(bench: Bench) -> None:
+        call = ToolCall("order", {"item": "tea"}, cancellation=cancellation)
+        calling = asyncio.create_task(bench.tools.adispatch(call))
+        assert await asyncio.to_thread(store.asked.wait, 30)
+        cancellation.cancel()
+        assert (await calling).status is Status.CANCELLED
+        store.may_claim.set()
+        assert await asyncio.to_thread(store.released.wait, 30)
+
+    with ExitStack() as stack:
+        bench = Bench("async", store, stack)
+        bench.open(order)
+        asyncio.run(main(bench))
+        assert list(store.entries()) == []
+        assert done == []

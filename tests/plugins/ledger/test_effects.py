@@ -22,9 +22,10 @@ from hypothesis.stateful import (
 from pydantic import BaseModel, SecretStr
 
 from toolyard_hookspecs import IdempotencyConfig, LedgerError, Tool, ToolContext, ToolResult, tool
-from toolyard_hookspecs.ledger import Claim, LedgerStore
+from toolyard_hookspecs.ledger import Claim, LedgerStore, RecordedResult
 from toolyard_plugins.ledger import EffectLedger, MemoryStore, ToolEffect
 from toolyard_plugins.ledger.canonical import encoder
+from toolyard_plugins.ledger.effects import decision_key
 from toolyard_plugins.ledger.keys import keys_of
 from toolyard_plugins.ledger.stores.sqlite import SqliteStore
 
@@ -47,6 +48,31 @@ def ledger(store: LedgerStore, clock: HeldClock) -> EffectLedger:
 def record(ledger: EffectLedger, key: str = KEY, tool_name: str = "create_order", **options: Any):
     given = {"params": {"item": "tea"}, "result": ToolResult.ok({"number": 7}, "Ordered.")}
     return ledger.record(idempotency_key=key, tool_name=tool_name, **{**given, **options})
+
+
+class TestDecisions:
+    """What is told of a call whose journals ask after a crash."""
+
+    def test_only_what_is_done_was_committed(self, ledger, clock):
+        claim = Claim("k", "order", "hash", f"{7:032x}", "s", "c", clock.now())
+        asked = decision_key(claim)
+        assert ledger.decided(asked) is None
+        ledger.store.claim(claim, now=clock.now())
+        assert ledger.decided(asked) is None
+        ledger.store.doubt("k", claim.effect_id, "killed")
+        assert ledger.decided(asked) is False
+        ledger.store.finish("k", claim.effect_id, RecordedResult("Ordered."), None)
+        assert ledger.decided(asked) is True
+
+    def test_another_effect_of_the_key_is_another_one(self, ledger, clock):
+        claim = Claim("k", "order", "hash", f"{7:032x}", "s", "c", clock.now())
+        assert record(ledger, key="k") is not None
+        assert ledger.decided(decision_key(claim)) is False
+
+    def test_what_others_decide_is_not_told(self, ledger):
+        effect = record(ledger)
+        assert ledger.decided(f"others:{effect.effect_id.hex}:{KEY}") is None
+        assert ledger.decided(f"ledger:{effect.effect_id.hex}:{KEY}") is True
 
 
 class TestOperations:
