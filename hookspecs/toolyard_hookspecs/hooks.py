@@ -309,7 +309,8 @@ def toolyard_approve(
 
     Returns:
         An answer; `True` approves, `False` and None deny. An exception and a timeout
-        deny, too.
+        deny, too. Where nobody can be waited for, `ApprovalAnswer.pending()` lets the call be
+        resumed later.
 
     Example:
         >>> @hookimpl

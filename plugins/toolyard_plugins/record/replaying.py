@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from toolyard_hookspecs import (
+    Answer,
     ApprovalAnswer,
     ApprovalRequest,
     Replay,
@@ -39,6 +40,9 @@ log = logging.getLogger("toolyard.record")
 
 _UNSEEN: Final = ApprovalAnswer.approve()
 """For calls that were refused before a person answered: they come to what they came to."""
+
+
+_GOES_ON: Final = frozenset({Answer.APPROVED, Answer.EDITED})
 
 
 @dataclass(frozen=True)
@@ -127,7 +131,11 @@ class Replayer:
         """Answer as the person did then; to be given to the host as its approver."""
         found = self._take_asked(request)
         if found is not None and found.call.approval is not None:
-            return _said_again(found.call, found.call.approval)
+            said = _said_again(found.call, found.call.approval)
+            if said.answer not in _GOES_ON and found in self._refused:
+                # It ends here as it did then, and the same call may have been resumed later.
+                self._refused.remove(found)
+            return said
         if any(each.call.id == request.call.id for each in self._refused):
             return _UNSEEN
         return ApprovalAnswer.unanswered("The record has no answer to this.")
@@ -218,6 +226,8 @@ def _said_again(call: RecordedCall, approval: Approval) -> ApprovalAnswer:
             return _edited_again(call)
         case "pending":
             return ApprovalAnswer.pending()
+        case "refused":
+            return ApprovalAnswer.unanswered("The approval that came did not hold.")
         case "unanswered":
             return ApprovalAnswer.unanswered(approval.reason) if approval.reason else _UNSEEN
         case _:

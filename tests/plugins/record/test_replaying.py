@@ -150,6 +150,34 @@ def test_people_say_what_they_said_then(desk, path, answer):
     assert desk.ran == []
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [True, ApprovalAnswer.deny("Too much."), ApprovalAnswer.edit({"to": "Eve", "amount": 1})],
+)
+def test_a_call_that_was_resumed_comes_out_as_it_did(desk, path, answer):
+    call = ToolCall("send", {"to": "Ada", "amount": 5}, id="c1")
+    with desk.recording(path, approver=lambda _: ApprovalAnswer.pending("t")) as tools:
+        waits = tools.dispatch(call)
+        recorded = [waits, tools.resume(call, waits.approval_token, answer)]
+    assert waits.status is Status.PENDING
+    with desk.replaying(path) as (tools, replay):
+        outcomes = [tools.dispatch(call) for _ in recorded]
+        assert replay.unused == []
+    assert [desk.outcome_of(each) for each in outcomes] == [*map(desk.outcome_of, recorded)]
+    assert desk.ran == []
+
+
+def test_a_token_that_did_not_hold_approves_nothing(desk, path):
+    call = ToolCall("send", {"to": "Ada", "amount": 5}, id="c1")
+    with desk.recording(path, approver=lambda _: ApprovalAnswer.pending("t")) as tools:
+        assert "was not made here" in tools.resume(call, "made up", True).text
+    with desk.replaying(path) as (tools, _):
+        outcome = tools.dispatch(call)
+    assert outcome.status is Status.DENIED
+    assert "The approval that came did not hold." in outcome.text
+    assert desk.ran == []
+
+
 def test_nobody_approves_what_was_not_recorded(desk, path):
     desk.record(path, ("add", {"a": 1}))
     with desk.replaying(path) as (tools, _):
