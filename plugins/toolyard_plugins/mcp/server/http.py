@@ -35,6 +35,8 @@ PATH: Final = "/mcp"
 HEALTH: Final = "/health"
 BACKLOG: Final = 2048
 BAD_REQUEST: Final = 400
+KEEP_ALIVE: Final = 75
+"""Seconds for which an idle connection stays: clients give up earlier, and lose no request."""
 LEAVE: Final = 5
 """Seconds that clients have to take their answers when the server ends."""
 
@@ -63,6 +65,7 @@ async def serve_http(host: HostHandle, settings: ServeSettings, address: Address
             log_config=None,
             access_log=False,
             server_header=False,
+            timeout_keep_alive=KEEP_ALIVE,
             timeout_graceful_shutdown=LEAVE,
         )
         await _Uvicorn(config).serve(sockets=[listening])

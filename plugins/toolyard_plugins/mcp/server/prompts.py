@@ -63,8 +63,6 @@ class PromptList:
             MCPError: When there is none of that name, or an argument is missing.
         """
         prompt = self._named(session, name)
-        if prompt is None:
-            raise MCPError(INVALID_PARAMS, f"There is no prompt {name!r}. List those there are.")
         missing = [each for each in _placeholders(prompt) if each not in arguments]
         if missing:
             raise MCPError(INVALID_PARAMS, f"Prompt {name!r} needs: {', '.join(missing)}.")
@@ -74,14 +72,22 @@ class PromptList:
             raise MCPError(INVALID_PARAMS, str(error)) from None
         return {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
 
-    def _named(self, session: SessionProtocol | None, name: str) -> Prompt | None:
+    def check(self, session: SessionProtocol | None, name: str) -> None:
+        """Make sure that there is a prompt of that name.
+
+        Raises:
+            MCPError: When there is none.
+        """
+        self._named(session, name)
+
+    def _named(self, session: SessionProtocol | None, name: str) -> Prompt:
         prompt = self._host.prompt
         if name == _whole(prompt):
             return prompt
         for section in _enabled(prompt, session):
             if section.key == name:
                 return _only(prompt, section)
-        return None
+        raise MCPError(INVALID_PARAMS, f"There is no prompt {name!r}. List those there are.")
 
     def _shapes(self, session: SessionProtocol | None) -> Iterator[dict[str, Any]]:
         prompt = self._host.prompt

@@ -10,19 +10,23 @@ from mcp.server.caching import CacheHint
 from mcp.server.lowlevel import Server
 from mcp_types import (
     CallToolRequestParams,
+    CompleteRequestParams,
     GetPromptRequestParams,
     PaginatedRequestParams,
+    ReadResourceRequestParams,
 )
 from mcp_types.methods import CacheableMethod
 
-from toolyard_hookspecs import HostHandle
+from toolyard_hookspecs import ExecutorHandle, HostHandle
 from toolyard_plugins.mcp.server.calls import Caller
-from toolyard_plugins.mcp.server.choosing import SessionChoice
+from toolyard_plugins.mcp.server.choosing import Chosen, SessionChoice
+from toolyard_plugins.mcp.server.completions import Completions
 from toolyard_plugins.mcp.server.handles import SESSION_META
 from toolyard_plugins.mcp.server.prompts import PromptList, instructions_of
 from toolyard_plugins.mcp.server.requests import RequestContext
 from toolyard_plugins.mcp.server.settings import ServeSettings
 from toolyard_plugins.mcp.server.tools import DIALECT, ToolList
+from toolyard_plugins.mcp.server.workspace import WorkspaceResources
 
 DISTRIBUTION: Final = "toolyard"
 
@@ -40,6 +44,8 @@ class HostServer:
         self._choice = choice
         self._tools = ToolList(host, settings.page_size)
         self._prompts = PromptList(host, settings.page_size)
+        self._workspace = WorkspaceResources(settings) if settings.workspace else None
+        self._completions = Completions(self._prompts, self._workspace)
         self.caller = Caller(host.dialect(DIALECT), host.clock, settings.deadline)
         self.protocol: Server[Any] = Server(
             settings.name,
@@ -57,13 +63,18 @@ class HostServer:
         add("tools/call", CallToolRequestParams, self._call_tool)
         add("prompts/list", PaginatedRequestParams, self._list_prompts)
         add("prompts/get", GetPromptRequestParams, self._get_prompt)
+        add("completion/complete", CompleteRequestParams, self._complete)
+        if self._workspace is not None:
+            add("resources/list", PaginatedRequestParams, self._list_resources)
+            add("resources/templates/list", PaginatedRequestParams, self._list_templates)
+            add("resources/read", ReadResourceRequestParams, self._read_resource)
 
     async def _list_tools(
         self, context: RequestContext, params: PaginatedRequestParams
     ) -> dict[str, Any]:
         with self._choice.for_look(context) as chosen:
             session = None if chosen.session is None else chosen.session.executor.session
-            return _complete(self._tools.page(session, params.cursor), chosen.meta)
+            return _whole(self._tools.page(session, params.cursor), chosen.meta)
 
     async def _call_tool(
         self, context: RequestContext, params: CallToolRequestParams
@@ -72,14 +83,14 @@ class HostServer:
             assert chosen.session is not None  # noqa: S101 - a call always has one
             begun = chosen.meta.get(SESSION_META)
             result = await self.caller.answer(chosen.session, context, params, begun)
-            return _complete(result, chosen.meta)
+            return _whole(result, chosen.meta)
 
     async def _list_prompts(
         self, context: RequestContext, params: PaginatedRequestParams
     ) -> dict[str, Any]:
         with self._choice.for_look(context) as chosen:
             session = None if chosen.session is None else chosen.session.executor.session
-            return _complete(self._prompts.page(session, params.cursor), chosen.meta)
+            return _whole(self._prompts.page(session, params.cursor), chosen.meta)
 
     async def _get_prompt(
         self, context: RequestContext, params: GetPromptRequestParams
@@ -87,9 +98,47 @@ class HostServer:
         with self._choice.for_look(context) as chosen:
             session = None if chosen.session is None else chosen.session.executor.session
             found = self._prompts.get(session, params.name, params.arguments or {})
-            return _complete(found, chosen.meta)
+            return _whole(found, chosen.meta)
+
+    async def _complete(
+        self, context: RequestContext, params: CompleteRequestParams
+    ) -> dict[str, Any]:
+        with self._choice.for_call(context) as chosen:
+            values = await self._completions.of(_executor(chosen), params)
+            return _whole({"completion": values}, chosen.meta)
+
+    async def _list_resources(
+        self, context: RequestContext, params: PaginatedRequestParams
+    ) -> dict[str, Any]:
+        assert self._workspace is not None  # noqa: S101 - else nobody answers this
+        with self._choice.for_call(context) as chosen:
+            page = await self._workspace.page(_executor(chosen), params.cursor)
+            return _whole(page, chosen.meta)
+
+    async def _list_templates(
+        self,
+        context: RequestContext,  # noqa: ARG002 - the same for all
+        params: PaginatedRequestParams,  # noqa: ARG002 - there is one page
+    ) -> dict[str, Any]:
+        assert self._workspace is not None  # noqa: S101 - else nobody answers this
+        return _whole(self._workspace.templates(), {})
+
+    async def _read_resource(
+        self, context: RequestContext, params: ReadResourceRequestParams
+    ) -> dict[str, Any]:
+        assert self._workspace is not None  # noqa: S101 - else nobody answers this
+        with self._choice.for_call(context) as chosen:
+            found = await self._workspace.read(
+                _executor(chosen), str(params.uri), context.protocol_version
+            )
+            return _whole(found, chosen.meta)
 
 
-def _complete(result: dict[str, Any], meta: Mapping[str, Any]) -> dict[str, Any]:
+def _executor(chosen: Chosen) -> ExecutorHandle:
+    assert chosen.session is not None  # noqa: S101 - it was chosen for a call
+    return chosen.session.executor
+
+
+def _whole(result: dict[str, Any], meta: Mapping[str, Any]) -> dict[str, Any]:
     complete = {"resultType": "complete", **result}
     return {**complete, "_meta": {**result.get("_meta", {}), **meta}} if meta else complete

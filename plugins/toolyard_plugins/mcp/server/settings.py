@@ -12,6 +12,7 @@ Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 FIVE_MINUTES: Final = 300.0
 HALF_AN_HOUR: Final = 1800.0
 MAX_REQUEST: Final = 4 * 1024 * 1024
+MAX_RESOURCE: Final = 10 * 1024 * 1024
 
 
 class ServeSettings(BaseModel):
@@ -25,6 +26,7 @@ class ServeSettings(BaseModel):
         deadline: Seconds after which a call is given up; a client may ask for fewer.
         workspace: Whether the files of the workspace are resources that clients can read.
         workspace_uri: What the URIs of these begin with.
+        max_resource: In bytes; larger files are listed, but cannot be read as resources.
         session_timeout: Seconds for which a session over HTTP is kept while nobody uses it.
         max_sessions: How many sessions over HTTP are kept at a time.
         max_request: In bytes; larger requests over HTTP are refused.
@@ -44,6 +46,7 @@ class ServeSettings(BaseModel):
     deadline: Seconds | None = None
     workspace: bool = True
     workspace_uri: Annotated[str, Field(pattern=r"^[a-z][a-z0-9+.-]*://(.*/)?$")] = "workspace:///"
+    max_resource: Positive = MAX_RESOURCE
     session_timeout: Seconds = HALF_AN_HOUR
     max_sessions: Positive = 10_000
     max_request: Positive = MAX_REQUEST

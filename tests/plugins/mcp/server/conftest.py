@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 import sysconfig
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,13 @@ import anyio
 import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
 
 COMMAND = Path(sysconfig.get_path("scripts")) / "toolyard"
 DESK = Path(__file__).with_name("desk.py")
 LONGEST = 30.0
+SLOW = 120.0
+OVER_HTTP = ("mcp", "--http", "127.0.0.1:0")
 
 LEGACY = "legacy"
 MODERN = "auto"
@@ -37,16 +40,25 @@ class Served:
     def base(self) -> str:
         return self.url.removesuffix("/mcp")
 
-    def client(self, mode: str, **options: Any) -> Client:
-        return Client(self.url, mode=mode, **options)
+    @asynccontextmanager
+    async def client(
+        self, mode: str, *, token: str | None = None, **options: Any
+    ) -> AsyncIterator[Client]:
+        headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        # There are no certificates to read, which is what takes time otherwise.
+        async with httpx2.AsyncClient(headers=headers, verify=False, timeout=SLOW) as http:
+            streams = streamable_http_client(self.url, http_client=http)
+            async with Client(streams, mode=mode, **options) as client:
+                yield client
 
 
 @contextmanager
-def serving(*arguments: str, plugin: Path = DESK, **options: Any) -> Iterator[Served]:
-    """Serve over HTTP on a free port, until the block is left."""
-    command = [str(COMMAND), "--plugin", str(plugin), *arguments[:-1], "mcp", "--http"]
+def serving(
+    *, plugin: Path = DESK, command: Sequence[str] = OVER_HTTP, **options: Any
+) -> Iterator[Served]:
+    """Serve over HTTP until the block is left."""
     process = subprocess.Popen(
-        [*command, arguments[-1] if arguments else "127.0.0.1:0"],
+        [str(COMMAND), "--plugin", str(plugin), *command],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -85,6 +97,20 @@ def desk_over_http(tmp_path_factory) -> Iterator[Served]:
         yield served
 
 
+@pytest.fixture(scope="session")
+def guarded(tmp_path_factory) -> Iterator[Served]:
+    """The desk, served to whoever shows a token: one of Ada's, Bert's, or the one of all."""
+    folder = tmp_path_factory.mktemp("guarded")
+    (folder / "token").write_text("of-all\n")
+    (folder / "toolyard.toml").write_text(
+        '[plugins.mcp.serve.tokens]\nada = "of-ada"\nbert = "of-bert"\n'
+    )
+    command = ("mcp", "--token-file", "token", "--http", "0.0.0.0:0")
+    with serving(command=command, cwd=folder) as served:
+        served.url = served.url.replace("0.0.0.0", "127.0.0.1")
+        yield served
+
+
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 
 
@@ -103,7 +129,7 @@ def mode(request) -> str:
 def connect(request, transport, mode, tmp_path) -> Connect:
     """What connects the official client to the desk, over each transport, in each era."""
 
-    def connected(**options: Any) -> Client:
+    def connected(**options: Any) -> AbstractAsyncContextManager[Client]:
         if transport == "http":
             return request.getfixturevalue("desk_over_http").client(mode, **options)
         parameters = StdioServerParameters(

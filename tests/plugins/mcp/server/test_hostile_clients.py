@@ -17,7 +17,7 @@ from uuid import uuid4
 import httpx2
 import pytest
 
-from .conftest import LONGEST, NEWEST, Served, serving
+from .conftest import LONGEST, NEWEST, OVER_HTTP, Served, serving
 
 pytestmark = pytest.mark.slow
 
@@ -76,7 +76,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def bakery(folder: Path) -> Iterator[Served]:
     """One server for all of these clients: whatever one of them does, the next is served."""
-    with serving("-v", "127.0.0.1:0", plugin=BAKERY, cwd=folder) as served:
+    with serving(command=("-v", *OVER_HTTP), plugin=BAKERY, cwd=folder) as served:
         yield served
 
 

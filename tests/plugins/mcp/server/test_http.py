@@ -1,0 +1,151 @@
+"""HTTP: who may connect, from where, and with what."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import httpx2
+import pytest
+
+from .conftest import COMMAND, LONGEST, NEWEST, post
+
+META = {
+    "io.modelcontextprotocol/protocolVersion": NEWEST,
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": META}}
+
+
+def _lists(url: str, **headers: str) -> httpx2.Response:
+    return post(url, LIST, **{"mcp-method": "tools/list", **headers})
+
+
+def test_health_is_told_to_anybody(desk_over_http):
+    answer = httpx2.get(f"{desk_over_http.base}/health", timeout=LONGEST)
+    assert answer.json()["status"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"origin": "http://localhost:3000"}, 200),
+        ({"origin": "https://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"host": "evil.example"}, 421),
+        ({"host": "localhost.evil.example:80"}, 421),
+    ],
+)
+def test_only_this_machine_is_answered(desk_over_http, headers, status):
+    assert _lists(desk_over_http.url, **headers).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"{", -32700),
+        (b"[]", -32600),
+        (b"[" * 100_000, -32700),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": 3}', -32600),
+        (json.dumps({**LIST, "params": {}}).encode(), -32602),
+        (json.dumps({**LIST, "params": {"_meta": META, "cursor": 3}}).encode(), -32602),
+    ],
+)
+def test_what_is_malformed_is_an_error_and_the_server_goes_on(desk_over_http, body, code):
+    headers = {
+        "content-type": "application/json",
+        "accept": "application/json, text/event-stream",
+        "mcp-protocol-version": NEWEST,
+        "mcp-method": "tools/list",
+    }
+    answer = httpx2.post(desk_over_http.url, content=body, headers=headers, timeout=LONGEST)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == code
+    assert _lists(desk_over_http.url).status_code == 200
+
+
+def test_what_is_too_large_is_refused_before_it_is_read(desk_over_http):
+    answer = post(desk_over_http.url, {"padding": "x" * 5_000_000})
+    assert answer.status_code == 413
+
+
+def test_without_a_token_nobody_serves_others(tmp_path):
+    done = subprocess.run(
+        [COMMAND, "mcp", "--http", "0.0.0.0:0"],
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LONGEST,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "--token-file FILE" in done.stderr
+
+
+@pytest.mark.parametrize("address", ["8000", "localhost:", "localhost:99999", ":80", "a:b"])
+def test_a_wrong_address_is_told(tmp_path, address):
+    done = subprocess.run(
+        [COMMAND, "mcp", "--http", address],
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LONGEST,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert f"--http {address}: " in done.stderr
+
+
+def test_an_address_that_is_taken_is_told(desk_over_http, tmp_path):
+    taken = desk_over_http.base.removeprefix("http://")
+    done = subprocess.run(
+        [COMMAND, "mcp", "--http", taken],
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LONGEST,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert f"Cannot serve on {taken}: Address already in use." in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("authorization", "status"),
+    [
+        (None, 401),
+        ("", 401),
+        ("Bearer", 401),
+        ("Bearer of-ad", 401),
+        ("Bearer of-adaa", 401),
+        ("Basic of-ada", 401),
+        ("Bearer of-ada", 200),
+        ("Bearer of-all", 200),
+    ],
+)
+def test_a_token_is_needed(guarded, authorization, status):
+    headers = {} if authorization is None else {"authorization": authorization}
+    assert _lists(guarded.url, **headers).status_code == status
+    assert httpx2.get(f"{guarded.base}/health", timeout=LONGEST).status_code == 200
+
+
+def test_a_token_does_not_excuse_a_wrong_origin(guarded):
+    answer = _lists(guarded.url, authorization="Bearer of-ada", origin="https://evil.example")
+    assert answer.status_code == 403
+
+
+@pytest.mark.anyio
+async def test_calls_run_for_whoever_the_token_belongs_to(guarded, mode):
+    for name in ("ada", "bert"):
+        async with guarded.client(mode, token=f"of-{name}") as client:
+            assert (await client.call_tool("who", {})).content[0].text == name
+
+
+@pytest.mark.anyio
+async def test_without_tokens_they_run_for_nobody(desk_over_http, mode):
+    async with desk_over_http.client(mode) as client:
+        assert (await client.call_tool("who", {})).content[0].text == "nobody"

@@ -1,0 +1,95 @@
+"""The workspace as resources."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, ResourceTemplateReference
+
+from .conftest import LEGACY, MODERN, serving
+
+pytestmark = pytest.mark.anyio
+
+PICTURE = b"\x89PNG\r\n\x1a\n\0"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("served")
+    for name, content in {
+        "files/notes/a b.md": b"# Notes",
+        "files/picture.png": PICTURE,
+        "files/large": b"x" * 2000,
+        "outside.txt": b"not for clients",
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    (folder / "toolyard.toml").write_text(
+        '[plugins.vfs]\nroot = "files"\n[plugins.mcp.serve]\npage_size = 2\nmax_resource = 1000\n'
+    )
+    with serving(cwd=folder) as served:
+        yield served
+
+
+async def test_files_are_listed_in_pages_and_read(served, mode):
+    async with served.client(mode) as client:
+        first = await client.list_resources()
+        second = await client.list_resources(cursor=first.next_cursor)
+        listed = [*first.resources, *second.resources]
+        read = [await client.read_resource(each.uri) for each in listed[1:]]
+    assert second.next_cursor is None
+    assert [(each.uri, each.name, each.mime_type, each.size) for each in listed] == [
+        ("workspace:///large", "large", None, 2000),
+        ("workspace:///notes/a%20b.md", "notes/a b.md", "text/markdown", 7),
+        ("workspace:///picture.png", "picture.png", "image/png", len(PICTURE)),
+    ]
+    notes, picture = (each.contents[0] for each in read)
+    assert notes.text == "# Notes"
+    assert base64.b64decode(picture.blob) == PICTURE
+
+
+@pytest.mark.parametrize(("mode", "code"), [(LEGACY, -32002), (MODERN, INVALID_PARAMS)])
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "workspace:///nothing",
+        "workspace:///notes",
+        "workspace:///../outside.txt",
+        "workspace:///%2e%2e/outside.txt",
+        "workspace:////etc/passwd",
+        "workspace:///a%00b",
+        "file:///etc/passwd",
+    ],
+)
+async def test_nothing_else_can_be_read(served, mode, code, uri):
+    async with served.client(mode) as client:
+        with pytest.raises(MCPError) as caught:
+            await client.read_resource(uri)
+    assert caught.value.error.code == code
+    assert caught.value.error.data == {"uri": uri}
+
+
+async def test_what_is_too_large_says_so(served, mode):
+    async with served.client(mode) as client:
+        with pytest.raises(MCPError, match=r"2,000 bytes; at most 1,000"):
+            await client.read_resource("workspace:///large")
+
+
+async def test_paths_are_completed(served, mode):
+    async with served.client(mode) as client:
+        (template,) = (await client.list_resource_templates()).resource_templates
+        completed = await client.complete(
+            ResourceTemplateReference(type="ref/resource", uri=template.uri_template),
+            {"name": "path", "value": "no"},
+        )
+    assert completed.completion.values == ["notes/a b.md"]
+
+
+async def test_a_cursor_from_elsewhere_is_refused(served, mode):
+    async with served.client(mode) as client:
+        with pytest.raises(MCPError, match="List from the start"):
+            await client.list_resources(cursor="bm90aGluZw==")
+        with pytest.raises(MCPError, match="List from the start"):
+            await client.list_tools(cursor="\x00")
