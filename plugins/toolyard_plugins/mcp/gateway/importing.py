@@ -238,8 +238,15 @@ def _value(value: object) -> str:
         )
     if isinstance(value, list):
         return f"[{', '.join(_value(each) for each in cast('list[object]', value))}]"
-    # A text in JSON is one in TOML, but for one character.
-    return json.dumps(value, ensure_ascii=True).replace("\x7f", "\\u007f")
+    # A text in JSON is one in TOML, but for characters that cannot be seen.
+    return "".join(map(_seen, json.dumps(value, ensure_ascii=False)))
+
+
+def _seen(character: str) -> str:
+    if character.isprintable():
+        return character
+    is_character = not "\ud800" <= character <= "\udfff"
+    return f"\\U{ord(character):08x}" if is_character else "\ufffd"
 
 
 def _printable(text: str) -> str:

@@ -52,7 +52,7 @@ class Yard:
         *,
         policies: list[dict[str, Any]] | None = None,
         plugins: dict[str, Any] | None = None,
-        approver: Callable[..., Any] | None = None,
+        approver: Callable[..., Any] | str | None = None,
         **options: Any,
     ) -> Executor:
         pins = str(self.folder / "pins.json")
@@ -61,8 +61,10 @@ class Yard:
             plugins={"mcp": mcp, "ledger": {"store": "memory"}, **(plugins or {})},
             policies=tuple(policies or ()),
             timeout=LIMIT,
+            approver=approver if isinstance(approver, str) else None,
         )
-        self.host = self._stack.enter_context(Host(settings=settings, approver=approver))
+        asked = None if isinstance(approver, str) else approver
+        self.host = self._stack.enter_context(Host(settings=settings, approver=asked))
         self.tools: Executor = self._stack.enter_context(self.host.executor(**options))
         return self.tools
 

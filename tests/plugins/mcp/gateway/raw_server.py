@@ -75,7 +75,7 @@ LATER = {
 
 
 def tools():
-    now = LATER if (FOLDER / "changed").exists() else TOOLS
+    now = {**TOOLS, **LATER} if (FOLDER / "changed").exists() else TOOLS
     return now.get(MODE, [tool("say")])
 
 

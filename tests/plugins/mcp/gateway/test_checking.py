@@ -1,0 +1,66 @@
+"""`toolyard mcp check` connects to each server and says what is to be looked at."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from toolyard.cli.main import main
+
+RAW = Path(__file__).parent / "raw_server.py"
+
+
+@pytest.fixture
+def check(tmp_path, capsys):
+    """Check servers that speak by hand, by their names and modes."""
+
+    def check(*arguments, **modes):
+        lines = [
+            f"[plugins.mcp.servers.{name}]\ncommand = {json.dumps(sys.executable)}\n"
+            f"args = {json.dumps([str(RAW), mode, str(tmp_path)])}\n"
+            for name, mode in modes.items()
+        ]
+        file = tmp_path / "toolyard.toml"
+        file.write_text("\n".join(lines))
+        status = main(["--config", str(file), *arguments])
+        return status, capsys.readouterr().out
+
+    return check
+
+
+def test_servers_are_shown_in_a_table(check):
+    status, printed = check("mcp", "check", one="plain")
+    assert status == 0
+    heading, row = printed.splitlines()
+    assert heading.split()[:3] == ["server", "protocol", "tools"]
+    assert row.split() == ["one", "2025-11-25", "1", "nothing"]
+
+
+def test_what_is_to_be_looked_at_is_told(check, tmp_path):
+    assert check("mcp", "check", one="changing")[0] == 0
+    (tmp_path / "changed").touch()
+    status, printed = check("--json", "mcp", "check", one="changing", two="unseen")
+    assert status == 1
+    one, two = map(json.loads, printed.splitlines())
+    assert one["changed"] == {"say": "description"}
+    assert one["tools"] == ["one_say"]
+    assert "\x1b" not in printed
+    assert set(two["leftOut"].values()) == {"its name holds characters that cannot be seen"}
+
+    status, printed = check("--json", "mcp", "check", "one", "--accept", one="changing")
+    assert status == 0
+    assert json.loads(printed)["changed"] == {}
+    assert check("mcp", "check", one="changing")[0] == 0
+
+
+def test_a_server_that_is_not_there_is_told_of(check, tmp_path):
+    file = tmp_path / "other.toml"
+    file.write_text('[plugins.mcp.servers.gone]\ncommand = "no-such-program-here"\n')
+    assert main(["--config", str(file), "mcp", "check"]) == 1
+
+
+def test_an_unknown_server_is_an_error_that_names_the_known(check, capsys):
+    assert check("mcp", "check", "two", one="plain")[0] != 0

@@ -1,0 +1,127 @@
+"""The configurations of well-known clients become tables, without their secrets."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolyard.cli.main import main
+from toolyard_hookspecs import ConfigurationError
+from toolyard_plugins.mcp.gateway.importing import Imported, as_toml, read_servers
+
+SECRETS = ("ghp_very_secret", "sk-secret-key", "hunter2", "t0ken")
+
+CLIENT = """
+{ // with comments, as some clients allow
+  "mcpServers": {
+    "GitHub Issues": {
+      "command": "npx",
+      "args": ["-y", "server", "--api-key", "sk-secret-key", "--token=t0ken", "--fast"],
+      "env": {"GITHUB_TOKEN": "ghp_very_secret", "HOME_DIR": "${HOME}", "EMPTY": ""},
+    },
+    "far": {
+      "type": "http",
+      "url": "https://me:hunter2@example.org/mcp?api_key=t0ken&page=1",
+      "headers": {"Authorization": "Bearer ghp_very_secret"} /* kept apart */
+    },
+    "off": {"command": "x", "disabled": true},
+  },
+}
+"""
+
+
+@pytest.fixture
+def client(tmp_path):
+    file = tmp_path / "client.json"
+    file.write_text(CLIENT)
+    return file
+
+
+def test_secrets_are_replaced_by_variables_that_are_named(client, capsys):
+    assert main(["mcp", "import", str(client)]) == 0
+    printed = capsys.readouterr().out
+    assert not any(secret in printed for secret in SECRETS)
+    servers = tomllib.loads(printed)["plugins"]["mcp"]["servers"]
+    assert servers["GitHub Issues"] == {
+        "command": "npx",
+        "args": [
+            "-y",
+            "server",
+            "--api-key",
+            "${GITHUB_ISSUES_API_KEY}",
+            "--token=${GITHUB_ISSUES_TOKEN}",
+            "--fast",
+        ],
+        "env": {"GITHUB_TOKEN": "${GITHUB_TOKEN}", "HOME_DIR": "${HOME}", "EMPTY": ""},
+    }
+    assert servers["far"] == {
+        "url": "https://${FAR_USERINFO}@example.org/mcp?api_key=${FAR_API_KEY}&page=1",
+        "headers": {"Authorization": "Bearer ${FAR_AUTHORIZATION}"},
+    }
+    assert servers["off"] == {"command": "x", "enabled": False}
+    assert "# Set in the environment: FAR_USERINFO, FAR_API_KEY, FAR_AUTHORIZATION." in printed
+
+
+def test_with_values_they_are_taken_over(client, capsys):
+    assert main(["--json", "mcp", "import", str(client), "--with-values"]) == 0
+    first = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert first["env"]["GITHUB_TOKEN"] == "ghp_very_secret"
+    assert first["variables"] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ('{"servers": {"a": {"type": "stdio", "command": "x"}}}', "VS Code"),
+        ('{"mcp": {"servers": {"a": {"command": "x"}}}}', "VS Code's settings"),
+        ('{"context_servers": {"a": {"command": {"path": "x", "args": []}}}}', "Zed"),
+        ('{"projects": {"/p": {"mcpServers": {"a": {"command": "x"}}}}}', "Claude Code"),
+        ("\ufeff" + '{"mcpServers": {"a": {"command": "x"}}}', "a byte order mark"),
+    ],
+)
+def test_every_client_has_them_in_its_own_place(text, name, tmp_path):
+    file = tmp_path / "client.json"
+    file.write_text(text, encoding="utf-8")
+    (server,) = read_servers(file)
+    assert (server.name, server.keys) == ("a", {"command": "x"}), name
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "cannot be read"),
+        ("[]", "has no servers"),
+        ('{"mcpServers": {}}', "has no servers"),
+        ('{"mcpServers": 3}', "has no servers"),
+    ],
+)
+def test_what_cannot_be_read_is_told(text, told, tmp_path):
+    file = tmp_path / "client.json"
+    file.write_text(text)
+    with pytest.raises(ConfigurationError, match=told):
+        read_servers(file)
+
+
+def test_a_server_that_is_reached_in_no_known_way_is_noted(tmp_path):
+    file = tmp_path / "client.json"
+    file.write_text('{"mcpServers": {"a\\n[x]": {"port": 3}}}')
+    (server,) = read_servers(file)
+    assert "neither a command nor a url" in as_toml(server)
+    assert tomllib.loads(as_toml(server))["plugins"]["mcp"]["servers"] == {"a\n[x]": {}}
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+
+
+@given(
+    st.builds(
+        Imported, TEXT.filter(bool), st.dictionaries(TEXT.filter(bool), TEXT | st.lists(TEXT))
+    )
+)
+def test_whatever_a_server_is_called_the_table_is_toml(server):
+    read = tomllib.loads(as_toml(server))["plugins"]["mcp"]["servers"]
+    assert read == {server.name: server.keys}
