@@ -77,7 +77,9 @@ def check(host: HostHandle, settings: McpSettings, args: argparse.Namespace) -> 
     elif found:
         _show(found)
     else:
-        Console().print("No MCP servers are configured: write [plugins.mcp.servers.NAME].")
+        Console().print(
+            "No MCP servers are configured: write [plugins.mcp.servers.NAME].", markup=False
+        )
     return 0 if all(each.is_well for each in found) else FAULTY
 
 
