@@ -25,8 +25,15 @@ def trace_options() -> list[Command]:
     """Return the option, for the commands that dispatch calls."""
     defaults = {KEY: ENVIRONMENT} if asked_for(os.environ) else {}
     return [
-        Command(name, extends=True, configure=_add_trace, settings=_chosen, defaults=defaults)
-        for name in ("run", "call")
+        Command(
+            name,
+            extends=True,
+            optional=True,
+            configure=_add_trace,
+            settings=_chosen,
+            defaults=defaults,
+        )
+        for name in ("run", "call", "mcp")
     ]
 
 

@@ -67,7 +67,7 @@ def toolyard_lifespan(
     host: HostHandle, settings: RecordSettings
 ) -> AbstractContextManager[None] | None:
     """Record and replay while the host is open, where the settings say so."""
-    if settings.file is None and settings.replay is None:
+    if settings.file is None and settings.folder is None and settings.replay is None:
         return None
     from toolyard_plugins.record.working import at_work  # most hosts do neither
 
@@ -76,5 +76,5 @@ def toolyard_lifespan(
 
 @hookimpl
 def toolyard_commands() -> list[Command]:
-    """Add the options of `run` and `call`, and the commands `record` and `replay`."""
+    """Add the options of commands that make calls, and the commands `record` and `replay`."""
     return offered_commands()

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from toolyard_hookspecs import Command, ConfigurationError, HostHandle
 
-_OFF: Final = {"plugins.record.file": None, "plugins.record.replay": None}
+_OFF: Final = {f"plugins.record.{place}": None for place in ("file", "folder", "replay")}
 """For commands that make no calls, or look at records: none is written meanwhile."""
 
 _RECORD: Final = """\
@@ -37,6 +37,9 @@ def offered_commands() -> list[Command]:
             Command(name, extends=True, configure=_add_options, settings=_chosen)
             for name in ("run", "call")
         ),
+        Command(
+            "mcp", extends=True, optional=True, configure=_add_record, settings=_chosen_to_serve
+        ),
         *(
             Command(name, extends=True, settings=_switched_off)
             for name in ("tools", "prompt", "plugins")
@@ -58,10 +61,14 @@ def offered_commands() -> list[Command]:
     ]
 
 
-def _add_options(parser: argparse.ArgumentParser) -> None:
+def _add_record(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--record", type=_absolute, metavar="FILE", help="append every call to this record"
     )
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    _add_record(parser)
     parser.add_argument(
         "--replay",
         type=_absolute,
@@ -78,13 +85,22 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 def _chosen(args: argparse.Namespace) -> dict[str, Any]:
     if args.strict and args.replay is None:
         raise ConfigurationError("--strict says how to replay: give --replay FILE, too.")
-    chosen: dict[str, Any] = {}
-    if args.record is not None:
-        chosen["plugins.record.file"] = args.record
+    chosen = _recorded(args)
     if args.replay is not None:
         chosen["plugins.record.replay"] = args.replay
         chosen["plugins.record.strict"] = args.strict
     return chosen
+
+
+def _chosen_to_serve(args: argparse.Namespace) -> dict[str, Any]:
+    """Record what is served; whoever looks after servers makes no calls."""
+    return _recorded(args) if getattr(args, "what", None) is None else _switched_off(args)
+
+
+def _recorded(args: argparse.Namespace) -> dict[str, Any]:
+    if args.record is None:
+        return {}
+    return {"plugins.record.file": args.record, "plugins.record.folder": None}
 
 
 def _switched_off(args: argparse.Namespace) -> dict[str, Any]:  # noqa: ARG001 - whatever they are

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 
 class RecordSettings(BaseModel):
@@ -12,6 +13,8 @@ class RecordSettings(BaseModel):
 
     Args:
         file: The file that every call is appended to; None to record nothing.
+        folder: A directory in which each run gets a record of its own, for hosts that run at the
+            same time; None for one file, or nothing.
         fsync: Whether each line is on the disk before the call ends, so that it also survives
             a loss of power.
         replay: A record to answer calls from, in place of the handlers; None to run them.
@@ -22,6 +25,13 @@ class RecordSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     file: Path | None = None
+    folder: Path | None = None
     fsync: bool = False
     replay: Path | None = None
     strict: bool = False
+
+    @model_validator(mode="after")
+    def _has_one_place(self) -> Self:
+        if self.file is not None and self.folder is not None:
+            raise ValueError("give either a file for all runs, or a folder with one for each")
+        return self

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Final
 
-from toolyard_hookspecs import HostHandle
+from toolyard_hookspecs import Clock, HostHandle
+from toolyard_plugins.record.errors import RecordError
 from toolyard_plugins.record.reading import Recording
 from toolyard_plugins.record.recorder import Recorder
 from toolyard_plugins.record.rehearsing import registered
@@ -28,8 +31,23 @@ def at_work(host: HostHandle, settings: RecordSettings) -> Generator[None]:
         if settings.replay is not None:
             replay = Replayer(Recording.load(settings.replay), strict=settings.strict)
             stack.enter_context(registered(host, replay))
-        if settings.file is not None:
-            recorder = Recorder(RecordFile(settings.file, fsync=settings.fsync), host.clock)
+        file = settings.file
+        if settings.folder is not None:
+            file = _file_of_its_own(settings.folder, host.clock)
+        if file is not None:
+            recorder = Recorder(RecordFile(file, fsync=settings.fsync), host.clock)
             stack.callback(recorder.close)
             stack.enter_context(registered(host, recorder, _RECORDER))
         yield
+
+
+def _file_of_its_own(folder: Path, clock: Clock) -> Path:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise RecordError(
+            f"The folder {folder} for records cannot be made: {error.strerror}. Name one that can "
+            "be written."
+        ) from error
+    # Sorted by name they are sorted by time; what follows tells those of one second apart.
+    return folder / f"{clock.now():%Y-%m-%dT%H-%M-%S}-{secrets.token_hex(4)}.jsonl"

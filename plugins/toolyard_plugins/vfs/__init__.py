@@ -50,7 +50,7 @@ def toolyard_commands() -> list[Command]:
             configure=_add_workspace,
             settings=_workspace_settings,
         )
-        for name in ("run", "call", "replay")
+        for name in ("run", "call", "replay", "mcp")
     ]
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from toolyard import Host, ToolCall
 from toolyard.cli.main import main
+from toolyard_plugins.record import verify
 
 PLUGIN = '''\
 """Tools whose handlers leave a mark."""
@@ -127,6 +129,37 @@ def test_single_calls_continue_one_record(toolyard):
         0,
         " 6 lines, 2 calls: every line is as it was written",
     )
+
+
+def test_runs_at_the_same_time_have_records_of_their_own(toolyard, folder):
+    Path("toolyard.toml").write_text('[plugins.record]\nfolder = "kept/records"\n')
+    with Host(config="toolyard.toml") as host, host.executor() as tools:
+        tools.dispatch(ToolCall("planning_read_plan"))
+        status, _, err = toolyard("call", "mark", '{"text": "a"}')
+    assert (status, err) == (0, "")
+    records = [*Path("kept/records").iterdir()]
+    assert [(verify(each).calls, verify(each).faults) for each in records] == [(1, ()), (1, ())]
+
+
+def test_one_record_goes_before_a_folder_of_them(toolyard, folder):
+    Path("toolyard.toml").write_text('[plugins.record]\nfolder = "records"\n')
+    toolyard("call", "--record", "calls.jsonl", "mark", '{"text": "a"}')
+    assert Path("calls.jsonl").exists()
+    assert not Path("records").exists()
+
+
+def test_a_record_has_one_place(toolyard, folder):
+    Path("toolyard.toml").write_text('[plugins.record]\nfolder = "a"\nfile = "b"\n')
+    status, _, err = toolyard("call", "mark", '{"text": "a"}')
+    assert status == 2
+    assert "either a file for all runs, or a folder with one for each" in err
+
+
+def test_a_folder_that_cannot_be_made_is_named(toolyard, folder):
+    Path("toolyard.toml").write_text('[plugins.record]\nfolder = "desk.py/records"\n')
+    status, _, err = toolyard("call", "mark", '{"text": "a"}')
+    assert status == 2
+    assert "desk.py/records for records cannot be made: Not a directory." in err
 
 
 def test_other_calls_are_answered_from_a_record(toolyard, folder):
