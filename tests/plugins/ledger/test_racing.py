@@ -27,7 +27,7 @@ def race(place: str, effects: Path) -> None:
     ]
     told: dict[str, set[str]] = {str(key): set() for key in range(KEYS)}
     for process in processes:
-        out, _ = process.communicate(timeout=280)
+        out, _ = process.communicate(timeout=900)
         assert process.returncode == 0
         for thread in json.loads(out):
             assert len(thread) == KEYS

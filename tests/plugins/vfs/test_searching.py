@@ -58,9 +58,9 @@ def test_a_line_that_matches_in_many_places_is_told_once() -> None:
 
 @pytest.mark.slow
 def test_a_line_of_many_megabytes_is_found_in_time_that_grows_with_it() -> None:
-    began = time.monotonic()
+    began = time.process_time()
     assert [line for line, _ in found("needle$", b"x" * 60_000_000 + b"needle\n")] == [1]
-    assert time.monotonic() - began < 20
+    assert time.process_time() - began < 20
 
 
 def test_what_turns_out_to_be_binary_is_searched_no_further() -> None:
