@@ -38,7 +38,7 @@ def drive(*arguments: str) -> list[dict[str, Any]]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=280,
+        timeout=900,
     )
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
