@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from toolyard.pipeline.marks import ENDED
-from toolyard.pipeline.masking import holds_secrets
+from toolyard.pipeline.masking import holds_secrets, without_masked
 from toolyard.state.redoing import NOTHING
 from toolyard_hookspecs import (
     CallRecord,
@@ -111,6 +111,8 @@ class Control:
                 unportable = str(run.session_changes)
             else:
                 changes = run.session_changes
+        if run.result_secrets:
+            result, changes = without_masked(result, changes)
         secret = holds_secrets(run, result.message, value, changes, unportable)
         return CallRecord(result, value, changes, unportable, secret)
 

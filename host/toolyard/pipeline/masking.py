@@ -6,9 +6,10 @@ import json
 import logging
 import traceback
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from toolyard_hookspecs import hide, secrets_in, secrets_of
+from toolyard_hookspecs import ToolResult, hide, hide_within, secrets_in, secrets_of
 from toolyard_hookspecs.faults import Schema
 
 if TYPE_CHECKING:
@@ -41,6 +42,26 @@ def holds_secrets(run: CallRun, *written: str | bytes | None) -> bool:
         return False
     texts = [each.decode() if isinstance(each, bytes) else each or "" for each in written]
     return any(hide(each, secrets) != each for each in texts)
+
+
+def without_masked(
+    result: ToolResult[Any], changes: str | None
+) -> tuple[ToolResult[Any], str | None]:
+    """Return what is stored of a result without the secrets that its value's JSON masks.
+
+    Whoever reads it again has the mask only, and could not tell them apart from other words.
+
+    Args:
+        result: The result.
+        changes: What its call changed in the session, as JSON.
+    """
+    secrets = tuple(secrets_in(result.value))
+    message = hide(result.message, secrets)
+    if message != result.message:
+        result = replace(result, message=message)
+    if changes is not None:
+        changes = json.dumps(hide_within(json.loads(changes), secrets))
+    return result, changes
 
 
 def log_failure(run: CallRun, log: logging.Logger, message: str, *args: object) -> None:
