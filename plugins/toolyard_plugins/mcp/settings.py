@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
+from toolyard_plugins.mcp.gateway.naming import prefix_of
 from toolyard_plugins.mcp.gateway.settings import ServerSettings
 from toolyard_plugins.mcp.server.settings import ServeSettings
 
@@ -30,6 +31,17 @@ class McpSettings(BaseModel):
     servers: dict[str, ServerSettings] = Field(default_factory=dict[str, ServerSettings])
     pins: Path = Path(".toolyard/mcp-tools.json")
     wait: Annotated[float, Field(ge=0)] = 10.0
+
+    @model_validator(mode="after")
+    def _are_told_apart(self) -> Self:
+        prefixes: dict[str, str] = {}
+        for name in self.servers:
+            first = prefixes.setdefault(prefix_of(name), name)
+            if first != name:
+                raise ValueError(
+                    f"the servers {first!r} and {name!r} cannot be told apart; rename one of them"
+                )
+        return self
 
     # Each host validates settings of its own, so each has a gateway of its own.
     _gateway: Gateway | None = PrivateAttr(default=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
@@ -52,7 +53,9 @@ class Gateway:
         """End all connections, and take the tools away."""
         await asyncio.gather(*(each.close() for each in self.upstreams), return_exceptions=True)
         for each in self.upstreams:
-            await asyncio.to_thread(self._host.unregister, each.plugin)
+            # One that is switched off was never there.
+            with contextlib.suppress(PluginError):
+                await asyncio.to_thread(self._host.unregister, each.plugin)
 
     async def _changed(self, upstream: Upstream) -> None:
         # Whoever comes later may have to give a name back, or may get one.

@@ -32,9 +32,8 @@ def hash_of(directory: Path) -> str:
 
 def processes_of(text: str) -> list[int]:
     """Return the ids of this process's children that were started with some text."""
-    listed = subprocess.run(
-        ["ps", "-A", "-ww", "-o", "pid=,ppid=,args="], capture_output=True, text=True
-    )
+    command = ["ps", "-A", "-ww", "-o", "pid=,ppid=,args="]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True)
     rows = [line.split(None, 2) for line in listed.stdout.splitlines()]
     return [int(pid) for pid, parent, args in rows if int(parent) == os.getpid() and text in args]
 

@@ -1,0 +1,123 @@
+"""A server over HTTP that speaks the protocol of 2025 by hand, and breaks it on demand."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+TOOL = {"name": "say", "description": "Say it.", "inputSchema": {"type": "object"}}
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers requests; `server.mode` says how those are answered that say `now`."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["content-length"]))
+        message = json.loads(body)
+        self.number = message.get("id")
+        method = message.get("method")
+        if self.number is None:
+            self.answer(202, b"")
+        elif method == "initialize":
+            version = message["params"]["protocolVersion"]
+            server = {"name": "raw", "version": "1"}
+            self.reply(protocolVersion=version, capabilities={"tools": {}}, serverInfo=server)
+        elif method == "tools/list":
+            self.reply(tools=[TOOL])
+        elif method == "tools/call":
+            now = message["params"]["arguments"].get("text") == "now"
+            getattr(self, self.server.mode if now else "say")()
+        else:
+            self.send({"error": {"code": -32601, "message": "Method not found"}})
+
+    def do_GET(self):
+        self.answer(405, b"")
+
+    do_DELETE = do_GET  # noqa: N815 - so it is called
+
+    def log_message(self, *args):
+        """Say nothing."""
+
+    def answer(self, status, body, kind="application/json"):
+        self.send_response(status)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def send(self, what):
+        self.answer(200, json.dumps({"jsonrpc": "2.0", "id": self.number, **what}).encode())
+
+    def reply(self, **result):
+        self.send({"result": result})
+
+    def say(self):
+        self.reply(content=[{"type": "text", "text": "said"}])
+
+    def oversized(self):
+        self.reply(content=[{"type": "text", "text": "x" * 3_000_000}])
+
+    def malformed(self):
+        self.answer(200, b'{"jsonrpc": oops')
+
+    def nested(self):
+        self.answer(200, b'{"jsonrpc":"2.0","id":1,"result":' + b"[" * 9000 + b"]" * 9000 + b"}")
+
+    def fails(self):
+        self.answer(500, b"<h1>no</h1>", "text/html")
+
+    def never(self):
+        self.server.released.wait(60)
+        self.close_connection = True
+
+    def hangs_up(self):
+        self.close_connection = True
+
+    def stream(self):
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("connection", "close")
+        self.end_headers()
+        self.close_connection = True
+
+    def oversized_event(self):
+        self.stream()
+        self.write(b"data: " + b"x" * 3_000_000 + b"\n\n")
+
+    def floods(self):
+        self.stream()
+        params = {"level": "info", "data": "z"}
+        message = {"jsonrpc": "2.0", "method": "notifications/message", "params": params}
+        event = b"event: message\ndata: " + json.dumps(message).encode() + b"\n\n"
+        while self.write(event * 100):
+            pass
+
+    def write(self, data):
+        try:
+            self.wfile.write(data)
+        except OSError:
+            return False
+        return True
+
+
+@contextmanager
+def serving(mode: str) -> Iterator[str]:
+    """Serve on a thread; gives the URL."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.mode = mode
+    server.released = threading.Event()
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/mcp"
+    finally:
+        server.released.set()
+        server.shutdown()
+        server.server_close()
+        thread.join(30)

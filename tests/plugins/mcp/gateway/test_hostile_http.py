@@ -1,0 +1,43 @@
+"""Servers over HTTP that break, lie and flood cost their own tools a clear failure."""
+
+from __future__ import annotations
+
+import pytest
+
+from toolyard_hookspecs import Status
+
+from .raw_http import serving
+
+
+@pytest.mark.parametrize(
+    "mode",
+    ["oversized", "oversized_event", "malformed", "nested", "fails", "hangs_up", "floods"],
+)
+def test_no_usable_answer_fails_the_call_and_the_next_one_works(yard, mode):
+    with serving(mode) as url:
+        yard.open({"bad": {"url": url, "max_message": 1_000_000}, "good": yard.raw("plain")})
+        broken = yard.call("bad_say", text="now")
+        assert broken.status is Status.FAILED
+        assert broken.text.startswith("The MCP server bad ")
+        assert len(broken.text) < 1000
+        assert "Traceback" not in broken.text
+        assert yard.call("good_say", text="x").success
+        assert yard.call("bad_say", text="again").text == "said"
+        yard.close()
+
+
+def test_a_server_that_never_answers_is_given_up(yard):
+    with serving("never") as url:
+        yard.open({"bad": {"url": url, "timeout": 1}})
+        assert yard.call("bad_say", text="now").status is Status.TIMED_OUT
+        assert yard.call("bad_say", text="again").text == "said"
+        yard.close()
+
+
+def test_a_server_that_is_not_there_is_told_of(yard):
+    with serving("say") as url:
+        pass
+    yard.open({"gone": {"url": url}})
+    told = yard.call("gone_say")
+    assert "the MCP server gone cannot be reached" in told.text
+    assert "connection attempts failed" in told.text
