@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from toolyard import Host
-from toolyard_plugins.mcp.gateway.importing import read_servers
 
 GUIDE = (Path(__file__).parents[4] / "docs" / "guides" / "mcp-gateway.md").read_text("utf-8")
 
@@ -18,7 +17,7 @@ def blocks(language):
     return re.findall(rf"^```{language}\n(.*?)^```", GUIDE, re.DOTALL | re.MULTILINE)
 
 
-CONFIGURATIONS = [each for each in blocks("toml") if "mcp_servers" not in each]
+CONFIGURATIONS = blocks("toml")
 
 
 @pytest.mark.parametrize("text", CONFIGURATIONS)
@@ -39,11 +38,3 @@ def test_the_file_to_start_from_has_its_policies(tmp_path):
     file.write_text(CONFIGURATIONS[0])
     kinds = [type(each).__name__ for each in Host(config=file).policies]
     assert kinds == ["CategoryPolicy", "ReadBeforeWritePolicy", "RateLimitPolicy"]
-
-
-@pytest.mark.parametrize("text", [*blocks("json"), blocks("toml")[1]])
-def test_what_clients_are_given_can_be_imported(text, tmp_path):
-    file = tmp_path / ("config.toml" if text.startswith("[") else "config.json")
-    file.write_text(text)
-    (server,) = read_servers(file)
-    assert (server.name, server.keys["command"]) == ("toolyard", "toolyard")

@@ -1,0 +1,37 @@
+"""The configurations that the guide for clients gives, as they stand there."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "mcp-clients.md"
+
+#: The configuration of Toolyard that the guide's lines name.
+PLACE = "/home/ada/toolyard.toml"
+
+_BLOCK = re.compile(r"(?:<!-- client: ([\w-]+) -->\n)?```(json|toml)\n(.*?)```", re.DOTALL)
+
+
+def starting_point() -> str:
+    """The configuration of Toolyard."""
+    blocks = _BLOCK.findall(GUIDE.read_text(encoding="utf-8"))
+    (text,) = (text for client, language, text in blocks if not client and language == "toml")
+    return text
+
+
+def lines_of_clients() -> dict[str, str]:
+    """What goes into the configuration of each client, by the client's name."""
+    blocks = _BLOCK.findall(GUIDE.read_text(encoding="utf-8"))
+    return {client: text for client, _, text in blocks if client}
+
+
+def server_of(client: str) -> dict[str, Any]:
+    """The server that the lines for a client describe."""
+    text = lines_of_clients()[client]
+    parsed = tomllib.loads(text) if client == "codex" else json.loads(text)
+    (servers,) = parsed.values()
+    return servers["toolyard"]
