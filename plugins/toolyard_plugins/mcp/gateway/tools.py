@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from toolyard_hookspecs import HOST_TIMEOUT, Contents, Tool, ToolContext, ToolResult
 from toolyard_hookspecs.tools import Category, Consequence, HostDefault
 from toolyard_plugins.mcp.gateway.definitions import Definition
+from toolyard_plugins.mcp.gateway.schemas import enforceable
 from toolyard_plugins.mcp.gateway.settings import ServerSettings, ToolSettings
 from toolyard_plugins.mcp.gateway.wording import CUT, cleaned, one_line
 
@@ -57,7 +58,7 @@ def make_tool(
         description=known.description or short_description(server, definition),
         long_description=long_description(definition) if known.description is None else None,
         handler=handler,
-        params_schema=definition.input_schema,
+        params_schema=enforceable(definition.input_schema),
         category=known.category or effect.category,
         consequence=known.consequence or effect.consequence,
         contained=known.category == "read",

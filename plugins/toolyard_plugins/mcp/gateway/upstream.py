@@ -28,6 +28,7 @@ from toolyard_plugins.mcp.gateway.doubting import DoubtPolicy
 from toolyard_plugins.mcp.gateway.faults import ServerFault
 from toolyard_plugins.mcp.gateway.naming import prefix_of, tool_name
 from toolyard_plugins.mcp.gateway.pins import Pins
+from toolyard_plugins.mcp.gateway.schemas import enforceable
 from toolyard_plugins.mcp.gateway.settings import ServerSettings
 from toolyard_plugins.mcp.gateway.standing import CallKey, Standing
 from toolyard_plugins.mcp.gateway.tools import make_tool
@@ -275,7 +276,7 @@ def call_key(context: ToolContext) -> CallKey:
 def misfit(definition: Definition, params: Any) -> str | None:
     """Return why arguments do not fit a tool's schema, or None where they do."""
     try:
-        codec = SchemaCodec(definition.input_schema, owner=definition.name)
+        codec = SchemaCodec(enforceable(definition.input_schema), owner=definition.name)
         codec.decode(codec.encode(params))
     except (ToolValidationError, DefinitionError) as error:
         return str(error)

@@ -46,6 +46,11 @@ def nested(levels):
     return schema
 
 
+def laughing(levels):
+    ha = {f"h{n}": {"allOf": [{"$ref": f"#/$defs/h{n + 1}"}] * 2} for n in range(levels)}
+    return {"type": "object", "$defs": {**ha, f"h{levels}": {}}, "$ref": "#/$defs/h0"}
+
+
 TOOLS = {
     "shrinking": [tool("say"), tool("sing")],
     "unseen": [
@@ -59,6 +64,21 @@ TOOLS = {
         tool("wrong", schema={"type": "object", "properties": {"a": {"type": "no"}}}),
         tool("away", schema={"type": "object", "$ref": "https://example.org/x.json"}),
         tool("deep", schema=nested(60)),
+    ],
+    "slow_to_check": [
+        tool(
+            "say",
+            schema={
+                "type": "object",
+                "properties": {
+                    "text": {"type": "string", "pattern": "^(a+)+$"},
+                    "more": {"type": "string", "pattern": "^(?=(a+)+$)"},
+                },
+                "patternProperties": {"^(b+)+$": {}},
+                "additionalProperties": False,
+            },
+        ),
+        tool("laugh", schema=laughing(40)),
     ],
     "crowd": [tool(f"say{number}") for number in range(30)],
     "annotated": [

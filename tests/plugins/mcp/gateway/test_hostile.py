@@ -140,6 +140,18 @@ def test_a_bad_schema_costs_only_its_own_tool(yard):
     assert yard.call("bad_say", text="x").success
 
 
+def test_no_schema_takes_long_to_check(yard):
+    yard.open({"bad": yard.raw("slow_to_check")})
+    assert yard.names() == ["bad_say"]
+    (bad,) = yard.host.settings("mcp").gateway.upstreams
+    assert "its schema has more than 20,000 parts" in bad.faults["laugh"]
+    wrong = yard.call("bad_say", text="a" * 60 + "!")
+    assert wrong.status is Status.INVALID
+    assert "does not match '^(a+)+$'" in wrong.text
+    # What cannot be searched for in bounded time is for the server to refuse.
+    assert yard.call("bad_say", text="a", more="a" * 60 + "!", **{"b" * 60 + "!": 1}).success
+
+
 class TestNames:
     def servers(self, yard, **more):
         folder = yard.folder / "other"
