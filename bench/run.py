@@ -14,6 +14,7 @@ from typing import Final
 from cases_dispatch import measure_batch, measure_dispatch
 from cases_history import measure_history
 from cases_ledger import measure_ledger
+from cases_mcp import measure_mcp
 from cases_record import measure_record
 from cases_rollback import measure_rollback
 from cases_stages import measure_stages
@@ -29,6 +30,7 @@ GROUPS: Final[Mapping[str, Callable[[Effort], list[Row]]]] = {
     "batch": measure_batch,
     "history": measure_history,
     "ledger": measure_ledger,
+    "mcp": measure_mcp,
     "record": measure_record,
     "rollback": measure_rollback,
     "startup": measure_startup,

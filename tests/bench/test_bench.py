@@ -29,6 +29,7 @@ LIMITS = {
     "add: the SQLite ledger, on top of a full host": 60,
     "add: the SQLite ledger at 1,000 rows, full": 1.5,
     "add: the record, on top of a full host": 20,
+    "MCP, add within a process: Toolyard": 1.3,
     "memory, a call that wrote and fails: 1,000 files": 1.5,
     "disk, a call that wrote and fails: 1,000 files": 1.5,
     "disk, a call that touches nothing: 1,000 files": 1.5,

@@ -1,0 +1,115 @@
+"""The servers that offer `add` over MCP: the SDK's, FastMCP's, and a host behind Toolyard's.
+
+As a program it serves one of them over HTTP: `python bench/mcp_servers.py sdk|fastmcp|toolyard`.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+import uvicorn
+from fastmcp import FastMCP
+from mcp.server import MCPServer
+from starlette.types import ASGIApp
+from workload import add
+
+from toolyard import Host, MarkdownSection, hookimpl, tool
+from toolyard_plugins import dialects
+from toolyard_plugins.mcp.server.addresses import Address
+from toolyard_plugins.mcp.server.choosing import OneSession
+from toolyard_plugins.mcp.server.executors import executors_of
+from toolyard_plugins.mcp.server.http import application
+from toolyard_plugins.mcp.server.serving import HostServer
+from toolyard_plugins.mcp.server.sessions import ServedSession
+from toolyard_plugins.mcp.server.settings import ServeSettings
+
+SDK: Final = "the bare SDK"
+FASTMCP: Final = "FastMCP"
+TOOLYARD: Final = "Toolyard"
+
+
+async def add_async(a: int, b: int) -> int:
+    """Add two integers."""
+    return add(a, b)
+
+
+def sdk_server() -> MCPServer:
+    """Return the official SDK's server."""
+    server = MCPServer("sdk", log_level="CRITICAL")
+    server.add_tool(add_async, name="add")
+    return server
+
+
+def fastmcp_server() -> FastMCP[Any]:
+    """Return FastMCP's server."""
+    server: FastMCP[Any] = FastMCP("fastmcp")
+    server.tool(add_async, name="add")
+    return server
+
+
+@contextmanager
+def toolyard_host() -> Iterator[Host]:
+    """Give a host with the one tool."""
+    with Host(discover=False, plugins=[_Sums(), dialects]) as host:
+        yield host
+
+
+class _Sums:
+    @hookimpl
+    def toolyard_sections(self) -> list[MarkdownSection[Any]]:
+        return [MarkdownSection(key="sums", title="Sums", tools=[tool(name="add")(add_async)])]
+
+
+@contextmanager
+def in_process(name: str) -> Iterator[Any]:
+    """Give a server that a client in this process can talk to."""
+    if name == SDK:
+        yield sdk_server()
+    elif name == FASTMCP:
+        yield fastmcp_server()._mcp_server
+    else:
+        with toolyard_host() as host:
+            session = ServedSession(executors_of(host)(None, None))
+            yield HostServer(host, ServeSettings(), OneSession(session)).protocol
+            session.end()
+
+
+@contextmanager
+def _toolyard_app(port: int) -> Iterator[ASGIApp]:
+    with toolyard_host() as host:
+        yield application(host, ServeSettings(), Address("127.0.0.1", port))
+
+
+@contextmanager
+def _sdk_app(_port: int) -> Iterator[ASGIApp]:
+    yield sdk_server().streamable_http_app()
+
+
+@contextmanager
+def _fastmcp_app(_port: int) -> Iterator[ASGIApp]:
+    yield fastmcp_server().http_app()
+
+
+APPS: Final[Mapping[str, Callable[[int], Any]]] = {
+    SDK: _sdk_app,
+    FASTMCP: _fastmcp_app,
+    TOOLYARD: _toolyard_app,
+}
+
+
+def serve(name: str) -> None:
+    """Serve over HTTP on a free port, which is printed."""
+    listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
+    port = listening.getsockname()[1]
+    with APPS[name](port) as app:
+        print(port, flush=True)
+        config = uvicorn.Config(app, log_level="critical", access_log=False, timeout_keep_alive=75)
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])
