@@ -14,8 +14,9 @@ RAW = Path(__file__).parent / "raw_server.py"
 
 
 @pytest.fixture
-def check(tmp_path, capsys):
+def check(tmp_path, capsys, monkeypatch):
     """Check servers that speak by hand, by their names and modes."""
+    monkeypatch.chdir(tmp_path)
 
     def check(*arguments, **modes):
         lines = [
