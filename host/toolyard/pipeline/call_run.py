@@ -360,7 +360,7 @@ class CallRun:
 
     def _let_go(self) -> None:
         """Break the circles through what it was given, which would wait for the collector."""
-        del self.context, self.control, self.scope, self.branch
+        del self.context, self.control, self.scope, self.branch, self.participants
         self.opened = False
 
     def disown(self, child: CallRun) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from toolyard.pipeline.call_run import CallRun
 from toolyard.state.branch import Branch
-from toolyard_hookspecs import Status, ToolCall, ToolContext, ToolResult, tool
+from toolyard_hookspecs import Status, ToolCall, ToolContext, ToolResult, hookimpl, tool
 
 
 @pytest.fixture(autouse=True)
@@ -84,6 +84,43 @@ def test_calls_leave_no_circles_behind(alive: Any, yard: Any, name: str) -> None
         asyncio.run(all_of_them())
 
     # What the worker threads have just done may still be on their stacks.
+    assert alive(CallRun) < 20
+    assert alive(Branch) < 20
+
+
+class Part:
+    """A participant that keeps the context of its call."""
+
+    def __init__(self, context: ToolContext) -> None:
+        self.context = context
+
+    def prepare(self) -> None:
+        pass
+
+    def commit(self) -> None:
+        pass
+
+    def rollback(self) -> None:
+        pass
+
+
+class TakingPart:
+    """A plugin that takes part in every call."""
+
+    @hookimpl
+    def toolyard_snapshot(self, context: ToolContext) -> Part:
+        return Part(context)
+
+
+@pytest.mark.parametrize("name", ["ping", "outer"])
+def test_participants_that_keep_the_context_leave_no_circles_behind(
+    alive: Any, yard: Any, name: str
+) -> None:
+    yard.open(*TOOLS, plugins=(TakingPart(),))
+
+    for index in range(200):
+        yard.call(name, fail=index % 3 == 0)
+
     assert alive(CallRun) < 20
     assert alive(Branch) < 20
 
