@@ -35,6 +35,8 @@ def render(run: CallRun, table: Table, plan: Plan) -> None:
         Refusal: When the value has no JSON form.
     """
     result = run.result
+    # It may be the second time, after a conflict.
+    run.data, run.tells_json = None, False
     if result.value is not None and not result.exclude_value_from_context:
         kind = result.value.__class__
         if _is_read_once(kind):
@@ -55,7 +57,7 @@ def render(run: CallRun, table: Table, plan: Plan) -> None:
         if table.renders or table.render_wrappers:
             run.text = _ask_renderers(run, table, plan)
         elif run.data is not None and reads_as_json(result):
-            run.text = run.data.decode()
+            # The event makes the text of the JSON, for whoever reads it.
             run.tells_json = True
         else:
             run.text = render_result(result, run.data)

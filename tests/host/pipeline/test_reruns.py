@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+import pytest
+
 from toolyard_hookspecs import (
     Binding,
     PolicyDecision,
@@ -13,6 +15,7 @@ from toolyard_hookspecs import (
     Status,
     Tool,
     ToolContext,
+    ToolResult,
     hookimpl,
     tool,
 )
@@ -130,3 +133,30 @@ def test_the_second_run_waits_for_no_exclusive_resource(yard: Any, mark: Any) ->
     assert isinstance(outcome.event.error, ResourceBusyError)
     assert len(runs) == 2
     assert yard.marks == ["application"]
+
+
+@pytest.mark.parametrize(
+    ("again", "text", "data"),
+    [
+        (ToolResult.ok({"run": 2}, message="Done again."), 'Done again.\n{"run":2}', b'{"run":2}'),
+        (ToolResult.ok(message="Done again."), "Done again.", None),
+    ],
+)
+def test_nothing_of_the_first_run_is_told_after_the_second(
+    yard: Any, mark: Any, again: ToolResult[Any], text: str, data: bytes | None
+) -> None:
+    results = [ToolResult.ok({"run": 1}), again]
+
+    @tool(contained=True)
+    def conflicts(*, context: ToolContext) -> ToolResult[dict[str, int]]:
+        """Read what the application changes meanwhile, the first time."""
+        context.session[mark].latest()
+        if len(results) == 2:
+            yard.session[mark].append(mark("application"))
+        return results.pop(0)
+
+    yard.open(conflicts)
+    outcome = yard.call("conflicts")
+
+    assert outcome.event.reruns == 1
+    assert (outcome.text, outcome.data) == (text, data)
