@@ -102,7 +102,10 @@ def observe(
     interruption: BaseException | None = None
     for each in implementations:
         try:
-            ask(run, each, *args)
+            if run.on_loop:
+                ask(run, each, *args)
+            else:
+                each.call(*args)
         except Exception:  # noqa: BLE001 - logged without secrets
             text = "Plugin %s failed in %s; the call is not affected."
             log_failure(run, log, text, each.plugin, what)

@@ -57,7 +57,7 @@ def check(run: CallRun, table: Table) -> Staged:
     if run.resumption is not None:
         run.resumption.redeem(run)
         run.stage = CHECK
-    reasons = yield from _reasons_to_ask(run)
+    reasons = _or_asked_before(run, (yield from ask_rules(run)))
     if plan.approves_diff:
         run.asks = tuple(reasons)
         if reasons and run.resumption is None:
@@ -76,8 +76,8 @@ def check(run: CallRun, table: Table) -> Staged:
         reasons = yield from ask_rules(run)
 
 
-def _reasons_to_ask(run: CallRun) -> Staged:
-    reasons = yield from ask_rules(run)
+def _or_asked_before(run: CallRun, reasons: list[str]) -> list[str]:
+    """Return why a person has to be asked, if only because one was before."""
     if not reasons and run.resumption is not None and run.resumption.waits:
         return [ASKED_BEFORE]
     return reasons

@@ -19,6 +19,7 @@ else:
     # 3.11 gets no more than security fixes, so that what is borrowed here stays as it is.
     _Task: Any = getattr(asyncio.tasks, "_PyTask")  # noqa: B009 - of no stub
     _Future: Any = getattr(asyncio.futures, "_PyFuture")  # noqa: B009
+    _FINISHED: Any = getattr(asyncio.futures, "_FINISHED")  # noqa: B009
     _tasks: Any = asyncio.tasks
 
     class _EagerTask(_Task):  # type: ignore[misc]
@@ -28,7 +29,11 @@ else:
             self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]
         ) -> None:
             # What `_PyTask` does, but for having the loop take the first step soon.
-            _Future.__init__(self, loop=loop)
+            if loop.get_debug():
+                _Future.__init__(self, loop=loop)
+            else:
+                self._loop = loop
+                self._callbacks: list[Any] = []
             self._name = "toolyard"
             self._num_cancels_requested = 0
             self._must_cancel = False
@@ -38,6 +43,11 @@ else:
             self._begin(loop)
             if not self.done():
                 _tasks._register_task(self)  # noqa: SLF001 - documented for extending
+
+        def __del__(self) -> None:
+            # One that has ended well has nothing to tell.
+            if self._state != _FINISHED or self._exception is not None:
+                _Task.__del__(self)
 
         def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
             caller = asyncio.current_task(loop)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Generator
-from inspect import iscoroutine
+from types import CoroutineType
 from typing import Any, cast
 
 from toolyard.pipeline.asking import (
@@ -177,7 +177,7 @@ def _read_result(run: CallRun, plan: Plan, result: Any) -> ToolResult[Any]:
             told: ToolResult[Any] = result
             return told
         what = f"a ToolResult whose message is of type {type(message).__name__}, not str"
-    elif iscoroutine(result):
+    elif result.__class__ is CoroutineType:
         result.close()
         what = "a coroutine (write its handler as async def, or await within it)"
     elif plan.tool.signature.wraps:

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from toolyard.pipeline.background import Background, guarded
@@ -55,7 +56,7 @@ class Job:
             self._loop = background.loop
             self._loop.call_soon_threadsafe(self._begin_task, context)
         else:
-            workers.submit(lambda: context.run(self._work))
+            workers.submit(partial(context.run, self._work))
 
     def answer(self) -> Any:
         """Return what the finished job gave, or raise what it raised."""

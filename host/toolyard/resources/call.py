@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import threading
+from _thread import RLock  # `threading.RLock` is a function around it
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar, cast, overload
 
@@ -74,7 +74,7 @@ class CallScope:
         self._given: dict[Any, Any] = {}
         self._parts: dict[int, Part] = {}
         self._tools: ToolScope | None = None
-        self._mutex = threading.RLock()
+        self._mutex = RLock()
         self._over: str | None = None
         self._abandoned = False
 

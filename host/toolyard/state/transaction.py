@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from _thread import RLock  # `threading.RLock` is a function around it
 from collections.abc import Mapping
-from threading import RLock
 from typing import Any
 
 from toolyard.state.cells import FROZEN, Cell
