@@ -159,8 +159,16 @@ class HttpServer:
         return True
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def http_server() -> Iterator[HttpServer]:
+    server = HttpServer()
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def own_http_server() -> Iterator[HttpServer]:
+    """A server that a test may change and kill."""
     server = HttpServer()
     yield server
     server.kill()

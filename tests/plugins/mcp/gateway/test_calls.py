@@ -26,6 +26,14 @@ def server(request, yard):
     return {"url": request.getfixturevalue("http_server").url}
 
 
+@pytest.fixture(params=["stdio", "http"])
+def own_server(request, yard):
+    """Return the settings of a server that a test may change."""
+    if request.param == "stdio":
+        return yard.sdk()
+    return {"url": request.getfixturevalue("own_http_server").url}
+
+
 @pytest.mark.parametrize("protocol", ERAS)
 def test_tools_of_both_eras_are_called(yard, server, protocol):
     yard.open({"demo": {**server, "protocol": protocol}})
@@ -93,8 +101,8 @@ def test_a_cancelled_call_is_cancelled_at_the_server(yard, server, protocol):
 
 
 @pytest.mark.parametrize("protocol", ["legacy", "2026-07-28"])
-def test_tools_that_appear_while_the_host_is_open_can_be_called(yard, server, protocol):
-    yard.open({"demo": {**server, "protocol": protocol}})
+def test_tools_that_appear_while_the_host_is_open_can_be_called(yard, own_server, protocol):
+    yard.open({"demo": {**own_server, "protocol": protocol}})
     assert yard.call("demo_shrink").status is Status.UNKNOWN_TOOL
     if protocol == "2026-07-28":
         connection = yard.host.settings("mcp").gateway.upstreams[0].connection
@@ -112,12 +120,12 @@ def test_a_server_that_dies_in_the_middle_fails_the_call_and_the_next_one_works(
     assert yard.call("demo_add", a=1, b=1).text == "2"
 
 
-def test_a_server_over_http_that_was_started_again_is_found_again(yard, http_server):
-    yard.open({"demo": {"url": http_server.url, "protocol": "legacy"}})
+def test_a_server_over_http_that_was_started_again_is_found_again(yard, own_http_server):
+    yard.open({"demo": {"url": own_http_server.url, "protocol": "legacy"}})
     assert yard.call("demo_add", a=1, b=1).text == "2"
-    http_server.kill()
+    own_http_server.kill()
     assert not yard.call("demo_add", a=1, b=2).success
-    http_server.start()
+    own_http_server.start()
     yard.until(lambda: yard.call("demo_add", a=1, b=3).success, "it answers again")
 
 
