@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,16 +16,7 @@ from toolyard.pipeline.rehearsing import Rehearsal
 from toolyard.pipeline.resuming import Resumption
 from toolyard.pipeline.stages import pipeline
 from toolyard.plugins.wire_names import serving_wire_names
-from toolyard.policies.renamed import knowing
-from toolyard.policies.rules import (
-    CONTAINED_ONLY,
-    Rule,
-    named,
-    refuse_duplicates,
-    rule_of,
-    rules_of_plugins,
-)
-from toolyard.policies.strays import governed_by, names_known_to, names_within
+from toolyard.policies.prompt_rules import PromptRules
 from toolyard.resources.registry import ResourceRegistry
 from toolyard.runtime import runtime_of
 from toolyard_hookspecs import (
@@ -47,7 +38,6 @@ from toolyard_hookspecs import (
     Tool,
     ToolCall,
     ToolContext,
-    ToolPolicy,
     ToolyardError,
     Visibility,
     VisibilityExpansionRequired,
@@ -336,8 +326,10 @@ class Executor:
             return known
         plan = self._others.get(id(tool))
         if plan is None or plan.tool is not tool:
-            own = self._shared_rules()
-            plan = plan_for(tool, own, self._everywhere(), self._manner, self._host.plugins)
+            rules = self._rules()
+            plan = plan_for(
+                tool, rules.shared, rules.everywhere(), self._manner, self._host.plugins
+            )
             plan = as_strict_as(plan, self._kin_of(tool))
             self._others[id(tool)] = plan
         return plan
@@ -369,49 +361,26 @@ class Executor:
         self._changing = [each for each in self.prompt.everywhere() if _can_change(each)]
         self._shown_then = self._shown()
         self._others = {}
-        everywhere = self._everywhere()
-        shared = self._shared_rules()
+        rules = self._rules()
+        everywhere = rules.everywhere()
         plans: dict[str, Plan] = {}
         self.prompt.tools(self.session)
-        places = _places(self.prompt.sections)
         for section, tool in self.prompt.offers(self.session):
-            own = [*_rules_of(section, places), *shared]
-            plan = plan_for(tool, own, everywhere, self._manner, self._host.plugins)
+            plan = plan_for(tool, rules.of(section), everywhere, self._manner, self._host.plugins)
             plans[tool.name] = plan
         behind = behind_summaries(self.prompt, self.session)
-        self._tell_of_strays(places)
+        rules.tell_of_strays()
         aliases = serving_wire_names(plan.tool for plan in plans.values())
         known = {wire: plans[tool.name] for wire, tool in aliases.items()}
         return table_of(self._host.plugins, {**plans, **known, **plans}, behind)
+
+    def _rules(self) -> PromptRules:
+        return PromptRules(self._host, self.prompt, dry_run=self.dry_run)
 
     def _rehearse(self) -> None:
         with self._beginning:
             if self.rehearsal is None:
                 self.rehearsal = Rehearsal(self)
-
-    def _everywhere(self) -> list[Rule]:
-        places = _places(self.prompt.sections)
-        policies: list[ToolPolicy] = []
-        rules: list[Rule] = []
-        for section in self.prompt.everywhere():
-            policies += _policies_of(section, places)
-            rules += _rules_of(section, places)
-        shared = self._shared_policies()
-        refuse_duplicates([*policies, *shared])
-        unique = {rule.name: rule for rule in [*rules, *map(rule_of, shared)]}
-        return [*unique.values(), *self._hook_rules()]
-
-    def _tell_of_strays(self, places: Mapping[int, str]) -> None:
-        """Tell of policies that rule by a name which no tool has, such as one misspelt."""
-        shared = self._shared_policies()
-        ruling = [each for each in self.prompt.everywhere() if any(map(governed_by, each.policies))]
-        if not ruling and not any(map(governed_by, shared)):
-            return
-        names = names_within(self.prompt, self.catalog)
-        self._host.stray_names.tell(shared, names)
-        for section in ruling:
-            known = names_known_to(section, names)
-            self._host.stray_names.tell(_policies_of(section, places), known)
 
     def _keep(self) -> Keeper | None:
         """Load what policies have kept, and return what keeps it, if anything is to be kept."""
@@ -435,17 +404,6 @@ class Executor:
             if plan.tool.name == tool.name
             or (tool.handler is not None and plan.tool.handler is tool.handler)
         ]
-
-    def _shared_policies(self) -> list[ToolPolicy]:
-        return [*named(self.prompt.policies, place="prompt"), *self._host.policies]
-
-    def _shared_rules(self) -> list[Rule]:
-        rules = [*map(rule_of, self._shared_policies()), *self._hook_rules()]
-        return [*rules, CONTAINED_ONLY] if self.dry_run else rules
-
-    def _hook_rules(self) -> list[Rule]:
-        hooks = self._host.plugins.implementations
-        return rules_of_plugins(hooks("toolyard_check"), hooks("toolyard_on_result"))
 
     def _set_up_once(self, sections: Iterable[Section]) -> None:
         for section in sections:
@@ -493,26 +451,6 @@ def _is_default(name: str, value: object) -> bool:
 def _can_change(section: Section) -> bool:
     summarised = getattr(section, "visibility", None) is Visibility.SUMMARY
     return summarised or getattr(section, "enabled", True) is not None
-
-
-def _policies_of(section: Section, places: Mapping[int, str]) -> list[ToolPolicy]:
-    return named(section.policies, place=places.get(id(section), section.key))
-
-
-def _rules_of(section: Section, places: Mapping[int, str]) -> list[Rule]:
-    rules = [rule_of(policy) for policy in _policies_of(section, places)]
-    # Of the tools of a plugin that the configuration has renamed.
-    originals: Mapping[str, Tool[Any, Any]] | None = getattr(section, "originals", None)
-    return rules if originals is None else [knowing(rule, originals) for rule in rules]
-
-
-def _places(sections: Sequence[Section], above: str = "") -> dict[int, str]:
-    """Return by identity where each section stands: a key is unique among siblings only."""
-    places: dict[int, str] = {}
-    for section in sections:
-        path = places[id(section)] = f"{above}{section.key}"
-        places.update(_places(section.children, f"{path}."))
-    return places
 
 
 def _in_place(
