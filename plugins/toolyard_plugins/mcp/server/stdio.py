@@ -9,6 +9,7 @@ from mcp.server.stdio import stdio_server
 from toolyard_hookspecs import HostHandle
 from toolyard_plugins.mcp.server.choosing import OneSession
 from toolyard_plugins.mcp.server.executors import executors_of
+from toolyard_plugins.mcp.server.flow import regulated
 from toolyard_plugins.mcp.server.serving import HostServer
 from toolyard_plugins.mcp.server.sessions import ServedSession
 from toolyard_plugins.mcp.server.settings import ServeSettings
@@ -19,7 +20,10 @@ async def serve_stdio(host: HostHandle, settings: ServeSettings) -> None:
     session = ServedSession(executors_of(host)(None, None))
     server = HostServer(host, settings, OneSession(session))
     try:
-        async with stdio_server() as (incoming, outgoing):
+        async with (
+            stdio_server() as (read, write),
+            regulated(read, write) as (incoming, outgoing),
+        ):
             # What was printed before goes where all that is printed from now on goes: to stderr.
             sys.stdout.flush()
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import sysconfig
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -159,3 +160,12 @@ def post(url: str, body: object, **headers: str) -> httpx2.Response:
         "mcp-protocol-version": NEWEST,
     }
     return httpx2.post(url, json=body, headers={**defaults, **headers}, timeout=LONGEST)
+
+
+def peak_memory(process: subprocess.Popen[Any]) -> int:
+    """The most memory that a process ever had, in bytes."""
+    status = Path(f"/proc/{process.pid}/status")
+    if not status.exists():
+        pytest.skip(f"{sys.platform} does not say how much memory a process had")
+    (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) * 1024

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +16,7 @@ from uuid import uuid4
 import httpx2
 import pytest
 
-from .conftest import LONGEST, NEWEST, OVER_HTTP, Served, serving
+from .conftest import LONGEST, NEWEST, OVER_HTTP, Served, peak_memory, serving
 
 pytestmark = pytest.mark.slow
 
@@ -139,15 +138,6 @@ def wait_for(path: Path) -> None:
         time.sleep(0.01)
 
 
-def peak_of(served: Served) -> int:
-    """The most memory that a server ever had, in bytes."""
-    status = Path(f"/proc/{served.process.pid}/status")
-    if not status.exists():
-        pytest.skip(f"{sys.platform} does not say how much memory a process had")
-    (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
-    return int(line.split()[1]) * 1024
-
-
 def connected(served: Served, message: bytes) -> socket.socket:
     """A connection over which something was sent, and of which nothing has been read."""
     address = urlsplit(served.url)
@@ -227,14 +217,14 @@ class TestMessages:
         assert "Mend" in answer.json()["result"]["content"][0]["text"]
 
     def test_what_is_too_large_is_not_kept(self, bakery: Served) -> None:
-        before = peak_of(bakery)
+        before = peak_memory(bakery.process)
 
         announced = post(bakery, b" " * 5_000_000)
         chunked = post(bakery, (b" " * 1_000_000 for _ in range(200)))
         begun = post(bakery, json.dumps(request("add", {"a": "1" * 2_000_000})).encode())
 
         assert [announced.status_code, chunked.status_code, begun.status_code] == [413] * 3
-        assert peak_of(bakery) - before < SOME_MEMORY
+        assert peak_memory(bakery.process) - before < SOME_MEMORY
 
     def test_what_is_compressed_is_not_unpacked(self, bakery: Served) -> None:
         assert post(bakery, b"\x1f\x8b\x08\x00" * 10, **{"content-encoding": "gzip"}).is_error
@@ -329,7 +319,7 @@ class TestManners:
     """Clients that ask too much, take nothing, or leave."""
 
     def test_whoever_never_reads_holds_up_nobody(self, bakery: Served) -> None:
-        before = peak_of(bakery)
+        before = peak_memory(bakery.process)
         long = json.dumps(request("recite", {"size": 200_000})).encode()
 
         with ExitStack() as open_connections:
@@ -339,7 +329,7 @@ class TestManners:
             answers = [call(bakery, BEN, "add", a=n, b=1) for n in range(20)]
 
         assert [a["result"]["structuredContent"]["result"] for a in answers] == [*range(1, 21)]
-        assert peak_of(bakery) - before < SOME_MEMORY
+        assert peak_memory(bakery.process) - before < SOME_MEMORY
 
     def test_whoever_never_ends_a_request_holds_up_nobody(self, bakery: Served) -> None:
         with ExitStack() as open_connections:
@@ -366,7 +356,7 @@ class TestManners:
             assert [*pool.map(ask, range(16))] == [*range(16)]
 
     def test_a_flood_of_notifications_is_taken_and_forgotten(self, bakery: Served) -> None:
-        before = peak_of(bakery)
+        before = peak_memory(bakery.process)
         for method in ("notifications/progress", "notifications/cancelled", "notifications/odd"):
             params = {"progressToken": 1, "progress": 1, "requestId": 9, "_meta": ENVELOPE}
             notice = {"jsonrpc": "2.0", "method": method, "params": params}
@@ -378,7 +368,7 @@ class TestManners:
                 }
             assert all(status < 500 for status in taken)
 
-        assert peak_of(bakery) - before < SOME_MEMORY
+        assert peak_memory(bakery.process) - before < SOME_MEMORY
 
     def test_of_whoever_leaves_in_the_middle_of_a_call_nothing_stays(
         self, bakery: Served, folder: Path, tmp_path: Path

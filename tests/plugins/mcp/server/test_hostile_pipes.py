@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import COMMAND, LONGEST, NEWEST
+from .conftest import COMMAND, LONGEST, NEWEST, peak_memory
 
 pytestmark = pytest.mark.slow
 
@@ -37,6 +37,11 @@ ENVELOPE = {
 }
 
 
+#: Time to say so much that keeping the answers would take more memory than this.
+SOME_SECONDS = 8
+SOME_MEMORY = 200 * 1024 * 1024
+
+
 class Pipe:
     """A server at the other end of a pipe, to which anything can be said."""
 
@@ -44,6 +49,9 @@ class Pipe:
         self.process = process
         self.envelope: dict[str, Any] = {"_meta": ENVELOPE}
         self._heard: Queue[bytes] = Queue()
+
+    def listen(self) -> None:
+        """Read what the server writes, from now on."""
         threading.Thread(target=self._hear, daemon=True).start()
 
     def _hear(self) -> None:
@@ -96,7 +104,7 @@ def pipe(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pipe]:
 
 
 @contextmanager
-def piped(folder: Path) -> Iterator[Pipe]:
+def piped(folder: Path, *, listens: bool = True) -> Iterator[Pipe]:
     """A server that runs in a folder."""
     (folder / "shop").mkdir()
     (folder / "toolyard.toml").write_text(CONFIGURATION)
@@ -107,31 +115,47 @@ def piped(folder: Path) -> Iterator[Pipe]:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     ) as process:
+        pipe = Pipe(process)
+        if listens:
+            pipe.listen()
         try:
-            yield Pipe(process)
+            yield pipe
         finally:
             process.kill()
 
 
-def test_what_is_malformed_stops_nothing(pipe: Pipe) -> None:
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (b"", -32700),
+        (b"{", -32700),
+        (b"\xff\xfe\x00", -32700),
+        (b"[" * 100_000, -32700),
+        (b'{"a":' * 9_000, -32700),
+        (b"null", -32600),
+        (b"[]", -32600),
+        (b'{"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": []}', -32600),
+        (b'{"jsonrpc": "1.0", "id": 6, "method": "ping"}', -32600),
+    ],
+)
+def test_what_is_malformed_is_a_protocol_error(pipe: Pipe, line: bytes, code: int) -> None:
+    assert pipe.adds(1) == 2
+
+    pipe.say(line)
+
+    assert pipe.hear(None)["error"]["code"] == code
+    assert pipe.adds(2) == 3
+
+
+def test_answers_to_what_nobody_asked_are_passed_over(pipe: Pipe) -> None:
     assert pipe.adds(1) == 2
 
     pipe.say(
-        b"",
-        b"{",
-        b"\xff\xfe\x00",
-        b"null",
-        b"[]",
-        b"[" * 100_000,
-        b'{"jsonrpc": "2.0", "id": {}, "method": "ping"}',
-        b'{"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": []}',
-        b'{"jsonrpc": "1.0", "id": 6, "method": "ping"}',
         b'{"jsonrpc": "2.0", "id": 7, "result": {}}',
         b'{"jsonrpc": "2.0", "id": 8, "error": {"code": 1, "message": "no"}}',
-        pipe.call(9, "add", {"a": 1}).replace(b"1}", b"[" * 9_000),
     )
 
-    assert pipe.adds(10) == 11
+    assert pipe.adds(2) == 3
 
 
 @pytest.mark.parametrize("arguments", ["a and b", [1, 2], 7])
@@ -182,6 +206,28 @@ def test_of_whoever_leaves_in_the_middle_of_a_call_nothing_stays(
     lines = [json.loads(line) for line in (tmp_path / "calls.jsonl").read_text().splitlines()]
     assert [line["status"] for line in lines if line["kind"] == "call"] == ["cancelled"]
     assert lines[-1]["kind"] == "end"
+
+
+def test_whoever_does_not_read_is_not_read_either(tmp_path: Path) -> None:
+    with piped(tmp_path, listens=False) as pipe:
+        patience = threading.Event()
+
+        def speak() -> None:
+            for number in range(10_000):
+                if not patience.is_set():
+                    pipe.say(pipe.call(number, "recite", {"size": 100_000}))
+
+        speaking = threading.Thread(target=speak, daemon=True)
+        speaking.start()
+        speaking.join(SOME_SECONDS)
+        grown = peak_memory(pipe.process)
+        assert speaking.is_alive()
+        assert grown < SOME_MEMORY
+
+        patience.set()
+        pipe.listen()
+        speaking.join(LONGEST)
+        assert pipe.adds(10_000) == 10_001
 
 
 def test_a_server_whose_client_is_gone_ends(tmp_path: Path) -> None:
