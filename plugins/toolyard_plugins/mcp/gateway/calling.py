@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -154,7 +155,7 @@ class Calling:
 
 
 def reporter(context: ToolContext, home: asyncio.AbstractEventLoop) -> Report:
-    """Return what passes progress reports on, on the loop on which the call is made."""
+    """Return what passes progress reports on, on the loop and in the context of the call."""
 
     def tell(done: float, total: float | None, message: str | None) -> None:
         try:
@@ -162,9 +163,12 @@ def reporter(context: ToolContext, home: asyncio.AbstractEventLoop) -> Report:
         except CallClosed:
             return
 
+    # Whoever hears of it may ask its context variables whose call it is.
+    its_own = contextvars.copy_context()
+
     def report(done: float, total: float | None, message: str | None) -> None:
         if not home.is_closed():
-            home.call_soon_threadsafe(tell, done, total, message)
+            home.call_soon_threadsafe(tell, done, total, message, context=its_own)
 
     return report
 

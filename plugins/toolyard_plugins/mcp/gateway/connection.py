@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -141,7 +142,8 @@ class Connection:
         self._ready = loop.create_future()
         # Nobody may be there to hear of it.
         self._ready.add_done_callback(lambda done: done.cancelled() or done.exception())
-        self._life = asyncio.create_task(self._live(self._ready))
+        # It outlives the call that needs it first, and is no part of that one's trace.
+        self._life = asyncio.create_task(self._live(self._ready), context=contextvars.Context())
         self._lives.add(self._life)
         self._life.add_done_callback(self._lives.discard)
         limit = self._settings.connect_timeout

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
+
 import pytest
 
 from toolyard_hookspecs import (
@@ -78,6 +80,16 @@ def test_progress_is_passed_on(yard, server):
     assert yard.call("demo_count", to=3).text == "counted"
     assert heard
     assert set(heard) <= {(float(n), 3.0, f"at {n}") for n in (1, 2, 3)}
+
+
+def test_progress_is_told_in_the_context_of_its_call(yard):
+    mine, heard = ContextVar("mine", default="nobody's"), []
+    yard.open({"demo": yard.sdk()}, on_progress=lambda *told: heard.append(mine.get()))
+    for whose in ("one's", "two's"):
+        mine.set(whose)
+        assert yard.call("demo_count", to=3).text == "counted"
+        assert set(heard) == {whose}
+        heard.clear()
 
 
 def test_the_trace_goes_along(yard, server):
