@@ -14,12 +14,14 @@ from typing import Any, Final
 import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
-from mcp_servers import FASTMCP, SDK, TOOLYARD, in_process
+from mcp_servers import OTHERS, SDK, TOOLYARD, in_process
 from measuring import Block, Case, Effort, Probe, Row, compare
 
 LIMIT: Final = 1.3
 """How many times the bare SDK a call through Toolyard may cost, within a process."""
 CLIENTS: Final = (1, 50)
+FEW: Final = (1, 2)
+"""As many do to see that it works."""
 SERVER: Final = Path(__file__).with_name("mcp_servers.py")
 NEWEST: Final = "2026-07-28"
 ARGUMENTS: Final = {"a": 17, "b": 25}
@@ -30,17 +32,19 @@ def measure_mcp(effort: Effort) -> list[Row]:
     """Measure calls of `add` by the official client, within a process and over HTTP."""
     sdk = Probe(_within(SDK), _calling_within(SDK))
     cases = [
-        Case(Probe(_within(TOOLYARD), _calling_within(TOOLYARD)), sdk, LIMIT),
-        Case(Probe(_within(FASTMCP), _calling_within(FASTMCP)), sdk),
+        Case(
+            Probe(_within(name), _calling_within(name)), sdk, LIMIT if name == TOOLYARD else None
+        )
+        for name in OTHERS
     ]
     with ExitStack() as stack:
         # Starting them takes far longer than what is measured.
-        urls = {name: stack.enter_context(_serving(name)) for name in (SDK, TOOLYARD, FASTMCP)}
-        for clients in CLIENTS:
+        urls = {name: stack.enter_context(_serving(name)) for name in (SDK, *OTHERS)}
+        for clients in CLIENTS if effort.judged else FEW:
             over_http = _calling_over_http(SDK, urls, clients)
             cases += [
                 Case(_calling_over_http(name, urls, clients), over_http)
-                for name in (TOOLYARD, FASTMCP)
+                for name in OTHERS
             ]
         return compare(cases, effort)
 

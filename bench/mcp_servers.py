@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import uvicorn
-from fastmcp import FastMCP
 from mcp.server import MCPServer
 from starlette.types import ASGIApp
 from workload import add
@@ -27,9 +26,17 @@ from toolyard_plugins.mcp.server.serving import HostServer
 from toolyard_plugins.mcp.server.sessions import ServedSession
 from toolyard_plugins.mcp.server.settings import ServeSettings
 
+try:
+    from fastmcp import FastMCP
+except ImportError:
+    # Its rows are left out then.
+    FastMCP = None
+
 SDK: Final = "the bare SDK"
 FASTMCP: Final = "FastMCP"
 TOOLYARD: Final = "Toolyard"
+OTHERS: Final = (TOOLYARD,) if FastMCP is None else (TOOLYARD, FASTMCP)
+"""What is there to be compared with the SDK."""
 
 
 async def add_async(a: int, b: int) -> int:
@@ -44,9 +51,9 @@ def sdk_server() -> MCPServer:
     return server
 
 
-def fastmcp_server() -> FastMCP[Any]:
+def fastmcp_server() -> Any:
     """Return FastMCP's server."""
-    server: FastMCP[Any] = FastMCP("fastmcp")
+    server: Any = FastMCP("fastmcp")
     server.tool(add_async, name="add")
     return server
 
