@@ -32,9 +32,7 @@ def measure_mcp(effort: Effort) -> list[Row]:
     """Measure calls of `add` by the official client, within a process and over HTTP."""
     sdk = Probe(_within(SDK), _calling_within(SDK))
     cases = [
-        Case(
-            Probe(_within(name), _calling_within(name)), sdk, LIMIT if name == TOOLYARD else None
-        )
+        Case(Probe(_within(name), _calling_within(name)), sdk, LIMIT if name == TOOLYARD else None)
         for name in OTHERS
     ]
     with ExitStack() as stack:
@@ -42,10 +40,7 @@ def measure_mcp(effort: Effort) -> list[Row]:
         urls = {name: stack.enter_context(_serving(name)) for name in (SDK, *OTHERS)}
         for clients in CLIENTS if effort.judged else FEW:
             over_http = _calling_over_http(SDK, urls, clients)
-            cases += [
-                Case(_calling_over_http(name, urls, clients), over_http)
-                for name in OTHERS
-            ]
+            cases += [Case(_calling_over_http(name, urls, clients), over_http) for name in OTHERS]
         return compare(cases, effort)
 
 

@@ -50,6 +50,7 @@ class ToolOptions(TypedDict, total=False):
     category: Category
     consequence: Consequence
     requires_confirmation: bool
+    exclude_value_from_context: bool
     contained: bool | None
     concurrency: Concurrency
     timeout: float | HostDefault | None

@@ -10,7 +10,12 @@ NAME: Final = re.compile(r"[a-z0-9_-]{1,64}")
 MAX_DESCRIPTION: Final = 200
 
 TEXTS: Final = ("wire_name", "origin", "long_description", "version")
-SWITCHES: Final = ("accepts_overrides", "requires_confirmation", "contained")
+SWITCHES: Final = (
+    "accepts_overrides",
+    "requires_confirmation",
+    "exclude_value_from_context",
+    "contained",
+)
 NAME_LISTS: Final = ("tags", "depends_on")
 _SCHEMA: Final = (Mapping, type(None))
 

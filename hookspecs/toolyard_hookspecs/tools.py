@@ -109,6 +109,8 @@ class Tool(Generic[P, R]):
         category: `read`, `write`, `delete` or `side_effect`.
         consequence: `low`, `medium` or `high`; independent of the category.
         requires_confirmation: Whether a person must approve every call.
+        exclude_value_from_context: Whether its values are kept from the model and from every
+            wire, whatever each result says; then no schema shows what they look like.
         contained: Whether nothing of it outlives a rollback; default: only for `read`.
         concurrency: `serial` lets one call of it run at a time.
         timeout: Seconds until the call is given up, None for never.
@@ -150,6 +152,7 @@ class Tool(Generic[P, R]):
     category: Category = "side_effect"
     consequence: Consequence = "medium"
     requires_confirmation: bool = False
+    exclude_value_from_context: bool = False
     contained: bool | None = None
     concurrency: Concurrency = "parallel"
     timeout: float | HostDefault | None = HOST_TIMEOUT

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -34,6 +35,8 @@ def render(run: CallRun, table: Table, plan: Plan) -> None:
     Raises:
         Refusal: When the value has no JSON form.
     """
+    if plan.tool.exclude_value_from_context and not run.result.exclude_value_from_context:
+        run.result = replace(run.result, exclude_value_from_context=True)
     result = run.result
     # It may be the second time, after a conflict.
     run.data, run.tells_json = None, False

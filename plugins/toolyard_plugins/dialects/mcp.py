@@ -107,13 +107,14 @@ class _Output:
 def _output(tool: Tool[Any, Any]) -> _Output | None:
     """Return what structured results look like, or None where the tool declares no value.
 
-    Contents are no structure: they are the blocks of the result.
+    Contents are no structure: they are the blocks of the result; and what is never shown needs
+    no schema.
 
     A success may come without its value (excluded, or none), which then is an empty object;
     so nothing is required at the root. Objects are open: a value may show more than its type
     takes (computed fields).
     """
-    if tool.signature.result is Contents:
+    if tool.exclude_value_from_context or tool.signature.result is Contents:
         return None
     declared = tool.result_codec.schema()
     meant = resolve(declared, declared.get("$ref")) or declared

@@ -56,6 +56,11 @@ def test_a_tool_without_a_value_has_no_output_schema(make_tool, outcome):
     assert result == {"content": [{"type": "text", "text": "Done."}], "isError": False}
 
 
+def test_a_tool_whose_values_are_never_shown_has_no_output_schema(make_tool):
+    tool = make_tool(result=dict[str, int], exclude_value_from_context=True)
+    assert "outputSchema" not in Mcp().schemas([tool])[0]
+
+
 def test_a_value_that_is_no_object_is_wrapped_in_one(make_tool, outcome):
     tool = make_tool(result=list[int])
     assert Mcp().schemas([tool])[0]["outputSchema"] == {

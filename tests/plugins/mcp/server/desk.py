@@ -156,6 +156,12 @@ def hide_value() -> ToolResult[dict[str, str]]:
     return ToolResult.ok({"secret": "never shown"}, "Done.", exclude_value_from_context=True)
 
 
+@tool(category="read", exclude_value_from_context=True)
+def hide_all_values() -> dict[str, str]:
+    """Answer with values that always stay here."""
+    return {"secret": "never shown"}
+
+
 @hookimpl
 def toolyard_sections():
     return [
@@ -166,7 +172,7 @@ def toolyard_sections():
             tools=[
                 *(add, add_up, keep_note, read_notes, who, came_along, fail, breaks, refuse),
                 *(leave, stop_evaluation, pause, chatter, steps, wait_for_cancellation, sleep_on),
-                *(hide_value,),
+                *(hide_value, hide_all_values),
             ],
         ),
         MarkdownSection(key="greeting", title="Greeting", template="Greet $name in $language."),

@@ -84,8 +84,12 @@ async def test_progress_is_reported_in_order_before_the_result(connect):
 async def test_what_is_excluded_is_on_no_wire(connect):
     async with connect() as client:
         result = await client.call_tool("hide_value", {})
+        always = await client.call_tool("hide_all_values", {})
+        tools = {each.name: each for each in (await client.list_tools()).tools}
     assert "never shown" not in result.model_dump_json()
     assert result.content[0].text == "Done."
+    assert "never shown" not in always.model_dump_json()
+    assert tools["hide_all_values"].output_schema is None
 
 
 async def test_what_came_along_reaches_the_handler_and_nothing_reserved_does(connect):
