@@ -1,4 +1,4 @@
-"""Agents as people have them, each with Toolyard in front of its tools and a model on loopback."""
+"""Agents as people have them, with the lines of the guide, and each with a model on loopback."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import json
 import os
 import subprocess
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 from tests.node import Npm
+from tests.plugins.mcp.guide import configured
 
 #: Far more than an agent takes, and less than it takes to give up on a model that is not there.
 PATIENCE = 180
@@ -25,13 +25,15 @@ class Agent(ABC):
         npm: What has its program.
         home: Its home directory: nothing of the user's is read or written.
         project: The directory that it works in.
-        server: The command that serves Toolyard's tools.
+        toolyard: The command that serves Toolyard's tools.
+        configuration: What it reads.
     """
 
     npm: Npm
     home: Path
     project: Path
-    server: Sequence[str]
+    toolyard: Path
+    configuration: Path
 
     #: What it puts before the names of a server's tools.
     prefix: ClassVar[str]
@@ -72,10 +74,9 @@ class ClaudeCode(Agent):
     prefix = "mcp__toolyard__"
 
     def command(self, message: str) -> list[str]:
-        command, *arguments = self.server
-        servers = {"toolyard": {"type": "stdio", "command": command, "args": arguments}}
         file = self.home / "servers.json"
-        file.write_text(json.dumps({"mcpServers": servers}))
+        servers = configured("claude-code", self.toolyard, self.configuration)
+        file.write_text(json.dumps(servers))
         return [
             self.npm.program("claude", "@anthropic-ai/claude-code@2.1.330"),
             "--print",
@@ -102,12 +103,11 @@ class GeminiCli(Agent):
     prefix = "mcp_toolyard_"
 
     def command(self, message: str) -> list[str]:
-        command, *arguments = self.server
         settings = {
+            **configured("gemini-cli", self.toolyard, self.configuration),
             "security": {"auth": {"selectedType": "gemini-api-key"}},
             "privacy": {"usageStatisticsEnabled": False},
             "general": {"enableAutoUpdate": False},
-            "mcpServers": {"toolyard": {"command": command, "args": arguments}},
         }
         folder = self.home / ".gemini"
         folder.mkdir()

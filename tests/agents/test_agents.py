@@ -38,8 +38,7 @@ def agent(request: pytest.FixtureRequest, npm: Npm, tmp_path: Path) -> Agent:
     configuration = tmp_path / "toolyard.toml"
     configuration.write_text(CONFIGURATION)
     toolyard = Path(sysconfig.get_path("scripts")) / "toolyard"
-    server = [str(toolyard), "mcp", "--config", str(configuration)]
-    return request.param(npm, home, project, server)
+    return request.param(npm, home, project, toolyard, configuration)
 
 
 def recorded(record: Path) -> list[tuple[str, str]]:

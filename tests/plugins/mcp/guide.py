@@ -35,3 +35,14 @@ def server_of(client: str) -> dict[str, Any]:
     parsed = tomllib.loads(text) if client == "codex" else json.loads(text)
     (servers,) = parsed.values()
     return servers["toolyard"]
+
+
+def configured(client: str, toolyard: Path, configuration: Path) -> dict[str, Any]:
+    """The lines for a client, with the places where the program and its configuration are."""
+    parsed = json.loads(lines_of_clients()[client])
+    (servers,) = parsed.values()
+    server = servers["toolyard"]
+    assert server["command"] == "toolyard"
+    server["command"] = str(toolyard)
+    server["args"] = [str(configuration) if each == PLACE else each for each in server["args"]]
+    return parsed
