@@ -17,6 +17,7 @@ from toolyard_hookspecs import (
     ToolCall,
 )
 
+pytestmark = pytest.mark.slow
 ERAS = ("auto", "legacy", "2026-07-28")
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from toolyard_hookspecs import ApprovalAnswer, Status, ToolCall
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def beside(yard):

@@ -8,6 +8,8 @@ from toolyard_hookspecs import Status
 
 from .raw_http import serving
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     "mode",
