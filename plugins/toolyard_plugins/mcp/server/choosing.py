@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolyard_plugins.mcp.server.elicitation_rounds import RequestState
 from toolyard_plugins.mcp.server.handles import NEW, SESSION_HEADER, SESSION_META
@@ -133,5 +134,8 @@ class NamedSessions:
 
 
 def _header(context: RequestContext) -> str | None:
+    if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        # It means nothing there, so the transport has not checked it.
+        return None
     headers: Mapping[str, str] = getattr(context.request, "headers", {})
     return headers.get(SESSION_HEADER)

@@ -6,7 +6,7 @@ import anyio
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from .conftest import LEGACY, MODERN
+from .conftest import LEGACY, MODERN, NEWEST, post
 
 pytestmark = pytest.mark.anyio
 
@@ -47,6 +47,23 @@ async def test_a_handle_that_nobody_was_given_names_nothing(desk_over_http):
         for handle in ("", "guessed", "news"):
             with pytest.raises(MCPError, match="There is no such session"):
                 await _note(client, "a", handle)
+
+
+def test_the_header_of_the_older_era_names_nothing_in_the_newer_one(desk_over_http):
+    """Nobody has given it out, so anybody could guess it."""
+    params = {
+        "name": "keep_note",
+        "arguments": {"text": "a"},
+        "_meta": {
+            "io.modelcontextprotocol/protocolVersion": NEWEST,
+            "io.modelcontextprotocol/clientCapabilities": {},
+        },
+    }
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    headers = {"mcp-method": "tools/call", "mcp-name": "keep_note", "mcp-session-id": "guessed"}
+    for _ in range(2):
+        answer = post(desk_over_http.url, call, **headers).json()
+        assert answer["result"]["content"][0]["text"] == "1"
 
 
 async def test_the_handle_does_not_reach_handlers(desk_over_http):
