@@ -91,11 +91,13 @@ def security_of(address: Address, settings: ServeSettings) -> TransportSecurityS
     A page in a browser can be made to send requests anywhere; these headers give it away.
     """
     origins: list[str] = [*settings.allowed_origins]
-    names = [*LOCAL] if address.is_loopback or address.is_everywhere else [_bracketed(address.host)]
     if address.is_everywhere:
-        names += [socket.gethostname(), socket.getfqdn()]
-    if address.is_loopback:
-        origins += [f"http://{name}{end}" for name in LOCAL for end in ("", ":*")]
+        names = [*LOCAL, socket.gethostname(), socket.getfqdn()]
+    elif address.is_loopback:
+        names = [*dict.fromkeys([*LOCAL, _bracketed(address.host)])]
+        origins += [f"http://{name}{end}" for name in names for end in ("", ":*")]
+    else:
+        names = [_bracketed(address.host)]
     hosts = [f"{name}{end}" for name in names for end in ("", ":*")]
     return TransportSecuritySettings(
         allowed_hosts=[*hosts, *settings.allowed_hosts], allowed_origins=origins

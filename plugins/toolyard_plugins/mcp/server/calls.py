@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -28,6 +29,8 @@ from toolyard_plugins.mcp.server.sessions import ServedSession
 
 DEADLINE_META: Final = "toolyard/deadline"
 """Where a client says after how many seconds it will not wait any longer."""
+LONGEST_DEADLINE: Final = sys.float_info.max
+"""In seconds; JSON has integers beyond it."""
 RESERVED: Final = "io.modelcontextprotocol/"
 _NOT_FOR_CALLS: Final = frozenset({SESSION_META, DEADLINE_META, "progressToken", "progress_token"})
 
@@ -113,7 +116,9 @@ class Caller:
     def _deadline_of(self, meta: Mapping[str, Any]) -> Deadline | None:
         asked = meta.get(DEADLINE_META)
         if asked is not None and (
-            isinstance(asked, bool) or not isinstance(asked, int | float) or not asked > 0
+            isinstance(asked, bool)
+            or not isinstance(asked, int | float)
+            or not 0 < asked <= LONGEST_DEADLINE
         ):
             raise MCPError(INVALID_PARAMS, f"_meta[{DEADLINE_META!r}] must be a number of seconds.")
         seconds = [each for each in (asked, self._deadline) if each is not None]

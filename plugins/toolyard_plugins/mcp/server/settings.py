@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 Positive = Annotated[int, Field(gt=0, strict=True)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -53,3 +53,23 @@ class ServeSettings(BaseModel):
     tokens: dict[str, SecretStr] = Field(default_factory=dict[str, SecretStr])
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _tokens_tell_principals_apart(self) -> Self:
+        owners: dict[str, str] = {}
+        for name, secret in self.tokens.items():
+            token = secret.get_secret_value()
+            if (
+                not token.isascii()
+                or not token.isprintable()
+                or token != token.strip()
+                or not token
+            ):
+                raise ValueError(
+                    f"the token of {name!r} cannot be sent in a header; give one of ASCII "
+                    "characters that neither begins nor ends with a space"
+                )
+            first = owners.setdefault(token, name)
+            if first != name:
+                raise ValueError(f"{first!r} and {name!r} have one token; give each its own")
+        return self

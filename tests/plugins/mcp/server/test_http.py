@@ -7,6 +7,12 @@ import subprocess
 
 import httpx2
 import pytest
+from mcp.server.transport_security import TransportSecurityMiddleware
+from pydantic import ValidationError
+from starlette.requests import Request
+
+from toolyard_plugins.mcp.server.addresses import Address, security_of
+from toolyard_plugins.mcp.server.settings import ServeSettings
 
 from .conftest import COMMAND, LONGEST, NEWEST, post
 
@@ -39,6 +45,36 @@ def test_health_is_told_to_anybody(desk_over_http):
 )
 def test_only_this_machine_is_answered(desk_over_http, headers, status):
     assert _lists(desk_over_http.url, **headers).status_code == status
+
+
+@pytest.mark.parametrize("seconds", ["1e400", f"1{'0' * 400}"])
+def test_a_deadline_beyond_all_numbers_is_malformed(desk_over_http, seconds):
+    params = {"name": "add", "arguments": {"a": 1, "b": 2}, "_meta": {**META, "DEADLINE": 0}}
+    body = json.dumps({**LIST, "method": "tools/call", "params": params})
+    answer = httpx2.post(
+        desk_over_http.url,
+        content=body.replace('"DEADLINE": 0', f'"toolyard/deadline": {seconds}'),
+        headers={
+            "content-type": "application/json",
+            "accept": "application/json, text/event-stream",
+            "mcp-protocol-version": NEWEST,
+            "mcp-method": "tools/call",
+            "mcp-name": "add",
+        },
+        timeout=LONGEST,
+    )
+    assert answer.json()["error"]["code"] == -32602
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "127.0.0.2", "localhost", "::1", "::ffff:127.0.0.1", "192.0.2.1", "name"]
+)
+@pytest.mark.anyio
+async def test_what_is_served_is_always_a_host_that_is_taken(host):
+    address = Address(host, 8000)
+    security = TransportSecurityMiddleware(security_of(address, ServeSettings()))
+    request = Request({"type": "http", "headers": [(b"host", str(address).encode())]})
+    assert await security.validate_request(request) is None
 
 
 @pytest.mark.parametrize(
@@ -112,6 +148,19 @@ def test_an_address_that_is_taken_is_told(desk_over_http, tmp_path):
     )
     assert done.returncode == 2
     assert f"Cannot serve on {taken}: Address already in use." in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("tokens", "fault"),
+    [
+        ({"ada": ""}, "the token of 'ada' cannot be sent"),
+        ({"ada": "a token "}, "the token of 'ada' cannot be sent"),
+        ({"ada": "one", "bert": "one"}, "'ada' and 'bert' have one token"),
+    ],
+)
+def test_tokens_that_tell_nobody_apart_are_refused(tokens, fault):
+    with pytest.raises(ValidationError, match=fault):
+        ServeSettings.model_validate({"tokens": tokens})
 
 
 @pytest.mark.parametrize(
