@@ -11,7 +11,7 @@ from typing import Any
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "mcp-clients.md"
 
 #: The configuration of Toolyard that the guide's lines name.
-PLACE = "/home/ada/toolyard.toml"
+PLACE = "/path/to/toolyard.toml"
 
 _BLOCK = re.compile(r"(?:<!-- client: ([\w-]+) -->\n)?```(json|toml)\n(.*?)```", re.DOTALL)
 

@@ -60,7 +60,7 @@ async def test_files_are_listed_in_pages_and_read(served, mode):
         "workspace:///%2e%2e/outside.txt",
         "workspace:////etc/passwd",
         "workspace:///a%00b",
-        "file:///etc/passwd",
+        "file:/etc/passwd",
     ],
 )
 async def test_nothing_else_can_be_read(served, mode, code, uri):
