@@ -111,6 +111,8 @@ APPS: Final[Mapping[str, Callable[[int], Any]]] = {
 def serve(name: str) -> None:
     """Serve over HTTP on a free port, which is printed."""
     listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
+    # As a server does that makes its socket itself.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     port = listening.getsockname()[1]
     with APPS[name](port) as app:
         print(port, flush=True)

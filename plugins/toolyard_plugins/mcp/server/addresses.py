@@ -75,7 +75,7 @@ class Address:
         """
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
         try:
-            return socket.create_server(
+            listening = socket.create_server(
                 (self.host, self.port), family=family, backlog=backlog, reuse_port=False
             )
         except OSError as error:
@@ -83,6 +83,10 @@ class Address:
             raise ConfigurationError(
                 f"Cannot serve on {self}: {why}. Choose another address with --http HOST:PORT."
             ) from error
+        # Else the parts of an answer wait for one another. asyncio sees to it only for sockets that
+        # name their protocol, which this one does not; those that it accepts inherit it.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listening
 
 
 def security_of(address: Address, settings: ServeSettings) -> TransportSecuritySettings:
