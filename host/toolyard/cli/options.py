@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -135,10 +135,15 @@ def main_parser(more: Iterable[tuple[str, str]] = ()) -> tuple[Parser, dict[str,
     return parser, parsers
 
 
+def is_unknown(rest: Sequence[str], known: Container[str]) -> bool:
+    """Tell whether a command is asked for that there is not."""
+    return bool(rest) and not rest[0].startswith("-") and rest[0] not in known
+
+
 def check_command(rest: Sequence[str], known: Iterable[str]) -> None:
     """Refuse an unknown command, suggesting the nearest."""
     known = list(known)
-    if rest and not rest[0].startswith("-") and rest[0] not in known:
+    if is_unknown(rest, known):
         near = nearest(rest[0], known)
         say("error", f"there is no command {rest[0]!r}{near or f'. There are {_list(known)}.'}")
         sys.exit(Exit.USAGE)

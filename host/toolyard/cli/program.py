@@ -19,7 +19,7 @@ from toolyard.cli.extensions import Run, configure, with_extensions
 from toolyard.cli.failures import CommandFailure, say
 from toolyard.cli.faults import report_faults
 from toolyard.cli.logs import logging_to_stderr
-from toolyard.cli.options import COMMANDS, check_command, take_common
+from toolyard.cli.options import COMMANDS, check_command, is_unknown, take_common
 from toolyard.cli.signals import Stopped, stop_on_signals
 from toolyard.cli.wire import json_lines
 from toolyard.host import Host
@@ -77,6 +77,9 @@ def _run(common: argparse.Namespace, rest: list[str], *, owns_process: bool) -> 
             host = _make_host(common, or_none=_asks_for_help(rest))
             offered = host.plugins.commands() if host else ()
         parser, runs, commands = with_extensions(offered, BUILT_IN)
+        if host is not None and is_unknown(rest, runs):
+            # It may be one of a plugin that did not load.
+            report_faults(host, common)
         check_command(rest, runs)
         if host is None or not rest:
             parser.parse_args(rest or ["--help"], namespace=common)

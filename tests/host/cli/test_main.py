@@ -78,6 +78,23 @@ def test_an_unknown_command_like_none_lists_them(toolyard):
     assert "run, call, tools, prompt, plugins, ledger, mcp, record, replay and greet" in err
 
 
+@pytest.mark.parametrize("arguments", [["mcp"], ["mcp", "check"], ["mcp", "--help"]])
+def test_a_command_is_missing_where_its_plugin_is_misconfigured(toolyard, folder, arguments):
+    (folder / "toolyard.toml").write_text("[plugins.mcp]\nwiat = 3\n")
+    status, out, err = toolyard(*arguments)
+    assert (status, out) == (2, "")
+    assert "plugins.mcp.waits: is not a known key" in err
+    assert "there is no command" not in err
+
+
+def test_a_command_is_missing_where_its_plugin_is_broken(toolyard, folder):
+    (folder / "broken.py").write_text("1 / 0\n")
+    status, _, err = toolyard("brew", "--plugin", "broken.py")
+    assert status == 2
+    assert "broken.py" in err
+    assert "division by zero" in err
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
