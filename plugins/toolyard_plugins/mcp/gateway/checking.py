@@ -101,7 +101,7 @@ async def _look_at(upstream: Upstream, *, accepts: bool) -> Found:
     try:
         await upstream.connection.client()
     except ServerFault as error:
-        fault = str(error)
+        fault = upstream.connection.account or str(error)
     if accepts and fault is None:
         await upstream.accept()
     return Found(

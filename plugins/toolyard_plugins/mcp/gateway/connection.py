@@ -17,9 +17,11 @@ from mcp import Client
 from mcp.client.subscriptions import ToolsListChanged
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from toolyard_hookspecs import hide
 from toolyard_plugins.mcp.gateway.definitions import Definition
 from toolyard_plugins.mcp.gateway.faults import ServerFault, told
 from toolyard_plugins.mcp.gateway.listing import list_tools
+from toolyard_plugins.mcp.gateway.secrecy import secrets_of
 from toolyard_plugins.mcp.gateway.settings import ServerSettings
 from toolyard_plugins.mcp.gateway.transports.guard import GuardedStream
 from toolyard_plugins.mcp.gateway.transports.http import http_streams
@@ -70,11 +72,17 @@ class Connection:
         self._again_at = 0.0
         self._closed = False
         self._said: Program | None = None
+        self._last_words = ""
 
     @property
     def protocol(self) -> str | None:
         """The version of the protocol that is spoken, None without a connection."""
         return None if self._client is None else self._client.protocol_version
+
+    @property
+    def account(self) -> str | None:
+        """Why there is no connection, with what the program said last; models are not told that."""
+        return None if self.fault is None else f"{self.fault}{self._last_words}"
 
     @property
     def is_up(self) -> bool:
@@ -125,7 +133,7 @@ class Connection:
             Why it has ended.
         """
         if self._client is client:
-            self.last_end = _end_of(self._guard) or fault
+            self.last_end = self._plain(_end_of(self._guard) or fault)
             self._end_life()
             self._fail(self.last_end, at_once=True)
         return self.last_end
@@ -152,7 +160,7 @@ class Connection:
     def _give_up(self, ready: asyncio.Future[Client], limit: float) -> None:
         if not ready.done():
             self._end_life()
-            self._fail(f"it was not ready within {limit:g} s{self._last_words()}", ready=ready)
+            self._fail(f"it was not ready within {limit:g} s", ready=ready)
 
     def _end_life(self) -> None:
         if self._life is not None:
@@ -160,9 +168,9 @@ class Connection:
         self._life = self._client = self._guard = self._ready = None
 
     def _forget(self) -> None:
-        self.last_end = _end_of(self._guard) or ENDED
+        self.last_end = self._plain(_end_of(self._guard) or ENDED)
         self._life = self._client = self._guard = self._ready = None
-        self._fail(f"{self.last_end}{self._last_words()}", at_once=True)
+        self._fail(self.last_end, at_once=True)
 
     async def _live(self, ready: asyncio.Future[Client]) -> None:
         """Connect, and stay until the connection ends or is ended."""
@@ -186,22 +194,28 @@ class Connection:
             if self._life is me:
                 was_up = self._client is not None
                 self._life = self._client = self._guard = self._ready = None
-                self._fail(f"{fault}{self._last_words()}", ready=ready, at_once=was_up)
+                self._fail(fault, ready=ready, at_once=was_up)
             elif not ready.done():
                 ready.cancel()
 
     def _fail(
         self, fault: str, *, ready: asyncio.Future[Client] | None = None, at_once: bool = False
     ) -> None:
-        self.fault = fault
+        self.fault = fault = self._plain(fault)
+        said = self._said.said if self._said is not None else None
+        self._last_words = f" (it said: {self._plain(said[-1])})" if said else ""
         if not self._closed:
-            log.info("MCP server %s: %s", self.server, fault)
+            log.info("MCP server %s: %s", self.server, self.account)
         wait = 0.0 if at_once else min(LONGEST_WAIT, FIRST_WAIT * 2**self._failures)
         self._failures += not at_once
         spread = random.uniform(1, 1.25)  # noqa: S311 - no secret
         self._again_at = asyncio.get_running_loop().time() + wait * spread
         if ready is not None and not ready.done():
             ready.set_exception(ServerFault(fault))
+
+    def _plain(self, text: str) -> str:
+        """Return a text without the secrets that are configured of the server."""
+        return hide(text, secrets_of(self._settings))
 
     async def _follow(self, client: Client, guard: GuardedStream) -> None:
         """Follow the changes of the server's tools until the connection ends."""
@@ -277,11 +291,6 @@ class Connection:
             settings.max_message,
         )
         return program_streams(self._said)
-
-    def _last_words(self) -> str:
-        """Return what the program said last, for people; models are not told."""
-        said = self._said.said if self._said is not None else None
-        return f" (it said: {said[-1]})" if said else ""
 
 
 def _end_of(guard: GuardedStream | None) -> str | None:

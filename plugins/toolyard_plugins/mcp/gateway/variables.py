@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from toolyard_plugins.mcp.gateway.faults import ServerFault
 
 _VARIABLE: Final = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def named_in(text: str) -> Iterator[str]:
+    """Yield the values of the variables that a text names, as far as they are set."""
+    for name in _VARIABLE.findall(text):
+        if name in os.environ:
+            yield os.environ[name]
 
 
 def filled(text: str, where: str, environment: Mapping[str, str] | None = None) -> str:

@@ -63,5 +63,32 @@ def test_a_server_that_is_not_there_is_told_of(check, tmp_path):
     assert main(["--config", str(file), "mcp", "check"]) == 1
 
 
+@pytest.mark.parametrize("over", ["pipes", "http"])
+def test_what_is_configured_of_a_server_is_told_to_nobody(tmp_path, capfd, over):
+    """Neither when it says it itself, nor when it is what is wrong."""
+    file = tmp_path / "other.toml"
+    says = "import os, sys; sys.exit('no such key: ' + os.environ['DEMO_KEY'])"
+    lines = {
+        "pipes": [
+            f"command = {json.dumps(sys.executable)}",
+            f"args = ['-c', {json.dumps(says)}]",
+            'env = { DEMO_KEY = "swordfish" }',
+        ],
+        "http": [
+            'url = "http://127.0.0.1:9/mcp"',
+            'headers = { Authorization = "Bearer sword\\nfish" }',
+        ],
+    }[over]
+    file.write_text("\n".join(["[plugins.mcp.servers.shut]", *lines]))
+    assert main(["-v", "--config", str(file), "--json", "mcp", "check"]) == 1
+    checked = capfd.readouterr()
+    assert ("it said: no such key: ***" in checked.out) is (over == "pipes")
+    assert main(["--config", str(file), "call", "shut_open", "{}"]) != 0
+    called = capfd.readouterr()
+    assert "the MCP server shut cannot be reached" in called.err
+    assert "it said" not in called.err
+    assert "fish" not in "".join([*checked, *called])
+
+
 def test_an_unknown_server_is_an_error_that_names_the_known(check, capsys):
     assert check("mcp", "check", "two", one="plain")[0] != 0
