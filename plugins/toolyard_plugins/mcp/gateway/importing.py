@@ -22,7 +22,17 @@ from toolyard_hookspecs import ConfigurationError
 TABLES: Final = ("mcpServers", "servers", "context_servers", "mcp_servers")
 URLS: Final = ("url", "httpUrl", "serverUrl")
 _REFERENCE: Final = re.compile(r"^\$\{(?:env:)?[A-Za-z_][A-Za-z0-9_]*\}$")
-_SECRET: Final = re.compile(r"token|secret|passw|key|auth|credential|cookie", re.IGNORECASE)
+_SECRET: Final = re.compile(
+    r"token|secret|passw|key|auth|credential|cookie|signature|^sig$", re.IGNORECASE
+)
+_TOKEN: Final = re.compile(
+    r"(?:gh[oprsu]_|github_pat_|glpat-|sk-|xox[a-z]-|hf_|npm_|AKIA|AIza|eyJ)[\w.-]{8,}"
+)
+"""How what well-known services give out begins."""
+HEADER_FLAGS: Final = frozenset({"-H", "--header"})
+_UNKNOWN: Final = re.compile(
+    r"\$\{(?!(?:env:)?[A-Za-z_][A-Za-z0-9_]*\})[^}]*\}|\$\{workspaceFolder\}"
+)
 _COMMENT: Final = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _TRAILING: Final = re.compile(r'"(?:\\.|[^"\\])*"|,(?=\s*[}\]])', re.DOTALL)
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
@@ -64,7 +74,8 @@ def print_tables(file: Path, out: Out | None, *, with_values: bool) -> int:
         sys.stdout.write("\n\n".join(as_toml(each) for each in found) + "\n")
     else:
         for each in found:
-            out.write({"server": each.name, **each.keys, "variables": each.variables})
+            told = {"variables": each.variables, "notes": each.notes}
+            out.write({"server": each.name, **each.keys, **told})
     return 0
 
 
@@ -93,6 +104,8 @@ def read_servers(file: Path, *, with_values: bool = False) -> list[Imported]:
 def as_toml(server: Imported) -> str:
     """Return the table of a server, with what is to be done before it works."""
     lines = [f"# {note}" for note in server.notes]
+    if not server.keys:
+        return "\n".join(lines)
     if server.variables:
         lines.append(f"# Set in the environment: {', '.join(server.variables)}.")
     lines.append(f"[plugins.mcp.servers.{_key(server.name)}]")
@@ -118,6 +131,9 @@ def _servers(held: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 def _imported(name: str, keys: Mapping[str, Any], *, with_values: bool) -> Imported:
     made = Imported(name, {})
+    if _is_toolyard(keys):
+        made.notes.append(f"{_printable(name)} is Toolyard itself, which is not put behind itself.")
+        return made
     hide = _Hiding(made, name) if not with_values else None
     # Zed puts the program into a table of its own.
     inner = keys.get("command")
@@ -137,12 +153,27 @@ def _imported(name: str, keys: Mapping[str, Any], *, with_values: bool) -> Impor
         if isinstance(keys.get("cwd"), str):
             made.keys["cwd"] = keys["cwd"]
     else:
-        made.notes.append(f"{_printable(name)} has neither a command nor a url.")
+        made.notes.append(f"{_printable(name)} has neither a command nor a url; it is left out.")
+        return made
     if keys.get("type") == "sse":
         made.notes.append("It uses the transport of 2024 (sse), which is not spoken here.")
     if keys.get("disabled") is True or keys.get("enabled") is False:
         made.keys["enabled"] = False
+    strange = dict.fromkeys(_UNKNOWN.findall(json.dumps(made.keys)))
+    if strange:
+        told = ", ".join(map(_printable, strange))
+        made.notes.append(f"Only the client can fill these in; write them out: {told}.")
     return made
+
+
+def _is_toolyard(keys: Mapping[str, Any]) -> bool:
+    command, args = keys.get("command"), keys.get("args")
+    return (
+        isinstance(command, str)
+        and Path(command).stem == "toolyard"
+        and isinstance(args, list)
+        and "mcp" in args
+    )
 
 
 def _take_texts(made: Imported, key: str, table: object, hide: _Hiding | None) -> None:
@@ -171,17 +202,29 @@ class _Hiding:
     def in_args(self, args: Sequence[str]) -> list[str]:
         shown: list[str] = []
         flag: str | None = None
+        last = ""
         for each in args:
             name, equals, value = each.partition("=")
             if flag is not None and not each.startswith("-"):
                 shown.append(self.value(flag, each))
             elif equals and _SECRET.search(name):
                 shown.append(f"{name}={self.value(name, value)}")
+            elif flag is None and last in HEADER_FLAGS:
+                shown.append(self._in_header(each))
+            elif _TOKEN.fullmatch(each):
+                shown.append(self._variable("secret"))
             else:
                 shown.append(self.in_url(each) if "://" in each else each)
+            last = each
             is_flag = each.startswith("-") and not equals
             flag = name if is_flag and _SECRET.search(name) else None
         return shown
+
+    def _in_header(self, text: str) -> str:
+        name, colon, value = text.partition(":")
+        plain = value.lstrip()
+        space = value[: len(value) - len(plain)]
+        return f"{name}{colon}{space}{self.value(name, plain)}"
 
     def in_url(self, url: str) -> str:
         try:

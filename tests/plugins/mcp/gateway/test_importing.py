@@ -111,7 +111,45 @@ def test_a_server_that_is_reached_in_no_known_way_is_noted(tmp_path):
     file.write_text('{"mcpServers": {"a\\n[x]": {"port": 3}}}')
     (server,) = read_servers(file)
     assert "neither a command nor a url" in as_toml(server)
-    assert tomllib.loads(as_toml(server))["plugins"]["mcp"]["servers"] == {"a\n[x]": {}}
+    assert tomllib.loads(as_toml(server)) == {}
+
+
+def test_secrets_are_found_wherever_arguments_have_them(tmp_path):
+    args = [
+        "far",
+        "-H",
+        "Authorization: Bearer of-mine",
+        "--header",
+        "X-Id:${ID}",
+        "ghp_0123456789",
+    ]
+    file = tmp_path / "client.json"
+    file.write_text(json.dumps({"mcpServers": {"far": {"command": "npx", "args": args}}}))
+    (server,) = read_servers(file)
+    assert server.keys["args"] == [
+        *("far", "-H", "Authorization: Bearer ${FAR_AUTHORIZATION}"),
+        *("--header", "X-Id:${ID}", "${FAR_SECRET}"),
+    ]
+    assert server.variables == ["FAR_AUTHORIZATION", "FAR_SECRET"]
+
+
+def test_what_only_the_client_knows_is_noted(tmp_path):
+    file = tmp_path / "client.json"
+    args = ["${workspaceFolder}", "${input:path}", "${HOME}"]
+    file.write_text(json.dumps({"servers": {"a": {"command": "x", "args": args}}}))
+    (server,) = read_servers(file)
+    (note,) = server.notes
+    assert note.endswith('write them out: "${workspaceFolder}", "${input:path}".')
+
+
+def test_toolyard_is_not_put_behind_itself(tmp_path):
+    file = tmp_path / "client.json"
+    itself = {"command": "/opt/bin/toolyard", "args": ["mcp", "--config", "toolyard.toml"]}
+    file.write_text(json.dumps({"mcpServers": {"yard": itself, "a": {"command": "x"}}}))
+    yard, other = read_servers(file)
+    assert tomllib.loads(as_toml(yard)) == {}
+    assert '"yard" is Toolyard itself' in as_toml(yard)
+    assert other.keys == {"command": "x"}
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -119,7 +157,9 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 @given(
     st.builds(
-        Imported, TEXT.filter(bool), st.dictionaries(TEXT.filter(bool), TEXT | st.lists(TEXT))
+        Imported,
+        TEXT.filter(bool),
+        st.dictionaries(TEXT.filter(bool), TEXT | st.lists(TEXT), min_size=1),
     )
 )
 def test_whatever_a_server_is_called_the_table_is_toml(server):
