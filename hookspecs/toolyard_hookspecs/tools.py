@@ -217,6 +217,17 @@ class Tool(Generic[P, R]):
         return _remake, (self._declared, made_of)
 
     @property
+    def known_as(self) -> tuple[str, ...]:
+        """The names by which a policy means it.
+
+        Its name and its wire name; of one with an `origin` the name alone: whoever chose the
+        other may be anyone, and a rule must not take it for the tool that it names.
+        """
+        if self.wire_name is None or self.origin is not None:
+            return (self.name,)
+        return self.name, self.wire_name
+
+    @property
     def is_async(self) -> bool:
         """Whether the handler is a coroutine function."""
         return self.signature.is_async

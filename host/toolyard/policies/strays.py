@@ -65,9 +65,7 @@ def names_known_to(section: Section, names: frozenset[str]) -> frozenset[str]:
 
 def _names_of(tools: Iterable[Tool[Any, Any]]) -> Iterator[str]:
     for each in tools:
-        yield each.name
-        if each.wire_name is not None:
-            yield each.wire_name
+        yield from each.known_as
 
 
 def _hint(name: str, known: Collection[str]) -> str:

@@ -20,7 +20,7 @@ from toolyard_hookspecs import (
     ToolResult,
 )
 from toolyard_plugins.policies.contents import DirectoryFiles, Files, WorkspaceFiles
-from toolyard_plugins.policies.naming import is_among, refuse_text
+from toolyard_plugins.policies.naming import entry_for, is_among, refuse_text
 
 READ_TOOLS: Final = frozenset({"read_file"})
 WRITE_TOOLS: Final = frozenset({"write_file", "edit_file", "delete_file", "copy_file", "move_file"})
@@ -148,9 +148,7 @@ class ReadBeforeWritePolicy:
 
     def _fields(self, tool: Tool[Any, Any], params: Any) -> tuple[str, ...]:
         """Return the fields that hold the paths which the tool shows or changes."""
-        own = self.paths.get(tool.name)
-        if own is None and tool.wire_name is not None:
-            own = self.paths.get(tool.wire_name)
+        own = entry_for(tool, self.paths)
         if own is not None:
             return own
         there = (each for each in self.path_fields if _value(params, each) is not None)

@@ -16,7 +16,7 @@ from toolyard_hookspecs import (
     ToolContext,
     ToolResult,
 )
-from toolyard_plugins.policies.naming import is_among, refuse_text
+from toolyard_plugins.policies.naming import entry_for, is_among, refuse_text
 
 IN_ALL: Final = "*"
 """Under what a quota counts all calls; no tool can have the name."""
@@ -180,10 +180,7 @@ class QuotaPolicy(_Counting):
         return self.max_calls if counts else None
 
     def _most(self, tool: Tool[Any, Any]) -> int | None:
-        most = self.per_tool.get(tool.name)
-        if most is None and tool.wire_name is not None:
-            most = self.per_tool.get(tool.wire_name)
-        return most
+        return entry_for(tool, self.per_tool)
 
 
 def _exceeded(used: int, most: int, what: str) -> str:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
-from typing import Any
+from collections.abc import Container, Mapping
+from typing import Any, TypeVar
 
 from toolyard_hookspecs import DefinitionError, Tool
 
+T = TypeVar("T")
+
 
 def is_among(tool: Tool[Any, Any], names: Container[str]) -> bool:
-    """Tell whether a tool is named, by its name or its wire name."""
-    return tool.name in names or (tool.wire_name is not None and tool.wire_name in names)
+    """Tell whether a tool is named."""
+    return any(name in names for name in tool.known_as)
+
+
+def entry_for(tool: Tool[Any, Any], entries: Mapping[str, T]) -> T | None:
+    """Return what stands under a tool's name, or else its wire name; None if nothing does."""
+    return next((entries[name] for name in tool.known_as if name in entries), None)
 
 
 def refuse_text(owner: str, /, **fields: object) -> None:

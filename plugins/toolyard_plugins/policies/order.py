@@ -91,7 +91,7 @@ class SequentialDependencyPolicy:
         """Remember a success that others wait for."""
         if not is_among(tool, self._awaited):
             return
-        names = self._awaited.intersection((tool.name, tool.wire_name))
+        names = self._awaited.intersection(tool.known_as)
         state = PolicyState.of(context, self.name)
         if not names <= state.invoked_tools:
             replace(state, invoked_tools=state.invoked_tools | names).save(context)
@@ -101,10 +101,7 @@ class SequentialDependencyPolicy:
         return frozenset[str]().union(*self.dependencies.values())
 
     def _required_by(self, tool: Tool[Any, Any]) -> AbstractSet[str]:
-        required = self.dependencies.get(tool.name, _NOTHING)
-        if tool.wire_name is not None:
-            required |= self.dependencies.get(tool.wire_name, _NOTHING)
-        return required
+        return _NOTHING.union(*(self.dependencies.get(name, _NOTHING) for name in tool.known_as))
 
     def _steps_to(self, missing: list[str], succeeded: frozenset[str]) -> list[set[str]]:
         """Return what to call, in order: each step needs only what comes before it."""

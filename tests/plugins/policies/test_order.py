@@ -185,6 +185,27 @@ def test_a_wire_name_means_the_tool_too(yard, steps):
     assert yard("shop_pay").success
 
 
+def test_a_tool_from_elsewhere_does_not_pass_for_another_by_the_name_it_has_there(yard, steps):
+    needs = SequentialDependencyPolicy(dependencies={"deploy": frozenset({"review"})})
+    elsewhere = steps("far_review", wire_name="review", origin="far", key="far")
+    yard.open(elsewhere, steps("review", "deploy", policies=(needs,)))
+
+    assert yard("far_review").success
+    assert "missing review" in yard("deploy").text
+    assert yard("review").success
+    assert yard("deploy").success
+
+
+def test_by_its_own_name_a_tool_from_elsewhere_is_meant(yard, steps):
+    needs = SequentialDependencyPolicy(dependencies={"deploy": frozenset({"far_review"})})
+    elsewhere = steps("far_review", wire_name="review", origin="far", key="far")
+    yard.open(elsewhere, steps("deploy", policies=(needs,)))
+
+    assert "missing far_review" in yard("deploy").text
+    assert yard("review").success
+    assert yard("deploy").success
+
+
 def test_in_a_batch_a_prerequisite_comes_too_late(deployment):
     lint, build = deployment.at_once(("lint", {}), ("build", {}))
     assert (lint.success, build.status) == (True, Status.DENIED)
