@@ -94,6 +94,27 @@ def test_streaming_elicitation() -> str:
     return "confirmed"
 
 
+@tool(category="read", requires_confirmation=True)
+def test_elicitation(message: str) -> str:
+    """Answer once a person has seen the message, which is among the arguments."""
+    return f"confirmed: {message}"
+
+
+def _to_confirm(name: str) -> Tool[Any, Any]:
+    @tool(name=name, category="read", requires_confirmation=True)
+    def handler() -> str:
+        """Answer once a person has said so."""
+        return "state-ok"
+
+    return handler
+
+
+QUESTIONS: Final = [
+    _to_confirm(f"test_input_required_result_{each}")
+    for each in ("elicitation", "request_state", "tampered_state")
+]
+
+
 def _from_schema(name: str, description: str, schema: Mapping[str, Any]) -> Tool[Any, Any]:
     def handler(params: Any, *, context: ToolContext) -> ToolResult[str]:
         return ToolResult.ok(f"{name} was called.")
@@ -152,7 +173,7 @@ def toolyard_sections():
         *(test_simple_text, test_image_content, test_audio_content, test_embedded_resource),
         *(test_multiple_content_types, test_tool_with_progress, test_error_handling),
         *(JSON_SCHEMA_TOOL, HEADERS_TOOL, test_logging_tool),
-        test_streaming_elicitation,
+        *(test_streaming_elicitation, test_elicitation, *QUESTIONS),
     ]
     return [
         MarkdownSection(

@@ -31,18 +31,27 @@ FILES: Final = {
 }
 
 OWN_QUESTIONS: Final = (
-    "A handler asks the client nothing of its own (a sample, its roots, a form): a person is asked "
-    "only whether the call may run."
+    "A handler asks the client nothing of its own (a sample, its roots, a form to fill in): a "
+    "person is asked once, with nothing to fill in, whether the call may run."
 )
+CALLS_ONLY: Final = "Only calls need approval, so nothing is asked about a prompt."
 TEXT_ONLY: Final = "A section is text, and so are the prompts that are made of it."
 NO_LOGS: Final = (
     "What is logged stays in the log of the server: the capability is not declared, and the "
     "protocol has deprecated it."
 )
 NO_WATCH: Final = "Watching single resources is not declared as a capability."
-DENIED: Final = (
-    "A call that cannot be confirmed, as the client has no way to ask, is denied with a result "
-    "that the model can act on, not with an error of the protocol."
+NEVER_SAMPLES: Final = (
+    "It is tried with a tool that needs the capability `sampling`, and no tool can. What needs a "
+    "person whom the client cannot ask is denied with a result that the model can act on."
+)
+STATE_ONLY: Final = (
+    "An answer counts only together with the request state, so that nobody approves a call that "
+    "they were not asked about; here it comes without, and the question is asked again."
+)
+NO_RESUMING: Final = (
+    "A stream of the older era is not resumed, so it needs neither a first event nor a time after "
+    "which to connect again; both are recommended, not required."
 )
 NOT_APPLICABLE: Final = {
     "prompts-get-embedded-resource": TEXT_ONLY,
@@ -51,22 +60,21 @@ NOT_APPLICABLE: Final = {
     "tools-call-with-logging": NO_LOGS,
     "resources-subscribe": NO_WATCH,
     "resources-unsubscribe": NO_WATCH,
+    "server-sse-priming-event": NO_RESUMING,
+    "server-sse-retry-field": NO_RESUMING,
     "tools-call-sampling": OWN_QUESTIONS,
-    "tools-call-elicitation": OWN_QUESTIONS,
     "elicitation-sep1034-defaults": OWN_QUESTIONS,
     "elicitation-sep1330-enums": OWN_QUESTIONS,
     "input-required-result-basic-elicitation": OWN_QUESTIONS,
     "input-required-result-basic-sampling": OWN_QUESTIONS,
     "input-required-result-basic-list-roots": OWN_QUESTIONS,
-    "input-required-result-request-state": OWN_QUESTIONS,
     "input-required-result-multiple-input-requests": OWN_QUESTIONS,
     "input-required-result-multi-round": OWN_QUESTIONS,
-    "input-required-result-non-tool-request": OWN_QUESTIONS,
-    "input-required-result-result-type": OWN_QUESTIONS,
-    "input-required-result-tampered-state": OWN_QUESTIONS,
-    "input-required-result-capability-check": OWN_QUESTIONS,
-    "sep-2575-server-rejects-undeclared-capability": DENIED,
-    "sep-2575-missing-capability-http-400": DENIED,
+    "input-required-result-non-tool-request": CALLS_ONLY,
+    "input-required-result-ignore-extra-params": STATE_ONLY,
+    "input-required-result-capability-check": NEVER_SAMPLES,
+    "sep-2575-server-rejects-undeclared-capability": NEVER_SAMPLES,
+    "sep-2575-missing-capability-http-400": NEVER_SAMPLES,
 }
 """Scenarios and single checks that this server does not mean to pass, and why."""
 EXTENSION: Final = "tasks-"
@@ -98,7 +106,7 @@ def test_every_check_that_applies_passes(npm, tmp_path, revision):
             check=False,
         )
     checks = [*_checks(results)]
-    failed = [each for each in checks if each.status == "FAILURE"]
+    failed = [each for each in checks if each.status in FAILED]
     assert len(checks) - len(failed) > ENOUGH, run.stdout + run.stderr
     assert [each for each in failed if not each.names & NOT_APPLICABLE.keys()] == []
     excused = {name for each in failed for name in each.names & NOT_APPLICABLE.keys()}
@@ -106,6 +114,8 @@ def test_every_check_that_applies_passes(npm, tmp_path, revision):
     assert (tried & NOT_APPLICABLE.keys()) - excused == set(), "these pass by now"
 
 
+FAILED: Final = frozenset({"FAILURE", "WARNING"})
+"""What is only recommended has to hold as well, else it is a warning."""
 ENOUGH: Final = 50
 """How many checks pass at least, so that a suite that breaks off is noticed."""
 
