@@ -31,6 +31,10 @@ DEADLINE_META: Final = "toolyard/deadline"
 """Where a client says after how many seconds it will not wait any longer."""
 LONGEST_DEADLINE: Final = sys.float_info.max
 """In seconds; JSON has integers beyond it."""
+LATE: Final = (
+    "The time for this call ended before this call was done. What it changed was rolled back. Ask "
+    "for less at a time, or do without it."
+)
 RESERVED: Final = "io.modelcontextprotocol/"
 _NOT_FOR_CALLS: Final = frozenset({SESSION_META, DEADLINE_META, "progressToken", "progress_token"})
 
@@ -90,6 +94,8 @@ class Caller:
             question = request.questions.get(call.id)
             if question is not None:
                 return question_result(ended, question, handle)
+        if isinstance(ended, BaseException) and _is_late(call):
+            return {"content": [{"type": "text", "text": LATE}], "isError": True}
         return self._result(ended)
 
     async def finish(self) -> None:
@@ -151,6 +157,10 @@ async def _dispatch(
             return _of(call, error)
         except Exception as error:  # noqa: BLE001 - the dialect tells of it
             return _of(call, error)
+
+
+def _is_late(call: ToolCall) -> bool:
+    return call.deadline is not None and call.deadline.elapsed()
 
 
 def _of(call: ToolCall, error: BaseException) -> BaseException:
