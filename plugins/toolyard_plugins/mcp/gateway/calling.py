@@ -25,13 +25,12 @@ from toolyard_plugins.mcp.gateway.definitions import Definition
 from toolyard_plugins.mcp.gateway.faults import ServerFault, told
 from toolyard_plugins.mcp.gateway.results import contents_of, texts_of
 from toolyard_plugins.mcp.gateway.settings import ServerSettings
+from toolyard_plugins.mcp.gateway.transports.http import NO_ANSWER
 from toolyard_plugins.mcp.gateway.wording import cleaned, one_line
 
 TRACE: Final = ("traceparent", "tracestate", "baggage")
 """What of a call's `meta` a server is given: where its spans belong."""
 SESSION_GONE: Final = "Session terminated"
-NO_ANSWER: Final = "Server returned an error response"
-"""What the SDK says where HTTP failed: whether the server has looked at the call nobody knows."""
 UNANSWERED: Final = frozenset({CONNECTION_CLOSED, PARSE_ERROR, REQUEST_TIMEOUT})
 """Errors that are not the server's answer, but stand for one that cannot come."""
 
@@ -136,7 +135,7 @@ class Calling:
         self, client: Client, definition: Definition, error: MCPError
     ) -> ToolResult[Contents]:
         if error.code in UNANSWERED or error.message == NO_ANSWER:
-            why = one_line(error.message, 300)
+            why = one_line(self._connection.explain(error.message), 300)
             if error.code == CONNECTION_CLOSED:
                 why = self._connection.lose(client, why)
             raise self._unknown(definition, why) from error

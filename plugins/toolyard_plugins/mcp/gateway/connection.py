@@ -24,7 +24,7 @@ from toolyard_plugins.mcp.gateway.listing import list_tools
 from toolyard_plugins.mcp.gateway.secrecy import secrets_of
 from toolyard_plugins.mcp.gateway.settings import ServerSettings
 from toolyard_plugins.mcp.gateway.transports.guard import GuardedStream
-from toolyard_plugins.mcp.gateway.transports.http import http_streams
+from toolyard_plugins.mcp.gateway.transports.http import Site, http_streams
 from toolyard_plugins.mcp.gateway.transports.stdio import Program, program_streams
 from toolyard_plugins.mcp.gateway.variables import filled
 
@@ -72,6 +72,7 @@ class Connection:
         self._again_at = 0.0
         self._closed = False
         self._said: Program | None = None
+        self._site: Site | None = None
         self._last_words = ""
 
     @property
@@ -138,6 +139,10 @@ class Connection:
             self._fail(self.last_end, at_once=True)
         return self.last_end
 
+    def explain(self, fault: str) -> str:
+        """Return a fault with what is known beyond what the SDK says."""
+        return fault if self._site is None else self._site.explain(fault)
+
     async def close(self) -> None:
         """End the connection for good."""
         self._closed = True
@@ -188,7 +193,7 @@ class Connection:
                 if self._life is me:
                     self._forget()
         except Exception as error:
-            fault = transport.fault or told(error)
+            fault = transport.fault or self.explain(told(error))
             log.debug("MCP server %s", self.server, exc_info=True)
         finally:
             if self._life is me:
@@ -279,9 +284,8 @@ class Connection:
             headers = {
                 name: filled(value, f"headers.{name}") for name, value in settings.headers.items()
             }
-            return http_streams(
-                filled(settings.url, "url"), headers, max_message=settings.max_message
-            )
+            self._site = Site(filled(settings.url, "url"), headers, settings.max_message)
+            return http_streams(self._site)
         assert settings.command is not None  # noqa: S101 - validated
         self._said = Program(
             settings.command,

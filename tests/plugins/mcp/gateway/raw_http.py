@@ -21,7 +21,9 @@ class Handler(BaseHTTPRequestHandler):
         message = json.loads(body)
         self.number = message.get("id")
         method = message.get("method")
-        if self.number is None:
+        if self.server.mode == "shut":
+            self.answer(401, b"who are you?", "text/plain")
+        elif self.number is None:
             self.answer(202, b"")
         elif method == "initialize":
             version = message["params"]["protocolVersion"]

@@ -28,6 +28,16 @@ def test_no_usable_answer_fails_the_call_and_the_next_one_works(yard, mode):
         yard.close()
 
 
+def test_the_status_is_told_where_http_fails(yard):
+    with serving("fails") as url, serving("shut") as shut:
+        yard.open({"bad": {"url": url}, "shut": {"url": shut}})
+        broken = yard.call("bad_say", text="now")
+        assert "HTTP status 500 (Internal Server Error). The call may have" in broken.text
+        refused = yard.call("shut_say")
+        assert "HTTP status 401 (Unauthorized); check the headers" in refused.text
+        yard.close()
+
+
 def test_a_server_that_never_answers_is_given_up(yard):
     with serving("never") as url:
         yard.open({"bad": {"url": url, "timeout": 1}})

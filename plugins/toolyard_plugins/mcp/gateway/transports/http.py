@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Final
 
 import httpx2
@@ -15,28 +17,55 @@ from toolyard_plugins.mcp.gateway.wording import amount
 CONNECT: Final = 30.0
 """Seconds until a connection must stand, and a request be sent."""
 EVENTS: Final = "text/event-stream"
+NO_ANSWER: Final = "Server returned an error response"
+"""What the SDK says where HTTP failed: whether the server has looked at the call nobody knows."""
+FAILED: Final = 400
+NOT_ALLOWED: Final = frozenset({401, 403})
+
+
+@dataclass(slots=True)
+class Site:
+    """A server that answers somewhere.
+
+    Args:
+        url: Where.
+        headers: What is sent along with every request.
+        max_message: The most bytes of one message.
+        status: That of the newest answer which was none.
+    """
+
+    url: str
+    headers: Mapping[str, str] = field(repr=False)
+    max_message: int
+    status: int | None = None
+
+    def explain(self, fault: str) -> str:
+        """Return with which status it was, where the SDK only says that HTTP failed."""
+        if fault != NO_ANSWER or self.status is None:
+            return fault
+        phrase = HTTPStatus(self.status).phrase if self.status in set(HTTPStatus) else "unknown"
+        remedy = "; check the headers that are configured" if self.status in NOT_ALLOWED else ""
+        return f"it answered with HTTP status {self.status} ({phrase}){remedy}"
 
 
 @asynccontextmanager
-async def http_streams(
-    url: str, headers: Mapping[str, str], *, max_message: int
-) -> AsyncGenerator[TransportStreams]:
+async def http_streams(site: Site) -> AsyncGenerator[TransportStreams]:
     """Give the streams of a server's messages.
 
     How long an answer may take is for whoever waits for it to say.
 
     Args:
-        url: Where the server answers.
-        headers: What is sent along with every request.
-        max_message: The most bytes of one message.
+        site: The server.
     """
     async with (
         httpx2.AsyncClient(
-            headers=dict(headers),
+            headers=dict(site.headers),
             timeout=httpx2.Timeout(CONNECT, read=None),
-            transport=_LimitedTransport(max_message),
+            transport=_LimitedTransport(site),
         ) as client,
-        streamable_http_client(url, http_client=client, max_sse_event_size=max_message) as streams,
+        streamable_http_client(
+            site.url, http_client=client, max_sse_event_size=site.max_message
+        ) as streams,
     ):
         yield streams
 
@@ -44,16 +73,18 @@ async def http_streams(
 class _LimitedTransport(httpx2.AsyncHTTPTransport):
     """A transport whose answers have an end; events are counted where they are read."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, site: Site) -> None:
         super().__init__()
-        self._most = most
+        self._site = site
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         response = await super().handle_async_request(request)
+        if request.method == "POST" and response.status_code >= FAILED:
+            self._site.status = response.status_code
         stream = response.stream
         is_events = response.headers.get("content-type", "").lower().startswith(EVENTS)
         if not is_events and isinstance(stream, httpx2.AsyncByteStream):
-            response.stream = _LimitedBytes(stream, self._most)
+            response.stream = _LimitedBytes(stream, self._site.max_message)
         return response
 
 
