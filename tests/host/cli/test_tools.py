@@ -40,7 +40,8 @@ def test_an_unknown_dialect_is_status_2_and_told_with_those_there_are(toolyard):
 
 def test_without_tools_it_says_what_to_look_at(toolyard):
     _, out, _ = toolyard("plugins", "--json", plugin=False)
-    names = ",".join(json.loads(line)["name"] for line in out.splitlines())
+    found = [json.loads(line) for line in out.splitlines()]
+    names = ",".join(each["name"] for each in found if each["source"] == "entry point")
     status, out, err = toolyard("tools", "--block", names, plugin=False)
     assert (status, err) == (0, "")
     assert "toolyard plugins" in out
