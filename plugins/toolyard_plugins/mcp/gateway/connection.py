@@ -284,7 +284,8 @@ class Connection:
             headers = {
                 name: filled(value, f"headers.{name}") for name, value in settings.headers.items()
             }
-            self._site = Site(filled(settings.url, "url"), headers, settings.max_message)
+            url = filled(settings.url, "url")
+            self._site = Site(url, headers, settings.max_message, secrets_of(settings))
             return http_streams(self._site)
         assert settings.command is not None  # noqa: S101 - validated
         self._said = Program(

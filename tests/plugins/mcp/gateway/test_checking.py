@@ -10,6 +10,8 @@ import pytest
 
 from toolyard.cli.main import main
 
+from .raw_http import serving
+
 RAW = Path(__file__).parent / "raw_server.py"
 
 
@@ -88,6 +90,16 @@ def test_what_is_configured_of_a_server_is_told_to_nobody(tmp_path, capfd, over)
     assert "the MCP server shut cannot be reached" in called.err
     assert "it said" not in called.err
     assert "fish" not in "".join([*checked, *called])
+
+
+def test_no_log_holds_what_is_secret_of_an_address(tmp_path, capfd):
+    file = tmp_path / "other.toml"
+    with serving("shut") as url:
+        file.write_text(f'[plugins.mcp.servers.shut]\nurl = "{url}?key=swordfish"\n')
+        assert main(["-v", "--config", str(file), "mcp", "check"]) == 1
+    logged = capfd.readouterr().err
+    assert f"POST {url}?***" in logged
+    assert "swordfish" not in logged
 
 
 def test_an_unknown_server_is_an_error_that_names_the_known(check, capsys):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -12,6 +13,7 @@ import httpx2
 from mcp.client._transport import TransportStreams
 from mcp.client.streamable_http import streamable_http_client
 
+from toolyard_hookspecs import hide
 from toolyard_plugins.mcp.gateway.wording import amount
 
 CONNECT: Final = 30.0
@@ -20,6 +22,8 @@ EVENTS: Final = "text/event-stream"
 NO_ANSWER: Final = "Server returned an error response"
 """What the SDK says where HTTP failed: whether the server has looked at the call nobody knows."""
 FAILED: Final = 400
+LOGGERS: Final = ("httpx2", "mcp.client.streamable_http")
+"""The loggers that are told whole addresses."""
 NOT_ALLOWED: Final = frozenset({401, 403})
 
 
@@ -31,12 +35,14 @@ class Site:
         url: Where.
         headers: What is sent along with every request.
         max_message: The most bytes of one message.
+        secrets: What of that no library may log.
         status: That of the newest answer which was none.
     """
 
     url: str
     headers: Mapping[str, str] = field(repr=False)
     max_message: int
+    secrets: Sequence[str] = field(default=(), repr=False)
     status: int | None = None
 
     def explain(self, fault: str) -> str:
@@ -58,6 +64,7 @@ async def http_streams(site: Site) -> AsyncGenerator[TransportStreams]:
         site: The server.
     """
     async with (
+        _logging_no_secrets(site.secrets),
         httpx2.AsyncClient(
             headers=dict(site.headers),
             timeout=httpx2.Timeout(CONNECT, read=None),
@@ -68,6 +75,24 @@ async def http_streams(site: Site) -> AsyncGenerator[TransportStreams]:
         ) as streams,
     ):
         yield streams
+
+
+@asynccontextmanager
+async def _logging_no_secrets(secrets: Sequence[str]) -> AsyncGenerator[None]:
+    """Mask secrets in the addresses that libraries log within the block."""
+
+    def mask(record: logging.LogRecord) -> bool:
+        record.msg, record.args = hide(record.getMessage(), secrets), None
+        return True
+
+    loggers = [logging.getLogger(name) for name in LOGGERS]
+    for each in loggers:
+        each.addFilter(mask)
+    try:
+        yield
+    finally:
+        for each in loggers:
+            each.removeFilter(mask)
 
 
 class _LimitedTransport(httpx2.AsyncHTTPTransport):
