@@ -1,6 +1,7 @@
 """A release of a bakery's price list, in a directory: a whole plugin in a single file.
 
     toolyard run --example workspace --approve all
+    toolyard mcp --example workspace
 
 The directory is a copy of the files beside this one, which is removed in the end. The tools of
 this plugin know nothing of the plugin that makes the workspace: they use whatever `Filesystem`
@@ -81,7 +82,8 @@ def toolyard_sections() -> list[MarkdownSection]:
 @hookimpl
 def toolyard_commands() -> list[Command]:
     """Let the calls work on a copy of the example's files, unless a workspace is given."""
-    return [Command(name, extends=True, settings=work_on_a_copy) for name in ("run", "call")]
+    commands = [Command(name, extends=True, settings=work_on_a_copy) for name in ("run", "call")]
+    return [*commands, Command("mcp", extends=True, optional=True, settings=work_on_a_copy)]
 
 
 def work_on_a_copy(args: argparse.Namespace) -> dict[str, str]:
