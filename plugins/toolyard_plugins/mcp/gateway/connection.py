@@ -21,6 +21,7 @@ from toolyard_hookspecs import hide
 from toolyard_plugins.mcp.gateway.definitions import Definition
 from toolyard_plugins.mcp.gateway.faults import ServerFault, told
 from toolyard_plugins.mcp.gateway.listing import list_tools
+from toolyard_plugins.mcp.gateway.nesting import one_deeper
 from toolyard_plugins.mcp.gateway.secrecy import secrets_of
 from toolyard_plugins.mcp.gateway.settings import ServerSettings
 from toolyard_plugins.mcp.gateway.transports.guard import GuardedStream
@@ -291,7 +292,8 @@ class Connection:
         self._said = Program(
             settings.command,
             [filled(each, "args") for each in settings.args],
-            {name: filled(value, f"env.{name}") for name, value in settings.env.items()},
+            {name: filled(value, f"env.{name}") for name, value in settings.env.items()}
+            | one_deeper(),
             settings.cwd,
             settings.max_message,
         )
