@@ -95,6 +95,8 @@ def at_random(root: Path, rounds: int, seed: int) -> None:
     chance = random.Random(seed)
     lay_out(root)
     progress = 0
+    # Seconds; as a machine is fast or slow, it becomes what a few commits take there.
+    longest = 0.03
     for _ in range(rounds):
         reader, writer = os.pipe()
 
@@ -110,7 +112,7 @@ def at_random(root: Path, rounds: int, seed: int) -> None:
 
         pid = child(commit_for_ever)
         os.close(writer)
-        time.sleep(chance.uniform(0.0, 0.03))
+        time.sleep(chance.uniform(0.0, longest))
         os.kill(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
         if not os.WIFSIGNALED(status):
@@ -126,6 +128,7 @@ def at_random(root: Path, rounds: int, seed: int) -> None:
         if held(root / ".toolyard") != [".gitignore", "lock"]:
             raise AssertionError("litter")
         files.close()
+        longest *= 1.2 if number == progress else 0.95
         progress = number
     sys.stdout.write(f"{progress}\n")
 
