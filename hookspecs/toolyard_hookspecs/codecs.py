@@ -36,6 +36,8 @@ from toolyard_hookspecs.unwritable import finite, why_unwritable
 
 Json = str | bytes
 
+# Made once: `json.dumps` makes one for each call that asks for more than the defaults.
+_ENCODER: Final = json.JSONEncoder(allow_nan=False)
 _ALWAYS_FINITE: Final = frozenset({"integer", "string", "boolean", "null"})
 
 
@@ -306,7 +308,7 @@ def as_json(arguments: object) -> Json:
     if isinstance(arguments, Mapping):
         plain = dict(cast("Mapping[str, Any]", arguments))
     try:
-        return json.dumps(plain, allow_nan=False)
+        return _ENCODER.encode(plain)
     except (TypeError, ValueError, RecursionError) as error:
         raise ToolValidationError(not_json(why_unwritable(error))) from None
 

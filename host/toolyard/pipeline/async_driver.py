@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from toolyard.pipeline.background import Background, guarded
-from toolyard.pipeline.eager import begin
 from toolyard.pipeline.jobs import Job
 from toolyard.pipeline.limits import Cancelled, Limit, TimedOut
 from toolyard.pipeline.steps import Run, Step, WaitFor, raised
 from toolyard.pipeline.sync_driver import Pipeline
 from toolyard.pipeline.workers import Workers
 from toolyard_hookspecs import DeadlineExceededError
+from toolyard_hookspecs.eager import begin
 
 T = TypeVar("T")
 log = logging.getLogger("toolyard.pipeline")

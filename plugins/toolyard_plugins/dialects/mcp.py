@@ -151,7 +151,7 @@ def _result(result: Answer) -> dict[str, Any]:
 def _structured(output: _Output, data: bytes | None) -> dict[str, Any]:
     if data is None:
         return {}
-    value: object = json.loads(data)
+    value: object = json.loads(data.decode())
     if isinstance(value, dict) and not output.wraps:
         return cast("dict[str, Any]", value)
     return {WRAPPED: value}

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import sys
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, CallToolRequestParams
@@ -21,11 +21,14 @@ from toolyard_hookspecs import (
     ToolCall,
     VisibilityExpansionRequired,
 )
+from toolyard_hookspecs.eager import begin
 from toolyard_plugins.mcp.server.elicitation_rounds import Round, question_result, refuse_invalid
 from toolyard_plugins.mcp.server.handles import SESSION_META
 from toolyard_plugins.mcp.server.progress import ProgressRelay
-from toolyard_plugins.mcp.server.requests import CallRequest, RequestContext, answering
+from toolyard_plugins.mcp.server.requests import CallRequest, RequestContext, make_current
 from toolyard_plugins.mcp.server.sessions import ServedSession
+
+T = TypeVar("T")
 
 DEADLINE_META: Final = "toolyard/deadline"
 """Where a client says after how many seconds it will not wait any longer."""
@@ -77,13 +80,10 @@ class Caller:
         progress = ProgressRelay(context.session.report_progress)
         call = self._call(context, params)
         request = CallRequest(context, params, progress)
-        with answering(request):
-            # In a task of its own: the SDK cancels again and again, and a rollback takes its time.
-            task = asyncio.ensure_future(_dispatch(session, call, Round.of(context, params)))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        # In a task of its own: the SDK cancels again and again, and a rollback takes its time.
+        task = begin(request.loop, _dispatch(session, request, call, Round.of(context, params)))
         try:
-            ended = await asyncio.shield(task)
+            ended = task.result() if task.done() else await self._attend(task)
             await progress.finish()
         except asyncio.CancelledError:
             progress.stop()
@@ -103,8 +103,13 @@ class Caller:
         if self._running:
             await asyncio.wait(self._running)
 
+    async def _attend(self, task: asyncio.Task[T]) -> T:
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return await asyncio.shield(task)
+
     def _call(self, context: RequestContext, params: CallToolRequestParams) -> ToolCall:
-        meta: Mapping[str, Any] = dict(context.meta or {})
+        meta = cast("Mapping[str, Any]", context.meta or {})
         return ToolCall(
             params.name,
             params.arguments or {},
@@ -142,17 +147,18 @@ class Caller:
 
 
 async def _dispatch(
-    session: ServedSession, call: ToolCall, answered: Round | None
+    session: ServedSession, request: CallRequest, call: ToolCall, answered: Round | None
 ) -> Outcome | BaseException | str:
     """Return what a call comes to; an exception that leaves `dispatch` stands in its place."""
+    make_current(request)
     with session.used():
         try:
             if answered is None:
                 return await session.executor.adispatch(call)
             return await session.executor.aresume(call, answered.state.token, answered.answer)
-        except VisibilityExpansionRequired as request:
-            opened = session.executor.expand(request)
-            return f"Opened {', '.join(request.section_keys)}. The prompt is now:\n{opened.text}"
+        except VisibilityExpansionRequired as wanted:
+            opened = session.executor.expand(wanted)
+            return f"Opened {', '.join(wanted.section_keys)}. The prompt is now:\n{opened.text}"
         except SystemExit as error:
             return _of(call, error)
         except Exception as error:  # noqa: BLE001 - the dialect tells of it

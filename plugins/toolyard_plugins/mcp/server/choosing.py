@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -71,12 +71,11 @@ class OneSession:
     """
 
     def __init__(self, session: ServedSession) -> None:
-        self._chosen = Chosen(session)
+        self._given = nullcontext(Chosen(session))
 
-    @contextmanager
-    def for_call(self, context: RequestContext) -> Generator[Chosen]:  # noqa: ARG002 - always that
+    def for_call(self, context: RequestContext) -> AbstractContextManager[Chosen]:  # noqa: ARG002 - always that
         """Give the session."""
-        yield self._chosen
+        return self._given
 
     for_look = for_call
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,11 +41,6 @@ def current_request() -> CallRequest | None:
     return _current.get()
 
 
-@contextmanager
-def answering(request: CallRequest) -> Generator[None]:
-    """Make a request the current one, for all that is begun within the block."""
-    token = _current.set(request)
-    try:
-        yield
-    finally:
-        _current.reset(token)
+def make_current(request: CallRequest) -> None:
+    """Make a request the current one, for the rest of the running task and what it begins."""
+    _current.set(request)

@@ -6,7 +6,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Final
+from typing import Final, Self
 
 from toolyard_hookspecs import Clock, ExecutorHandle
 
@@ -37,15 +37,19 @@ class ServedSession:
         self.users = 0
         self._has_ended = False
 
-    @contextmanager
-    def used(self) -> Generator[ServedSession]:
+    def used(self) -> AbstractContextManager[ServedSession]:
         """Keep it open within the block."""
+        return self
+
+    def __enter__(self) -> Self:
+        """Give it, to one user more."""
         self.users += 1
-        try:
-            yield self
-        finally:
-            self.users -= 1
-            self._close_if_done()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Take it back."""
+        self.users -= 1
+        self._close_if_done()
 
     def end(self) -> None:
         """Close it, as soon as the calls that run in it have ended."""

@@ -6,14 +6,19 @@ import asyncio
 import contextvars
 import sys
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 if sys.version_info >= (3, 12):
 
-    def begin(
-        loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]
-    ) -> asyncio.Task[None]:
-        """Return a task whose work has begun, and has ended if it never waited."""
+    def begin(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Return a task whose work has begun, and has ended if it never waited.
+
+        Args:
+            loop: The loop that is running.
+            work: What the task does; its first step is taken before this returns.
+        """
         return asyncio.Task(work, loop=loop, eager_start=True)
 else:
     # 3.11 gets no more than security fixes, so that what is borrowed here stays as it is.
@@ -26,7 +31,7 @@ else:
         """A task that takes its first step when it is made, as tasks can from 3.12 on."""
 
         def __init__(
-            self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]
+            self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, object]
         ) -> None:
             # What `_PyTask` does, but for having the loop take the first step soon.
             if loop.get_debug():
@@ -60,9 +65,12 @@ else:
             finally:
                 _tasks._enter_task(loop, caller)  # noqa: SLF001
 
-    def begin(
-        loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]
-    ) -> asyncio.Task[None]:
-        """Return a task whose work has begun, and has ended if it never waited."""
-        task: asyncio.Task[None] = _EagerTask(loop, work)
+    def begin(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Return a task whose work has begun, and has ended if it never waited.
+
+        Args:
+            loop: The loop that is running.
+            work: What the task does; its first step is taken before this returns.
+        """
+        task: asyncio.Task[T] = _EagerTask(loop, work)
         return task
