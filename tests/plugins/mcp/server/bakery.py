@@ -8,7 +8,7 @@ from pathlib import Path
 
 from toolyard_hookspecs import MarkdownSection, ToolContext, hookimpl, tool
 
-LONGEST = 30.0
+LONGEST = 120.0
 
 
 @tool(category="read")

@@ -20,7 +20,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 COMMAND = Path(sysconfig.get_path("scripts")) / "toolyard"
 DESK = Path(__file__).with_name("desk.py")
-LONGEST = 30.0
+LONGEST = 120.0
 SLOW = 120.0
 OVER_HTTP = ("mcp", "--http", "127.0.0.1:0")
 

@@ -20,7 +20,7 @@ from toolyard_hookspecs import (
     tool,
 )
 
-LONGEST = 30.0
+LONGEST = 120.0
 
 print("a plugin that prints while it is imported")  # noqa: T201 - that is what it is for
 
