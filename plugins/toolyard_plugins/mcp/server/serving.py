@@ -14,11 +14,15 @@ from mcp_types import (
     GetPromptRequestParams,
     PaginatedRequestParams,
     ReadResourceRequestParams,
+    ResourcesCapability,
+    ServerCapabilities,
+    SubscriptionsListenRequestParams,
 )
 from mcp_types.methods import CacheableMethod
 
 from toolyard_hookspecs import ExecutorHandle, HostHandle
 from toolyard_plugins.mcp.server.calls import Caller
+from toolyard_plugins.mcp.server.changes import Changes
 from toolyard_plugins.mcp.server.choosing import Chosen, SessionChoice
 from toolyard_plugins.mcp.server.completions import Completions
 from toolyard_plugins.mcp.server.handles import SESSION_META
@@ -38,16 +42,24 @@ class HostServer:
         host: The host.
         settings: How it is served.
         choice: Chooses the session of a request.
+        changes: Tells the client of other tools than before; None where nobody is told.
     """
 
-    def __init__(self, host: HostHandle, settings: ServeSettings, choice: SessionChoice) -> None:
+    def __init__(
+        self,
+        host: HostHandle,
+        settings: ServeSettings,
+        choice: SessionChoice,
+        changes: Changes | None = None,
+    ) -> None:
         self._choice = choice
+        self._changes = changes
         self._tools = ToolList(host, settings.page_size)
         self._prompts = PromptList(host, settings.page_size)
         self._workspace = WorkspaceResources(settings) if settings.workspace else None
         self._completions = Completions(self._prompts, self._workspace)
         self.caller = Caller(host.dialect(DIALECT), host.clock, settings.deadline)
-        self.protocol: Server[Any] = Server(
+        self.protocol: Server[Any] = _Protocol(
             settings.name,
             version=version(DISTRIBUTION),
             instructions=instructions_of(host.prompt),
@@ -68,10 +80,13 @@ class HostServer:
             add("resources/list", PaginatedRequestParams, self._list_resources)
             add("resources/templates/list", PaginatedRequestParams, self._list_templates)
             add("resources/read", ReadResourceRequestParams, self._read_resource)
+        if self._changes is not None:
+            add("subscriptions/listen", SubscriptionsListenRequestParams, self._changes.listen)
 
     async def _list_tools(
         self, context: RequestContext, params: PaginatedRequestParams
     ) -> dict[str, Any]:
+        self._shown_to(context)
         with self._choice.for_look(context) as chosen:
             session = None if chosen.session is None else chosen.session.executor.session
             return _whole(self._tools.page(session, params.cursor), chosen.meta)
@@ -88,6 +103,7 @@ class HostServer:
     async def _list_prompts(
         self, context: RequestContext, params: PaginatedRequestParams
     ) -> dict[str, Any]:
+        self._shown_to(context)
         with self._choice.for_look(context) as chosen:
             session = None if chosen.session is None else chosen.session.executor.session
             return _whole(self._prompts.page(session, params.cursor), chosen.meta)
@@ -132,6 +148,21 @@ class HostServer:
                 _executor(chosen), str(params.uri), context.protocol_version
             )
             return _whole(found, chosen.meta)
+
+    def _shown_to(self, context: RequestContext) -> None:
+        if self._changes is not None:
+            self._changes.seen_by(context.session)
+
+
+class _Protocol(Server[Any]):
+    """Promises no more than is served: of single resources and their list nobody is told."""
+
+    def get_capabilities(self, *args: Any, **kwargs: Any) -> ServerCapabilities:
+        found = super().get_capabilities(*args, **kwargs)
+        if found.resources is None:
+            return found
+        resources = ResourcesCapability(subscribe=False, list_changed=False)
+        return found.model_copy(update={"resources": resources})
 
 
 def _executor(chosen: Chosen) -> ExecutorHandle:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 
 from mcp.server.stdio import stdio_server
 
 from toolyard_hookspecs import HostHandle
+from toolyard_plugins.mcp.server.changes import TOLD, Changes
 from toolyard_plugins.mcp.server.choosing import OneSession
 from toolyard_plugins.mcp.server.executors import executors_of
 from toolyard_plugins.mcp.server.flow import regulated
@@ -18,7 +20,9 @@ from toolyard_plugins.mcp.server.settings import ServeSettings
 async def serve_stdio(host: HostHandle, settings: ServeSettings) -> None:
     """Serve the client at the other end of the pipe until it leaves."""
     session = ServedSession(executors_of(host)(None, None))
-    server = HostServer(host, settings, OneSession(session))
+    changes = Changes(host)
+    server = HostServer(host, settings, OneSession(session), changes)
+    following = asyncio.create_task(changes.follow())
     try:
         async with (
             stdio_server() as (read, write),
@@ -28,10 +32,11 @@ async def serve_stdio(host: HostHandle, settings: ServeSettings) -> None:
             sys.stdout.flush()
             try:
                 await server.protocol.run(
-                    incoming, outgoing, server.protocol.create_initialization_options()
+                    incoming, outgoing, server.protocol.create_initialization_options(TOLD)
                 )
             finally:
                 sys.stdout.flush()
     finally:
+        following.cancel()
         await server.caller.finish()
         session.end()
