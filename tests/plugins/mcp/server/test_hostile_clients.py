@@ -324,12 +324,13 @@ class TestManners:
 
         with ExitStack() as open_connections:
             for _ in range(20):
-                connection = connected(bakery, raw(long, tool="recite") * 20)
+                connection = connected(bakery, raw(long, tool="recite") * 100)
                 open_connections.enter_context(connection)
             answers = [call(bakery, BEN, "add", a=n, b=1) for n in range(20)]
 
         assert [a["result"]["structuredContent"]["result"] for a in answers] == [*range(1, 21)]
-        assert peak_memory(bakery.process) - before < SOME_MEMORY
+        # Of 400 MB of answers no more is made than what is under way on each connection.
+        assert peak_memory(bakery.process) - before < 3 * SOME_MEMORY
 
     def test_whoever_never_ends_a_request_holds_up_nobody(self, bakery: Served) -> None:
         with ExitStack() as open_connections:

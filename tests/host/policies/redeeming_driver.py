@@ -1,0 +1,25 @@
+"""Redeems a token in a process of its own, and prints what came of it.
+
+Usage: redeeming_driver.py FILE KEY TOKEN TOOL SESSION USER, with the key in hexadecimal digits.
+"""
+
+import sys
+from pathlib import Path
+
+from toolyard.policies.sealing import Bearer, Seal, TokenRefused
+from toolyard.policies.spent_file import SpentInFile
+from toolyard_hookspecs import SystemClock
+
+file, key, token, name, session, user = sys.argv[1:]
+bearer = Bearer(name, session, user, dry_run=False)
+seal = Seal(bytes.fromhex(key), SystemClock(), 3600, SpentInFile(Path(file)))
+# Those that are started together also begin together.
+sys.stdout.write("there\n")
+sys.stdout.flush()
+sys.stdin.read()
+try:
+    seal.redeem(token, bearer)
+except TokenRefused as refused:
+    sys.stdout.write(f"{refused}\n")
+else:
+    sys.stdout.write("redeemed\n")
