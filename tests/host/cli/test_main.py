@@ -80,7 +80,7 @@ def test_an_unknown_command_like_none_lists_them(toolyard):
 
 @pytest.mark.parametrize("arguments", [["mcp"], ["mcp", "check"], ["mcp", "--help"]])
 def test_a_command_is_missing_where_its_plugin_is_misconfigured(toolyard, folder, arguments):
-    (folder / "toolyard.toml").write_text("[plugins.mcp]\nwiat = 3\n")
+    (folder / "toolyard.toml").write_text("[plugins.mcp]\nwaits = 3\n")
     status, out, err = toolyard(*arguments)
     assert (status, out) == (2, "")
     assert "plugins.mcp.waits: is not a known key" in err
