@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
 RUN = Path(__file__).parents[2] / "bench" / "run.py"
 
 FORMS = (
