@@ -144,7 +144,7 @@ def test_what_only_the_client_knows_is_noted(tmp_path):
 
 def test_toolyard_is_not_put_behind_itself(tmp_path):
     file = tmp_path / "client.json"
-    itself = {"command": "/opt/bin/toolyard", "args": ["mcp", "--config", "toolyard.toml"]}
+    itself = {"command": "/usr/local/bin/toolyard", "args": ["mcp", "--config", "toolyard.toml"]}
     file.write_text(json.dumps({"mcpServers": {"yard": itself, "a": {"command": "x"}}}))
     yard, other = read_servers(file)
     assert tomllib.loads(as_toml(yard)) == {}
