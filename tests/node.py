@@ -9,13 +9,19 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 #: The line of Node that today's programs need; an older one may be all that a machine has.
 NODE = "node@22"
+OPTIONS = ("--no-audit", "--no-fund", "--fetch-retries=1", "--fetch-timeout=30000")
+#: Where Linux distributions keep the certificates that the machine trusts.
+AUTHORITIES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
+#: Seconds that one package may take.
+LONGEST = 120
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,8 @@ class Npm:
 
     executable: str
     cache: Path
+    failures: list[str] = field(default_factory=list[str])
+    """What kept npm from installing: where it has failed once, nothing more is waited for."""
 
     def program(self, name: str, package: str) -> str:
         """The path of a package's program, which is run with `environment()`."""
@@ -63,21 +71,33 @@ class Npm:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _install(self, package: str, folder: Path) -> None:
-        command = [self.executable, "install", "--no-audit", "--no-fund", "--prefix", str(folder)]
+        if self.failures:
+            pytest.skip(f"{package} is not here, and {self.failures[0]}")
         try:
             done = subprocess.run(
-                [*command, package],
+                [self.executable, "install", *OPTIONS, "--prefix", str(folder), package],
                 cwd=folder,
+                env={"NODE_EXTRA_CA_CERTS": authorities(), **os.environ},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
-                timeout=60,
+                timeout=LONGEST,
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            pytest.skip(f"npm did not get {package} from its registry within a minute")
+            self._skip(f"npm did not get {package} from its registry within {LONGEST} s")
         if done.returncode != 0:
-            pytest.skip(f"npm could not install {package}:\n{done.stdout}\n{done.stderr}")
+            self._skip(f"npm could not install {package}:\n{done.stdout}\n{done.stderr}")
+
+    def _skip(self, why: str) -> NoReturn:
+        self.failures.append(why)
+        pytest.skip(why)
+
+
+def authorities() -> str:
+    """The certificates that this machine trusts, as a file; Node by itself knows its own only."""
+    found = (os.environ.get("SSL_CERT_FILE"), *AUTHORITIES)
+    return next((each for each in found if each and Path(each).is_file()), "")
 
 
 def find_npm() -> Npm:
