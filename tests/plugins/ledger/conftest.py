@@ -118,6 +118,10 @@ class Bench:
         until = time.monotonic() + 10
         while self.ledger.leases._late and time.monotonic() < until:
             time.sleep(0.002)
+        return self.stored()
+
+    def stored(self) -> list[str]:
+        """What the store holds by now, whatever is still to be written."""
         return [str(each.state) for each in self.ledger.store.entries()]
 
 

@@ -153,7 +153,7 @@ def test_what_could_not_be_settled_is_settled_later(failing):
     failing.ledger.store.names = ("finish", "doubt")
     failing.open(order)
     failing.call("order", item="tea")
-    assert failing.states() == ["claimed"]
+    assert failing.stored() == ["claimed"]
     failing.ledger.store.names = ()
     failing.ledger.leases.stop()
     assert failing.states() == ["unknown"]
