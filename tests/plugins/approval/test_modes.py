@@ -2,6 +2,8 @@
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 NO_TERMINAL = "There is nobody to ask: no terminal is attached."
 
 

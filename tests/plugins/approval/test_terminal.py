@@ -4,6 +4,10 @@ import json
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 CTRL_C, CTRL_D = "\x03", "\x04"
 
 

@@ -14,6 +14,8 @@ import pytest
 from toolyard_hookspecs.ledger import Claim, EffectState, RecordedResult
 from toolyard_plugins.ledger.stores.sqlite import SqliteStore
 
+pytestmark = pytest.mark.slow
+
 PLUGIN = '''
 import os
 from pathlib import Path

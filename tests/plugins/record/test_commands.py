@@ -12,6 +12,8 @@ from toolyard import Host, ToolCall
 from toolyard.cli.main import main
 from toolyard_plugins.record import verify
 
+pytestmark = pytest.mark.slow
+
 PLUGIN = '''\
 """Tools whose handlers leave a mark."""
 

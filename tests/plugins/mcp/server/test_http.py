@@ -16,6 +16,8 @@ from toolyard_plugins.mcp.server.settings import ServeSettings
 
 from .conftest import COMMAND, LONGEST, NEWEST, post
 
+pytestmark = pytest.mark.slow
+
 META = {
     "io.modelcontextprotocol/protocolVersion": NEWEST,
     "io.modelcontextprotocol/clientCapabilities": {},
