@@ -347,7 +347,8 @@ class Outcome:
     @property
     def is_error(self) -> bool:
         """Whether the host refused, rolled back or caught it; false for a tool's own failure."""
-        return self.event.status not in {Status.SUCCEEDED, Status.FAILED}
+        status = self.event.status
+        return status is not Status.SUCCEEDED and status is not Status.FAILED
 
     @property
     def approval_token(self) -> str | None:

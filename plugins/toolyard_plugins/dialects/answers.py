@@ -20,7 +20,8 @@ UNKNOWN_ID: Final = "unknown"
 _UNDONE: Final = "What it changed was rolled back."
 
 
-@dataclass(frozen=True, slots=True)
+# Made for each call and read at once: freezing it would cost more than all that is read.
+@dataclass(slots=True)
 class Answer:
     """The answer to one call.
 

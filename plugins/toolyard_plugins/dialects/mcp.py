@@ -7,11 +7,12 @@ root and what is structured is an object, which the older asks for and the newer
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, cast
+
+from pydantic_core import from_json
 
 from toolyard_hookspecs import Contents, Outcome, Prompt, Tool, ToolCall
 from toolyard_plugins.dialects import reading
@@ -151,7 +152,7 @@ def _result(result: Answer) -> dict[str, Any]:
 def _structured(output: _Output, data: bytes | None) -> dict[str, Any]:
     if data is None:
         return {}
-    value: object = json.loads(data.decode())
+    value: object = from_json(data)
     if isinstance(value, dict) and not output.wraps:
         return cast("dict[str, Any]", value)
     return {WRAPPED: value}

@@ -14,7 +14,7 @@ from toolyard_plugins.mcp.server.progress import ProgressRelay
 RequestContext = ServerRequestContext[Any, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CallRequest:
     """A `tools/call` that is being answered.
 
