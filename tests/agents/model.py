@@ -1,4 +1,4 @@
-"""The model of an agent, played by aimock: it follows a script and keeps what it was sent."""
+"""A model, played by aimock: it follows a script and keeps what it was sent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import threading
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ class Turn:
         read: What the newest message holds: the person's, or a tool's result.
         call: The tool that is called then, by the name that it has in Toolyard.
         arguments: Its arguments.
+        beside: Tools that are called at the same time, before that one, with their arguments.
         say: What is said when no tool is called.
         first: Whether the newest message is the person's.
     """
@@ -36,6 +37,7 @@ class Turn:
     read: str
     call: str = ""
     arguments: Mapping[str, Any] | None = None
+    beside: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     say: str = ""
     first: bool = False
 
@@ -44,9 +46,13 @@ class Turn:
         seen = {"userMessage": self.read} if self.first else {"toolResultContains": self.read}
         if not self.call:
             return {"match": seen, "response": {"content": self.say}}
-        call = {"name": prefix + self.call, "arguments": json.dumps(self.arguments)}
+        wanted = {**self.beside, self.call: self.arguments}
+        calls = [
+            {"name": prefix + name, "arguments": json.dumps(arguments)}
+            for name, arguments in wanted.items()
+        ]
         match = {**seen, "hasToolResult": not self.first}
-        return {"match": match, "response": {"toolCalls": [call]}}
+        return {"match": match, "response": {"toolCalls": calls}}
 
 
 @dataclass(frozen=True)
@@ -61,10 +67,13 @@ class ScriptedModel:
 
     def results(self) -> list[str]:
         """The results of tools that the model was sent, each as the agent worded it, in order."""
-        with urllib.request.urlopen(f"{self.url}/__aimock/journal", timeout=30) as answer:
-            requests = json.load(answer)
-        sent = [request["body"]["messages"][-1] for request in requests if request.get("body")]
+        sent = [request["messages"][-1] for request in self.requests()]
         return [message["content"] for message in sent if message["role"] == "tool"]
+
+    def requests(self) -> list[dict[str, Any]]:
+        """What the model was asked, in order, each as a request of Chat Completions."""
+        with urllib.request.urlopen(f"{self.url}/__aimock/journal", timeout=30) as answer:
+            return [request["body"] for request in json.load(answer) if request.get("body")]
 
 
 @contextmanager
