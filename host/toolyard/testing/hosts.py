@@ -1,0 +1,132 @@
+"""Hosts with chosen plugins, for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+from toolyard.host import Host
+from toolyard.plugins.discovery import FoundPlugin, installed
+from toolyard.plugins.faults import nearest
+from toolyard.settings import Settings
+from toolyard_hookspecs import MarkdownSection, PluginError, Section, Tool, hookimpl
+
+Tables = Mapping[str, Mapping[str, Any]]
+
+
+class Hosts:
+    """Opens hosts with chosen plugins and no others; they are closed with the test.
+
+    No configuration file is read, and nothing that is installed is loaded unless it is named.
+
+    Example:
+        >>> host = toolyard_host("vfs", my_plugin, settings={"vfs": {}})  # doctest: +SKIP
+    """
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+
+    def __call__(
+        self, *plugins: object, settings: Tables | Settings | None = None, **options: Any
+    ) -> Host:
+        """Open a host.
+
+        Args:
+            plugins: Modules, objects, and names of installed plugins; or single tools. A module
+                that is an installed plugin goes by that plugin's name.
+            settings: The plugins' tables by name, or the settings as a whole.
+            options: As `Host` takes them: `policies`, `approver`, `clock`, `timeout` and so on.
+
+        Raises:
+            PluginError: When a plugin is wrong or not installed; says what and what to do.
+            ConfigurationError: When a setting does not fit.
+        """
+        there = {found.name: found for found in installed()}
+        chosen, objects = _sorted(plugins, there)
+        made = settings if isinstance(settings, Settings) else Settings(plugins=settings or {})
+        host = Host(
+            settings=made,
+            discover=bool(chosen),
+            block=tuple(name for name in there if name not in chosen),
+            plugins=objects,
+            **options,
+        )
+        _refuse_faults(host)
+        return self._stack.enter_context(host)
+
+    def close(self) -> None:
+        """Close the hosts, the last first."""
+        self._stack.close()
+
+
+def with_plugin_table(
+    settings: Tables | Settings | None, plugin: str, table: Mapping[str, Any]
+) -> Settings:
+    """Return settings in which a plugin's table has further keys."""
+    made = settings if isinstance(settings, Settings) else Settings(plugins=settings or {})
+    tables = {**made.plugins, plugin: {**made.table_of(plugin), **table}}
+    return replace(made, plugins=tables)
+
+
+class LooseTools:
+    """A plugin that offers tools which belong to no section.
+
+    Args:
+        tools: The tools.
+    """
+
+    def __init__(self, tools: Iterable[Tool[Any, Any]]) -> None:
+        self._tools = tuple(tools)
+
+    @hookimpl
+    def toolyard_sections(self) -> list[Section]:
+        """Offer the tools in a section of their own."""
+        return [MarkdownSection(key="tools-of-the-test", title="Tools", tools=self._tools)]
+
+
+def _sorted(
+    plugins: Iterable[object], there: Mapping[str, FoundPlugin]
+) -> tuple[set[str], list[object]]:
+    """Return the names of installed plugins, and the objects to register."""
+    names_of = {found.value: name for name, found in there.items()}
+    chosen: set[str] = set()
+    objects: list[object] = []
+    tools: list[Any] = []
+    for each in plugins:
+        if isinstance(each, str):
+            chosen.add(_installed(each, there))
+        elif isinstance(each, ModuleType) and each.__name__ in names_of:
+            chosen.add(names_of[each.__name__])
+        elif isinstance(each, Tool):
+            tools.append(each)
+        else:
+            objects.append(each)
+    if tools:
+        objects.append(LooseTools(tools))
+    return chosen, objects
+
+
+def _installed(name: str, there: Mapping[str, FoundPlugin]) -> str:
+    if name in there:
+        return name
+    near = nearest(name, there)
+    hint = f"Did you mean {near!r}?" if near else f"There are {', '.join(sorted(there))}."
+    msg = (
+        f"No plugin {name!r} is installed. {hint} A plugin of a project that is being written is "
+        "there after `pip install -e .`."
+    )
+    raise PluginError(msg)
+
+
+def _refuse_faults(host: Host) -> None:
+    faults = [
+        str(report)
+        for report in host.plugins.reports
+        if report.fault is not None and report.status != "blocked"
+    ]
+    if faults:
+        host.close()
+        raise PluginError(" ".join(faults))

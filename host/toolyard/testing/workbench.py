@@ -1,0 +1,149 @@
+"""An executor with short ways to call tools, for tests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from toolyard.executor import Executor
+from toolyard.host import Host
+from toolyard.settings import Settings
+from toolyard.state.session import Session
+from toolyard.testing.answers import Answers
+from toolyard.testing.hosts import Hosts, Tables, with_plugin_table
+from toolyard_hookspecs import Outcome, ToolCall, ToolInvoked
+
+Driver = Literal["sync", "async"]
+
+HOST_OPTIONS: Final = frozenset({"approver", "clock", "interrupts", "policies", "timeout"})
+"""What a host is made with; all else is an executor's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workbench:
+    """Calls tools in one session of one host.
+
+    Args:
+        host: The host.
+        executor: What dispatches its calls.
+        driver: Through which driver `call` and its like go.
+        answers: What answers in the handlers' place, if anything does.
+
+    Example:
+        >>> tools = toolyard_tools(add)  # doctest: +SKIP
+        >>> tools.call("add", a=1, b=2).text  # doctest: +SKIP
+        '3'
+    """
+
+    host: Host
+    executor: Executor
+    driver: Driver = "sync"
+    answers: Answers | None = None
+
+    @property
+    def session(self) -> Session:
+        """The session that the calls run in."""
+        return self.executor.session
+
+    @property
+    def events(self) -> tuple[ToolInvoked, ...]:
+        """The events of all calls so far, oldest first; nested calls before their callers."""
+        return tuple(self.session[ToolInvoked].all())
+
+    def call(self, name: str, /, **arguments: Any) -> Outcome:
+        """Call a tool, and wait for what becomes of it."""
+        return self.dispatch(ToolCall(name, arguments))
+
+    def acall(self, name: str, /, **arguments: Any) -> Coroutine[Any, Any, Outcome]:
+        """Call a tool from async code."""
+        return self.executor.adispatch(ToolCall(name, arguments))
+
+    def call_all(self, *calls: tuple[str, Mapping[str, Any]]) -> list[Outcome | BaseException]:
+        """Call several tools at once, each a name with its arguments; see `dispatch_all`."""
+        return self.dispatch_all(_made(calls))
+
+    def acall_all(
+        self, *calls: tuple[str, Mapping[str, Any]]
+    ) -> Coroutine[Any, Any, list[Outcome | BaseException]]:
+        """Call several tools at once from async code; see `call_all`."""
+        return self.executor.adispatch_all(_made(calls))
+
+    def dispatch(self, call: ToolCall) -> Outcome:
+        """Dispatch a call, through the driver that was chosen."""
+        if self.driver == "sync":
+            return self.executor.dispatch(call)
+        return asyncio.run(self.executor.adispatch(call))
+
+    def dispatch_all(self, calls: Iterable[ToolCall]) -> list[Outcome | BaseException]:
+        """Dispatch calls at once, through the driver that was chosen."""
+        if self.driver == "sync":
+            return self.executor.dispatch_all(calls)
+        return asyncio.run(self.executor.adispatch_all(calls))
+
+
+class Workbenches:
+    """Makes workbenches over hosts of their own; they are closed with the test.
+
+    Args:
+        hosts: What opens hosts.
+        driver: Through which driver they call.
+
+    Example:
+        >>> tools = toolyard_tools("planning")  # doctest: +SKIP
+    """
+
+    def __init__(self, hosts: Hosts, driver: Driver = "sync") -> None:
+        self._hosts = hosts
+        self._driver: Driver = driver
+        self._stack = ExitStack()
+        self._answers: list[Answers] = []
+
+    def __call__(
+        self,
+        *plugins: object,
+        settings: Tables | Settings | None = None,
+        answers: Answers | Mapping[str, Any] | Path | str | None = None,
+        **options: Any,
+    ) -> Workbench:
+        """Open a host with chosen plugins, and an executor in a new session.
+
+        Args:
+            plugins: As `Hosts` takes them: modules, objects, names of installed plugins, tools.
+            settings: The plugins' tables by name, or the settings as a whole.
+            answers: What answers in the handlers' place: a mapping from tools to answers, see
+                `Answers`, or the file of a record.
+            options: What a host takes (`policies`, `approver`, `clock`, `timeout`,
+                `interrupts`), and what an executor takes (`session`, `session_id`, `prompt`,
+                `resources`, `user_id`, `dry_run` and so on).
+
+        Raises:
+            PluginError: When a plugin is wrong or not installed; says what and what to do.
+            ConfigurationError: When a setting or an option does not fit.
+        """
+        chosen = list(plugins)
+        given = None
+        if isinstance(answers, (str, Path)):
+            chosen.append("record")
+            settings = with_plugin_table(settings, "record", {"replay": str(answers)})
+        elif answers is not None:
+            given = answers if isinstance(answers, Answers) else Answers(answers)
+            chosen.append(given)
+            self._answers.append(given)
+        of_host = {name: value for name, value in options.items() if name in HOST_OPTIONS}
+        others = {name: value for name, value in options.items() if name not in HOST_OPTIONS}
+        host = self._hosts(*chosen, settings=settings, **of_host)
+        executor = self._stack.enter_context(host.executor(**others))
+        return Workbench(host, executor, self._driver, given)
+
+    def close(self) -> list[str]:
+        """Close the executors; return what was called without there being an answer."""
+        self._stack.close()
+        return [why for each in self._answers for why in each.unexpected]
+
+
+def _made(calls: Iterable[tuple[str, Mapping[str, Any]]]) -> list[ToolCall]:
+    return [ToolCall(name, arguments) for name, arguments in calls]

@@ -1,0 +1,269 @@
+"""The fixtures, as the author of a plugin uses them."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from pydantic import BaseModel
+
+from toolyard import Host, Settings
+from toolyard.testing import Answers, FakeClock, InOrder, assert_failed, assert_ok
+from toolyard_hookspecs import (
+    MarkdownSection,
+    PluginError,
+    PolicyDecision,
+    ToolCall,
+    ToolContext,
+    ToolResult,
+    hookimpl,
+    tool,
+)
+from toolyard_plugins import planning
+from toolyard_plugins.planning import Plan
+
+
+@dataclass(frozen=True)
+class Note:
+    text: str
+
+
+@tool
+def note(text: str, *, context: ToolContext) -> int:
+    """Keep a note, and count the notes."""
+    context.session[Note].append(Note(text))
+    return len(context.session[Note].all())
+
+
+@tool(category="read")
+def what_time(*, context: ToolContext) -> str:
+    """Tell the time."""
+    return context.clock.now().isoformat()
+
+
+class Greeting(BaseModel):
+    word: str = "Hello"
+
+
+class Greeter:
+    @hookimpl
+    def toolyard_settings(self):
+        return Greeting
+
+    @hookimpl
+    def toolyard_sections(self, settings):
+        @tool(category="read")
+        def greet(name: str) -> str:
+            """Greet somebody."""
+            return f"{settings.word}, {name}."
+
+        return [MarkdownSection(key="greet", title="Greet", tools=[greet])]
+
+
+@pytest.mark.parametrize("toolyard_driver", ["sync", "async"])
+def test_tools_are_called_through_either_driver(toolyard_tools):
+    tools = toolyard_tools(note)
+    assert assert_ok(tools.call("note", text="a"), value=1) == 1
+    assert tools.session[Note].latest() == Note("a")
+    values = [assert_ok(each) for each in tools.call_all(("note", {"text": "b"}))]
+    assert values == [2]
+    assert [each.tool_name for each in tools.events] == ["note", "note"]
+
+
+def test_tools_are_called_from_async_code(toolyard_tools):
+    tools = toolyard_tools(note)
+
+    async def main() -> int:
+        await tools.acall("note", text="a")
+        (second,) = await tools.acall_all(("note", {"text": "b"}))
+        return assert_ok(second)
+
+    assert asyncio.run(main()) == 2
+
+
+def test_only_chosen_plugins_are_there(toolyard_host):
+    host = toolyard_host("planning", note)
+    loaded = [each.name for each in host.plugins.reports if each.status == "loaded"]
+    assert loaded == ["planning", "LooseTools"]
+    assert isinstance(host, Host)
+    assert host.is_open
+
+
+def test_a_module_goes_by_the_name_of_its_entry_point(toolyard_tools):
+    tools = toolyard_tools(planning, settings={"planning": {"strategy": "plan_act_reflect"}})
+    assert tools.host.settings("planning").strategy.value == "plan_act_reflect"
+    assert_ok(tools.call("planning_setup_plan", objective="Ship"))
+    assert tools.session[Plan].latest() is not None
+
+
+def test_settings_reach_a_plugin(toolyard_tools):
+    tools = toolyard_tools(Greeter(), settings={"Greeter": {"word": "Hi"}})
+    assert_ok(tools.call("greet", name="Ada"), value="Hi, Ada.")
+    whole = Settings(timeout=3, plugins={"Greeter": {"word": "Ahoy"}})
+    other = toolyard_tools(Greeter(), settings=whole)
+    assert_ok(other.call("greet", name="Ada"), contains="Ahoy")
+    assert other.host.configuration.timeout == 3
+
+
+def test_a_plugin_that_is_not_installed_is_told_with_the_nearest(toolyard_host):
+    with pytest.raises(PluginError, match=r"'planing' is installed. Did you mean 'planning'\?"):
+        toolyard_host("planing")
+
+
+def test_a_wrong_setting_is_told(toolyard_host):
+    with pytest.raises(PluginError, match="strategy"):
+        toolyard_host("planning", settings={"planning": {"strategy": "none"}})
+
+
+def test_a_host_is_closed_with_the_test(toolyard_host, request):
+    host = toolyard_host()
+    assert host.is_open
+    toolyard_host.close()
+    assert not host.is_open
+
+
+def test_options_reach_the_host_and_the_executor(toolyard_tools, toolyard_clock):
+    tools = toolyard_tools(what_time, clock=toolyard_clock, session_id="s-1", user_id="ada")
+    toolyard_clock.advance(timedelta(hours=1))
+    outcome = tools.call("what_time")
+    assert_ok(outcome, value="2026-01-01T13:00:00+00:00")
+    assert (outcome.event.session_id, outcome.event.user_id) == ("s-1", "ada")
+
+
+class Nobody:
+    @hookimpl
+    def toolyard_check(self):
+        return PolicyDecision.deny("Nobody may. Ask for something else.")
+
+
+# --- the clock ---------------------------------------------------------------------------
+
+
+def test_the_clock_goes_on_when_told_to():
+    clock = FakeClock(datetime(2026, 5, 1, 9, 0, tzinfo=UTC))
+    assert (clock.now(), clock.monotonic()) == (datetime(2026, 5, 1, 9, 0, tzinfo=UTC), 0.0)
+    clock.advance(1.5)
+    assert (clock.now().second, clock.monotonic()) == (1, 1.5)
+
+
+def test_the_clock_does_not_go_back():
+    with pytest.raises(ValueError, match="cannot go back"):
+        FakeClock().advance(-1)
+    with pytest.raises(ValueError, match="no time zone"):
+        FakeClock(datetime(2026, 5, 1))  # noqa: DTZ001 - that is the fault
+
+
+# --- answers -----------------------------------------------------------------------------
+
+
+def test_answers_take_the_place_of_handlers(toolyard_tools):
+    tools = toolyard_tools(note, what_time, answers={"note": InOrder(7, 8), "what_time": "late"})
+    assert [assert_ok(tools.call("note", text="a")) for _ in range(2)] == [7, 8]
+    assert_ok(tools.call("what_time"), value="late")
+    assert tools.session[Note].all() == ()
+    assert [name for name, _ in tools.answers.answered] == ["note", "note", "what_time"]
+
+
+def test_answers_may_fail_raise_and_be_worked_out(toolyard_tools):
+    tools = toolyard_tools(
+        note,
+        answers={
+            "note": InOrder(
+                ToolResult.error("The pen is dry. Fill it, then retry."),
+                RuntimeError("broken"),
+                lambda params: len(params.text),
+            )
+        },
+    )
+    assert_failed(tools.call("note", text="a"), status="failed", contains="pen")
+    assert_failed(tools.call("note", text="a"), status="error", contains="broken")
+    assert_ok(tools.call("note", text="four"), value=4)
+
+
+def test_others_run_where_that_is_said(toolyard_tools):
+    tools = toolyard_tools(note, what_time, answers=Answers({"what_time": "x"}, others_run=True))
+    assert_ok(tools.call("note", text="a"), value=1)
+
+
+def test_arguments_and_policies_count_as_ever(toolyard_tools):
+    tools = toolyard_tools(note, Nobody(), answers={"note": 1})
+    assert_failed(tools.call("note"), status="invalid", contains="text")
+    assert_failed(tools.call("note", text="a"), status="denied", contains="Nobody may")
+    assert tools.answers.answered == []
+
+
+def test_an_unexpected_call_is_refused_and_told_of_at_the_end(toolyard_tools):
+    tools = toolyard_tools(note, what_time, answers={"note": InOrder(1)})
+    assert_ok(tools.call("note", text="a"))
+    assert_failed(tools.call("what_time"), contains=["no answer for a call of what_time", "note"])
+    assert_failed(tools.call("note", text="a"), contains="used up")
+    assert len(toolyard_tools.close()) == 2
+    tools.answers.unexpected.clear()
+
+
+def test_a_record_answers(toolyard_tools, tmp_path):
+    path = tmp_path / "calls.jsonl"
+    live = toolyard_tools("record", note, settings={"record": {"file": str(path)}})
+    assert_ok(live.call("note", text="a"), value=1)
+    live.host.close()
+    tools = toolyard_tools(note, answers=path)
+    outcome = tools.call("note", text="a")
+    assert_ok(outcome, value=1)
+    assert outcome.event.replayed
+    assert tools.session[Note].latest() == Note("a")
+    assert_failed(tools.call("note", text="b"), contains="is in the record")
+
+
+# --- in a run of pytest --------------------------------------------------------------------
+
+A_TEST = """
+import sys
+
+import pytest
+
+IMPORTED = [name for name in sys.modules if name.split(".")[0].startswith("toolyard")]
+
+
+def test_nothing_is_imported_before_it_is_used():
+    assert sorted(IMPORTED) == [
+        "toolyard", "toolyard._version", "toolyard.testing", "toolyard.testing.plugin"
+    ]
+    assert "pydantic" not in sys.modules
+    assert "pluggy" in sys.modules
+
+
+def test_an_unexpected_call(toolyard_tools):
+    tools = toolyard_tools("planning", answers={})
+    tools.call("planning_read_plan")
+
+
+def test_a_failed_assertion(toolyard_tools):
+    from toolyard.testing import assert_ok
+
+    assert_ok(toolyard_tools("planning").call("planning_add_step", steps=[]))
+"""
+
+
+@pytest.mark.slow
+def test_in_a_run_of_pytest(tmp_path):
+    (tmp_path / "test_it.py").write_text(A_TEST, encoding="utf-8")
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-c", "/dev/null", "."],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "1 failed, 2 passed, 1 error" in run.stdout, run.stdout
+    assert "There is no answer for a call of planning_read_plan." in run.stdout
+    assert "A call of planning_add_step should succeed, but it was" in run.stdout
+    assert "outcomes.py" not in run.stdout
+
+
+def test_single_calls_can_be_dispatched(toolyard_tools):
+    tools = toolyard_tools(note)
+    assert_failed(tools.dispatch(ToolCall("note", "{not json")), status="invalid")

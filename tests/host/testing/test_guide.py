@@ -1,0 +1,31 @@
+"""The tests that the guide shows pass."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "testing.md"
+
+
+@pytest.mark.slow
+def test_the_tests_of_the_guide_pass(tmp_path):
+    blocks = re.findall(
+        r"^```python\n(.*?)^```$", GUIDE.read_text("utf-8"), re.DOTALL | re.MULTILINE
+    )
+    source = "\n\n".join(blocks)
+    (tmp_path / "test_guide.py").write_text(source, encoding="utf-8")
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-v", "-c", "/dev/null", "."],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout
+    written = set(re.findall(r"^def (test_\w+)", source, re.MULTILINE))
+    assert written == set(re.findall(r"::(test_\w+)", run.stdout))
