@@ -90,8 +90,10 @@ from toolyard_hookspecs.sessions import (
 )
 from toolyard_hookspecs.tools import HOST_TIMEOUT, Tool, ToolExample
 from toolyard_hookspecs.tracing import CrossingTrace, StageTrace
+from toolyard_hookspecs.versions import CONTRACT_VERSION, ContractDeprecationWarning
 
 __all__ = [
+    "CONTRACT_VERSION",
     "HOST_TIMEOUT",
     "Answer",
     "Append",
@@ -117,6 +119,7 @@ __all__ = [
     "ConflictError",
     "Content",
     "Contents",
+    "ContractDeprecationWarning",
     "CrossingTrace",
     "Deadline",
     "DeadlineExceededError",

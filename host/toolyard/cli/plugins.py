@@ -126,4 +126,5 @@ def _described(report: PluginReport) -> dict[str, Any]:
         "hooks": list(report.hooks),
         "cause": report.fault,
         "remedy": report.remedy,
+        "deprecations": list(report.deprecations),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from types import ModuleType
-from typing import Final
+from typing import Final, cast
 
 import pluggy
 
@@ -41,8 +41,14 @@ class HookManager:
         Raises:
             ValueError: When the object is registered already.
             pluggy.PluginValidationError: When an implementation does not fit.
+            ContractDeprecationWarning: Where warnings are errors, for what is deprecated.
         """
-        self._pluggy.register(plugin, name)
+        try:
+            self._pluggy.register(plugin, name)
+        except Warning:
+            # By then it is registered, with some of its hooks.
+            self._pluggy.unregister(name=name)
+            raise
 
     def unregister(self, name: str) -> None:
         """Drop a plugin's implementations."""
@@ -51,6 +57,28 @@ class HookManager:
     def name_of(self, plugin: object) -> str | None:
         """Return the name an object is registered under, or None."""
         return self._pluggy.get_name(plugin)
+
+    def deprecations(self, name: str) -> tuple[str, ...]:
+        """Return what is deprecated of that which a plugin implements, a sentence or two each."""
+        return tuple(
+            dict.fromkeys(
+                str(warning)
+                for hook, caller in vars(self._pluggy.hook).items()
+                for found in caller.get_hookimpls()
+                if found.plugin_name == name
+                for warning in self._warnings(hook, found)
+            )
+        )
+
+    def _warnings(self, hook: str, found: pluggy.HookImpl) -> Iterable[Warning]:
+        spec = cast("pluggy.HookCaller", getattr(self._pluggy.hook, hook)).spec
+        if spec is None:
+            return
+        if spec.warn_on_impl:
+            yield spec.warn_on_impl
+        for argument, warning in (spec.warn_on_impl_args or {}).items():
+            if argument in found.argnames:
+                yield warning
 
     def in_order(self, hook: str) -> Iterable[pluggy.HookImpl]:
         """Return a hook's implementations as they are to be called, wrappers first."""

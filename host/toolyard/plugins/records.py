@@ -59,6 +59,7 @@ class LoadedPlugin:
         hooks: The hooks it implements.
         contribution: What it offers.
         complaints: By hook, what was wrong with its last answer after the registration.
+        deprecations: What it implements that a later version of the contract does not have.
     """
 
     origin: Origin
@@ -68,6 +69,7 @@ class LoadedPlugin:
     complaints: Mapping[str, tuple[PluginFault, ...]] = field(
         default_factory=dict[str, tuple[PluginFault, ...]]
     )
+    deprecations: tuple[str, ...] = ()
 
     def report(self) -> PluginReport:
         """Return what is told of it."""
@@ -92,6 +94,7 @@ class LoadedPlugin:
             hooks=self.hooks,
             tools=tuple(tool.name for tool in self.contribution.tools),
             summary=_summary(self.plugin),
+            deprecations=self.deprecations,
         )
 
 

@@ -20,6 +20,7 @@ from toolyard.plugins.host_keys import host_keys
 from toolyard.plugins.implementations import Implementation
 from toolyard.plugins.records import LoadedPlugin, Origin, default_name
 from toolyard.plugins.reports import PluginReport
+from toolyard.plugins.requirements import refuse_newer, stated_by, stated_in_source
 from toolyard.plugins.roster import Roster
 from toolyard.plugins.view import view_of
 from toolyard.settings import Settings
@@ -248,8 +249,14 @@ class Plugins:
             self._refused.append(origin.refused("failed", fault))
 
     def _take(self, origin: Origin, load: Loader) -> LoadedPlugin:
-        plugin = load()
         try:
+            plugin = load()
+        except PluginFault:
+            # What cannot be imported may be there in a newer contract.
+            refuse_newer(stated_in_source(origin), origin)
+            raise
+        try:
+            refuse_newer(stated_by(plugin), origin)
             return self._roster.take(origin, plugin)
         except PluginFault:
             if origin.source == "file":

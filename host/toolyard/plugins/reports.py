@@ -28,6 +28,8 @@ class PluginReport:
         hooks: The hooks it implements.
         tools: The names of its tools, as they are called.
         summary: The first line of its documentation.
+        deprecations: What it implements that a later version of the contract does not have, and
+            what to use instead.
     """
 
     name: str
@@ -42,6 +44,7 @@ class PluginReport:
     hooks: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     summary: str = ""
+    deprecations: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """Return the report as one line for people."""

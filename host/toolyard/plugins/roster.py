@@ -15,6 +15,7 @@ from toolyard.plugins.inspection import hooks_of
 from toolyard.plugins.manager import HookManager
 from toolyard.plugins.records import LoadedPlugin, Origin
 from toolyard.settings import Settings
+from toolyard_hookspecs import ContractDeprecationWarning
 
 
 class Roster:
@@ -50,7 +51,8 @@ class Roster:
         except BaseException:
             self._manager.unregister(origin.name)
             raise
-        record = LoadedPlugin(origin, plugin, hooks, contribution)
+        deprecations = self._manager.deprecations(origin.name)
+        record = LoadedPlugin(origin, plugin, hooks, contribution, deprecations=deprecations)
         self.records[origin.name] = record
         return record
 
@@ -118,6 +120,9 @@ class Roster:
         except pluggy.PluginValidationError as error:
             cause = f"It cannot be registered: {one_line(error)}."
             raise PluginFault(cause, "Mend the hook function.") from error
+        except ContractDeprecationWarning as warning:
+            cause = f"It uses what is deprecated, and warnings are errors here: {warning}"
+            raise PluginFault(cause, "Mend it, or let this warning be none.") from warning
         except Exception as error:
             cause = f"Its hook functions cannot be read: {one_line(error)}."
             raise PluginFault(cause, "Mend the plugin.") from error

@@ -1,0 +1,43 @@
+"""The contract's version, and what is deprecated of it."""
+
+import pytest
+
+from toolyard_hookspecs import CONTRACT_VERSION, ContractDeprecationWarning
+from toolyard_hookspecs.versions import OldName, deprecated, old_names, parsed_version
+
+
+def test_versions_compare_as_numbers():
+    assert parsed_version(CONTRACT_VERSION) >= (1, 0)
+    assert parsed_version("1.9") < parsed_version("1.10") < parsed_version("2.0")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1", "1.", "1.0.0", "01.0", ">=1.0", "1.x", "\u0661.0", 1.0, None]
+)
+def test_what_is_no_version_is_refused(text):
+    with pytest.raises(ValueError, match=r"MAJOR\.MINOR"):
+        parsed_version(text)
+
+
+def test_a_warning_names_the_thing_both_versions_and_what_to_use():
+    warning = deprecated("toolyard_old", since="1.3", until="2.0", instead="Use toolyard_new.")
+    assert str(warning) == (
+        "toolyard_old is deprecated since version 1.3 of Toolyard's contract, and will be gone in "
+        "2.0. Use toolyard_new."
+    )
+
+
+@pytest.mark.parametrize("until", ["1.4", "1.0", "2.1", "3.5"])
+def test_nothing_can_go_before_the_next_major_version(until):
+    with pytest.raises(ValueError, match=r"stays until 2\.0"):
+        deprecated("toolyard_old", since="1.3", until=until, instead="")
+
+
+def test_a_deprecated_name_is_given_with_a_warning_at_the_place_that_asks():
+    warning = deprecated("Old", since="1.3", until="2.0", instead="Use int.")
+    get = old_names("an_example", {"Old": OldName(int, warning)})
+    with pytest.warns(ContractDeprecationWarning, match="Use int") as seen:
+        assert get("Old") is int
+    assert seen[0].filename == __file__
+    with pytest.raises(AttributeError, match="'an_example' has no attribute 'New'"):
+        get("New")

@@ -1,0 +1,196 @@
+"""A plugin written for the first release: every hook, each with all its arguments."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from pydantic import BaseModel
+
+from toolyard_first.parts import (
+    HEARD,
+    TOOLS,
+    Curfew,
+    Lines,
+    Mark,
+    Notebook,
+    Settings,
+    Span,
+    prepare_session,
+)
+from toolyard_hookspecs import (
+    ApprovalAnswer,
+    ApprovalRequest,
+    Binding,
+    Catalog,
+    Command,
+    Dialect,
+    HostHandle,
+    MarkdownSection,
+    Participant,
+    PolicyDecision,
+    Section,
+    SnapshotError,
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolInvoked,
+    ToolResult,
+    concerns,
+    hookimpl,
+)
+
+toolyard_requires = "1.0"
+
+
+@hookimpl
+def toolyard_settings() -> type[BaseModel]:
+    """Declare the table."""
+    HEARD.append("toolyard_settings")
+    return Settings
+
+
+@hookimpl
+def toolyard_sections(settings: Settings) -> list[Section]:
+    """Offer the tools."""
+    HEARD.append("toolyard_sections")
+    return [
+        MarkdownSection(
+            key="first",
+            title=settings.title,
+            template="Note what matters.",
+            tools=TOOLS,
+            on_session=prepare_session,
+        )
+    ]
+
+
+@hookimpl
+def toolyard_policies(settings: Settings) -> Mapping[str, type[Any]]:
+    """Offer a kind of policy."""
+    HEARD.append("toolyard_policies")
+    return {"first_curfew": Curfew}
+
+
+@hookimpl
+def toolyard_resources(settings: Settings) -> list[Binding[Any]]:
+    """Offer the notebook."""
+    HEARD.append("toolyard_resources")
+    return [Binding(Notebook, lambda resources: Notebook(settings.title))]
+
+
+@hookimpl
+def toolyard_commands() -> list[Command]:
+    """Add a command."""
+    HEARD.append("toolyard_commands")
+    return [Command("first", "count what the first plugin offers", run=_count, configure=_options)]
+
+
+def _options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--twice", action="store_true")
+
+
+def _count(host: HostHandle, args: argparse.Namespace) -> int:
+    sys.stdout.write(f"{len(TOOLS) * (2 if args.twice else 1)}\n")
+    return 0
+
+
+@hookimpl
+def toolyard_dialects() -> list[Dialect]:
+    """Offer a dialect."""
+    HEARD.append("toolyard_dialects")
+    return [Lines()]
+
+
+@hookimpl
+@contextmanager
+def toolyard_lifespan(host: HostHandle, settings: Settings) -> Generator[None]:
+    """Be there while the host is open."""
+    HEARD.append("toolyard_lifespan")
+    yield
+
+
+@hookimpl
+def toolyard_trace(call: ToolCall, settings: Settings) -> Span:
+    """Trace the call."""
+    HEARD.append("toolyard_trace")
+    return Span()
+
+
+@hookimpl
+def toolyard_lookup(call: ToolCall, catalog: Catalog) -> Tool[Any, Any] | None:
+    """Know another name of `note`."""
+    HEARD.append("toolyard_lookup")
+    return catalog.get("note") if call.name == "write_down" else None
+
+
+@hookimpl(wrapper=True)
+def toolyard_parse(tool: Tool[Any, Any], call: ToolCall) -> Generator[None, Any, Any]:
+    """Go around the parsing."""
+    HEARD.append("toolyard_parse")
+    params = yield
+    return params
+
+
+@hookimpl
+def toolyard_check(
+    tool: Tool[Any, Any], params: Any, context: ToolContext
+) -> PolicyDecision | None:
+    """Have no opinion."""
+    HEARD.append("toolyard_check")
+    return None
+
+
+@hookimpl
+def toolyard_approve(request: ApprovalRequest, settings: Settings) -> ApprovalAnswer:
+    """Approve."""
+    HEARD.append("toolyard_approve")
+    return ApprovalAnswer.approve()
+
+
+@hookimpl
+def toolyard_snapshot(context: ToolContext, tool: Tool[Any, Any]) -> Participant:
+    """Take part."""
+    HEARD.append("toolyard_snapshot")
+    return Mark()
+
+
+@hookimpl
+@concerns(lambda tool: "remote" in tool.tags)
+def toolyard_execute(tool: Tool[Any, Any], params: Any, context: ToolContext) -> ToolResult[str]:
+    """Answer in the handler's place."""
+    HEARD.append("toolyard_execute")
+    return ToolResult.ok("far away")
+
+
+@hookimpl(wrapper=True)
+def toolyard_render(tool: Tool[Any, Any], result: ToolResult[Any]) -> Generator[None, str, str]:
+    """Go around the rendering."""
+    HEARD.append("toolyard_render")
+    text = yield
+    return text
+
+
+@hookimpl
+def toolyard_on_result(
+    tool: Tool[Any, Any], params: Any, result: ToolResult[Any], context: ToolContext
+) -> None:
+    """Veto nothing."""
+    HEARD.append("toolyard_on_result")
+
+
+@hookimpl
+def toolyard_rollback(tool: Tool[Any, Any], params: Any, context: ToolContext, reason: str) -> None:
+    """Hear of it."""
+    HEARD.append("toolyard_rollback")
+
+
+@hookimpl
+def toolyard_telemetry(
+    event: ToolInvoked, changes: str | SnapshotError, settings: Settings
+) -> None:
+    """Observe."""
+    HEARD.append("toolyard_telemetry")
