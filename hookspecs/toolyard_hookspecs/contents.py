@@ -132,6 +132,7 @@ Content: TypeAlias = Annotated[
     TextContent | ImageContent | AudioContent | EmbeddedResource | ResourceLink,
     Field(discriminator="type"),
 ]
+"""A part of a result that is more than text: an image, a sound, a file, a link."""
 
 
 @dataclass(frozen=True, slots=True)

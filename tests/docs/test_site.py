@@ -62,7 +62,6 @@ def built(folder):
     return said, folder / "build" / "site"
 
 
-@pytest.mark.slow
 @pytest.mark.docs
 def test_the_site_is_built_without_a_warning_and_every_link_in_it_leads_somewhere(tmp_path):
     said, site = built(tmp_path)

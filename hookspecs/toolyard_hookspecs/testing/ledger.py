@@ -32,6 +32,7 @@ class LedgerStoreContract:
     override it with `pytest.skip`.
 
     Example:
+        >>> import pytest
         >>> class TestMine(LedgerStoreContract):
         ...     @pytest.fixture
         ...     def store(self, tmp_path):

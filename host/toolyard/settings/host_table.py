@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import Annotated, Any, cast
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
 from toolyard.settings.given import KEY_REMEDY, key_fault
 from toolyard.settings.model import (
@@ -57,7 +57,11 @@ def _plugin(value: object) -> dict[str, Any]:
     raise ValueError(msg)
 
 
-Seconds = Annotated[float | None, BeforeValidator(_seconds)]
+Seconds = Annotated[
+    float | None,
+    BeforeValidator(_seconds),
+    WithJsonSchema({"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"const": NEVER}]}),
+]
 
 
 class HostTable(BaseModel):

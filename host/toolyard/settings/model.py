@@ -24,9 +24,10 @@ class Settings:
     Args:
         path: The file it was read from, if there is one.
         block: Plugins that are switched off.
-        timeout: Seconds until a tool's call is given up, None for never.
+        timeout: Seconds until a tool's call is given up, None for never; in a file, `"none"`.
         approver: The plugin that answers when a person has to decide.
-        approval_timeout: Seconds until an unanswered approval counts as denied, None for never.
+        approval_timeout: Seconds until an unanswered approval counts as denied, None for never;
+            in a file, `"none"`.
         approval_expiry: Seconds for which a call that waits for approval can be resumed.
         approval_key: The secret that seals approvals, for hosts that resume each other's calls, of
             32 characters or more; None for one of the host's own.

@@ -44,7 +44,13 @@ class Granted:
 
 
 class ApprovalSettings(BaseModel):
-    """The plugin's table in the configuration."""
+    """The plugin's table in the configuration.
+
+    Args:
+        mode: Who approves: the person at the terminal, where there is one (`auto`), or also where
+            standard input is something else (`ask`); nobody, since everything is approved unseen
+            (`all`), or nothing (`none`), or only what tools of the category `read` do (`read`).
+    """
 
     mode: Mode = Mode.AUTO
 

@@ -29,7 +29,14 @@ __all__ = [
 
 
 class PlanningSettings(BaseModel):
-    """The plugin's table in the configuration."""
+    """The plugin's table in the configuration.
+
+    Args:
+        strategy: The way of working that the section teaches the model: to think, act and look
+            again (`react`), to plan first and reflect on each step (`plan_act_reflect`), or to
+            break the goal into parts and put their results together
+            (`goal_decompose_route_synthesise`).
+    """
 
     strategy: PlanningStrategy = PlanningStrategy.REACT
 

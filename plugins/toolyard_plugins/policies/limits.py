@@ -50,8 +50,9 @@ class RateLimitPolicy(_Counting):
     A call that was admitted counts, whatever became of it: failing in a loop is not free.
 
     Args:
-        max_calls_per_minute: Calls of one tool in any 60 seconds; or else
-        max_calls: calls of one tool in any `window`.
+        max_calls_per_minute: Calls of one tool in any 60 seconds; this, or
+            `max_calls`.
+        max_calls: Calls of one tool in any `window`.
         window: The length of the window in seconds.
         tools: The tools it governs; all if not given.
         name: The instance's name; made of kind, place and position if not given.

@@ -1,0 +1,86 @@
+"""The reference of the hooks, from the contract's docstrings."""
+
+from __future__ import annotations
+
+import re
+
+import griffe
+
+from documenting import source
+from documenting.pages import Page
+
+MODULE = "toolyard_hookspecs.hooks"
+
+_PARTS = (
+    ("Set-up, once in the host's life", "toolyard_settings"),
+    ("A call, stage by stage", "toolyard_trace"),
+)
+
+_CONCERNS = """\
+`@concerns(predicate)` beneath `@hookimpl` leaves an implementation of `toolyard_snapshot` or
+`toolyard_execute` out of the calls of tools that it does not concern. The predicate is evaluated
+once for each tool, so the calls of all others cost and wait for nothing."""
+
+_CONCERNS_EXAMPLE = """\
+@hookimpl
+@concerns(lambda tool: "remote" in tool.tags)
+def toolyard_execute(tool, params, context):
+    return partial(run_on_worker, tool.name)"""
+
+_WRAPPERS = """\
+`@hookimpl(wrapper=True)` works on `toolyard_parse`, `toolyard_execute` and `toolyard_render`: a
+generator that yields once, is sent the stage's answer when it is there, also when that had to be
+awaited, and returns the answer to use. What it raises fails the stage; an exception of the stage is
+thrown into it. An interruption cannot be swallowed. Other wrappers are refused at registration."""
+
+
+def hooks_page() -> Page:
+    """Write the page."""
+    page = Page("Hooks")
+    module = source.package("toolyard_hookspecs")["hooks"]
+    hooks = [each for name, each in module.functions.items() if name.startswith("toolyard_")]
+    assert module.docstring is not None
+    page.add(module.docstring.value)
+    starts = {first: title for title, first in _PARTS}
+    page.table(
+        ("hook", "answers", "what it is for"),
+        (
+            (f"[`{each.name}`](#{each.name})", _answers(each), source.first_paragraph(each))
+            for each in hooks
+        ),
+    )
+    page.add("The examples on this page use")
+    page.block("python", "from toolyard_hookspecs import *")
+    for hook in hooks:
+        if hook.name in starts:
+            page.heading(2, starts[hook.name])
+        page.heading(3, hook.name)
+        page.block("text", source.signature(hook))
+        page.add(f"Answers: {_answers(hook)}.")
+        page.says(hook.name, source.first_paragraph(hook))
+        source.add_docstring(page, hook)
+        documented = _documented(hook)
+        page.undocumented += [
+            f"{hook.name}({each.name})" for each in hook.parameters if each.name not in documented
+        ]
+    page.heading(2, "Only for some tools")
+    page.add(_CONCERNS)
+    page.block("python", _CONCERNS_EXAMPLE)
+    page.heading(2, "Wrappers")
+    page.add(_WRAPPERS)
+    return page
+
+
+def _answers(hook: griffe.Function) -> str:
+    marks = " ".join(str(each.value) for each in hook.decorators)
+    return "first result" if re.search(r"firstresult\s*=\s*True", marks) else "all"
+
+
+def _documented(hook: griffe.Function) -> set[str]:
+    sections = hook.docstring.parsed if hook.docstring else ()
+    return {
+        each.name
+        for section in sections
+        if isinstance(section, griffe.DocstringSectionParameters)
+        for each in section.value
+    }

@@ -1,0 +1,44 @@
+"""All pages of the reference that are written from the code, and where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from documenting.commands_page import commands_page
+from documenting.hooks_page import hooks_page
+from documenting.names_page import names_page
+from documenting.pages import ROOT, Page
+from documenting.settings_page import settings_page
+
+REFERENCE = ROOT / "docs" / "reference"
+
+_CONTRACT = """\
+Every public name of `toolyard_hookspecs`, which is all that a plugin imports of Toolyard. The
+[hooks](hooks.md) have a page of their own."""
+
+_HOST = """\
+What an application needs beside [the contract](contract.md), whose names can be imported from
+`toolyard`, too."""
+
+_TESTING = """\
+What tests of plugins are written with: fixtures that pytest finds by itself, assertions, and suites
+that the author of a store or a filesystem subclasses. They need pytest.
+[The guide](../guides/testing.md) begins with a test."""
+
+PAGES: dict[Path, Callable[[], Page]] = {
+    REFERENCE / "hooks.md": hooks_page,
+    REFERENCE / "settings.md": settings_page,
+    REFERENCE / "commands.md": commands_page,
+    REFERENCE / "contract.md": partial(
+        names_page, "The contract", _CONTRACT, ["toolyard_hookspecs"]
+    ),
+    REFERENCE / "host.md": partial(names_page, "The host", _HOST, ["toolyard"]),
+    REFERENCE / "testing.md": partial(
+        names_page,
+        "Testing",
+        _TESTING,
+        ["toolyard.testing", "toolyard.testing.plugin", "toolyard_hookspecs.testing"],
+    ),
+}
