@@ -28,7 +28,7 @@ from toolyard_plugins.ledger.claiming import claim_or_replay
 from toolyard_plugins.ledger.effects import EffectLedger, ToolEffect
 from toolyard_plugins.ledger.holding import Holding
 from toolyard_plugins.ledger.options import offered_commands
-from toolyard_plugins.ledger.settings import LedgerSettings
+from toolyard_plugins.ledger.settings import LedgerSettings, offered_store
 from toolyard_plugins.ledger.stores.memory import MemoryStore
 
 __all__ = ["EffectLedger", "LedgerSettings", "MemoryStore", "ToolEffect"]
@@ -52,7 +52,7 @@ def toolyard_settings() -> type[BaseModel]:
 def toolyard_resources(settings: LedgerSettings) -> list[Binding[Any]]:
     """Offer the ledger; whoever binds another one replaces it."""
     return [
-        Binding(EffectLedger, lambda resources: settings.ledger()),  # noqa: ARG005 - needs no other
+        Binding(EffectLedger, lambda resources: settings.ledger(offered_store(resources))),
         Binding[Decider](
             Decider,  # type: ignore[type-abstract]
             lambda resources: resources.get(EffectLedger),

@@ -11,7 +11,7 @@ from toolyard_hookspecs import HostHandle, LedgerError, Tool, ToolValidationErro
 from toolyard_hookspecs.ledger import EffectState, LedgerEntry, LedgerStore, RecordedResult
 from toolyard_plugins.ledger import showing
 from toolyard_plugins.ledger.effects import DAY
-from toolyard_plugins.ledger.settings import LedgerSettings
+from toolyard_plugins.ledger.settings import LedgerSettings, offered_store
 from toolyard_plugins.ledger.stores.memory import MemoryStore
 
 BY_HAND: Final = "A person found out that it has not happened."
@@ -25,7 +25,12 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
         LedgerError: The ledger cannot be used, or has no such entry.
     """
     settings: LedgerSettings = host.settings("ledger")
-    store = MemoryStore() if settings.is_empty else settings.ledger().store
+    with host.executor() as tools:
+        offered = offered_store(tools.resources)
+    if offered is None and settings.is_empty:
+        store: LedgerStore = MemoryStore()
+    else:
+        store = settings.ledger(offered).store
     commands: dict[str, Callable[[HostHandle, LedgerStore, argparse.Namespace], None]] = {
         "list": _list,
         "show": _show,

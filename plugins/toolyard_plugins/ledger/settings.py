@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
 
-from toolyard_hookspecs import Clock
+from toolyard_hookspecs import Clock, ResourceResolver
 from toolyard_hookspecs.ledger import LedgerStore
 from toolyard_plugins.ledger.effects import EffectLedger
 from toolyard_plugins.ledger.stores.memory import MemoryStore
@@ -44,6 +44,7 @@ class LedgerSettings(BaseModel):
 
     # Each host validates settings of its own, so each has a ledger of its own.
     _ledger: EffectLedger | None = PrivateAttr(default=None)
+    _offered: LedgerStore | None = PrivateAttr(default=None)
     _clock: Clock | None = PrivateAttr(default=None)
     _lock: threading.Lock = PrivateAttr(default_factory=threading.Lock)
 
@@ -59,16 +60,24 @@ class LedgerSettings(BaseModel):
         """Let the ledger, once there is one, go by a clock."""
         self._clock = clock
 
-    def ledger(self) -> EffectLedger:
-        """Return the one ledger of these settings; made when it is first used."""
+    def ledger(self, offered: LedgerStore | None = None) -> EffectLedger:
+        """Return the one ledger of these settings; made when it is first used.
+
+        Args:
+            offered: The store that a plugin offers; it takes the place of the configured one.
+        """
         with self._lock:
             if self._ledger is None:
-                self._ledger = EffectLedger(self._open_store(), clock=self._clock, wait=self.wait)
+                self._offered = offered
+                store = self._open_store() if offered is None else offered
+                self._ledger = EffectLedger(store, clock=self._clock, wait=self.wait)
             return self._ledger
 
     @property
     def place(self) -> str:
         """Where effects are recorded, for a person to read."""
+        if self._offered is not None:
+            return type(self._offered).__qualname__
         return str(self.path) if self.store == "sqlite" else self.store
 
     @property
@@ -96,3 +105,8 @@ class LedgerSettings(BaseModel):
 
                 assert self.url is not None  # noqa: S101 - validated
                 return PostgresStore(self.url.get_secret_value(), lease=self.lease)
+
+
+def offered_store(resources: ResourceResolver) -> LedgerStore | None:
+    """Return the store that a plugin or the application binds, or None."""
+    return resources.get(LedgerStore, None)  # type: ignore[type-abstract]

@@ -1,0 +1,67 @@
+"""The store that a plugin offers takes the place of the configured one."""
+
+import argparse
+
+import pytest
+
+from toolyard.testing import assert_ok
+from toolyard_hookspecs import Binding, IdempotencyConfig, hookimpl, tool
+from toolyard_hookspecs.ledger import EffectState, LedgerStore
+from toolyard_plugins.ledger import MemoryStore
+from toolyard_plugins.ledger.commands import run_command
+
+RUNS = []
+
+
+@tool(idempotency=IdempotencyConfig(scope="global"))
+def order(item: str) -> str:
+    """Order something."""
+    RUNS.append(item)
+    return f"ordered {item}"
+
+
+class OwnStore(MemoryStore):
+    """A store of a stranger's."""
+
+
+class Offering:
+    def __init__(self, store):
+        self.store = store
+
+    @hookimpl
+    def toolyard_resources(self):
+        return [Binding.instance(LedgerStore, self.store)]
+
+
+@pytest.fixture
+def opened(toolyard_tools, tmp_path, monkeypatch):
+    """A bench with the ledger and such a store, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    RUNS.clear()
+    store = OwnStore()
+    return store, toolyard_tools("ledger", Offering(store), order)
+
+
+def test_effects_are_recorded_there_and_found_again(opened, tmp_path):
+    store, tools = opened
+    for _ in range(2):
+        assert_ok(tools.call("order", item="mug"), value="ordered mug")
+    with tools.host.executor() as other:
+        call = tools.events[0].call
+        assert other.dispatch(call).text == "ordered mug"
+    assert RUNS == ["mug"]
+    (entry,) = store.entries()
+    assert entry.state is EffectState.DONE
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_looks_there(opened, capsys):
+    store, tools = opened
+    wish = argparse.Namespace(what="list", tool=None, state=None, out=None)
+    assert run_command(tools.host, wish) == 0
+    assert "Nothing is recorded in OwnStore." in capsys.readouterr().out
+    assert_ok(tools.call("order", item="mug"))
+    assert run_command(tools.host, argparse.Namespace(what="prune", out=None)) == 0
+    wish = argparse.Namespace(what="invalidate", key=None, tool="order", all=False, out=None)
+    assert run_command(tools.host, wish) == 0
+    assert list(store.entries()) == []
