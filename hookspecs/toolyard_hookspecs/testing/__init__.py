@@ -8,5 +8,6 @@ from __future__ import annotations
 
 from toolyard_hookspecs.testing.filesystem import FilesystemContract
 from toolyard_hookspecs.testing.ledger import LedgerStoreContract
+from toolyard_hookspecs.testing.tools import ToolSuiteContract
 
-__all__ = ["FilesystemContract", "LedgerStoreContract"]
+__all__ = ["FilesystemContract", "LedgerStoreContract", "ToolSuiteContract"]

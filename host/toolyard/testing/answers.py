@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from toolyard_hookspecs import CallRefused, Tool, ToolResult, hookimpl
+
+_RESULT: Final[type[Any]] = ToolResult
 
 
 class InOrder:
@@ -88,7 +90,7 @@ class Answers:
 def _result(answer: Any, params: Any) -> ToolResult[Any]:
     if isinstance(answer, BaseException):
         raise answer
-    if isinstance(answer, ToolResult):
+    if isinstance(answer, _RESULT):
         result: ToolResult[Any] = answer
         return result
     if callable(answer):

@@ -27,5 +27,5 @@ def test_the_tests_of_the_guide_pass(tmp_path):
         check=False,
     )
     assert run.returncode == 0, run.stdout
-    written = set(re.findall(r"^def (test_\w+)", source, re.MULTILINE))
-    assert written == set(re.findall(r"::(test_\w+)", run.stdout))
+    written = set(re.findall(r"^(?:def (?=test_)|class (?=Test))(\w+)", source, re.MULTILINE))
+    assert written == set(re.findall(r"test_guide\.py::(\w+)", run.stdout))

@@ -1,0 +1,285 @@
+"""What every suite of tools has to show, to subclass."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Mapping
+from typing import Any, ClassVar
+
+import pytest
+
+from toolyard_hookspecs.approval import ApprovalAnswer, ApprovalRequest
+from toolyard_hookspecs.calls import Stage, Status, ToolCall
+from toolyard_hookspecs.limits import Cancellation
+from toolyard_hookspecs.markers import hookimpl
+from toolyard_hookspecs.testing.benches import Bench, MakeBench, state_of
+from toolyard_hookspecs.testing.wrong_arguments import (
+    UNKNOWN,
+    required_arguments,
+    takes_no_others,
+    wrong_arguments,
+)
+from toolyard_hookspecs.tools import Tool
+
+AnyTool = Tool[Any, Any]
+Open = Callable[..., Bench]
+
+both_drivers = pytest.mark.parametrize("toolyard_driver", ["sync", "async"])
+
+
+class ToolSuiteContract:
+    """Tests of a suite of tools; a subclass says with `plugin` what offers it.
+
+    Every tool is called as its examples say, each time in a new host and session. `options` is
+    what `toolyard_tools` takes besides the plugin, `settings` for one. `prepare` is called with a
+    bench and a tool before each call of the tool, and makes what its examples build on. `outside`
+    is called with a bench and gives a picture, to be compared, of what the tools change outside of
+    the session. Whatever a person is asked is approved.
+
+    Attributes:
+        arguments: Arguments of a call that succeeds, for tools that have no example.
+        varying: Tools whose value is not the same each time; it is not compared with what their
+            examples say.
+
+    Example:
+        >>> class TestTickets(ToolSuiteContract):
+        ...     @pytest.fixture
+        ...     def plugin(self):
+        ...         return "tickets"
+    """
+
+    arguments: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    varying: ClassVar[frozenset[str]] = frozenset()
+
+    @pytest.fixture
+    def plugin(self) -> object:
+        """Return the plugin: a module, an object, or the name of an installed one."""
+        raise pytest.UsageError("Override the fixture `plugin` with one that gives your plugin.")
+
+    @pytest.fixture
+    def options(self) -> Mapping[str, Any]:
+        """Return what `toolyard_tools` takes besides the plugin."""
+        return {}
+
+    @pytest.fixture
+    def prepare(self) -> Callable[[Bench, AnyTool], None]:
+        """Return what makes ready for a call of a tool."""
+        return lambda bench, tool: None  # noqa: ARG005 - most tools need nothing
+
+    @pytest.fixture
+    def outside(self) -> Callable[[Bench], object]:
+        """Return what shows the state outside of the session."""
+        return lambda bench: None  # noqa: ARG005 - most suites keep all in the session
+
+    @pytest.fixture
+    def bench(self, toolyard_tools: MakeBench, plugin: object, options: Mapping[str, Any]) -> Bench:
+        """Return a bench with the suite, on which nothing was called yet."""
+        return toolyard_tools(plugin, **{"approver": approve, **options})
+
+    @pytest.fixture
+    def suite(self, bench: Bench) -> list[AnyTool]:
+        """Return the tools of the suite."""
+        return list(bench.host.catalog)
+
+    @pytest.fixture
+    def open_for(
+        self,
+        toolyard_tools: MakeBench,
+        plugin: object,
+        options: Mapping[str, Any],
+        prepare: Callable[[Bench, AnyTool], None],
+    ) -> Open:
+        """Return what opens a bench that is ready for a tool, with further plugins."""
+
+        def opened(tool: AnyTool, *others: object) -> Bench:
+            bench = toolyard_tools(plugin, *others, **{"approver": approve, **options})
+            prepare(bench, tool)
+            return bench
+
+        return opened
+
+    # --- what is offered ---
+
+    def test_it_offers_tools(self, suite: list[AnyTool]) -> None:
+        assert suite, "The plugin offers no tool. Return sections with tools from toolyard_sections"
+
+    def test_every_tool_has_an_example(self, suite: list[AnyTool]) -> None:
+        without = [each.name for each in suite if not self._calls(each)]
+        assert not without, (
+            f"{', '.join(without)}: no example. Give examples=(ToolExample(...),), or the "
+            "arguments of a call that succeeds in `arguments` of this class"
+        )
+
+    def test_schemas_are_valid(self, suite: list[AnyTool]) -> None:
+        from jsonschema import Draft202012Validator  # heavy, and only here
+
+        for each in suite:
+            for codec in (each.params_codec, each.result_codec):
+                Draft202012Validator.check_schema(codec.schema())
+
+    def test_every_dialect_takes_them(
+        self, suite: list[AnyTool], toolyard_tools: MakeBench
+    ) -> None:
+        dialects = toolyard_tools("dialects").host.dialects()
+        for dialect in dialects.values():
+            for each in suite:
+                (schema,) = dialect.schemas([each])
+                assert each.description in json.dumps(schema, ensure_ascii=False)
+
+    # --- examples ---
+
+    @both_drivers
+    def test_examples_give_what_they_say(self, suite: list[AnyTool], open_for: Open) -> None:
+        faults: list[str] = []
+        for tool in suite:
+            expected = [(_arguments(tool, each.input), each.output) for each in tool.examples]
+            for arguments, output in expected:
+                outcome = open_for(tool).dispatch(ToolCall(tool.name, arguments))
+                shown = f"{tool.name} {json.dumps(arguments)}"
+                if not outcome.success:
+                    faults.append(f"{shown} came to {outcome.status}: {outcome.text}")
+                elif tool.name not in self.varying and outcome.result.value != output:
+                    faults.append(f"{shown} gave {outcome.result.value!r}, not {output!r}")
+        assert not faults, "\n".join(faults)
+
+    # --- arguments that do not fit ---
+
+    def test_all_faults_of_arguments_are_told_at_once(
+        self, suite: list[AnyTool], open_for: Open, outside: Callable[[Bench], object]
+    ) -> None:
+        for tool in suite:
+            wrong = wrong_arguments(tool)
+            if wrong:
+                _assert_refused(tool, wrong, sorted(wrong), open_for(tool), outside)
+
+    def test_missing_arguments_are_told(
+        self, suite: list[AnyTool], open_for: Open, outside: Callable[[Bench], object]
+    ) -> None:
+        for tool in suite:
+            required = required_arguments(tool)
+            if required:
+                _assert_refused(tool, {}, required, open_for(tool), outside)
+
+    def test_unknown_arguments_are_told(
+        self, suite: list[AnyTool], open_for: Open, outside: Callable[[Bench], object]
+    ) -> None:
+        for tool in suite:
+            for arguments in self._calls(tool)[:1]:
+                if takes_no_others(tool):
+                    given = {**arguments, UNKNOWN: 1}
+                    _assert_refused(tool, given, [UNKNOWN], open_for(tool), outside)
+
+    # --- what is taken back ---
+
+    @both_drivers
+    def test_what_a_failed_call_changed_is_rolled_back(
+        self, suite: list[AnyTool], open_for: Open, outside: Callable[[Bench], object]
+    ) -> None:
+        for tool in suite:
+            for arguments in self._calls(tool)[:1]:
+                veto = Veto()
+                bench = open_for(tool, veto)
+                before = state_of(bench), outside(bench)
+                veto.is_on = True
+                outcome = bench.dispatch(ToolCall(tool.name, arguments))
+                veto.is_on = False
+                assert outcome.event.stage is Stage.ON_RESULT, f"{tool.name}: {outcome.text}"
+                assert (state_of(bench), outside(bench)) == before, tool.name
+
+    @both_drivers
+    def test_a_call_that_is_cancelled_before_it_begins_leaves_nothing(
+        self, suite: list[AnyTool], open_for: Open, outside: Callable[[Bench], object]
+    ) -> None:
+        for tool in suite:
+            for arguments in self._calls(tool)[:1]:
+                bench, stop = open_for(tool), Cancellation()
+                stop.cancel()
+                _assert_cancelled(tool, arguments, bench, stop, outside)
+
+    @both_drivers
+    def test_a_call_that_is_cancelled_while_it_runs_leaves_nothing(
+        self, suite: list[AnyTool], open_for: Open, outside: Callable[[Bench], object]
+    ) -> None:
+        for tool in suite:
+            for arguments in self._calls(tool)[:1]:
+                stop = Cancellation()
+                stopping = CancelAtTheEnd()
+                bench = open_for(tool, stopping)
+                stopping.stop = stop
+                _assert_cancelled(tool, arguments, bench, stop, outside)
+
+    def _calls(self, tool: AnyTool) -> list[dict[str, Any]]:
+        """Return the arguments of calls that succeed."""
+        calls = [_arguments(tool, each.input) for each in tool.examples]
+        given = self.arguments.get(tool.name)
+        return calls if given is None else [*calls, dict(given)]
+
+
+def approve(request: ApprovalRequest) -> ApprovalAnswer:  # noqa: ARG001 - whatever it is
+    """Answer as a person who agrees to anything."""
+    return ApprovalAnswer.approve()
+
+
+class Veto:
+    """A plugin that refuses every success, once it is switched on."""
+
+    def __init__(self) -> None:
+        self.is_on = False
+
+    @hookimpl
+    def toolyard_on_result(self, tool: AnyTool) -> None:
+        """Refuse it."""
+        if self.is_on:
+            raise RuntimeError(f"The suite of tests vetoes {tool.name}.")
+
+
+class CancelAtTheEnd:
+    """A plugin that cancels a call when its handler has done its work."""
+
+    def __init__(self) -> None:
+        self.stop: Cancellation | None = None
+
+    @hookimpl(wrapper=True)
+    def toolyard_execute(self) -> Generator[None, Any, Any]:
+        """Go around the handler."""
+        result = yield
+        if self.stop is not None:
+            self.stop.cancel()
+        return result
+
+
+def _arguments(tool: AnyTool, given: Any) -> dict[str, Any]:
+    """Return the params of an example as the arguments of a call."""
+    if issubclass(given.__class__, Mapping):
+        return dict(given)
+    return dict(json.loads(tool.params_codec.encode(given)))
+
+
+def _assert_refused(
+    tool: AnyTool,
+    arguments: dict[str, Any],
+    named: list[str],
+    bench: Bench,
+    outside: Callable[[Bench], object],
+) -> None:
+    before = state_of(bench), outside(bench)
+    outcome = bench.dispatch(ToolCall(tool.name, arguments))
+    shown = f"{tool.name} {json.dumps(arguments)}: {outcome.text}"
+    assert outcome.status is Status.INVALID, shown
+    untold = [each for each in named if each not in outcome.text]
+    assert not untold, f"The message does not name {', '.join(untold)}. {shown}"
+    assert (state_of(bench), outside(bench)) == before, shown
+
+
+def _assert_cancelled(
+    tool: AnyTool,
+    arguments: dict[str, Any],
+    bench: Bench,
+    stop: Cancellation,
+    outside: Callable[[Bench], object],
+) -> None:
+    before = state_of(bench), outside(bench)
+    outcome = bench.dispatch(ToolCall(tool.name, arguments, cancellation=stop))
+    shown = f"{tool.name} {json.dumps(arguments)}: {outcome.text}"
+    assert outcome.status is Status.CANCELLED, shown
+    assert (state_of(bench), outside(bench)) == before, shown

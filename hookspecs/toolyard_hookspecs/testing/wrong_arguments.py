@@ -1,0 +1,41 @@
+"""Arguments that do not fit a tool, made from its schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from toolyard_hookspecs.tools import Tool
+
+UNKNOWN: Final = "no_such_argument"
+
+_CANDIDATES: Final[tuple[Any, ...]] = ({UNKNOWN: [0]}, [{UNKNOWN: 0}], 0.5, "\N{SNOWMAN}", None)
+
+
+def wrong_arguments(tool: Tool[Any, Any]) -> dict[str, Any]:
+    """Return a value of a wrong type for every argument that does not take just anything."""
+    schema = tool.params_codec.schema()
+    wrong: dict[str, Any] = {}
+    for name, of_name in schema.get("properties", {}).items():
+        refused = [each for each in _CANDIDATES if not _takes(of_name, schema, each)]
+        if refused:
+            wrong[name] = refused[0]
+    return wrong
+
+
+def required_arguments(tool: Tool[Any, Any]) -> list[str]:
+    """Return the names of the arguments that must be given."""
+    return list(tool.params_codec.schema().get("required", ()))
+
+
+def takes_no_others(tool: Tool[Any, Any]) -> bool:
+    """Tell whether unknown arguments are refused, as all but some foreign schemas have it."""
+    return tool.params_codec.schema().get("additionalProperties") is False
+
+
+def _takes(part: Any, schema: Mapping[str, Any], value: object) -> bool:
+    from jsonschema import Draft202012Validator  # heavy, and only here
+
+    whole: Any = {"allOf": [part], "$defs": schema.get("$defs", {})}
+    validator: Any = Draft202012Validator(whole)
+    return bool(validator.is_valid(value))
