@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Union, cast, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel
+
+LISTS: Final = frozenset({list, tuple, set, frozenset, Sequence, Iterable, AbstractSet})
+"""What a list of a file may become."""
 
 
 def beside(directory: Path, table: Mapping[str, Any], model: type[Any]) -> dict[str, Any]:
@@ -16,25 +20,32 @@ def beside(directory: Path, table: Mapping[str, Any], model: type[Any]) -> dict[
     Args:
         directory: That of the file.
         table: The table, as TOML gives it.
-        model: A pydantic model or a dataclass; its fields of the type `Path` are paths.
+        model: A pydantic model or a dataclass; its fields of the type `Path` are paths, and so is
+            what lists of them hold.
 
     Example:
         >>> from dataclasses import dataclass
         >>> @dataclass
         ... class Log:
         ...     file: Path
+        ...     old: list[Path]
         ...     title: str
-        >>> beside(Path("/etc"), {"file": "a.log", "title": "b"}, Log)
-        {'file': '/etc/a.log', 'title': 'b'}
+        >>> beside(Path("/etc"), {"file": "a.log", "old": ["b.log"], "title": "b"}, Log)
+        {'file': '/etc/a.log', 'old': ['/etc/b.log'], 'title': 'b'}
     """
     paths = _path_keys(model)
     return {
-        key: str(directory / Path(value).expanduser())
-        # An empty text is no path; the model may say so.
-        if key in paths and isinstance(value, (str, Path)) and value != ""
-        else value
-        for key, value in table.items()
+        key: _absolute(directory, value) if key in paths else value for key, value in table.items()
     }
+
+
+def _absolute(directory: Path, value: object) -> object:
+    if isinstance(value, list):
+        return [_absolute(directory, each) for each in cast("list[object]", value)]
+    # An empty text is no path; the model may say so.
+    if isinstance(value, (str, Path)) and value != "":
+        return str(directory / Path(value).expanduser())
+    return value
 
 
 def _path_keys(model: type[Any]) -> set[str]:
@@ -58,7 +69,15 @@ def _hints(kind: type[Any]) -> Mapping[str, Any]:
 def _is_path(hint: Any) -> bool:
     hint = _bare(hint)
     members = get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,)
-    return {_bare(each) for each in members} - {NoneType} == {Path}
+    return {_element(_bare(each)) for each in members} - {NoneType} == {Path}
+
+
+def _element(hint: Any) -> Any:
+    """Return what a list holds, and anything else as it is."""
+    if get_origin(hint) not in LISTS:
+        return hint
+    held = {_bare(each) for each in get_args(hint)} - {Ellipsis}
+    return held.pop() if len(held) == 1 else hint
 
 
 def _bare(hint: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
@@ -37,6 +38,16 @@ class Model(BaseModel):
 
 
 @dataclass
+class Several:
+    listed: list[Path]
+    fixed: tuple[Path, ...] = ()
+    given: Sequence[Path] | None = None
+    mixed: list[Path | int] | None = None
+    pair: tuple[Path, str] | None = None
+    texts: list[str] | None = None
+
+
+@dataclass
 class Broken:
     path: Unknown
 
@@ -59,6 +70,17 @@ def test_ways_of_writing_the_type_make_no_difference():
 )
 def test_absolute_paths_the_home_directory_and_what_is_no_path(given, path):
     assert beside(HERE, {"path": given}, Plain) == {"path": path}
+
+
+def test_what_lists_of_paths_hold_is_made_absolute():
+    table = {"listed": ["a", "../b", "/c"], "fixed": ["a"], "given": ["a", 3]}
+    others = {"mixed": ["a"], "pair": ["a", "b"], "texts": ["a"]}
+    assert beside(HERE, {**table, **others}, Several) == {
+        "listed": ["/conf/a", "/conf/../b", "/c"],
+        "fixed": ["/conf/a"],
+        "given": ["/conf/a", 3],
+        **others,
+    }
 
 
 def test_what_may_be_something_else_and_types_that_nobody_knows_are_left_alone():
