@@ -12,3 +12,6 @@ pytest_collect_file = Sybil(
     parsers=[PythonCodeBlockParser(), SkipParser()],
     patterns=["README.md", "docs/*.md", "docs/**/*.md"],
 ).pytest()
+
+# The packages there bring tests of their own, which run where they are installed.
+collect_ignore_glob = ["docs/examples/*/tests/*"]

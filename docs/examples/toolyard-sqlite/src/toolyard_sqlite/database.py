@@ -1,0 +1,228 @@
+"""The database of a session: one connection, which one call at a time holds."""
+
+from __future__ import annotations
+
+import itertools
+import sqlite3
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from typing import Final
+
+from toolyard_hookspecs import ResourceError, ToolContext, ToolValidationError
+from toolyard_sqlite.guard import Access, Guard, Watch
+from toolyard_sqlite.results import Change, Cutter, Rows, Scalar
+from toolyard_sqlite.settings import Settings
+
+Params = Sequence[Scalar] | Mapping[str, Scalar]
+
+STEPS_BETWEEN_LOOKS: Final = 1_000
+# What grows without a step of SQLite's own machine in between cannot be interrupted.
+LIMITS: Final = {
+    sqlite3.SQLITE_LIMIT_ATTACHED: 0,
+    sqlite3.SQLITE_LIMIT_LENGTH: 16 * 1024 * 1024,
+    sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 1_000,
+    sqlite3.SQLITE_LIMIT_SQL_LENGTH: 100_000,
+}
+
+
+class Database:
+    """A SQLite database, of which each call is a savepoint.
+
+    It is `Exclusive`: the host lets one call at a time in, from its first access to the end, in
+    which it asks to keep or to undo everything since. A savepoint outside of any other is a
+    transaction.
+
+    Args:
+        settings: The plugin's settings, with a path.
+
+    Raises:
+        ResourceError: When the file cannot be opened, or is no database.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        if settings.path is None:
+            raise ResourceError("No database is named. Set path in [plugins.sqlite].")
+        self._settings = settings
+        self._numbers = itertools.count(1)
+        self._savepoints: list[str] = []
+        mode = "ro" if not settings.writes else "rwc" if settings.create else "rw"
+        # As a URI every character of the path stands for itself.
+        address = f"{settings.path.absolute().as_uri()}?mode={mode}"
+        try:
+            self._connection = sqlite3.connect(
+                address,
+                uri=True,
+                timeout=settings.busy_timeout,
+                isolation_level=None,  # savepoints are all the transactions there are
+                check_same_thread=False,  # calls run on threads of the host's, one at a time
+            )
+        except sqlite3.Error as error:
+            raise self._cannot_open(error) from error
+        try:
+            self._set_up()
+        except sqlite3.Error as error:
+            self._connection.close()
+            raise self._cannot_open(error) from error
+
+    # --- what the host asks of an exclusive resource ---
+
+    def begin(self) -> str:
+        """Begin a savepoint, within that of the calling call if there is one."""
+        self._refuse_lost()
+        name = f"call_{next(self._numbers)}"
+        self._connection.execute(f"SAVEPOINT {name}")
+        self._savepoints.append(name)
+        return name
+
+    def commit(self, savepoint: str) -> None:
+        """Keep what was done since the savepoint.
+
+        Raises:
+            ResourceError: When it cannot be kept; nothing of it is.
+        """
+        try:
+            self._refuse_lost()
+        finally:
+            self._savepoints.remove(savepoint)
+        try:
+            self._connection.execute(f"RELEASE {savepoint}")
+        except sqlite3.Error as error:
+            self._undo(savepoint)
+            raise ResourceError(
+                f"SQLite refuses to commit ({error}). The database is as it was before the call."
+            ) from error
+
+    def rollback(self, savepoint: str) -> None:
+        """Undo what was done since the savepoint."""
+        self._savepoints.remove(savepoint)
+        self._undo(savepoint)
+
+    def close(self) -> None:
+        """Close the connection; what is in no ended call is undone."""
+        self._connection.close()
+
+    # --- what the tools ask ---
+
+    def query(self, sql: str, params: Params, context: ToolContext) -> Rows:
+        """Return the rows of a statement that reads.
+
+        Raises:
+            ToolValidationError: When it is wrong, does not only read, or takes too long.
+        """
+        with self._allowing(Access.READ, context), closing(self._run(sql, params)) as cursor:
+            return self._shown(cursor, read_all=False)
+
+    def execute(self, sql: str, params: Params, context: ToolContext) -> Change:
+        """Run a statement that changes rows.
+
+        Raises:
+            ToolValidationError: When it is wrong, does more than that, or takes too long.
+        """
+        with self._allowing(Access.WRITE, context) as guard:
+            before = self._connection.total_changes
+            with closing(self._run(sql, params)) as cursor:
+                returned = self._shown(cursor, read_all=True) if cursor.description else None
+                inserted = cursor.lastrowid
+            if self._connection.total_changes == before:
+                return Change(0, returned=returned)
+            (changed,) = self._connection.execute("SELECT changes()").fetchone()
+            return Change(changed, inserted if guard.inserts else None, returned)
+
+    def definitions(self) -> list[tuple[str, str, str]]:
+        """Return kind, name and SQL of everything that the database is made of."""
+        self._refuse_lost()
+        return self._connection.execute(
+            "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL "
+            "AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY type = 'index', type, name"
+        ).fetchall()
+
+    # --- how ---
+
+    def _set_up(self) -> None:
+        for limit, value in LIMITS.items():
+            self._connection.setlimit(limit, value)
+        self._connection.text_factory = _lenient_text
+        self._connection.execute("PRAGMA foreign_keys = ON")
+        self._connection.execute("PRAGMA trusted_schema = OFF")
+        # A file that is no database says so at the first look into it. Virtual tables declare
+        # themselves at the first look into them, which no statement of a model may do.
+        virtual = "SELECT name FROM sqlite_master WHERE sql LIKE 'CREATE VIRTUAL TABLE%'"
+        for (name,) in self._connection.execute(virtual).fetchall():
+            quoted = name.replace('"', '""')
+            with suppress(sqlite3.OperationalError):  # of a module that is not there
+                self._connection.execute(f'SELECT 1 FROM "{quoted}" LIMIT 0')  # noqa: S608 - quoted
+
+    @contextmanager
+    def _allowing(self, access: Access, context: ToolContext) -> Generator[Guard]:
+        self._refuse_lost()
+        guard, watch = Guard(access), Watch(context, self._settings.time_limit)
+        self._connection.execute(f"PRAGMA query_only = {access is Access.READ:d}")
+        self._connection.set_authorizer(guard)
+        self._connection.set_progress_handler(watch, STEPS_BETWEEN_LOOKS)
+        try:
+            yield guard
+        except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError) as error:
+            raise ToolValidationError(self._explain(error, guard, watch)) from error
+        finally:
+            self._connection.set_progress_handler(None, 0)
+            self._connection.set_authorizer(None)
+
+    def _run(self, sql: str, params: Params) -> sqlite3.Cursor:
+        return self._connection.execute(sql, params)
+
+    def _shown(self, cursor: sqlite3.Cursor, *, read_all: bool) -> Rows:
+        cutter = Cutter(self._settings.max_rows, self._settings.max_characters)
+        for row in cursor:
+            if not cutter.take(row) and not read_all:
+                break
+        return cutter.rows(column[0] for column in cursor.description or ())
+
+    def _explain(self, error: Exception, guard: Guard, watch: Watch) -> str:
+        if guard.refusal is not None:
+            return guard.refusal
+        if watch.ended is not None:
+            return (
+                f"The statement was stopped: {watch.ended}. Ask for less at once (WHERE, LIMIT, "
+                "no endless recursion), then retry." + self._if_lost()
+            )
+        text = str(error).rstrip(".")
+        if "one statement at a time" in text:
+            return "Each call takes one statement. Make a call for each, in order."
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY:
+            return "Another program is writing to the database. Retry in a moment."
+        return (
+            f"SQLite says: {text}. Mend the statement or its parameters (sql_schema shows tables "
+            "and columns), then retry." + self._if_lost()
+        )
+
+    @property
+    def _lost(self) -> bool:
+        # Some failures (ON CONFLICT ROLLBACK, a stopped write, a full disk) end the transaction,
+        # and with it the savepoints of all calls around this one.
+        return bool(self._savepoints) and not self._connection.in_transaction
+
+    def _if_lost(self) -> str:
+        more = " SQLite has undone the whole transaction, also what calls around this one wrote."
+        return more if self._lost and len(self._savepoints) > 1 else ""
+
+    def _refuse_lost(self) -> None:
+        if self._lost:
+            raise ResourceError(
+                "SQLite has undone the whole transaction after a failure within it, so nothing "
+                "can be added to it or kept. End this call, then retry it as a whole."
+            )
+
+    def _undo(self, savepoint: str) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute(f"ROLLBACK TO {savepoint}")
+            self._connection.execute(f"RELEASE {savepoint}")
+
+    def _cannot_open(self, error: sqlite3.Error) -> ResourceError:
+        return ResourceError(
+            f"The database cannot be opened ({error}). This requires human intervention: mend "
+            "path in [plugins.sqlite], or the file."
+        )
+
+
+def _lenient_text(data: bytes) -> str:
+    return data.decode("utf-8", errors="replace")
