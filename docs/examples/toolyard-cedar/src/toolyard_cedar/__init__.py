@@ -1,0 +1,19 @@
+"""Cedar policies over tools, their params, and the users for whom they are called.
+
+Offers the kind `cedar` for `[[policies]]` tables; see `CedarPolicy`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolyard_cedar.policy import CedarPolicy
+from toolyard_hookspecs import hookimpl
+
+__all__ = ["CedarPolicy", "toolyard_policies"]
+
+
+@hookimpl
+def toolyard_policies() -> dict[str, type[Any]]:
+    """Offer the kind of policy."""
+    return {"cedar": CedarPolicy}
