@@ -1,4 +1,4 @@
-"""The tests that the guide shows pass."""
+"""The tests that the guides show pass."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "testing.md"
+GUIDES = Path(__file__).parents[3] / "docs" / "guides"
 
 
 @pytest.mark.slow
-def test_the_tests_of_the_guide_pass(tmp_path):
-    blocks = re.findall(
-        r"^```python\n(.*?)^```$", GUIDE.read_text("utf-8"), re.DOTALL | re.MULTILINE
-    )
+@pytest.mark.parametrize("guide", ["ledger", "testing", "write-a-policy"])
+def test_the_tests_of_the_guides_pass(guide, tmp_path):
+    text = (GUIDES / f"{guide}.md").read_text("utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     source = "\n\n".join(blocks)
     (tmp_path / "test_guide.py").write_text(source, encoding="utf-8")
     run = subprocess.run(
