@@ -25,6 +25,7 @@ pytestmark = [
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "agent-loop.md"
 
+ENDLESS = "Look until there is an order."
 QUESTION = "Ship ten kettles to Grace, Main Street 1."
 ANSWER = "Ten kettles are on their way to Grace."
 KETTLES = {"customer": "Grace", "product": "kettle", "quantity": 10}
@@ -39,6 +40,8 @@ TURNS = [
     Turn("To be sent to Main Street 1", "ship_order", {"number": 1}),
     Turn("#1 Grace: 10 x kettle, open", "ship_order", {"number": 1}),
     Turn("#1 Grace: 10 x kettle, shipped", say=ANSWER),
+    Turn(ENDLESS, "list_orders", {}, first=True),
+    Turn("There are no orders", "list_orders", {}),
 ]
 
 #: What became of each call.
@@ -169,3 +172,10 @@ def test_the_whole_programs_print_the_answer(
     guide.main()
 
     assert capsys.readouterr().out == f"{ANSWER}\n"
+
+
+def test_a_model_that_comes_to_no_end_is_left(guide: SimpleNamespace) -> None:
+    with OpenAI() as client, guide.open_host() as host, host.executor() as tools:
+        with pytest.raises(RuntimeError, match=f"no end in {guide.TURNS} turns"):
+            guide.chat(client, host, tools, ENDLESS)
+        assert statuses(tools) == [("list_orders", "succeeded")] * guide.TURNS
