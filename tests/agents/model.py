@@ -82,6 +82,13 @@ def scripted(npm: Npm, folder: Path, prefix: str, turns: Sequence[Turn]) -> Iter
     script = folder / "model.json"
     fixtures = [*(turn.fixture(prefix) for turn in turns), LOST]
     script.write_text(json.dumps({"fixtures": fixtures}))
+    with played(npm, script) as model:
+        yield model
+
+
+@contextmanager
+def played(npm: Npm, script: Path) -> Iterator[ScriptedModel]:
+    """Play a model from a script of aimock's while the context is entered."""
     command = [npm.program("llmock", AIMOCK), "--port", "0", "--fixtures", str(script)]
     log: list[str] = []
     with subprocess.Popen(

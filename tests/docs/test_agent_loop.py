@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 from anthropic import Anthropic, AsyncAnthropic
 from openai import AsyncOpenAI, OpenAI
-from tests.agents.model import ScriptedModel, Turn, scripted
+from tests.agents.model import ScriptedModel, Turn, played, scripted
 from tests.node import Npm
 
 from toolyard import Executor, ToolInvoked
@@ -93,6 +93,10 @@ def model(npm: Npm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Script
 @pytest.fixture(autouse=True)
 def keys(model: ScriptedModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """The settings that a reader has, for whom the clients are made without arguments."""
+    lead_to(model, monkeypatch)
+
+
+def lead_to(model: ScriptedModel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     monkeypatch.setenv("OPENAI_BASE_URL", f"{model.url}/v1")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
@@ -166,12 +170,30 @@ def test_what_is_streamed_can_be_read_along(
     assert capsys.readouterr().out == ANSWER
 
 
-def test_the_whole_programs_print_the_answer(
+def test_the_whole_program_prints_the_answer(
     guide: SimpleNamespace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     guide.main()
 
     assert capsys.readouterr().out == f"{ANSWER}\n"
+
+
+def test_the_script_of_the_guide_plays_the_model(
+    guide: SimpleNamespace,
+    npm: Npm,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    script = tmp_path / "script.json"
+    (text,) = re.findall(r"```json\n(.*?)```", GUIDE.read_text("utf-8"), re.DOTALL)
+    script.write_text(text, "utf-8")
+
+    with played(npm, script) as model:
+        lead_to(model, monkeypatch)
+        asyncio.run(guide.main_async())
+
+    assert capsys.readouterr().out == "Grace has ordered nothing yet.\n"
 
 
 def test_a_model_that_comes_to_no_end_is_left(guide: SimpleNamespace) -> None:
