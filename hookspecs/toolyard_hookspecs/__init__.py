@@ -6,7 +6,16 @@ Plugins import this package and nothing else of Toolyard's.
 from __future__ import annotations
 
 from toolyard_hookspecs.approval import Answer, ApprovalAnswer, ApprovalRequest, Approver
-from toolyard_hookspecs.calls import Outcome, Stage, Status, ToolCall, ToolInvoked
+from toolyard_hookspecs.calls import (
+    APPROVAL,
+    APPROVAL_TOKEN,
+    REPLAYED_EFFECT,
+    Outcome,
+    Stage,
+    Status,
+    ToolCall,
+    ToolInvoked,
+)
 from toolyard_hookspecs.clock import Clock, SystemClock
 from toolyard_hookspecs.conditions import ensure, require
 from toolyard_hookspecs.contents import (
@@ -93,8 +102,11 @@ from toolyard_hookspecs.tracing import CrossingTrace, StageTrace
 from toolyard_hookspecs.versions import CONTRACT_VERSION, ContractDeprecationWarning
 
 __all__ = [
+    "APPROVAL",
+    "APPROVAL_TOKEN",
     "CONTRACT_VERSION",
     "HOST_TIMEOUT",
+    "REPLAYED_EFFECT",
     "Answer",
     "Append",
     "ApprovalAnswer",
