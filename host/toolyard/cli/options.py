@@ -23,6 +23,7 @@ examples:
   toolyard tools --schema anthropic         show the tools as a provider takes them
   toolyard prompt                           print the prompt, with its tools listed
   toolyard plugins                          show what is loaded, and what is not and why
+  toolyard check --plugin room.py           say what to mend in a plugin that is being written
 
 exit status: 0 all succeeded, 1 a call failed, 2 input or configuration wrong
 """
@@ -33,6 +34,7 @@ COMMANDS: Final = {
     "tools": "list the tools, or print them as a provider takes them",
     "prompt": "print the prompt that the sections of all plugins make",
     "plugins": "list the plugins, and why one did not load",
+    "check": "say what the author of a plugin should mend",
 }
 
 
@@ -197,7 +199,14 @@ def _configure_prompt(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _configure_check(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "names", nargs="*", metavar="PLUGIN", help="the plugins to check; all unless one is named"
+    )
+
+
 _CONFIGURE: Final = {
+    "check": _configure_check,
     "prompt": _configure_prompt,
     "run": _configure_run,
     "call": _configure_call,

@@ -11,6 +11,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from toolyard.cli.example import example_plugin
@@ -23,6 +24,7 @@ from toolyard.cli.options import COMMANDS, check_command, is_unknown, take_commo
 from toolyard.cli.signals import Stopped, stop_on_signals
 from toolyard.cli.wire import json_lines
 from toolyard.host import Host
+from toolyard.settings import load
 from toolyard_hookspecs import ToolyardError
 
 
@@ -36,6 +38,7 @@ def _built_in(name: str) -> Run:
 
 
 BUILT_IN: Final = {name: _built_in(name) for name in COMMANDS}
+UNOPENED: Final = frozenset({"check", "plugins"})
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 TRACEBACKS: Final = 2
 """The verbosity from which on tracebacks are shown."""
@@ -74,7 +77,7 @@ def _run(common: argparse.Namespace, rest: list[str], *, owns_process: bool) -> 
         common.out = stack.enter_context(json_lines()) if common.json else None
         stack.enter_context(logging_to_stderr(common.verbose))
         with _for_the_command_alone():
-            host = _make_host(common, or_none=_asks_for_help(rest))
+            host = _make_host(common, rest)
             offered = host.plugins.commands() if host else ()
         parser, runs, commands = with_extensions(offered, BUILT_IN)
         if host is not None and is_unknown(rest, runs):
@@ -90,7 +93,7 @@ def _run(common: argparse.Namespace, rest: list[str], *, owns_process: bool) -> 
             # `main` switched it off for the imports; what they made stays out of its way.
             gc.freeze()
             gc.enable()
-        if args.command == "plugins":
+        if args.command in UNOPENED:
             # It tells what is wrong with plugins, also with one that keeps a host from opening.
             with contextlib.closing(host):
                 return runs[args.command](host, args)
@@ -110,14 +113,19 @@ def _asks_for_help(rest: list[str]) -> bool:
     return not rest or "-h" in rest or "--help" in rest
 
 
-def _make_host(common: argparse.Namespace, *, or_none: bool) -> Host | None:
-    """Return the host; with `or_none`, None and a warning where there can be none."""
+def _make_host(common: argparse.Namespace, rest: list[str]) -> Host | None:
+    """Return the host; where help is asked for, None and a warning if there can be none."""
     options: dict[str, Any] = {"timeout": common.timeout} if hasattr(common, "timeout") else {}
     files = [*common.plugin, *([example_plugin(common.example)] if common.example else [])]
     try:
+        if rest[:1] == ["check"]:
+            # A configured file with a fault is reported, and does not keep others from loading.
+            settings = load(config=common.config)
+            settings = replace(settings, plugin_files=(*settings.plugin_files, *files))
+            return Host(settings=settings, block=common.block, **options)
         return Host(config=common.config, block=common.block, plugin_files=files, **options)
     except ToolyardError as error:
-        if not or_none:
+        if not _asks_for_help(rest):
             raise
         say("warning", str(error))
         return None

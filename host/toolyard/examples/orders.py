@@ -114,7 +114,14 @@ def list_orders(*, context: ToolContext) -> Orders:
 def place_order(
     customer: str, product: str, quantity: int = 1, *, context: ToolContext
 ) -> ToolResult[Order]:
-    """Place an order; products are teapot, mug and kettle."""
+    """Place an order; products are teapot, mug and kettle.
+
+    Args:
+        customer: Who orders.
+        product: What is ordered.
+        quantity: How many.
+        context: The call's.
+    """
     if product not in PRICES:
         return ToolResult.error(
             f"There is no product {product!r}. Choose one of {', '.join(PRICES)}, then retry."
@@ -125,13 +132,23 @@ def place_order(
 
 @tool(category="read")
 def check_credit(customer: str) -> CreditChecked:
-    """Check whether a customer is good for larger orders."""
+    """Check whether a customer is good for larger orders.
+
+    Args:
+        customer: Whose credit.
+    """
     return CreditChecked(customer)
 
 
 @tool(category="write")
 def change_address(number: int, address: str, *, context: ToolContext) -> ToolResult[Order]:
-    """Say where an order is to be sent."""
+    """Say where an order is to be sent.
+
+    Args:
+        number: The order.
+        address: Where to.
+        context: The call's.
+    """
     order = desk_of(context).order(number)
     if order is None:
         return ToolResult.error(f"There is no order #{number}. Use list_orders, then retry.")
@@ -140,7 +157,12 @@ def change_address(number: int, address: str, *, context: ToolContext) -> ToolRe
 
 @tool(category="side_effect", consequence="high")
 def ship_order(number: int, *, context: ToolContext) -> ToolResult[Order]:
-    """Hand an order over to the carrier."""
+    """Hand an order over to the carrier.
+
+    Args:
+        number: The order.
+        context: The call's.
+    """
     order = desk_of(context).order(number)
     if order is None:
         return ToolResult.error(f"There is no order #{number}. Use list_orders, then retry.")

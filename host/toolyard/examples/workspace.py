@@ -54,7 +54,12 @@ def show_version(*, context: ToolContext) -> str:
 
 @tool(category="write", contained=True)
 def set_version(version: str, *, context: ToolContext) -> ToolResult[None]:
-    """Set the version in all files that name it; the changelog must describe it."""
+    """Set the version in all files that name it; the changelog must describe it.
+
+    Args:
+        version: The new version.
+        context: The call's.
+    """
     files = files_of(context)
     for path in VERSIONED:
         files.write(path, VERSION.sub(rf"\g<1>{version}", files.read(path)))

@@ -48,24 +48,43 @@ def hooks_of(plugin: object, manager: HookManager) -> tuple[str, ...]:
         PluginFault: For the first function that does not fit its hook.
     """
     _refuse_hidden(plugin)
-    found: set[str] = set()
-    for name in dir(plugin):
-        if not name.startswith(HOOK_PREFIX):
-            continue
-        options = manager.options(plugin, name)
-        if options is None:
-            _refuse_unmarked(plugin, name, manager)
-            continue
-        hook = options.get("specname") or name
-        if hook not in manager.arguments:
-            if not options.get("optionalhook"):
-                raise _no_such_hook(hook, manager.arguments)
-            continue
-        function: Callable[..., Any] = getattr(plugin, name)
-        _check_kind(hook, function, options)
-        _check_arguments(hook, function, plugin, manager.arguments[hook])
-        found.add(hook)
-    return tuple(sorted(found))
+    found = (_hook_of(plugin, name, manager) for name in _named_as_hooks(plugin))
+    return tuple(sorted({hook for hook in found if hook is not None}))
+
+
+def hook_faults(plugin: object, manager: HookManager) -> list[PluginFault]:
+    """Return everything for which `hooks_of` would refuse a plugin, one fault for a function."""
+    checks: list[Callable[[], object]] = [
+        functools.partial(_refuse_hidden, plugin),
+        *(functools.partial(_hook_of, plugin, name, manager) for name in _named_as_hooks(plugin)),
+    ]
+    faults: list[PluginFault] = []
+    for check in checks:
+        try:
+            check()
+        except PluginFault as fault:
+            faults.append(fault)
+    return faults
+
+
+def _named_as_hooks(plugin: object) -> Iterator[str]:
+    return (name for name in dir(plugin) if name.startswith(HOOK_PREFIX))
+
+
+def _hook_of(plugin: object, name: str, manager: HookManager) -> str | None:
+    options = manager.options(plugin, name)
+    if options is None:
+        _refuse_unmarked(plugin, name, manager)
+        return None
+    hook = options.get("specname") or name
+    if hook not in manager.arguments:
+        if not options.get("optionalhook"):
+            raise _no_such_hook(hook, manager.arguments)
+        return None
+    function: Callable[..., Any] = getattr(plugin, name)
+    _check_kind(hook, function, options)
+    _check_arguments(hook, function, plugin, manager.arguments[hook])
+    return hook
 
 
 def _refuse_hidden(plugin: object) -> None:

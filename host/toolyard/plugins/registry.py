@@ -186,6 +186,14 @@ class Plugins:
         """
         return self._record(plugin).contribution.settings
 
+    def loaded(self, name: str) -> LoadedPlugin:
+        """Return a registered plugin with what it offers.
+
+        Raises:
+            PluginError: When there is none of that name.
+        """
+        return self._record(name)
+
     def sections(self) -> tuple[Section, ...]:
         """Return the sections of all plugins, in the order of registration."""
         return self._view.sections

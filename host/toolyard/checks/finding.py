@@ -1,0 +1,28 @@
+"""One thing that an author should mend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from toolyard.plugins.faults import PluginFault
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that an author should mend.
+
+    Args:
+        where: The part of the plugin that it is about: `import`, `hooks`, `offers`, `tool NAME`,
+            `settings`, `prompt`, `package` or `imports`.
+        cause: What is wrong, a sentence.
+        remedy: What to do about it, a sentence.
+    """
+
+    where: str
+    cause: str
+    remedy: str
+
+
+def of_fault(where: str, fault: PluginFault) -> Finding:
+    """Return the finding for a fault that keeps a plugin, or a part of it, from being taken."""
+    return Finding(where, fault.cause, fault.remedy)

@@ -1,0 +1,131 @@
+"""Checks one plugin that a host has met, loaded or not."""
+
+from __future__ import annotations
+
+import functools
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+from toolyard.checks.finding import Finding, of_fault
+from toolyard.checks.package import package_findings
+from toolyard.checks.settings import settings_findings
+from toolyard.checks.sources import import_findings
+from toolyard.checks.tools import tool_findings
+from toolyard.host import Host
+from toolyard.plugins.discovery import installed
+from toolyard.plugins.faults import PluginFault, one_line
+from toolyard.plugins.files import forget, load_file
+from toolyard.plugins.inspection import hook_faults
+from toolyard.plugins.manager import HookManager
+from toolyard.plugins.records import LoadedPlugin
+from toolyard.plugins.reports import PluginReport
+from toolyard_hookspecs import Prompt, ToolyardError
+
+
+def findings_in(host: Host, report: PluginReport) -> list[Finding]:
+    """Return what an author should mend in a plugin.
+
+    Args:
+        host: The host that has met it; it need not be open.
+        report: What became of it.
+    """
+    if report.status == "absent":
+        return [Finding("configuration", report.fault or "", report.remedy or "")]
+    findings = list(_loading(report))
+    if report.status == "loaded":
+        record = host.plugins.loaded(report.name)
+        findings += settings_findings(record)
+        findings += tool_findings(record.contribution.tools, host.dialects())
+        findings += _prompt(record)
+    findings += package_findings(report)
+    findings += import_findings(report)
+    return findings
+
+
+def _loading(report: PluginReport) -> Iterator[Finding]:
+    """Yield what keeps a plugin, or a part of what it offers, from being taken."""
+    if report.status == "failed":
+        found = list(_in_what_is_loaded(report))
+        yield from found
+        if found:
+            return
+    if report.fault is not None:
+        where = "offers" if report.status == "failed" or report.hooks else "hooks"
+        yield Finding(where, report.fault, report.remedy or "")
+
+
+def _in_what_is_loaded(report: PluginReport) -> Iterator[Finding]:
+    try:
+        plugin = _load(report)
+    except PluginFault as fault:
+        yield _import_finding(report, fault)
+        return
+    if plugin is not None:
+        yield from (of_fault("hooks", each) for each in hook_faults(plugin, HookManager()))
+        forget(plugin)
+
+
+def _load(report: PluginReport) -> object:
+    """Import a plugin that was refused once more, to see all that is wrong with it."""
+    if report.source == "file" and report.location is not None:
+        return load_file(Path(report.location))
+    of_that_name = (
+        found
+        for found in installed()
+        if (found.name, found.distribution) == (report.name, report.distribution)
+    )
+    found = next(of_that_name, None)
+    return None if found is None else found.load()
+
+
+def _import_finding(report: PluginReport, fault: PluginFault) -> Finding:
+    error = fault.__cause__
+    if error is None:
+        return of_fault("import", fault)
+    place = _place_of(error)
+    remedy = fault.remedy if isinstance(error, ModuleNotFoundError) else "Mend it there."
+    return Finding(
+        "import", f"{report.location} cannot be imported: {one_line(error)}{place}.", remedy
+    )
+
+
+def _place_of(error: BaseException) -> str:
+    """Return where in its file an import went wrong."""
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        return f", in {error.filename}, line {error.lineno}"
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [each for each in frames if not _is_machinery(each.filename)]
+    return f", in {own[-1].filename}, line {own[-1].lineno}" if own else ""
+
+
+def _is_machinery(filename: str) -> bool:
+    folders = _machinery()
+    return filename.startswith("<") or any(filename.startswith(each) for each in folders)
+
+
+@functools.cache
+def _machinery() -> tuple[str, ...]:
+    """Return where the code lies that imports, of the host, the contract and the library."""
+    import importlib
+
+    import importlib_metadata
+
+    import toolyard
+    import toolyard_hookspecs
+
+    modules = (importlib, importlib_metadata, toolyard, toolyard_hookspecs)
+    return tuple(str(Path(each.__file__ or "").parent) for each in modules)
+
+
+def _prompt(record: LoadedPlugin) -> Iterator[Finding]:
+    sections = record.contribution.sections
+    if not sections:
+        return
+    try:
+        Prompt.of("check", record.origin.name, sections).render()
+    except ToolyardError as error:
+        yield Finding("prompt", str(error), "Mend the section, its template or its tools.")
+    except Exception as error:  # noqa: BLE001 - a section's own code can raise anything
+        cause = f"Its sections cannot be rendered: {one_line(error)}."
+        yield Finding("prompt", cause, "Mend the section that raises.")

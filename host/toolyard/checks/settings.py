@@ -1,0 +1,49 @@
+"""Checks whether whoever configures a plugin is told what its settings mean."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import BaseModel
+
+from toolyard.checks.finding import Finding
+from toolyard.plugins.records import LoadedPlugin
+
+
+def settings_findings(record: LoadedPlugin) -> Iterator[Finding]:
+    """Yield the settings that are documented nowhere."""
+    settings = record.contribution.settings
+    if not isinstance(settings, BaseModel):
+        return
+    model = type(settings)
+    if not model.__doc__:
+        yield Finding(
+            "settings",
+            f"{model.__qualname__} has no docstring.",
+            f"Say in one what the table [plugins.{record.origin.name}] is for, and what each key "
+            "means.",
+        )
+        return
+    texts = _texts(model, record.plugin)
+    bare = [
+        name
+        for name, field in model.model_fields.items()
+        if not field.description and not any(name in text for text in texts)
+    ]
+    if bare:
+        one = len(bare) == 1
+        yield Finding(
+            "settings",
+            f"The key{'' if one else 's'} {', '.join(bare)} of {model.__qualname__} "
+            f"{'is' if one else 'are'} documented nowhere.",
+            "Describe each under `Args:` in the model's docstring, or with Field(description=...).",
+        )
+
+
+def _texts(model: type[BaseModel], plugin: object) -> list[str]:
+    module: Any = sys.modules.get(model.__module__)
+    found = (model.__doc__, inspect.getdoc(plugin), getattr(module, "__doc__", None))
+    return [text for text in found if text]

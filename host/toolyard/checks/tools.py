@@ -1,0 +1,84 @@
+"""Checks what tools show of themselves: schemas, and descriptions of their arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from toolyard.checks.finding import Finding
+from toolyard.plugins.faults import one_line
+from toolyard_hookspecs import Dialect, Tool
+
+
+def tool_findings(
+    tools: Iterable[Tool[Any, Any]], dialects: Mapping[str, Dialect]
+) -> Iterator[Finding]:
+    """Yield what an author should mend in tools.
+
+    Args:
+        tools: The tools.
+        dialects: The dialects that have to take them, by name.
+    """
+    for tool in tools:
+        where = f"tool {tool.name}"
+        yield from _handler(tool, where)
+        invalid = list(_schemas(tool, where))
+        yield from invalid
+        if not invalid:
+            yield from _arguments(tool, where)
+            yield from _dialects(tool, where, dialects)
+
+
+def _handler(tool: Tool[Any, Any], where: str) -> Iterator[Finding]:
+    if tool.handler is None:
+        yield Finding(
+            where,
+            "It has no handler, so it cannot be called.",
+            "Give it one, or leave the tool out.",
+        )
+
+
+def _schemas(tool: Tool[Any, Any], where: str) -> Iterator[Finding]:
+    from jsonschema import Draft202012Validator, SchemaError  # heavy, and only here
+
+    for what, codec in (("params", tool.params_codec), ("result", tool.result_codec)):
+        try:
+            Draft202012Validator.check_schema(codec.schema())
+        except SchemaError as error:
+            yield Finding(
+                where,
+                f"The JSON Schema of its {what} is not valid at {error.json_path}: "
+                f"{error.message}.",
+                "Correct what the type says of its schema.",
+            )
+
+
+def _arguments(tool: Tool[Any, Any], where: str) -> Iterator[Finding]:
+    properties: Mapping[str, Any] = tool.params_codec.schema().get("properties", {})
+    bare = [name for name, schema in properties.items() if not _says_something(schema)]
+    if bare:
+        one = len(bare) == 1
+        yield Finding(
+            where,
+            f"Its argument{'' if one else 's'} {', '.join(bare)} {'has' if one else 'have'} no "
+            "description; a model has to guess what to give.",
+            "Describe each in the docstring, under `Args:`, or with Annotated[..., '...'].",
+        )
+
+
+def _says_something(schema: Any) -> bool:
+    return isinstance(schema, bool) or "description" in schema or "$ref" in schema
+
+
+def _dialects(
+    tool: Tool[Any, Any], where: str, dialects: Mapping[str, Dialect]
+) -> Iterator[Finding]:
+    for name, dialect in dialects.items():
+        try:
+            dialect.schemas([tool])
+        except Exception as error:  # noqa: BLE001 - dialects are plugins'
+            yield Finding(
+                where,
+                f"The dialect {name} does not take it: {one_line(error)}.",
+                "Use types whose JSON Schema this provider knows.",
+            )

@@ -1,0 +1,132 @@
+"""`toolyard check`: what the author of a plugin should mend."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from typing import Any
+
+from rich.text import Text
+
+from toolyard.checks.finding import Finding
+from toolyard.checks.plugin import findings_in
+from toolyard.cli.console import Terminal
+from toolyard.cli.exits import Exit
+from toolyard.cli.failures import UsageError, nearest
+from toolyard.cli.table import Column, Table, widest
+from toolyard.cli.text import counted, one_line
+from toolyard.host import Host
+from toolyard.plugins.reports import PluginReport
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What the look at a plugin came to."""
+
+    report: PluginReport
+    findings: list[Finding]
+
+    @property
+    def status(self) -> str:
+        """The outcome in a word."""
+        if self.report.status == "blocked":
+            return "blocked"
+        return "to mend" if self.findings else "clean"
+
+
+def check(host: Host, args: argparse.Namespace) -> int:
+    """Look at plugins, and say what to mend in each; nothing is started and no tool is called."""
+    host.dialects()  # what is wrong with them is then in the reports
+    checked = [
+        Checked(each, [] if each.status == "blocked" else findings_in(host, each))
+        for each in _chosen(host, args.names)
+    ]
+    if args.out is None:
+        _print_table(checked)
+    else:
+        for each in checked:
+            args.out.write(_described(each))
+    return Exit.FAILED if any(each.findings for each in checked) else Exit.OK
+
+
+def _chosen(host: Host, names: list[str]) -> list[PluginReport]:
+    reports = list(host.plugins.reports)
+    known = {each.name for each in reports}
+    strangers = [name for name in names if name not in known]
+    if strangers:
+        raise UsageError(*(_unknown(name, known) for name in strangers))
+    return [each for each in reports if not names or each.name in names]
+
+
+def _unknown(name: str, known: set[str]) -> str:
+    hint = nearest(name, known) or f". There are {', '.join(sorted(known))}."
+    return f"there is no plugin {name!r}{hint}"
+
+
+def _print_table(checked: list[Checked]) -> None:
+    terminal = Terminal()
+    symbols = {
+        "clean": ("✓ clean", "+ clean", "green"),
+        "to mend": ("✗ to mend", "x to mend", "red"),
+        "blocked": ("⊘ blocked", "- blocked", "yellow"),
+    }
+    table = Table(
+        terminal,
+        [
+            Column("plugin", widest([one_line(each.report.name) for each in checked], 24)),
+            Column("check", 9),
+            Column("from", widest([_origin(each.report) for each in checked], 32), keep="end"),
+        ],
+        "what to mend",
+    )
+    table.head()
+    for each in checked:
+        symbol, plain, style = symbols[each.status]
+        cells = [
+            Text(one_line(each.report.name), "bold"),
+            Text(symbol if terminal.has_symbols else plain, style),
+            Text(_origin(each.report), "dim"),
+        ]
+        table.row(cells, _texts(each), wrap=True)
+    terminal.print()
+    terminal.print(_summary(checked))
+
+
+def _texts(checked: Checked) -> list[Text]:
+    if checked.status == "blocked":
+        return [Text(one_line(checked.report.fault or "It is switched off."), "dim")]
+    texts: list[Text] = []
+    for each in checked.findings:
+        line = Text(one_line(f"{each.where}: "), "bold")
+        texts += [line.append(one_line(each.cause), "not bold"), Text(one_line(each.remedy), "dim")]
+    return texts
+
+
+def _summary(checked: list[Checked]) -> Text:
+    line = Text(" ").append(counted(len(checked), "plugin"), "bold")
+    found = sum(len(each.findings) for each in checked)
+    faulty = sum(bool(each.findings) for each in checked)
+    if not found:
+        return line.append(": ").append("nothing to mend", "green")
+    where = f" in {faulty} of them" if len(checked) > 1 else ""
+    return line.append(": ").append(f"{counted(found, 'thing')} to mend{where}", "red")
+
+
+def _origin(report: PluginReport) -> str:
+    named = " ".join(filter(None, (report.distribution, report.version)))
+    return one_line(named or report.location or report.source)
+
+
+def _described(checked: Checked) -> dict[str, Any]:
+    report = checked.report
+    return {
+        "name": report.name,
+        "status": checked.status,
+        "distribution": report.distribution,
+        "version": report.version,
+        "location": report.location,
+        "findings": [
+            {"where": each.where, "cause": each.cause, "remedy": each.remedy}
+            for each in checked.findings
+        ],
+    }

@@ -1,0 +1,235 @@
+"""`toolyard check` names what an author should mend, and is content with what is right."""
+
+import importlib
+import json
+import re
+import sys
+
+import pytest
+
+GOOD = """
+'''Tools for a room.'''
+
+from pydantic import BaseModel, Field
+
+from toolyard_hookspecs import MarkdownSection, hookimpl, tool
+
+
+class Settings(BaseModel):
+    '''The table of the room.
+
+    Args:
+        title: The heading.
+    '''
+
+    title: str = "The room"
+    degrees: float = Field(21, description="What it begins with.")
+
+
+@tool(category="write")
+def warm(degrees: float) -> str:
+    '''Warm the room.
+
+    Args:
+        degrees: How warm.
+    '''
+    return "Warm."
+
+
+@hookimpl
+def toolyard_settings():
+    return Settings
+
+
+@hookimpl
+def toolyard_sections(settings):
+    return [MarkdownSection(key="room", title=settings.title, tools=[warm])]
+"""
+
+
+@pytest.fixture
+def written(folder):
+    """Writes the good plugin with parts of it replaced."""
+
+    def written(*changes, name="room"):
+        source = GOOD
+        for before, after in changes:
+            assert before in source
+            source = source.replace(before, after)
+        path = folder / f"{name}.py"
+        path.write_text(source, encoding="utf-8")
+        return path
+
+    return written
+
+
+@pytest.fixture
+def findings(toolyard):
+    """Checks the plugin in a file; gives where and what."""
+
+    def findings(path, *others):
+        files = [option for each in (*others, path) for option in ("--plugin", each)]
+        status, out, err = toolyard("check", path.stem, "--json", *files, plugin=False)
+        assert err == ""
+        (report,) = map(json.loads, out.splitlines())
+        assert status == (1 if report["findings"] else 0)
+        assert all(each["remedy"] for each in report["findings"])
+        return [(each["where"], each["cause"]) for each in report["findings"]]
+
+    return findings
+
+
+def test_a_good_plugin_is_clean(written, findings):
+    assert findings(written()) == []
+
+
+def test_all_that_comes_with_toolyard_is_clean(toolyard):
+    for example in ("orders", "workspace"):
+        status, out, err = toolyard("check", f"--example={example}", plugin=False)
+        assert (status, err) == (0, ""), out
+        assert re.search(rf" {example} +✓ clean ", out)
+        assert re.search(r" planning +✓ clean +toolyard 0\.1\.0", out)
+        assert out.splitlines()[-1].endswith(" plugins: nothing to mend")
+
+
+MISSPELT = ("def toolyard_settings", "def toolyard_setings")
+ARGUMENT = ("def toolyard_sections(settings)", "def toolyard_sections(sittings)")
+UNMARKED = ("@hookimpl\ndef toolyard_settings", "def toolyard_settings")
+NO_NAME = ("import BaseModel", "import NoSuchModel")
+NO_SYNTAX = ("return Settings", "return (")
+NO_MODULE = ("from pydantic", "from no_such_module")
+NO_TYPE = ("(degrees: float)", "(degrees)")
+RAISING = ("    return [Mark", "    raise OSError('off')\n    return [Mark")
+BARE = ("degrees: How warm.", "")
+UNDOCUMENTED = ("title: The heading.", "")
+NO_DOCSTRING = (
+    "    '''The table of the room.\n\n    Args:\n        title: The heading.\n    '''\n",
+    "",
+)
+INTERNAL = (
+    "from toolyard_hookspecs",
+    """\
+from toolyard.testing import FakeClock
+from toolyard.host import Host
+from toolyard_hookspecs""",
+)
+NO_SCHEMA = (
+    "@tool(",
+    """\
+from typing import Annotated
+from pydantic import WithJsonSchema
+float = Annotated[float, WithJsonSchema({'type': 'number-ish'})]
+
+@tool(""",
+)
+NO_PROMPT = ("title=settings.title,", "title='x', template='Hello ${nobody}.',")
+
+
+@pytest.mark.parametrize(
+    ("change", "where", "told"),
+    [
+        (MISSPELT, "hooks", "There is no hook toolyard_setings."),
+        (ARGUMENT, "hooks", r"has no argument sittings; .* Did you mean settings\?"),
+        (UNMARKED, "hooks", "toolyard_settings is not marked with @hookimpl"),
+        (NO_NAME, "import", r"NoSuchModel.*room\.py, line 4\.$"),
+        (NO_SYNTAX, "import", r"SyntaxError.*room\.py, line \d+\.$"),
+        (NO_MODULE, "import", "No module named 'no_such_module'"),
+        (NO_TYPE, "import", "argument 'degrees' has no type"),
+        (RAISING, "offers", "OSError: off"),
+        (BARE, "tool warm", "Its argument degrees has no description"),
+        (UNDOCUMENTED, "settings", "The key title of Settings is documented nowhere"),
+        (NO_DOCSTRING, "settings", "Settings has no docstring"),
+        (INTERNAL, "imports", r"imports toolyard\.host \(line 7\), which may change"),
+        (NO_SCHEMA, "tool warm", "The JSON Schema of its params is not valid .*'number-ish'"),
+        (NO_PROMPT, "prompt", "nobody"),
+    ],
+)
+def test_a_fault_is_named(written, findings, change, where, told):
+    found = findings(written(change))
+    assert [place for place, _ in found] == [where], found
+    assert re.search(told, found[0][1]), found
+
+
+def test_all_faults_are_named_at_once(written, findings):
+    path = written(MISSPELT, ARGUMENT, INTERNAL)
+    assert [where for where, _ in findings(path)] == ["hooks", "hooks", "imports"]
+
+
+def test_a_clash_names_the_other(written, findings):
+    other = written(('key="room"', 'key="other"'), name="another")
+    ((where, told),) = findings(written(), other)
+    assert findings(other) == []
+    assert where == "offers"
+    assert "the tool 'warm', a name that plugin 'another' has already" in told
+
+
+def test_without_names_all_are_checked(toolyard, written):
+    path = written(BARE)
+    status, out, _ = toolyard("check", "--plugin", path, "--block", "vfs", plugin=False)
+    assert status == 1
+    assert re.search(r" vfs +⊘ blocked .*switched off", out)
+    assert re.search(r" room +✗ to mend .* tool warm: Its argument degrees", out)
+    assert out.splitlines()[-1].endswith(" plugins: 1 thing to mend in 1 of them")
+
+
+def test_an_unknown_name_is_told_with_the_nearest(toolyard):
+    status, out, err = toolyard("check", "planing", plugin=False)
+    assert (status, out) == (2, "")
+    assert "there is no plugin 'planing'; did you mean 'planning'?" in err
+
+
+# --- installed distributions ---------------------------------------------------------------
+
+
+@pytest.fixture
+def install(folder, monkeypatch):
+    """Installs a distribution as pip leaves it: a package and its metadata."""
+    site = folder / "site"
+    site.mkdir()
+    monkeypatch.setattr(sys, "path", [str(site), *sys.path])
+
+    def install(name, *, requires="toolyard>=0.1,<0.2", typed=True, source=GOOD):
+        package = site / name
+        package.mkdir()
+        (package / "__init__.py").write_text(source, encoding="utf-8")
+        if typed:
+            (package / "py.typed").touch()
+        info = site / f"{name}-1.0.dist-info"
+        info.mkdir()
+        metadata = ["Metadata-Version: 2.1", f"Name: {name}", "Version: 1.0"]
+        metadata += [f"Requires-Dist: {requires}"] if requires else []
+        (info / "METADATA").write_text("\n".join([*metadata, ""]))
+        (info / "entry_points.txt").write_text(f"[toolyard]\n{name} = {name}\n")
+        importlib.invalidate_caches()
+
+    yield install
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None) or "").startswith(str(site)):
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize(
+    ("options", "where", "told"),
+    [
+        ({}, None, None),
+        ({"requires": "toolyard[mcp] (>=0.1)"}, None, None),
+        ({"requires": "toolyard"}, "package", "does not say which versions of toolyard it works"),
+        ({"requires": "toolyard-other>=1"}, "package", "does not say that it needs toolyard"),
+        ({"requires": ""}, "package", "does not say that it needs toolyard"),
+        ({"typed": False}, "package", r"room_kit has no file py\.typed"),
+        ({"source": "import no_such_module"}, "import", "No module named 'no_such_module'"),
+        ({"source": f"import toolyard\n{GOOD}"}, "imports", r"imports toolyard \(line 1\)"),
+    ],
+)
+def test_what_an_installed_package_lacks_is_named(toolyard, install, options, where, told):
+    install("room_kit", **options)
+    status, out, _ = toolyard("check", "room_kit", "--json", plugin=False)
+    (report,) = map(json.loads, out.splitlines())
+    assert (report["distribution"], report["version"]) == ("room_kit", "1.0")
+    found = [(each["where"], each["cause"]) for each in report["findings"]]
+    if where is None:
+        assert (status, found) == (0, [])
+    else:
+        assert status == 1
+        assert [place for place, _ in found] == [where]
+        assert re.search(told, found[0][1]), found
