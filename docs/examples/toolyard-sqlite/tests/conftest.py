@@ -42,6 +42,18 @@ def rows(shop):
 
 
 @pytest.fixture
+def dump(shop):
+    """All that another program finds in the file."""
+
+    def read():
+        with closing(sqlite3.connect(shop)) as connection:
+            version = connection.execute("PRAGMA user_version").fetchall()
+            return version, list(connection.iterdump())
+
+    return read
+
+
+@pytest.fixture
 def open_tools(toolyard_tools, shop):
     """Opens tools over the shop, with settings and further plugins."""
 

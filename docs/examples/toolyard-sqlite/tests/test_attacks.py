@@ -1,8 +1,5 @@
 """What a model may write as SQL, and what comes of it: nothing that it should not do."""
 
-import sqlite3
-from contextlib import closing
-
 import pytest
 from toolyard_sqlite import Database, Settings
 
@@ -63,18 +60,6 @@ ATTACKS += [
     ("sql_execute", "UPDATE sqlite_master SET sql = ''", "may not be modified"),
 ]
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
-
-
-@pytest.fixture
-def dump(shop):
-    """All that is in the file."""
-
-    def read():
-        with closing(sqlite3.connect(shop)) as connection:
-            version = connection.execute("PRAGMA user_version").fetchall()
-            return version, list(connection.iterdump())
-
-    return read
 
 
 def test_nothing_comes_of_any_attack(tools, dump, tmp_path):
