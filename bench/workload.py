@@ -68,7 +68,7 @@ ORDER_ARGUMENTS: Final = json.dumps(
     }
 )
 
-_NOTE = "lorem ipsum dolor sit amet, consectetur adipiscing elit sed do"
+NOTE: Final = "lorem ipsum dolor sit amet, consectetur adipiscing elit sed do"
 
 
 def add(a: int, b: int) -> int:
@@ -119,7 +119,7 @@ def _build_order(  # noqa: PLR0913
     express: bool,
 ) -> OrderResult:
     lines = [
-        Line.model_construct(sku=item.sku, qty=item.qty, subtotal=item.qty * item.price, note=_NOTE)
+        Line.model_construct(sku=item.sku, qty=item.qty, subtotal=item.qty * item.price, note=NOTE)
         for item in items
     ]
     return OrderResult.model_construct(

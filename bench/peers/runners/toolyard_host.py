@@ -1,0 +1,153 @@
+"""Toolyard: a host with everything in use, as in `bench/full_host.py`, and a bare one."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import (
+    AbstractAsyncContextManager,
+    ExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from contestant import KEPT, Attempt, Awaiting, Calling, Contestant, Kept, Offer, Way
+from full_host import executor_for, full_host
+
+from toolyard import Host
+from toolyard_hookspecs import (
+    Binding,
+    Filesystem,
+    ToolCall,
+    ToolContext,
+    ToolResult,
+    tool,
+)
+from toolyard_plugins.vfs import VirtualFilesystem
+
+TEXT = "0123456789abcde\n" * 64
+WRITTEN = "new.txt"
+BY_DEFAULT: dict[str, Any] = {}
+
+
+_OPEN = ExitStack()
+atexit.register(_OPEN.close)
+
+
+@cache
+def _full() -> Host:
+    return _OPEN.enter_context(full_host())
+
+
+@cache
+def _bare() -> Host:
+    return _OPEN.enter_context(Host(discover=False))
+
+
+def _timed(offer: Offer) -> dict[str, Any]:
+    return BY_DEFAULT if offer.timeout is None else {"timeout": offer.timeout}
+
+
+def _awaited(
+    host: Callable[[], Host], times: Callable[[Offer], dict[str, Any]]
+) -> Callable[[Offer], AbstractAsyncContextManager[Awaiting]]:
+    @asynccontextmanager
+    async def opened(offer: Offer) -> AsyncIterator[Awaiting]:
+        ((name, function),) = offer.tools.items()
+        with executor_for(host(), tool(name=name, **times(offer))(function)) as executor:
+
+            async def call(name: str, arguments: str) -> str:
+                return (await executor.adispatch(ToolCall(name, arguments))).text
+
+            yield call
+
+    return opened
+
+
+@contextmanager
+def _called(offer: Offer) -> Iterator[Calling]:
+    ((name, function),) = offer.tools.items()
+    with executor_for(_full(), tool(name=name, timeout=offer.timeout)(function)) as executor:
+        yield lambda name, arguments: executor.dispatch(ToolCall(name, arguments)).text
+
+
+@tool(timeout=None)
+def fail_late(number: int, *, context: ToolContext) -> ToolResult[None]:  # noqa: ARG001
+    """Write a file, then fail."""
+    assert context.filesystem is not None
+    context.filesystem.write(WRITTEN, TEXT)
+    return ToolResult.error("It cannot be done.")
+
+
+@cache
+def _folder(files: int) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="toolyard-"))
+    for index in range(files):
+        path = folder / f"d{index // 100}" / f"f{index}.txt"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(TEXT)
+    atexit.register(shutil.rmtree, folder)
+    return folder
+
+
+@cache
+def _in_memory(files: int) -> VirtualFilesystem:
+    content = TEXT.encode()
+    return VirtualFilesystem.in_memory(
+        {f"d{index // 100}/f{index}.txt": content for index in range(files)}
+    )
+
+
+@contextmanager
+def _rollback(files: int, kept: Kept) -> Iterator[Attempt]:
+    workspace = _in_memory(files) if kept == "memory" else VirtualFilesystem.on_disk(_folder(files))
+    with (
+        Host(discover=False, resources=(Binding.instance(Filesystem, workspace),)) as host,
+        executor_for(host, fail_late) as executor,
+    ):
+        yield Attempt(
+            lambda: executor.dispatch(ToolCall("fail_late", '{"number": 1}')),
+            lambda: workspace.exists(WRITTEN),
+        )
+
+
+INCLUDES = (
+    "lookup, strict validation, two policies, a session with rollback, a workspace, hooks, "
+    "an observer"
+)
+CONTESTANT = Contestant(
+    distributions=("toolyard",),
+    ways=(
+        Way(
+            "a full host, `adispatch`",
+            f"{INCLUDES}, a timeout",
+            _awaited(_full, _timed),
+            governs=True,
+            keeps=True,
+            times_out=True,
+        ),
+        Way(
+            "a full host, `dispatch`, no timeout",
+            INCLUDES,
+            _called,
+            handlers=("sync",),
+            governs=True,
+            keeps=True,
+            times_out=True,
+        ),
+        Way(
+            "a bare host, `adispatch`",
+            "lookup, strict validation, a session with rollback, a timeout",
+            _awaited(_bare, _timed),
+            keeps=True,
+            times_out=True,
+        ),
+    ),
+    rollback=_rollback,
+    kept=KEPT,
+)
