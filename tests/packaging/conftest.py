@@ -162,8 +162,17 @@ def installed(
     python = find_python(version)
     if python is None:
         pytest.skip(f"no Python {version} here")
-    folder = tmp_path_factory.mktemp(f"py{version.replace('.', '')}") / "venv"
-    run(sys.executable, "-m", "virtualenv", "--python", python, folder)
-    venv = Venv(folder)
+    return _environment(python, tmp_path_factory.mktemp(f"py{version.replace('.', '')}"), built)
+
+
+@pytest.fixture(scope="session")
+def own(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Venv:
+    """A clean environment of the Python that runs the tests, with the wheel installed in it."""
+    return _environment(Path(sys.executable), tmp_path_factory.mktemp("own"), built)
+
+
+def _environment(python: Path, folder: Path, built: Built) -> Venv:
+    run(sys.executable, "-m", "virtualenv", "--python", python, folder / "venv")
+    venv = Venv(folder / "venv")
     venv.python("-m", "pip", "install", "--quiet", built.wheel)
     return venv

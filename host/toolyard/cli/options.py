@@ -9,9 +9,11 @@ from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 from typing import Final, NoReturn
 
+from toolyard.cli.command_examples import examples_of
 from toolyard.cli.example import OPTION, SESSIONS, named_examples
 from toolyard.cli.exits import Exit
 from toolyard.cli.failures import nearest, say
+from toolyard.scaffolding.kinds import DEFAULT_KIND, KINDS
 
 EXAMPLES: Final = """\
 examples:
@@ -24,9 +26,12 @@ examples:
   toolyard prompt                           print the prompt, with its tools listed
   toolyard plugins                          show what is loaded, and what is not and why
   toolyard check --plugin room.py           say what to mend in a plugin that is being written
+  toolyard new weather                      write a package for a plugin of your own
 
 exit status: 0 all succeeded, 1 a call failed, 2 input or configuration wrong
 """
+
+MORE: Final = "The options that `toolyard --help` lists can be given here, too."
 
 COMMANDS: Final = {
     "run": "dispatch recorded calls and show what became of each",
@@ -35,7 +40,10 @@ COMMANDS: Final = {
     "prompt": "print the prompt that the sections of all plugins make",
     "plugins": "list the plugins, and why one did not load",
     "check": "say what the author of a plugin should mend",
+    "new": "write a package for a plugin, with tests that pass",
 }
+WITHOUT_HOST: Final = frozenset({"new"})
+"""Commands that are run without plugins and without a configuration."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -128,7 +136,8 @@ def main_parser(more: Iterable[tuple[str, str]] = ()) -> tuple[Parser, dict[str,
             name,
             help=text,
             description=f"{text[:1].upper()}{text[1:].rstrip('.')}.",
-            epilog="The options that `toolyard --help` lists can be given here, too.",
+            epilog=f"{examples_of(name)}\n\n{MORE}".lstrip(),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
     common_options(parser)
@@ -205,8 +214,28 @@ def _configure_check(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _configure_new(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "name", metavar="NAME", help="the plugin's name: lower-case letters, digits and hyphens"
+    )
+    parser.add_argument(
+        "--kind",
+        choices=tuple(KINDS),
+        default=DEFAULT_KIND,
+        help=f"what it is; {DEFAULT_KIND} if not given",
+    )
+    parser.add_argument(
+        "--path",
+        type=Path,
+        default=Path(),
+        metavar="DIR",
+        help="where its folder is made; here if not given",
+    )
+
+
 _CONFIGURE: Final = {
     "check": _configure_check,
+    "new": _configure_new,
     "prompt": _configure_prompt,
     "run": _configure_run,
     "call": _configure_call,

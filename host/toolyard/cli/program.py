@@ -10,7 +10,7 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -20,7 +20,14 @@ from toolyard.cli.extensions import Run, configure, with_extensions
 from toolyard.cli.failures import CommandFailure, say
 from toolyard.cli.faults import report_faults
 from toolyard.cli.logs import logging_to_stderr
-from toolyard.cli.options import COMMANDS, check_command, is_unknown, take_common
+from toolyard.cli.options import (
+    COMMANDS,
+    WITHOUT_HOST,
+    check_command,
+    is_unknown,
+    main_parser,
+    take_common,
+)
 from toolyard.cli.signals import Stopped, stop_on_signals
 from toolyard.cli.wire import json_lines
 from toolyard.host import Host
@@ -29,12 +36,18 @@ from toolyard_hookspecs import ToolyardError
 
 
 def _built_in(name: str) -> Run:
-    """Return what runs a command; its module, named like it, is imported when it runs."""
+    """Return what runs a command; its module is imported when it runs."""
 
     def run(host: Host, args: argparse.Namespace) -> int:
-        return int(getattr(importlib.import_module(f"toolyard.cli.{name}"), name)(host, args))
+        return int(_command(name)(host, args))
 
     return run
+
+
+def _command(name: str) -> Callable[..., int]:
+    """Return the function that is a command, from the module that is named like it."""
+    command: Callable[..., int] = getattr(importlib.import_module(f"toolyard.cli.{name}"), name)
+    return command
 
 
 BUILT_IN: Final = {name: _built_in(name) for name in COMMANDS}
@@ -76,6 +89,8 @@ def _run(common: argparse.Namespace, rest: list[str], *, owns_process: bool) -> 
         common.stopping = stack.enter_context(stop_on_signals(owns_process=owns_process))
         common.out = stack.enter_context(json_lines()) if common.json else None
         stack.enter_context(logging_to_stderr(common.verbose))
+        if rest and rest[0] in WITHOUT_HOST:
+            return _run_without_host(common, rest)
         with _for_the_command_alone():
             host = _make_host(common, rest)
             offered = host.plugins.commands() if host else ()
@@ -102,6 +117,11 @@ def _run(common: argparse.Namespace, rest: list[str], *, owns_process: bool) -> 
             host.open()
         with contextlib.closing(host):
             return runs[args.command](host, args)
+
+
+def _run_without_host(common: argparse.Namespace, rest: list[str]) -> int:
+    parser, _ = main_parser()
+    return int(_command(rest[0])(parser.parse_args(rest, namespace=common)))
 
 
 def _for_the_command_alone() -> contextlib.AbstractContextManager[object]:

@@ -1,0 +1,1 @@
+"""Whole packages to begin with: what `toolyard new` writes."""

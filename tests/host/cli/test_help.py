@@ -1,0 +1,51 @@
+"""Every command's help has examples, and each of them is understood."""
+
+import re
+import shlex
+
+import pytest
+
+from toolyard import Host, Settings
+from toolyard.cli.extensions import with_extensions
+from toolyard.cli.options import COMMANDS, take_common
+from toolyard.cli.program import BUILT_IN
+
+
+@pytest.fixture(scope="module")
+def parser():
+    """The parser of everything that comes with Toolyard."""
+    with Host(settings=Settings()) as host:
+        made, _, _ = with_extensions(host.plugins.commands(), BUILT_IN)
+    return made
+
+
+def examples_in(text):
+    """What is typed in the examples of a help text."""
+    _, found, listed = text.partition("examples:\n")
+    assert found
+    lines = listed.split("\n\n")[0].splitlines()
+    return [re.split(r" {2,}", line.strip())[0] for line in lines]
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "ledger", "mcp", "record", "replay"])
+def test_every_command_has_examples_that_are_understood(toolyard, folder, parser, command):
+    (folder / "DIR").mkdir()
+    status, out, _ = toolyard(command, "--help", plugin=False)
+    assert status == 0
+    examples = examples_in(out)
+    assert any(each.split()[:2] == ["toolyard", command] for each in examples)
+    for each in examples:
+        words = shlex.split(each.partition(" < ")[0])[1:]
+        common, rest = take_common(words)
+        parser.parse_args(rest, namespace=common)
+
+
+def test_so_has_the_program(toolyard, parser):
+    for each in examples_in(toolyard("--help", plugin=False)[1]):
+        common, rest = take_common(shlex.split(each)[1:])
+        parser.parse_args(rest, namespace=common)
+
+
+def test_no_other_command_comes_with_toolyard(parser):
+    (commands,) = [each for each in parser._actions if each.dest == "command"]
+    assert set(commands.choices) == {*COMMANDS, "ledger", "mcp", "record", "replay"}

@@ -1,0 +1,121 @@
+"""`toolyard new` writes whole packages, or nothing."""
+
+import ast
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from toolyard.scaffolding import writing
+from toolyard.scaffolding.kinds import KINDS
+
+LONGEST = "a-name-of-thirty-characters-xx"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["lunch-menu", LONGEST])
+def test_each_kind_is_a_whole_package(toolyard, folder, kind, name):
+    status, out, err = toolyard("new", name, "--kind", kind, plugin=False)
+    assert (status, err) == (0, "")
+    package = f"toolyard_{name.replace('-', '_')}"
+    assert f"cd toolyard-{name}\n" in out
+    made = folder / f"toolyard-{name}"
+    found = {each.relative_to(made).as_posix() for each in made.rglob("*") if each.is_file()}
+    assert {
+        ".gitignore",
+        "README.md",
+        "pyproject.toml",
+        "tox.ini",
+        f"src/{package}/__init__.py",
+        f"src/{package}/py.typed",
+    } <= found
+    assert any(each.startswith("tests/test_") for each in found)
+    project = tomllib.loads((made / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["name"] == f"toolyard-{name}"
+    assert project["entry-points"]["toolyard"] == {name: package}
+    assert project["description"] == KINDS[kind]
+    for each in made.rglob("*"):
+        if each.suffix == ".py":
+            ast.parse(each.read_text(encoding="utf-8"))
+        if each.is_file():
+            assert "$" not in each.read_text(encoding="utf-8")
+    assert made.stat().st_mode & 0o700 == 0o700
+
+
+def test_a_suite_is_made_unless_said_otherwise_and_the_prefix_may_be_written(toolyard, folder):
+    assert toolyard("new", "toolyard-weather", plugin=False)[0] == 0
+    made = folder / "toolyard-weather"
+    assert (made / "src" / "toolyard_weather" / "tools.py").is_file()
+    assert 'name="weather_add"' in (made / "src/toolyard_weather/tools.py").read_text()
+
+
+def test_another_place_and_json(toolyard, folder):
+    (folder / "there").mkdir()
+    status, out, _ = toolyard("new", "weather", "--path", "there", "--json", plugin=False)
+    assert status == 0
+    told = json.loads(out)
+    assert told["folder"] == str(Path("there", "toolyard-weather"))
+    assert (told["plugin"], told["package"]) == ("weather", "toolyard_weather")
+    assert all((folder / told["folder"] / each).is_file() for each in told["files"])
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("Lunch Menu", "'lunch-menu' is one"),
+        ("lunch_menu", "'lunch-menu' is one"),
+        ("2lunch", "begins with a letter"),
+        ("a--b", "'a-b' is one"),
+        ("../escape", "'escape' is one"),
+        ("toolyard-", "begins with a letter"),
+        ("x" * 31, "at most 30 characters"),
+        ("ärger", "lower-case letters"),
+        ("policies", "A plugin 'policies' is installed (from toolyard)"),
+        ("hookspecs", "A module 'toolyard_hookspecs' can be imported already"),
+    ],
+)
+def test_a_name_that_cannot_be_taken_is_refused(toolyard, folder, name, told):
+    before = sorted(folder.iterdir())
+    status, out, err = toolyard("new", name, plugin=False)
+    assert (status, out) == (2, "")
+    assert told in err
+    assert sorted(folder.iterdir()) == before
+
+
+def test_what_is_there_stays_as_it_is(toolyard, folder):
+    (folder / "toolyard-weather").mkdir()
+    (folder / "toolyard-weather" / "mine").write_text("mine")
+    status, _, err = toolyard("new", "weather", plugin=False)
+    assert status == 2
+    assert "toolyard-weather is there already. Remove it, choose another name" in err
+    assert [each.name for each in (folder / "toolyard-weather").iterdir()] == ["mine"]
+
+
+def test_there_must_be_a_place_for_it(toolyard, folder):
+    status, _, err = toolyard("new", "weather", "--path", "nowhere", plugin=False)
+    assert status == 2
+    assert "nowhere is no folder. Make it, or give another with --path." in err
+
+
+def test_nothing_is_left_of_what_cannot_be_written(toolyard, folder, monkeypatch):
+    before = sorted(folder.iterdir())
+    write = Path.write_text
+    monkeypatch.setattr(
+        writing.Path,
+        "write_text",
+        lambda path, text, **options: (
+            write(path, text, **options)
+            if path.name != "README.md"
+            else (_ for _ in ()).throw(OSError(28, "No space left on device"))
+        ),
+    )
+    status, _, err = toolyard("new", "weather", plugin=False)
+    assert status == 2
+    assert "toolyard-weather cannot be written: No space left on device." in err
+    assert sorted(folder.iterdir()) == before
+
+
+def test_it_works_beside_a_configuration_that_is_wrong(toolyard, folder):
+    (folder / "toolyard.toml").write_text("nonsense = 3\n")
+    assert toolyard("new", "weather", plugin=False)[0] == 0
