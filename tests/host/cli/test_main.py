@@ -75,7 +75,8 @@ def test_an_unknown_command_suggests_the_nearest(toolyard, typed, meant):
 
 def test_an_unknown_command_like_none_lists_them(toolyard):
     _, _, err = toolyard("xyzzy")
-    assert "run, call, tools, prompt, plugins, check, new, ledger, mcp, record, replay and greet" in err
+    known = "run, call, tools, prompt, plugins, check, new, ledger, mcp, record, replay and greet"
+    assert known in err
 
 
 @pytest.mark.parametrize("arguments", [["mcp"], ["mcp", "check"], ["mcp", "--help"]])
