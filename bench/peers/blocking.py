@@ -29,7 +29,8 @@ ARGUMENTS: Final = '{"seconds": 3600}'
 class _Watch:
     """One call: when its handler began, what came of it, and whether the loop went on."""
 
-    def __init__(self, out: TextIO) -> None:
+    def __init__(self, way: Way, out: TextIO) -> None:
+        self._way = way
         self._out = out
         self._began: float | None = None
         self.refused: str | None = None
@@ -76,13 +77,21 @@ class _Watch:
             return
         assert self._began is not None
         seen = {
-            "refused": self.refused,
+            "way": self._way.name,
+            "timeout": self._timeout(),
             "answer": None if answer is None else answer[:1000],
             "after": perf_counter() - self._began,
             "entered": self._entered.is_set(),
             "loop_went_on": None if self._ticks is None else self._ticks > 2,
         }
         print(json.dumps(seen), file=self._out, flush=True)
+
+    def _timeout(self) -> str:
+        if self.refused is not None:
+            return f"refused: {self.refused}"
+        if self._way.times_out:
+            return "set"
+        return "none to set" if "sync" in self._way.handlers else "none to set, async handlers only"
 
     def _lose_patience(self) -> None:
         sleep(PATIENCE)
@@ -133,4 +142,5 @@ def _answer_of(call: Callable[[], object]) -> str:
 
 if __name__ == "__main__":
     with apart() as (_, out):
-        observe(contestant_of(sys.argv[1]).ways[0], _Watch(out))
+        way = contestant_of(sys.argv[1]).in_time
+        observe(way, _Watch(way, out))

@@ -97,7 +97,7 @@ class Contestant:
 
     Args:
         distributions: The installed distributions whose versions count.
-        ways: The ways to call a tool; what odd arguments and a timeout do is watched on the first.
+        ways: The ways to call a tool; what odd arguments do is watched on the first.
         rollback: Where a peer puts back the files that a failing call has changed: makes such a
             call possible, among so many files, kept in memory or on disk.
         kept: Where these files can be.
@@ -107,3 +107,8 @@ class Contestant:
     ways: tuple[Way, ...]
     rollback: Callable[[int, Kept], AbstractContextManager[Attempt]] | None = None
     kept: tuple[Kept, ...] = ()
+
+    @property
+    def in_time(self) -> Way:
+        """The first way that can be given a timeout, else the first."""
+        return next((way for way in self.ways if way.times_out), self.ways[0])

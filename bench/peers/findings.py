@@ -20,14 +20,20 @@ class Series:
     Args:
         floors: What the floor took.
         subjects: What was measured right after it.
+        fastest_floors: The fastest sample of the floor.
+        fastest_subjects: The fastest sample of what was measured.
     """
 
     floors: list[float] = field(default_factory=list[float])
     subjects: list[float] = field(default_factory=list[float])
+    fastest_floors: list[float] = field(default_factory=list[float])
+    fastest_subjects: list[float] = field(default_factory=list[float])
 
     def add(self, timing: Mapping[str, float]) -> None:
         self.floors.append(timing["floor"])
         self.subjects.append(timing["subject"])
+        self.fastest_floors.append(timing["fastest_floor"])
+        self.fastest_subjects.append(timing["fastest_subject"])
 
     @property
     def ratio(self) -> float:
@@ -36,9 +42,9 @@ class Series:
         return statistics.median(subject / floor for subject, floor in pairs)
 
     @property
-    def quietest(self) -> float:
-        """The ratio of the quietest rounds of both."""
-        return min(self.subjects) / min(self.floors)
+    def fastest(self) -> float:
+        """The ratio of the fastest samples of all rounds."""
+        return min(self.fastest_subjects) / min(self.fastest_floors)
 
     @property
     def seconds(self) -> float:

@@ -57,8 +57,7 @@ def _as_json(found: Sequence[Findings]) -> str:
                     "way": each.ways[way]["name"],
                     "tool": tool,
                     "handler": handler,
-                    "floors": series.floors,
-                    "subjects": series.subjects,
+                    **vars(series),
                 }
                 for (way, tool, handler), series in each.calls.items()
             ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import math
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from time import perf_counter
@@ -72,10 +72,26 @@ WORKS: Final = {
 
 @dataclass(frozen=True)
 class Timing:
-    """Medians, in seconds, of the floor and of what was measured right after it."""
+    """What one run took, in seconds: of the floor, and of what was measured right after it.
+
+    Args:
+        floor: The median of the floor.
+        subject: The median of what was measured.
+        fastest_floor: The fastest sample of the floor.
+        fastest_subject: The fastest sample of what was measured.
+    """
 
     floor: float
     subject: float
+    fastest_floor: float
+    fastest_subject: float
+
+    @classmethod
+    def of(cls, floors: Sequence[float], subjects: Sequence[float]) -> Timing:
+        """Return what samples of both come to."""
+        return cls(
+            statistics.median(floors), statistics.median(subjects), min(floors), min(subjects)
+        )
 
 
 @dataclass(frozen=True)
@@ -103,14 +119,14 @@ def take(way: Way, work: Work, handler: Handler, seconds: float) -> Timing:
     """
     offer = Offer({work.name: work.handlers[handler]})
     _see_it_done(way, work, offer)
-    floor = _floor(work)
+    floors = _floor(work)
     gc.collect()
     samples: list[float] = []
     until = perf_counter() + seconds
     while not samples or perf_counter() < until:
         with opened_block(way, offer, work.name, work.arguments) as block:
             samples += _session(block, until, SHORT_SESSION if way.keeps else None)
-    return Timing(floor, statistics.median(samples))
+    return Timing.of(floors, samples)
 
 
 def grow(way: Way, work: Work, calls: int) -> Growth:
@@ -141,7 +157,7 @@ def put_back(opened: AbstractContextManager[Attempt], work: Work, seconds: float
     """
     with opened as attempt:
         attempt.fail()
-        floor = _floor(work)
+        floors = _floor(work)
         gc.collect()
         samples: list[float] = []
         until = perf_counter() + seconds
@@ -151,7 +167,7 @@ def put_back(opened: AbstractContextManager[Attempt], work: Work, seconds: float
             samples.append(perf_counter() - started)
         if attempt.left():
             raise NotDoneError("The file that a failing call wrote is still there.")
-    return Timing(floor, statistics.median(samples))
+    return Timing.of(floors, samples)
 
 
 def _see_it_done(way: Way, work: Work, offer: Offer) -> None:
@@ -161,14 +177,14 @@ def _see_it_done(way: Way, work: Work, offer: Offer) -> None:
         raise NotDoneError(f"A call of {work.name} was answered with: {answer[:300]}")
 
 
-def _floor(work: Work) -> float:
-    return statistics.median(measure(work.floor, FLOOR_SECONDS))
+def _floor(work: Work) -> list[float]:
+    return measure(work.floor, FLOOR_SECONDS)
 
 
 def _window(work: Work, block: Block) -> Timing:
-    floor = _floor(work)
+    floors = _floor(work)
     gc.collect()
-    return Timing(floor, statistics.median(block(1) for _ in range(SHORT_SESSION)))
+    return Timing.of(floors, [block(1) for _ in range(SHORT_SESSION)])
 
 
 def _session(block: Block, until: float, most: int | None) -> list[float]:

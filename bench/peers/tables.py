@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from findings import Findings, Series
@@ -92,7 +92,7 @@ def _ratio(series: Series | None) -> str:
         return ABSENT
     if not series.subjects:
         return "failed"
-    return f"{_figure(series.ratio)} ({_figure(series.quietest)})"
+    return f"{_figure(series.ratio)} ({_figure(series.fastest)})"
 
 
 def _figure(ratio: float) -> str:
@@ -170,31 +170,23 @@ def _refusal(seen: dict[str, Any]) -> str:
 
 def _blocking(found: Sequence[Findings]) -> str:
     rows = [
-        [findings.peer.name, _timeout(findings), *_came_of_it(findings.blocked)]
+        [findings.peer.name, *_came_of_it(findings.blocked)]
         for findings in found
+        if findings.blocked
     ]
-    heads = ["peer", "a timeout of 1 s", "the call", "the event loop", "the process"]
+    heads = ["peer", "way", "a timeout of 1 s", "the call", "the event loop", "the process"]
     return table(heads, rows)
 
 
-def _timeout(findings: Findings) -> str:
-    if findings.blocked.get("refused") is not None:
-        return "refused for a sync handler"
-    way = findings.ways[0]
-    if "sync" not in way["handlers"]:
-        return "none to set; takes async handlers only"
-    return "set" if way["times_out"] else "none to set"
-
-
-def _came_of_it(seen: Any) -> tuple[str, str, str]:
-    if not seen:
-        return (ABSENT, ABSENT, ABSENT)
-    if not seen["entered"]:
-        return ("did not reach the tool", ABSENT, ABSENT)
+def _came_of_it(seen: Mapping[str, Any]) -> Sequence[str]:
     waited = f"{seen['after']:.1f} s"
-    call = f"not back after {waited}" if seen["answer"] is None else f"back after {waited}"
+    if not seen["entered"]:
+        call = "did not reach the tool"
+    else:
+        call = f"not back after {waited}" if seen["answer"] is None else f"back after {waited}"
     loop = {None: "there is none", True: "went on", False: "stood still"}[seen["loop_went_on"]]
-    return (call, loop, "ended by itself" if seen["ended"] else "had to be killed")
+    ended = "ended by itself" if seen["ended"] else "had to be killed"
+    return (seen["way"], seen["timeout"], call, loop, ended)
 
 
 def _missing(found: Sequence[Findings]) -> str:

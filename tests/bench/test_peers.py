@@ -86,10 +86,19 @@ def found(bench):
         for work, ratios in calls.items():
             series = findings.calls[0, work, "sync"] = bench.findings.Series()
             for ratio in ratios:
-                series.add({"floor": 1e-6, "subject": ratio * 1e-6})
+                series.add(timing(1e-6, ratio * 1e-6))
         return findings
 
     return make
+
+
+def timing(floor, subject):
+    return {
+        "floor": floor,
+        "subject": subject,
+        "fastest_floor": floor,
+        "fastest_subject": subject,
+    }
 
 
 def row(report, *starts):
@@ -104,9 +113,9 @@ def row(report, *starts):
 def test_a_ratio_is_the_median_of_the_ratios_of_the_rounds(bench):
     series = bench.findings.Series()
     for floor, subject in ((1.0, 10.0), (4.0, 12.0), (2.0, 50.0)):
-        series.add({"floor": floor, "subject": subject})
+        series.add(timing(floor, subject))
     assert series.ratio == 10
-    assert series.quietest == 10
+    assert series.fastest == 10
     assert series.seconds == 12
 
 
@@ -149,10 +158,16 @@ def test_what_was_seen_of_odd_arguments_is_told(bench, found):
 )
 def test_what_came_of_a_tool_that_never_returns_is_told(bench, found, seen, told):
     findings = found("One", governs=True)
-    findings.blocked = {"refused": None, "entered": True, "loop_went_on": True, **seen}
+    findings.blocked = {
+        "way": "call",
+        "timeout": "set",
+        "entered": True,
+        "loop_went_on": True,
+        **seen,
+    }
     report = bench.tables.report([findings], "today")
     returned = report.partition("### A tool that never returns")[2]
-    assert row(returned, "One") == ["set", told[0], "went on", told[1]]
+    assert row(returned, "One") == ["call", "set", told[0], "went on", told[1]]
 
 
 def test_a_peer_that_is_absent_is_reported_with_the_reason(bench, found):

@@ -29,7 +29,7 @@ def _graph(*, kept: bool) -> Callable[[Offer], AbstractAsyncContextManager[Await
     @asynccontextmanager
     async def opened(offer: Offer) -> AsyncIterator[Awaiting]:
         builder = StateGraph(MessagesState)
-        builder.add_node("tools", ToolNode(_tools(offer)))
+        builder.add_node("tools", ToolNode(_tools(offer)), timeout=offer.timeout)
         builder.add_edge(START, "tools")
         graph = builder.compile(checkpointer=InMemorySaver() if kept else None)
         config = {"configurable": {"thread_id": "1"}}
@@ -49,12 +49,13 @@ INCLUDES = "validation, callbacks, injected state, messages, the graph's steps"
 CONTESTANT = Contestant(
     distributions=("langgraph", "langgraph-prebuilt"),
     ways=(
-        Way("`ToolNode` in a graph", INCLUDES, _graph(kept=False)),
+        Way("`ToolNode` in a graph", INCLUDES, _graph(kept=False), times_out=True),
         Way(
             "`ToolNode` in a graph with `InMemorySaver`",
             f"{INCLUDES}, checkpoints of one thread",
             _graph(kept=True),
             keeps=True,
+            times_out=True,
         ),
     ),
 )

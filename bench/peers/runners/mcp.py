@@ -33,7 +33,9 @@ async def _by_client(offer: Offer) -> AsyncIterator[Awaiting]:
     async with Client(_server(offer)) as client:
 
         async def call(name: str, arguments: str) -> str:
-            return str((await client.call_tool(name, json.loads(arguments))).content[0].text)
+            params = json.loads(arguments)
+            result = await client.call_tool(name, params, read_timeout_seconds=offer.timeout)
+            return str(result.content[0].text)
 
         yield call
 
@@ -46,6 +48,7 @@ CONTESTANT = Contestant(
             "`Client.call_tool`, in process",
             "the same, and the protocol's messages both ways",
             _by_client,
+            times_out=True,
         ),
     ),
 )
