@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from toolyard_hookspecs.approval import ApprovalAnswer, ApprovalRequest
 from toolyard_hookspecs.calls import Stage, Status, ToolCall
 from toolyard_hookspecs.limits import Cancellation
 from toolyard_hookspecs.markers import hookimpl
+from toolyard_hookspecs.testing.approving import approve
 from toolyard_hookspecs.testing.benches import Bench, MakeBench, state_of
 from toolyard_hookspecs.testing.wrong_arguments import (
     UNKNOWN,
@@ -213,11 +213,6 @@ class ToolSuiteContract:
         calls = [_arguments(tool, each.input) for each in tool.examples]
         given = self.arguments.get(tool.name)
         return calls if given is None else [*calls, dict(given)]
-
-
-def approve(request: ApprovalRequest) -> ApprovalAnswer:  # noqa: ARG001 - whatever it is
-    """Answer as a person who agrees to anything."""
-    return ApprovalAnswer.approve()
 
 
 class Veto:

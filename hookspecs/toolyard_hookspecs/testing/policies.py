@@ -1,0 +1,229 @@
+"""What every policy has to show, to subclass."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+import pytest
+
+from toolyard_hookspecs.calls import Status, ToolCall
+from toolyard_hookspecs.context import ToolContext
+from toolyard_hookspecs.markers import hookimpl
+from toolyard_hookspecs.policies import PolicyDecision
+from toolyard_hookspecs.testing.approving import approve
+from toolyard_hookspecs.testing.benches import Bench, MakeBench, state_of
+from toolyard_hookspecs.testing.stand_ins import STAND_INS, STRANGE_CALLS
+from toolyard_hookspecs.testing.tools import both_drivers
+from toolyard_hookspecs.tools import Tool
+
+AnyTool = Tool[Any, Any]
+Call = tuple[str, Mapping[str, Any]]
+Open = Callable[..., Bench]
+
+SAYS_WHAT_TO_DO: Final = re.compile(r"\b(retry|cannot|human|person)\b", re.IGNORECASE)
+"""What one can be done about says "retry"; what not, "cannot" or that a person is needed."""
+
+
+class PolicyContract:
+    """Tests of a policy; a subclass says with `policy` what it is.
+
+    A policy is a `ToolPolicy`, or a plugin (a module or object) with `toolyard_check`. It is asked
+    about calls of `tools`, which do nothing: `allowed` and `denied` are calls of these, each a
+    tool's name with arguments, and `prepare` is called with a bench before each of them. `options`
+    is what `toolyard_tools` takes besides. Whatever it asks a person is approved. `break_it` is
+    called to make the policy fail inside; where nothing can, leave it.
+
+    Attributes:
+        allowed: Calls that go on.
+        denied: Calls that are denied.
+
+    Example:
+        >>> class TestOfficeHours(PolicyContract):
+        ...     denied = (("delete_thing", {"name": "x"}),)
+        ...     allowed = (("read_thing", {"name": "x"}),)
+        ...
+        ...     @pytest.fixture
+        ...     def policy(self):
+        ...         return OfficeHours()
+    """
+
+    allowed: ClassVar[Sequence[Call]] = ()
+    denied: ClassVar[Sequence[Call]] = ()
+
+    @pytest.fixture
+    def policy(self) -> Any:
+        """Return the policy."""
+        raise pytest.UsageError("Override the fixture `policy` with one that gives your policy.")
+
+    @pytest.fixture
+    def tools(self) -> Sequence[AnyTool]:
+        """Return the tools that it is asked about: one of each category and consequence."""
+        return STAND_INS
+
+    @pytest.fixture
+    def options(self) -> Mapping[str, Any]:
+        """Return what `toolyard_tools` takes besides."""
+        return {}
+
+    @pytest.fixture
+    def prepare(self) -> Callable[[Bench], None]:
+        """Return what makes ready for a call."""
+        return lambda bench: None  # noqa: ARG005 - most policies need nothing
+
+    @pytest.fixture
+    def break_it(self) -> Callable[[], None]:
+        """Return what makes the policy fail inside."""
+        pytest.skip("Nothing makes this policy fail inside.")
+
+    @pytest.fixture
+    def open_with(
+        self,
+        toolyard_tools: MakeBench,
+        policy: Any,
+        tools: Sequence[AnyTool],
+        options: Mapping[str, Any],
+        prepare: Callable[[Bench], None],
+    ) -> Open:
+        """Return what opens a bench that is ready for a call, with further plugins."""
+        is_plugin = hasattr(policy, "toolyard_check")
+
+        def opened(*others: object) -> Bench:
+            given: dict[str, Any] = {"approver": approve, **options}
+            if not is_plugin:
+                given["policies"] = [policy, *given.get("policies", ())]
+            plugins = (policy,) if is_plugin else ()
+            bench = toolyard_tools(*plugins, *tools, *others, **given)
+            prepare(bench)
+            return bench
+
+        return opened
+
+    @pytest.fixture
+    def calls(self, tools: Sequence[AnyTool]) -> list[Call]:
+        """Return all calls that it is asked about: those given, and strange ones."""
+        known = {each.name for each in tools}
+        strange = [each for each in STRANGE_CALLS if each[0] in known]
+        return [*self.allowed, *self.denied, *strange]
+
+    # --- what it answers ---
+
+    def test_it_is_known_what_it_allows_and_denies(self) -> None:
+        assert self.allowed, "Name calls in `allowed` that the policy lets go on"
+        assert self.denied, "Name calls in `denied` that the policy does not allow"
+
+    @both_drivers
+    def test_what_is_allowed_goes_on(self, open_with: Open) -> None:
+        for name, arguments in self.allowed:
+            outcome = open_with().dispatch(ToolCall(name, arguments))
+            assert outcome.success, f"{_shown(name, arguments)}: {outcome.text}"
+
+    @both_drivers
+    def test_what_is_denied_does_not_run(self, open_with: Open) -> None:
+        for name, arguments in self.denied:
+            outcome = open_with().dispatch(ToolCall(name, arguments))
+            assert outcome.status is Status.DENIED, f"{_shown(name, arguments)}: {outcome.text}"
+
+    def test_a_denial_says_what_to_do(self, open_with: Open) -> None:
+        for name, arguments in self.denied:
+            text = open_with().dispatch(ToolCall(name, arguments)).text
+            assert SAYS_WHAT_TO_DO.search(text), (
+                f"{_shown(name, arguments)}: {text!r} does not say what to do. Say `retry` and "
+                "what to do before, or `cannot`, or that a person is needed"
+            )
+
+    def test_it_answers_with_decisions(
+        self, open_with: Open, policy: Any, calls: list[Call]
+    ) -> None:
+        for name, arguments in calls:
+            for answer in _asked(open_with, policy, name, arguments).answers:
+                shown = f"{_shown(name, arguments)}: {answer!r}"
+                assert answer is None or isinstance(answer, PolicyDecision), shown
+                assert answer is None or answer.reason or answer == PolicyDecision.allow(), (
+                    f"{shown} has no reason"
+                )
+
+    def test_equal_calls_get_equal_answers(
+        self, open_with: Open, policy: Any, calls: list[Call]
+    ) -> None:
+        for name, arguments in calls:
+            first, second = _asked(open_with, policy, name, arguments).answers
+            assert first == second, _shown(name, arguments)
+
+    def test_checking_changes_nothing(
+        self, open_with: Open, policy: Any, calls: list[Call]
+    ) -> None:
+        for name, arguments in calls:
+            asked = _asked(open_with, policy, name, arguments)
+            assert asked.state[0] == asked.state[1], _shown(name, arguments)
+            assert asked.params[0] == asked.params[1], _shown(name, arguments)
+
+    def test_a_denied_call_leaves_nothing(self, open_with: Open) -> None:
+        for name, arguments in self.denied:
+            bench = open_with()
+            before = state_of(bench)
+            bench.dispatch(ToolCall(name, arguments))
+            assert state_of(bench) == before, _shown(name, arguments)
+
+    def test_a_failure_inside_denies(self, open_with: Open, break_it: Callable[[], None]) -> None:
+        name, arguments = self.allowed[0]
+        bench = open_with()
+        break_it()
+        assert bench.dispatch(ToolCall(name, arguments)).status is Status.DENIED
+
+
+class Asking:
+    """A plugin that asks a policy itself, twice, at the stage at which it is asked.
+
+    Args:
+        policy: The policy.
+    """
+
+    def __init__(self, policy: Any) -> None:
+        self._policy = policy
+        self.is_on = False
+        self.answers: list[Any] = []
+        self.state: list[str] = []
+        self.params: list[bytes] = []
+
+    @hookimpl
+    async def toolyard_check(self, tool: AnyTool, params: Any, context: ToolContext) -> None:
+        """Ask, but not again after an approval."""
+        if self.answers or not self.is_on:
+            return
+        self._look(tool, params, context)
+        for _ in range(2):
+            answer: Any = self._ask(tool, params, context)
+            self.answers.append((await answer) if inspect.isawaitable(answer) else answer)
+        self._look(tool, params, context)
+
+    def _ask(self, tool: AnyTool, params: Any, context: ToolContext) -> Any:
+        check = getattr(self._policy, "toolyard_check", None)
+        if check is None:
+            return self._policy.check(tool, params, context=context)
+        given = {"tool": tool, "params": params, "context": context}
+        wanted = inspect.signature(check).parameters
+        return check(**{name: value for name, value in given.items() if name in wanted})
+
+    def _look(self, tool: AnyTool, params: Any, context: ToolContext) -> None:
+        self.state.append(context.session.snapshot().to_json())
+        self.params.append(tool.params_codec.encode(params))
+
+
+def _asked(open_with: Open, policy: Any, name: str, arguments: Mapping[str, Any]) -> Asking:
+    asking = Asking(policy)
+    bench = open_with(asking)
+    asking.is_on = True
+    outcome = bench.dispatch(ToolCall(name, arguments))
+    failed = [each for each in outcome.event.decisions if each.policy == "plugin Asking"]
+    assert not failed, f"{_shown(name, arguments)}: it raised while it was asked"
+    assert len(asking.answers) == 2, f"{_shown(name, arguments)}: {outcome.text}"  # noqa: PLR2004
+    return asking
+
+
+def _shown(name: str, arguments: Mapping[str, Any]) -> str:
+    text = json.dumps(arguments)
+    return f"{name} {text if len(text) < 200 else text[:200] + '...'}"  # noqa: PLR2004 - a line
