@@ -13,7 +13,7 @@ GUIDES = Path(__file__).parents[3] / "docs" / "guides"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("guide", ["ledger", "testing", "write-a-policy"])
+@pytest.mark.parametrize("guide", ["ledger", "testing", "write-a-policy", "write-a-suite"])
 def test_the_tests_of_the_guides_pass(guide, tmp_path):
     text = (GUIDES / f"{guide}.md").read_text("utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
