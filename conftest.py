@@ -1,17 +1,53 @@
-"""Makes every ``python`` block of the README and the documentation a test.
+"""Makes every block of the README and the documentation a test.
 
-``pytest docs README.md`` runs them: the blocks of one page share a namespace and run in their
-order, each a test of its own. Blocks in other languages (``console``, ``toml``, ``text``) are left
-alone. A block that must not run comes after ``<!-- skip: next -->``.
+``pytest docs README.md`` does what they tell a reader to do: the blocks of one page share a
+directory and a namespace and are carried out in their order, each a test of its own.
+`tools/executing` says what is done with which kind of block, and none is left out.
 """
 
+from __future__ import annotations
+
+import pytest
+from executing.blocks import Execution
 from sybil import Sybil
-from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
+
+execution = Execution()
 
 pytest_collect_file = Sybil(
-    parsers=[PythonCodeBlockParser(), SkipParser()],
+    parsers=execution.parsers,
     patterns=["README.md", "docs/*.md", "docs/**/*.md"],
+    setup=execution.begin,
+    teardown=execution.end,
 ).pytest()
 
 # The packages there bring tests of their own, which run where they are installed.
-collect_ignore_glob = ["docs/examples/*/tests/*"]
+collect_ignore_glob = ["docs/examples/*/tests"]
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Let the process that tells of the run know what this one has done."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["documentation"] = dict(execution.done)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node) -> None:
+    """Add what another process has done."""
+    execution.done.update(getattr(node, "workeroutput", {}).get("documentation", {}))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Tell how much of the documentation was carried out."""
+    done = execution.done
+    if done:
+        terminalreporter.write_line(
+            f"documentation: {done['python']} python examples, {done['commands']} commands in "
+            f"{done['console']} console blocks, {done['toml']} toml blocks "
+            f"({done['configurations']} configurations), {done['json']} json blocks, "
+            f"{done['text']} texts; none skipped"
+        )
+
+
+def pytest_unconfigure() -> None:
+    """Remove what the documentation was carried out in."""
+    execution.close()
