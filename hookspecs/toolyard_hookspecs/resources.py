@@ -182,7 +182,8 @@ class Branchable(Protocol):
 class Exclusive(Protocol):
     """A resource that holds state and that one call at a time may use.
 
-    The host holds its lock from a call's first access to commit or rollback.
+    The host holds its lock from a call's first access to commit or rollback. A `commit` that can
+    fail is best found out about before: see `Preparing`, which is optional.
     """
 
     def begin(self) -> Any:
@@ -195,4 +196,21 @@ class Exclusive(Protocol):
 
     def rollback(self, savepoint: Any) -> None:
         """Undo what was done since `begin` returned the savepoint."""
+        ...
+
+
+@runtime_checkable
+class Preparing(Protocol):
+    """An `Exclusive` resource that tells before the commit whether it can be kept.
+
+    What raises there fails the call, and all of it is rolled back. When a `commit` raises, what
+    else the call has changed may be committed already.
+    """
+
+    def prepare(self, savepoint: Any) -> None:
+        """Do what can fail of keeping what was done since `begin` returned the savepoint.
+
+        Called for each savepoint, the newest first, before anything of the call is committed;
+        for that of a nested call when this one has succeeded, and again with the call around it.
+        """
         ...

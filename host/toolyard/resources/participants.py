@@ -8,6 +8,7 @@ from typing import Any
 from toolyard.resources.closing import Failures
 from toolyard.resources.exclusive import Claim, ExclusiveLock
 from toolyard.resources.naming import name_of
+from toolyard.resources.roles import has_method
 from toolyard_hookspecs.errors import ResourceBusyError
 from toolyard_hookspecs.resources import ResourceBranch
 
@@ -111,10 +112,11 @@ class ExclusivePart:
             self._begun = True
 
     def prepare(self) -> None:
-        """Check that nothing stands on what this call did.
+        """Check that nothing stands on what this call did, and let the resource prepare it.
 
         Raises:
             ResourceBusyError: When a nested call that has not ended still uses it.
+            Exception: Whatever a resource raises that cannot keep it.
         """
         above = self.claim.above
         if above is not None:
@@ -123,6 +125,10 @@ class ExclusivePart:
                 f"{self.name} is still used by the nested call of {above.call}, which {state}; "
                 "nothing is kept. Retry after that."
             )
+        resource = self.claim.lock.resource
+        if has_method(resource, "prepare", 1):
+            for savepoint in reversed(self._savepoints):
+                resource.prepare(savepoint)
 
     def commit(self) -> None:
         """Keep what was done and give the lock back, also after errors."""

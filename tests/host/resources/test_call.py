@@ -315,6 +315,49 @@ def test_a_failed_call_undoes_an_exclusive_resource(kit, opened):
     assert lock_of(opened.get(kit.Ledger)).claims == []
 
 
+def test_an_exclusive_resource_can_prepare_its_commit(kit):
+    class Prudent(kit.Ledger):
+        """Refuses to keep a 13."""
+
+        def prepare(self, savepoint):
+            self.log.append(("prepare", savepoint))
+            if 13 in self.numbers:
+                raise ValueError("no 13")
+
+    opened = ResourceRegistry.build({Prudent: Binding(Prudent, lambda _: Prudent())}).open()
+    ledger = opened.get(Prudent)
+    call = kit.call(opened)
+    call.scope.get(Prudent).numbers.append(1)
+    nested = call.nested("nested")
+    nested.scope.get(Prudent).numbers.append(2)
+    nested.join()
+    assert ledger.log == [("begin", 1), ("begin", 2), ("prepare", 2)]
+    call.commit()
+    assert ledger.log[3:] == [("prepare", 2), ("prepare", 1), ("commit", 2), ("commit", 1)]
+
+    unlucky = kit.call(opened)
+    unlucky.scope.get(Prudent).numbers.append(13)
+    with pytest.raises(ValueError, match="no 13"):
+        unlucky.commit()
+    unlucky.fail()
+    assert ledger.numbers == ledger.kept == [1, 2]
+    assert lock_of(ledger).claims == []
+
+
+def test_what_is_called_prepare_and_takes_something_else_is_left_alone(kit):
+    class Statements(kit.Ledger):
+        def prepare(self, sql, params):
+            raise AssertionError
+
+    opened = ResourceRegistry.build(
+        {Statements: Binding(Statements, lambda _: Statements())}
+    ).open()
+    call = kit.call(opened)
+    call.scope.get(Statements).numbers.append(1)
+    call.commit()
+    assert opened.get(Statements).kept == [1]
+
+
 def test_closing_gives_back_what_nobody_committed(kit, opened):
     call = kit.call(opened)
     call.scope.get(kit.Ledger).numbers.append(1)
