@@ -3,7 +3,7 @@
 import pytest
 
 from toolyard.testing import assert_failed, assert_ok
-from toolyard_hookspecs import Secret
+from toolyard_hookspecs import PolicyDecision, Secret, hookimpl, tool
 
 PERMIT_ALL = "permit (principal, action, resource);\n"
 
@@ -126,8 +126,6 @@ def test_credentials_without_groups_are_no_credentials_for_them(open_tools, auth
 
 
 def test_other_policies_hold_as_well(toolyard_tools, policy_of):
-    from toolyard_hookspecs import PolicyDecision, hookimpl, tool
-
     class Strict:
         @hookimpl
         def toolyard_check(self):

@@ -106,7 +106,7 @@ def test_a_commit_that_fails_is_told(tools, rows):
 
 def test_a_transaction_that_sqlite_ends_is_lost_as_a_whole(tools, names):
     outcome = tools.call("add_then_lose")
-    assert_failed(outcome, status="commit_failed", contains="undone the whole transaction")
+    assert_failed(outcome, stage="prepare", contains="undone the whole transaction")
     assert names() == ["Ada", "Bob", "Cleo"]
     assert_ok(tools.call("sql_execute", sql=ADD, params=["Dora"]))
     assert names()[-1] == "Dora"

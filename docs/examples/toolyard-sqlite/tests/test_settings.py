@@ -1,5 +1,8 @@
 """What can be set, and what is told when it is wrong."""
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 import toolyard_sqlite
 from pydantic import ValidationError
@@ -53,9 +56,6 @@ def test_what_is_no_database_is_told(toolyard_tools, tmp_path):
 
 
 def test_full_text_indexes_can_be_searched_and_filled(toolyard_tools, tmp_path):
-    import sqlite3
-    from contextlib import closing
-
     file = tmp_path / "notes.db"
     with closing(sqlite3.connect(file)) as connection:
         try:

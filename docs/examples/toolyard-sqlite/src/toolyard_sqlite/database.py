@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import sqlite3
+import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import Final
 
-from toolyard_hookspecs import ResourceError, ToolContext, ToolValidationError
+from toolyard_hookspecs import CallRefused, ResourceError, ToolContext, ToolValidationError
 from toolyard_sqlite.guard import Access, Guard, Watch
 from toolyard_sqlite.results import Change, Cutter, Rows, Scalar
 from toolyard_sqlite.settings import Settings
@@ -23,6 +24,10 @@ LIMITS: Final = {
     sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 1_000,
     sqlite3.SQLITE_LIMIT_SQL_LENGTH: 100_000,
 }
+LOST: Final = (
+    "SQLite has undone the whole transaction after a failure within it, so nothing can be added to "
+    "it or kept. End this call, then retry it as a whole."
+)
 
 
 class Database:
@@ -74,16 +79,22 @@ class Database:
         self._savepoints.append(name)
         return name
 
+    def prepare(self, savepoint: str) -> None:  # noqa: ARG002 - all savepoints are lost, or none
+        """Refuse what SQLite has undone already, before anything else of the call is committed.
+
+        Raises:
+            CallRefused: When there is nothing left to keep.
+        """
+        if self._lost:
+            raise CallRefused(LOST)
+
     def commit(self, savepoint: str) -> None:
         """Keep what was done since the savepoint.
 
         Raises:
             ResourceError: When it cannot be kept; nothing of it is.
         """
-        try:
-            self._refuse_lost()
-        finally:
-            self._savepoints.remove(savepoint)
+        self._savepoints.remove(savepoint)
         try:
             self._connection.execute(f"RELEASE {savepoint}")
         except sqlite3.Error as error:
@@ -141,6 +152,9 @@ class Database:
     def _set_up(self) -> None:
         for limit, value in LIMITS.items():
             self._connection.setlimit(limit, value)
+        if sys.version_info >= (3, 12):
+            # Keeps the tables behind full-text indexes from being written to directly.
+            self._connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)  # noqa: FBT003
         self._connection.text_factory = _lenient_text
         self._connection.execute("PRAGMA foreign_keys = ON")
         self._connection.execute("PRAGMA trusted_schema = OFF")
@@ -207,10 +221,7 @@ class Database:
 
     def _refuse_lost(self) -> None:
         if self._lost:
-            raise ResourceError(
-                "SQLite has undone the whole transaction after a failure within it, so nothing "
-                "can be added to it or kept. End this call, then retry it as a whole."
-            )
+            raise ResourceError(LOST)
 
     def _undo(self, savepoint: str) -> None:
         if self._connection.in_transaction:
