@@ -7,6 +7,8 @@ directory and a namespace and are carried out in their order, each a test of its
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from executing.blocks import Execution
 from sybil import Sybil
@@ -31,7 +33,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node) -> None:
+def pytest_testnodedown(node: Any) -> None:
     """Add what another process has done."""
     execution.done.update(getattr(node, "workeroutput", {}).get("documentation", {}))
 
