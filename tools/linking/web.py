@@ -64,7 +64,7 @@ def has_network(host: str = "www.iana.org", port: int = 443) -> bool:
 
 
 def dead(addresses: Iterable[str]) -> list[str]:
-    """Return the addresses that lead nowhere, each with why; what cannot be reached says nothing."""
+    """Return those that lead nowhere, each with why; what cannot be reached says nothing."""
 
     def told(address: str) -> str | None:
         try:
