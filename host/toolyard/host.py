@@ -58,7 +58,7 @@ class Host:
         plugins: Objects and modules to register besides those that are found.
         plugin_files: Single Python files to register.
         block: Names of plugins to leave out.
-        discover: Whether to load the plugins that are installed.
+        discover: Whether to load the plugins that are installed; or the names of those to load.
         policies: Policies over all tools.
         resources: Bindings that win over those of plugins and sections.
         approver: Answers when a policy or a tool asks for a person.
@@ -84,7 +84,7 @@ class Host:
         plugins: Iterable[object] = (),
         plugin_files: Iterable[Path | str] = (),
         block: Collection[str] = (),
-        discover: bool = True,
+        discover: bool | Collection[str] = True,
         policies: Iterable[ToolPolicy] = (),
         resources: Iterable[Binding[Any]] = (),
         approver: Approver | None = None,
@@ -99,6 +99,7 @@ class Host:
                 given.several_fault("plugins", plugins),
                 given.several_fault("plugin_files", plugin_files),
                 given.names_fault("block", block),
+                None if isinstance(discover, bool) else given.names_fault("discover", discover),
                 given.callable_fault("approver", approver),
                 None
                 if isinstance(timeout, HostDefault)
@@ -117,7 +118,7 @@ class Host:
         self.resources = tuple(resources)
         self.plugins = Plugins(settings=self.configuration, block=block)
         if discover:
-            self.plugins.discover()
+            self.plugins.discover(None if isinstance(discover, bool) else discover)
         configured = () if discover else self.configuration.plugin_files
         for path in (*configured, *plugin_files):
             self.plugins.register_file(Path(path))

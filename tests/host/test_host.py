@@ -618,3 +618,10 @@ def test_a_dialect_that_is_missed_may_be_switched_off() -> None:
         pytest.raises(ConfigurationError, match=r"Switched off: 'dialects'\.$"),
     ):
         host.dialect("openai")
+
+
+def test_only_the_installed_plugins_that_are_named_are_loaded():
+    host = Host(discover=["planning", "policies"], settings=Settings())
+    assert [each.name for each in host.plugins.reports] == ["planning", "policies"]
+    with pytest.raises(ConfigurationError, match=r"give several, discover=\('planning',\)"):
+        Host(discover="planning")

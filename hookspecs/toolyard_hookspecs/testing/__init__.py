@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from toolyard_hookspecs.testing.filesystem import FilesystemContract
 from toolyard_hookspecs.testing.ledger import LedgerStoreContract
+from toolyard_hookspecs.testing.observers import ObserverContract
 from toolyard_hookspecs.testing.policies import PolicyContract
 from toolyard_hookspecs.testing.tools import ToolSuiteContract
 
 __all__ = [
     "FilesystemContract",
     "LedgerStoreContract",
+    "ObserverContract",
     "PolicyContract",
     "ToolSuiteContract",
 ]

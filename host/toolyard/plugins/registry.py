@@ -69,17 +69,21 @@ class Plugins:
 
     # --- Changes -------------------------------------------------------------------------
 
-    def discover(self) -> None:
+    def discover(self, only: Collection[str] | None = None) -> None:
         """Register the plugins of the installed distributions, then the configured files.
 
         Toolyard's own come first, the others by name. Each is loaded by itself; what goes
         wrong with one becomes its report. What is registered already stays as it is.
+
+        Args:
+            only: The names of those to register; None for all that are installed.
         """
         with self._lock:
             self._refused = [each for each in self._refused if each.source == "python"]
             met: dict[str, Origin] = {}
             for found in installed():
-                self._meet(_entry_point(found), found.load, met)
+                if only is None or found.name in only:
+                    self._meet(_entry_point(found), found.load, met)
             for path in self.settings.plugin_files:
                 self._meet(_file(path), partial(load_file, path), met)
             self._discovered = True

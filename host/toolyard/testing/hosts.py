@@ -49,8 +49,7 @@ class Hosts:
         made = settings if isinstance(settings, Settings) else Settings(plugins=settings or {})
         host = Host(
             settings=made,
-            discover=bool(chosen),
-            block=tuple(name for name in there if name not in chosen),
+            discover=chosen,
             plugins=objects,
             **options,
         )

@@ -1,0 +1,139 @@
+"""What every observer has to show, to subclass."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from toolyard_hookspecs.testing.benches import Bench, MakeBench
+from toolyard_hookspecs.testing.every_outcome import (
+    SECRET,
+    EveryOutcome,
+    dispatched,
+    every_call,
+    wait_for_a_person,
+)
+from toolyard_hookspecs.testing.tools import both_drivers
+
+Open = Callable[..., Bench]
+
+
+class ObserverContract:
+    """Tests of an observer; a subclass says with `plugin` what it is.
+
+    It hears of calls that come to every end there is. `options` is what `toolyard_tools` takes
+    besides the plugin. `heard` gives a function of a bench that tells how many calls the observer
+    has heard of so far; `written` one that returns everything that it has written, as text;
+    `break_it` one that makes it fail inside, as where what it writes to is gone. Of these, leave
+    what does not apply.
+
+    Example:
+        >>> class TestMetrics(ObserverContract):
+        ...     @pytest.fixture
+        ...     def plugin(self):
+        ...         return Metrics()
+        ...
+        ...     @pytest.fixture
+        ...     def heard(self, plugin):
+        ...         return lambda bench: plugin.calls.total()
+    """
+
+    @pytest.fixture
+    def plugin(self) -> object:
+        """Return the plugin: a module, an object, or the name of an installed one."""
+        raise pytest.UsageError("Override the fixture `plugin` with one that gives your plugin.")
+
+    @pytest.fixture
+    def options(self) -> Mapping[str, Any]:
+        """Return what `toolyard_tools` takes besides the plugin."""
+        return {}
+
+    @pytest.fixture
+    def heard(self) -> Callable[[Bench], int]:
+        """Return what tells how many calls were heard of."""
+        pytest.skip("This observer does not tell how many calls it has heard of.")
+
+    @pytest.fixture
+    def written(self) -> Callable[[Bench], str]:
+        """Return what returns everything that was written."""
+        pytest.skip("This observer writes nothing that can be read.")
+
+    @pytest.fixture
+    def break_it(self) -> Callable[[], None]:
+        """Return what makes the observer fail inside."""
+        pytest.skip("Nothing makes this observer fail inside.")
+
+    @pytest.fixture
+    def open_with(self, toolyard_tools: MakeBench, options: Mapping[str, Any]) -> Iterator[Open]:
+        """Return what opens a bench with plugins, whose calls come to every end."""
+        ends = EveryOutcome()
+
+        def opened(*plugins: object) -> Bench:
+            given = {"approver": wait_for_a_person, **(options if plugins else {})}
+            return toolyard_tools(*plugins, ends, **given)
+
+        yield opened
+        ends.over.set()
+
+    # --- what it does ---
+
+    @both_drivers
+    def test_it_takes_every_outcome(
+        self, open_with: Open, plugin: object, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        bench = open_with(plugin)
+        for status, call in every_call():
+            caplog.clear()
+            came_to, _ = dispatched(bench, call)
+            assert came_to == status
+            assert not _complaints(caplog), f"{status}: {_complaints(caplog)[0]}"
+
+    @both_drivers
+    def test_it_hears_of_every_call_once(
+        self, open_with: Open, plugin: object, heard: Callable[[Bench], int]
+    ) -> None:
+        bench = open_with(plugin)
+        for status, call in every_call():
+            before, events = heard(bench), len(bench.events)
+            dispatched(bench, call)
+            assert heard(bench) - before == len(bench.events) - events, f"{status}: {call.name}"
+
+    @both_drivers
+    def test_it_changes_no_outcome(self, open_with: Open, plugin: object) -> None:
+        alone, observed = open_with(), open_with(plugin)
+        for _, call in every_call():
+            assert dispatched(observed, call) == dispatched(alone, call)
+
+    def test_a_failure_inside_changes_no_outcome(
+        self, open_with: Open, plugin: object, break_it: Callable[[], None]
+    ) -> None:
+        alone, observed = open_with(), open_with(plugin)
+        break_it()
+        for _, call in every_call():
+            assert dispatched(observed, call) == dispatched(alone, call)
+
+    def test_nothing_secret_is_written(
+        self, open_with: Open, plugin: object, written: Callable[[Bench], str]
+    ) -> None:
+        bench = open_with(plugin)
+        for _, call in every_call():
+            dispatched(bench, call)
+        text = written(bench)
+        assert text, "It has written nothing"
+        found = text.find(SECRET)
+        around = text[max(found - 200, 0) : found + 100]
+        assert found < 0, f"A secret is in clear in what it writes: {around}"
+
+
+def _complaints(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return what the host has logged of plugins that failed."""
+    return [
+        each.getMessage()
+        for each in caplog.records
+        if each.name.startswith("toolyard")
+        and each.levelno >= logging.ERROR
+        and each.getMessage().startswith("Plugin ")
+    ]
