@@ -123,6 +123,7 @@ def _call(way: Way, watch: _Watch, timeout: float | None) -> None:
 async def _observe_awaited(opened: AbstractAsyncContextManager[Awaiting], watch: _Watch) -> None:
     async with opened as call:
         ticking = asyncio.create_task(watch.tick())
+        await asyncio.sleep(TICK)
         watch.begin()
         try:
             answer = str(await call("wait", ARGUMENTS))

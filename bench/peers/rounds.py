@@ -40,7 +40,7 @@ class Effort:
     files: tuple[int, ...]
 
 
-THOROUGH: Final = Effort(5, 0.12, 3, 1_000, (10, 1_000, 10_000))
+THOROUGH: Final = Effort(5, 0.1, 2, 1_000, (10, 1_000, 10_000))
 QUICK: Final = Effort(1, 0.01, 1, 300, (10,))
 
 

@@ -27,8 +27,8 @@ from workload import (
 SHORT_SESSION: Final = 100
 """How many calls a session has at most, where its length may count."""
 
-FLOOR_SECONDS: Final = 0.03
-GROWTH_SECONDS: Final = 20.0
+FLOOR_SECONDS: Final = 0.02
+GROWTH_SECONDS: Final = 8.0
 FEWEST_ATTEMPTS: Final = 3
 
 

@@ -1,7 +1,10 @@
+import asyncio
 import importlib
 import os
 import subprocess
 import sys
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,7 +12,17 @@ import pytest
 
 BENCH = Path(__file__).parents[2] / "bench"
 RUN = BENCH / "peers" / "run.py"
-MODULES = ("environments", "findings", "pages", "peers", "rounds", "tables", "worker")
+MODULES = (
+    "contestant",
+    "findings",
+    "pages",
+    "peers",
+    "rounds",
+    "sampling",
+    "tables",
+    "ways",
+    "worker",
+)
 
 RUNNER = """
 import sys
@@ -211,6 +224,86 @@ def test_the_tables_take_the_place_of_the_last_ones(bench, tmp_path):
     page.write_text("# A\n")
     with pytest.raises(ValueError, match="has no place for the tables"):
         bench.pages.put_into(page, "new")
+
+
+def test_an_awaited_way_is_entered_and_left_by_one_task_whose_variables_calls_see(bench):
+    tasks = []
+    session = ContextVar("session")
+
+    @asynccontextmanager
+    async def opened(offer):
+        tasks.append(asyncio.current_task())
+        session.set("the session")
+
+        async def call(name, arguments):
+            return f"{name} {arguments} in {session.get()}"
+
+        yield call
+        tasks.append(asyncio.current_task())
+
+    way = bench.contestant.Way("awaited", "nothing", opened)
+    with bench.ways.opened_call(way, bench.contestant.Offer({})) as call:
+        assert call("add", "{}") == "add {} in the session"
+    assert tasks[0] is tasks[1]
+
+
+def test_a_way_that_cannot_be_entered_says_why(bench):
+    @asynccontextmanager
+    async def opened(offer):
+        raise LookupError("there is no server")
+        yield
+
+    way = bench.contestant.Way("awaited", "nothing", opened)
+    with (
+        pytest.raises(LookupError, match="there is no server"),
+        bench.ways.opened_call(way, bench.contestant.Offer({})),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_session_whose_length_may_count_is_short(bench, keeps):
+    sessions = []
+
+    @contextmanager
+    def opened(offer):
+        sessions.append(0)
+
+        def call(name, arguments):
+            sessions[-1] += 1
+            return 42
+
+        yield call
+
+    way = bench.contestant.Way("counted", "nothing", opened, keeps=keeps)
+    timing = bench.sampling.take(way, bench.sampling.WORKS["add"], "sync", 0.02)
+    assert timing.subject >= timing.fastest_subject > 0
+    if keeps:
+        assert max(sessions) <= bench.sampling.SHORT_SESSION
+    else:
+        # One to see that it is done, one that is measured.
+        assert len(sessions) == 2
+
+
+def test_what_answers_wrongly_is_not_measured(bench):
+    @contextmanager
+    def opened(offer):
+        yield lambda name, arguments: "no"
+
+    way = bench.contestant.Way("wrong", "nothing", opened)
+    with pytest.raises(bench.sampling.NotDoneError, match="add was answered with: no"):
+        bench.sampling.take(way, bench.sampling.WORKS["add"], "sync", 0.01)
+
+
+def test_a_rollback_that_leaves_the_file_is_not_measured(bench):
+    written = set()
+
+    @contextmanager
+    def opened():
+        yield bench.contestant.Attempt(lambda: written.add("new.txt"), lambda: bool(written))
+
+    with pytest.raises(bench.sampling.NotDoneError, match="is still there"):
+        bench.sampling.put_back(opened(), bench.sampling.WORKS["add"], 0.01)
 
 
 def test_every_peer_has_a_runner_of_its_own(bench):
