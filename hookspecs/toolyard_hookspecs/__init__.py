@@ -29,6 +29,7 @@ from toolyard_hookspecs.contents import (
 )
 from toolyard_hookspecs.context import InflightCall, RunContext, Secret, ToolContext
 from toolyard_hookspecs.decorator import FunctionTool, tool
+from toolyard_hookspecs.diagnosis import Finding, Severity
 from toolyard_hookspecs.errors import (
     CallClosed,
     CallRefused,
@@ -147,6 +148,7 @@ __all__ = [
     "FileMatch",
     "FileStat",
     "Filesystem",
+    "Finding",
     "FunctionTool",
     "HandlerState",
     "Heartbeat",
@@ -192,6 +194,7 @@ __all__ = [
     "SectionPlace",
     "SessionProtocol",
     "SessionSnapshot",
+    "Severity",
     "Showing",
     "SlicePolicy",
     "SliceView",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from toolyard_hookspecs.approval import ApprovalAnswer, ApprovalRequest
     from toolyard_hookspecs.calls import ToolCall, ToolInvoked
     from toolyard_hookspecs.context import ToolContext
+    from toolyard_hookspecs.diagnosis import Finding
     from toolyard_hookspecs.errors import SnapshotError
     from toolyard_hookspecs.host import Catalog, Command, Dialect, HostHandle
     from toolyard_hookspecs.participants import Participant
@@ -188,6 +189,27 @@ def toolyard_lifespan(
         ... def toolyard_lifespan(host, settings):
         ...     with connect(settings.url):
         ...         yield
+    """
+
+
+@hookspec
+def toolyard_diagnose(settings: Any) -> Iterable[Finding] | None:
+    """Find out whether what the plugin relies on is there: a file, a server, a program.
+
+    Called by `toolyard doctor` only, on a host that is not open. Every plugin is asked. It
+    changes nothing, makes no file, and waits for a few seconds at most.
+
+    Args:
+        settings: The plugin's own validated settings, or None.
+
+    Returns:
+        Findings, also of what is as it should be, or None. An exception is a finding.
+
+    Example:
+        >>> @hookimpl
+        ... def toolyard_diagnose(settings):
+        ...     if not settings.file.exists():
+        ...         yield Finding.error(str(settings.file), "It is not there.", "Make it.")
     """
 
 

@@ -51,6 +51,7 @@ def test_there_are_the_hooks_of_set_up_and_of_every_stage():
         "toolyard_resources",
         "toolyard_commands",
         "toolyard_dialects",
+        "toolyard_diagnose",
         "toolyard_lifespan",
     }
 

@@ -19,6 +19,7 @@ HOOKS = {
     "toolyard_approve",
     "toolyard_check",
     "toolyard_commands",
+    "toolyard_diagnose",
     "toolyard_dialects",
     "toolyard_execute",
     "toolyard_lifespan",
@@ -95,13 +96,19 @@ def test_its_calls_pass_every_stage_as_they_did(first):
         assert tools.dispatch(ToolCall("far")).text == "far away"
         assert tools.dispatch(ToolCall("tear_out")).text == "Torn out."
         assert tools.dispatch(ToolCall("count_notes")).text == "0"
-    assert set(first) >= HOOKS
+    assert set(first) >= HOOKS - {"toolyard_diagnose"}
     assert {"commit", "rollback", "stage execute"} <= set(first)
 
 
 def test_its_command_runs(first, capsys):
     assert main(["first", "--twice"]) == 0
     assert capsys.readouterr().out == "10\n"
+
+
+def test_the_doctor_asks_it(first, capsys):
+    main(["doctor", "--json"])
+    assert "They are called Notes." in capsys.readouterr().out
+    assert "toolyard_diagnose" in first
 
 
 def test_every_name_of_the_first_contract_is_there(first):

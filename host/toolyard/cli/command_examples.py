@@ -36,6 +36,10 @@ EXAMPLES_OF: Final[Mapping[str, Mapping[str, str]]] = {
         "toolyard check weather": "look at one that is installed",
         "toolyard check --plugin room.py room": "look at a single file that is being written",
     },
+    "doctor": {
+        "toolyard doctor": "look at everything; the exit status is 1 when something is wrong",
+        "toolyard doctor --config prod.toml --json": "look with another configuration, as JSON",
+    },
     "new": {
         "toolyard new weather": "write a package with tools, ./toolyard-weather",
         "toolyard new office-hours --kind policy": "write one with a policy",

@@ -41,9 +41,10 @@ COMMANDS: Final = {
     "plugins": "list the plugins, and why one did not load",
     "check": "say what the author of a plugin should mend",
     "new": "write a package for a plugin, with tests that pass",
+    "doctor": "find out what is wrong here, and how to mend it",
 }
-WITHOUT_HOST: Final = frozenset({"new"})
-"""Commands that are run without plugins and without a configuration."""
+WITHOUT_HOST: Final = frozenset({"doctor", "new"})
+"""Commands that are run without a host of their own, also where none can be made."""
 
 
 class Parser(argparse.ArgumentParser):

@@ -28,6 +28,7 @@ ITERABLE: Final = (
     "toolyard_resources",
     "toolyard_commands",
     "toolyard_dialects",
+    "toolyard_diagnose",
 )
 
 _MARK: Final = f"{PROJECT}_impl"

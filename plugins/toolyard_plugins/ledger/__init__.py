@@ -6,7 +6,7 @@ shows it, and settles what is unknown.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Generator, Iterable
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from toolyard_hookspecs import (
     Binding,
     Command,
     Decider,
+    Finding,
     HostHandle,
     Replay,
     Tool,
@@ -46,6 +47,14 @@ def is_idempotent(tool: Tool[Any, Any]) -> bool:
 def toolyard_settings() -> type[BaseModel]:
     """Declare the settings."""
     return LedgerSettings
+
+
+@hookimpl
+def toolyard_diagnose(settings: LedgerSettings) -> Iterable[Finding]:
+    """Find out whether the store can be used."""
+    from toolyard_plugins.ledger.diagnosing import diagnosed  # only `toolyard doctor` asks
+
+    return diagnosed(settings)
 
 
 @hookimpl

@@ -6,7 +6,7 @@ extra `mcp`); it is imported only where something is served, or a server is conf
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from contextlib import AbstractAsyncContextManager
 
 from pydantic import BaseModel
@@ -16,6 +16,7 @@ from toolyard_hookspecs import (
     ApprovalRequest,
     Command,
     ConfigurationError,
+    Finding,
     HostHandle,
     hookimpl,
 )
@@ -29,6 +30,14 @@ __all__ = ["McpSettings"]
 def toolyard_settings() -> type[BaseModel]:
     """Declare the settings."""
     return McpSettings
+
+
+@hookimpl
+def toolyard_diagnose(settings: McpSettings) -> Iterable[Finding]:
+    """Find out whether the configured servers can be started."""
+    from toolyard_plugins.mcp.diagnosing import diagnosed  # only `toolyard doctor` asks
+
+    return diagnosed(settings)
 
 
 @hookimpl

@@ -9,12 +9,13 @@ Names are loaded when first used, so that whoever does not record does not wait 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel
 
-from toolyard_hookspecs import Command, HostHandle, hookimpl
+from toolyard_hookspecs import Command, Finding, HostHandle, hookimpl
 from toolyard_plugins.record.options import offered_commands
 from toolyard_plugins.record.settings import RecordSettings
 
@@ -60,6 +61,14 @@ def __getattr__(name: str) -> Any:
 def toolyard_settings() -> type[BaseModel]:
     """Declare the settings."""
     return RecordSettings
+
+
+@hookimpl
+def toolyard_diagnose(settings: RecordSettings) -> Iterable[Finding]:
+    """Find out whether what is recorded and replayed is where it should be."""
+    from toolyard_plugins.record.diagnosing import diagnosed  # only `toolyard doctor` asks
+
+    return diagnosed(settings)
 
 
 @hookimpl

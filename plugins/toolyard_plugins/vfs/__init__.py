@@ -7,12 +7,13 @@ Settings, `[plugins.vfs]`: see `VfsConfig`. `toolyard run --workspace DIR` and
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
-from toolyard_hookspecs import Binding, Command, Section, hookimpl
+from toolyard_hookspecs import Binding, Command, Finding, Section, hookimpl
 from toolyard_plugins.vfs.opening import open_workspace, workspace_binding
 from toolyard_plugins.vfs.section import VfsToolsSection
 from toolyard_plugins.vfs.settings import Mount, VfsConfig
@@ -25,6 +26,14 @@ __all__ = ["Mount", "VfsConfig", "VfsToolsSection", "VirtualFilesystem", "open_w
 def toolyard_settings() -> type[BaseModel]:
     """Declare the settings."""
     return VfsConfig
+
+
+@hookimpl
+def toolyard_diagnose(settings: VfsConfig) -> Iterable[Finding]:
+    """Find out whether the workspace can be worked in."""
+    from toolyard_plugins.vfs.diagnosing import diagnosed  # only `toolyard doctor` asks
+
+    return diagnosed(settings)
 
 
 @hookimpl

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,6 +28,7 @@ from toolyard_hookspecs import (
     Catalog,
     Command,
     Dialect,
+    Finding,
     HostHandle,
     MarkdownSection,
     Participant,
@@ -103,6 +104,13 @@ def toolyard_dialects() -> list[Dialect]:
     """Offer a dialect."""
     HEARD.append("toolyard_dialects")
     return [Lines()]
+
+
+@hookimpl
+def toolyard_diagnose(settings: Settings) -> Iterator[Finding]:
+    """Be well."""
+    HEARD.append("toolyard_diagnose")
+    yield Finding.ok("notes", f"They are called {settings.title}.")
 
 
 @hookimpl

@@ -1,0 +1,65 @@
+"""What a plugin finds out about that which it relies on, for `toolyard doctor`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from toolyard_hookspecs.errors import DefinitionError
+
+
+class Severity(StrEnum):
+    """How bad something is."""
+
+    OK = "ok"
+    WARNING = "warning"
+    """Calls work, but somebody should look at it."""
+    ERROR = "error"
+    """Calls that need it fail."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something found out: what is as it should be, or what is wrong and how to mend it.
+
+    Texts are shown and may be passed on: they hold no secret.
+
+    Args:
+        subject: What it is about, in a few words, such as a file.
+        text: What is the case, a sentence.
+        severity: How bad it is.
+        remedy: What to do, a sentence; needed for what is wrong.
+
+    Raises:
+        DefinitionError: When something is wrong and there is no remedy.
+
+    Example:
+        >>> Finding.error("the database", "It is not there.", "Create it with `createdb x`.").text
+        'It is not there.'
+    """
+
+    subject: str
+    text: str
+    severity: Severity = Severity.OK
+    remedy: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check that whoever reads it knows what to do."""
+        object.__setattr__(self, "severity", Severity(self.severity))
+        if self.severity is not Severity.OK and not self.remedy:
+            raise DefinitionError(f"Finding {self.subject!r}: say in `remedy` how to mend it.")
+
+    @classmethod
+    def ok(cls, subject: str, text: str) -> Finding:
+        """Return that something is as it should be."""
+        return cls(subject, text)
+
+    @classmethod
+    def warning(cls, subject: str, text: str, remedy: str) -> Finding:
+        """Return that somebody should look at something."""
+        return cls(subject, text, Severity.WARNING, remedy)
+
+    @classmethod
+    def error(cls, subject: str, text: str, remedy: str) -> Finding:
+        """Return that calls which need something fail."""
+        return cls(subject, text, Severity.ERROR, remedy)

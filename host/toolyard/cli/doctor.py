@@ -1,0 +1,112 @@
+"""`toolyard doctor`: what is wrong where it runs, and how to mend it."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from rich.text import Text
+
+from toolyard.cli.console import Terminal
+from toolyard.cli.example import example_plugin
+from toolyard.cli.exits import Exit
+from toolyard.cli.text import counted, one_line
+from toolyard.diagnosis.setup import of_configuration, of_plugins, of_what_they_rely_on
+from toolyard.diagnosis.surroundings import surroundings
+from toolyard.host import Host
+from toolyard.settings import Settings
+from toolyard_hookspecs import Finding, Severity, ToolyardError
+
+SIGNS: Final = {
+    Severity.OK: ("✓", "+", "green"),
+    Severity.WARNING: ("!", "!", "yellow"),
+    Severity.ERROR: ("✗", "x", "red"),
+}
+
+Area = tuple[str, Iterable[Finding]]
+Show = Callable[[str, Iterable[Finding]], None]
+
+
+def doctor(args: argparse.Namespace) -> int:
+    """Look at everything that can be looked at without changing it; 1 when something is wrong."""
+    severities: Counter[Severity] = Counter()
+    show = _on_terminal() if args.out is None else _as_json(args)
+    for area, findings in _areas(args):
+        # What plugins print meanwhile is no finding.
+        with contextlib.redirect_stdout(sys.stderr):
+            found = list(findings)
+        show(area, found)
+        severities.update(each.severity for each in found)
+    if args.out is None:
+        Terminal().print(_summary(severities))
+    return Exit.FAILED if severities[Severity.ERROR] else Exit.OK
+
+
+def _areas(args: argparse.Namespace) -> Iterator[Area]:
+    yield "surroundings", surroundings()
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            host = _make_host(args)
+    except ToolyardError as error:
+        remedy = "Correct it there, then run this again."
+        yield "configuration", [Finding.error("configuration", str(error), remedy)]
+        # The plugins can be looked at all the same.
+        yield "plugins", of_plugins(Host(settings=Settings(), block=args.block))
+        return
+    yield "configuration", of_configuration(host)
+    yield "plugins", of_plugins(host)
+    yield "what they rely on", of_what_they_rely_on(host)
+
+
+def _make_host(args: argparse.Namespace) -> Host:
+    files = [*args.plugin, *([example_plugin(args.example)] if args.example else [])]
+    return Host(config=args.config, block=args.block, plugin_files=files)
+
+
+def _on_terminal() -> Show:
+    terminal = Terminal()
+
+    def show(area: str, findings: Iterable[Finding]) -> None:
+        terminal.print(Text(f" {area}", "bold"))
+        for each in findings:
+            _print(terminal, each)
+
+    return show
+
+
+def _as_json(args: argparse.Namespace) -> Show:
+    def show(area: str, findings: Iterable[Finding]) -> None:
+        for each in findings:
+            args.out.write(_described(area, each))
+
+    return show
+
+
+def _print(terminal: Terminal, finding: Finding) -> None:
+    symbol, plain, style = SIGNS[finding.severity]
+    line = Text("   ").append(symbol if terminal.has_symbols else plain, style)
+    line.append(f" {one_line(finding.subject)}: ", "bold").append(one_line(finding.text))
+    terminal.print(line, soft_wrap=True)
+    if finding.severity is not Severity.OK and finding.remedy:
+        terminal.print(Text(f"     {one_line(finding.remedy)}"), soft_wrap=True)
+
+
+def _summary(severities: Counter[Severity]) -> Text:
+    wrong, doubtful = severities[Severity.ERROR], severities[Severity.WARNING]
+    told = [counted(wrong, "error")] if wrong else []
+    told += [counted(doubtful, "warning")] if doubtful else []
+    return Text("\n ").append(", ".join(told) or "Nothing is wrong.", "bold")
+
+
+def _described(area: str, finding: Finding) -> dict[str, str | None]:
+    return {
+        "area": area,
+        "subject": finding.subject,
+        "severity": finding.severity.value,
+        "text": finding.text,
+        "remedy": finding.remedy,
+    }

@@ -1,0 +1,1 @@
+"""What is wrong where Toolyard runs, and how to mend it: what `toolyard doctor` tells."""

@@ -1,0 +1,102 @@
+"""The configuration, the plugins, and what plugins say of that which they rely on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import cast
+
+from toolyard.host import Host
+from toolyard.plugins.faults import one_line
+from toolyard.plugins.reports import PluginReport, described
+from toolyard.settings.environment import PREFIX
+from toolyard.settings.secrecy import masked, secrets_in
+from toolyard_hookspecs import ConfigurationError, Finding
+
+HOOK = "toolyard_diagnose"
+
+
+def of_configuration(host: Host) -> Iterator[Finding]:
+    """Yield where the configuration comes from, and what is wrong with it as a whole."""
+    settings = host.configuration
+    if settings.path is None:
+        yield Finding.ok("configuration", "No toolyard.toml was found; the defaults hold.")
+    else:
+        yield Finding.ok("configuration", f"{settings.path}")
+    # The names only: a value may be a secret.
+    variables = sorted(name for name, value in os.environ.items() if value and _is_ours(name))
+    if variables:
+        yield Finding.ok("environment variables", ", ".join(variables))
+    try:
+        _ = host.approver
+    except ConfigurationError as error:
+        yield Finding.error("approver", str(error), "Name an installed approver, or none.")
+    overrides = settings.prompt_overrides
+    if overrides is not None and not overrides.is_file():
+        yield Finding.error(
+            f"prompt overrides {overrides}",
+            "There is no such file.",
+            "Write it with `toolyard prompt --overrides`, or mend prompt_overrides.",
+        )
+
+
+def of_plugins(host: Host) -> Iterator[Finding]:
+    """Yield what became of each plugin, and what it uses that will be gone."""
+    for report in host.plugins.reports:
+        yield _of_plugin(report)
+        for each in report.deprecations:
+            yield Finding.warning(
+                _subject(report), each, "Look for a newer version of it, or tell its author."
+            )
+
+
+def of_what_they_rely_on(host: Host) -> Iterator[Finding]:
+    """Yield what the plugins find out; what one of them raises is a finding, too."""
+    tables = host.configuration.plugins
+    secrets = {each for name, table in tables.items() for each in secrets_in({name: table})}
+    for each in _diagnosed(host):
+        # What an author has overlooked is masked all the same.
+        text, remedy = masked(each.text, secrets), each.remedy and masked(each.remedy, secrets)
+        yield replace(each, subject=masked(each.subject, secrets), text=text, remedy=remedy)
+
+
+def _diagnosed(host: Host) -> Iterator[Finding]:
+    for implementation in reversed(host.plugins.implementations(HOOK)):
+        plugin = implementation.plugin
+        try:
+            answer = implementation.call(host.plugins.settings_of(plugin))
+            found = list(answer or ())
+        except Exception as error:  # noqa: BLE001 - a plugin's fault hides nothing else
+            yield Finding.error(
+                f"plugin {plugin}", f"Its {HOOK} failed: {one_line(error)}.", "Mend the plugin."
+            )
+            continue
+        for each in cast("list[object]", found):
+            yield each if isinstance(each, Finding) else _no_finding(plugin, each)
+
+
+def _no_finding(plugin: str, answer: object) -> Finding:
+    return Finding.error(
+        f"plugin {plugin}",
+        f"Its {HOOK} answered {type(answer).__qualname__}, which is no Finding.",
+        "Mend the plugin.",
+    )
+
+
+def _of_plugin(report: PluginReport) -> Finding:
+    subject, remedy = _subject(report), report.remedy or "See `toolyard plugins`."
+    if report.fault is None:
+        return Finding.ok(subject, f"It is {report.status}.")
+    if report.status == "blocked":
+        return Finding.ok(subject, report.fault)
+    make = Finding.error if report.status == "failed" else Finding.warning
+    return make(subject, report.fault, remedy)
+
+
+def _subject(report: PluginReport) -> str:
+    return f"plugin {described(report.name, report.distribution, report.version)}"
+
+
+def _is_ours(variable: str) -> bool:
+    return variable.startswith(PREFIX)

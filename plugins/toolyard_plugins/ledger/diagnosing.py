@@ -1,0 +1,76 @@
+"""Whether the ledger's store can be used, for `toolyard doctor`."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from toolyard_hookspecs import Finding, Severity
+from toolyard_plugins.ledger.settings import LedgerSettings
+from toolyard_plugins.places import file_finding
+
+PATIENCE: Final = 3
+"""Seconds to wait for a database."""
+
+
+def diagnosed(settings: LedgerSettings) -> Iterator[Finding]:
+    """Yield what is the case with the store that the settings name."""
+    match settings.store:
+        case "memory":
+            yield Finding.ok("ledger", "In memory: what was done once is forgotten at the end.")
+        case "sqlite":
+            found = file_finding(settings.path, "ledger")
+            opened = found.severity is Severity.OK and settings.path.exists()
+            yield _opened(found, settings.path) if opened else found
+        case "postgres":
+            yield _reached(settings)
+
+
+def _opened(found: Finding, file: Path) -> Finding:
+    try:
+        # Being allowed to begin to write is all that is asked for.
+        connection = sqlite3.connect(f"{file.absolute().as_uri()}?mode=rw", uri=True, timeout=1)
+        try:
+            connection.execute("SELECT count(*) FROM sqlite_master")
+            connection.execute("BEGIN IMMEDIATE")
+            connection.rollback()
+        finally:
+            connection.close()
+    except sqlite3.OperationalError as error:
+        return Finding.warning(
+            found.subject,
+            f"It cannot be written now ({error}).",
+            "See which process holds it, and whether there is room on the disk.",
+        )
+    except sqlite3.DatabaseError as error:
+        return Finding.error(
+            found.subject,
+            f"It is no database ({error}).",
+            "Move it away, or configure another path.",
+        )
+    return found
+
+
+def _reached(settings: LedgerSettings) -> Finding:
+    subject = "ledger in PostgreSQL"
+    if find_spec("psycopg") is None:
+        return Finding.error(
+            subject, "psycopg is not installed.", "pip install 'toolyard[postgres]'"
+        )
+    import psycopg  # late: an extra
+
+    assert settings.url is not None  # noqa: S101 - validated
+    try:
+        with psycopg.connect(settings.url.get_secret_value(), connect_timeout=PATIENCE):
+            return Finding.ok(subject, "It can be reached.")
+    except psycopg.OperationalError as error:
+        # Only the first line: it tells of the server, and of no password.
+        why = str(error).partition("\n")[0]
+    except psycopg.Error as error:
+        why = f"{type(error).__name__}; the url may not be right"
+    return Finding.error(
+        subject, f"It cannot be reached: {why}.", "Start the server, or mend plugins.ledger.url."
+    )

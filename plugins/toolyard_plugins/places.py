@@ -1,0 +1,63 @@
+"""Whether files can be written where plugins are told to, for `toolyard doctor`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from toolyard_hookspecs import Finding
+
+
+def file_finding(file: Path, role: str) -> Finding:
+    """Return whether a file can be written, or made; nothing is changed.
+
+    Args:
+        file: The file.
+        role: What it is, such as `ledger`.
+    """
+    subject = f"{role} {file}"
+    if file.is_dir():
+        return Finding.error(subject, "It is a directory.", "Configure the path of a file.")
+    if not file.exists():
+        return _to_be_made(subject, file)
+    if not os.access(file, os.R_OK | os.W_OK):
+        return Finding.error(
+            subject, "It cannot be written.", "Give this user the right to, or configure another."
+        )
+    return Finding.ok(subject, "It is there.")
+
+
+def folder_finding(folder: Path, role: str) -> Finding:
+    """Return whether files can be made in a folder, or the folder itself; nothing is changed.
+
+    Args:
+        folder: The folder.
+        role: What it is, such as `records`.
+    """
+    subject = f"{role} {folder}"
+    if not folder.exists():
+        return _to_be_made(subject, folder)
+    if not folder.is_dir():
+        return Finding.error(subject, "It is not a directory.", "Configure the path of one.")
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        return Finding.error(
+            subject,
+            "Nothing can be made in it.",
+            "Give this user the right to, or configure another.",
+        )
+    return Finding.ok(subject, "It is there.")
+
+
+def _to_be_made(subject: str, path: Path) -> Finding:
+    nearest = next(each for each in path.absolute().parents if each.exists())
+    if not nearest.is_dir():
+        return Finding.error(
+            subject, f"{nearest} is not a directory.", "Configure a path within a directory."
+        )
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        return Finding.error(
+            subject,
+            f"It is not there, and nothing can be made in {nearest}.",
+            "Give this user the right to, or configure another place.",
+        )
+    return Finding.ok(subject, "It is not there yet, and is made when it is needed.")

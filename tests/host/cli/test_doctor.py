@@ -1,0 +1,197 @@
+"""`toolyard doctor` finds what is wrong, and says how to mend it."""
+
+import json
+import re
+import sqlite3
+import sys
+
+import pytest
+
+from toolyard_hookspecs import DefinitionError, Finding, Severity
+
+SAID = "hello\n"
+"""What a plugin prints while it is imported."""
+
+
+@pytest.fixture
+def doctor(toolyard, folder):
+    """Runs it; gives its status and, by subject, what it found."""
+
+    def run(*arguments, config=""):
+        (folder / "toolyard.toml").write_text(config)
+        status, out, err = toolyard("doctor", "--json", *arguments, plugin=False)
+        assert err in {"", SAID}
+        found = [json.loads(line) for line in out.splitlines()]
+        return status, {each["subject"]: each for each in found}
+
+    return run
+
+
+def errors(found):
+    return [subject for subject, each in found.items() if each["severity"] == "error"]
+
+
+def test_where_nothing_is_wrong_it_says_so(toolyard, folder):
+    before = sorted(folder.iterdir())
+    status, out, err = toolyard("doctor", plugin=False)
+    assert (status, err) == (0, "")
+    assert out.splitlines()[-1].strip() == "Nothing is wrong."
+    assert "✓ pydantic: " in out
+    assert "✓ configuration: " in out
+    assert sorted(folder.iterdir()) == before
+
+
+def test_every_requirement_and_extra_is_looked_at(doctor):
+    status, found = doctor()
+    assert status == 0
+    assert {"Python", "toolyard", "pluggy", "pydantic", "rich"} <= set(found)
+    assert {"extra mcp", "extra mounts", "extra otel", "extra otlp", "extra postgres"} <= set(found)
+    assert all(
+        set(each) == {"area", "subject", "severity", "text", "remedy"} for each in found.values()
+    )
+
+
+def test_what_is_too_old_or_missing_is_told(doctor, monkeypatch):
+    from toolyard.diagnosis import surroundings
+
+    def version(name):
+        if name == "mcp":
+            raise surroundings.PackageNotFoundError(name)
+        return {"pluggy": "1.6.9", "rich": "13"}.get(name, "99.1rc1")
+
+    monkeypatch.setattr(surroundings, "version", version)
+    status, found = doctor()
+    assert status == 1
+    assert errors(found) == ["pluggy"]
+    assert re.fullmatch(
+        r"pluggy 1\.6\.9 is installed, but >=1\.7(\.0)? is required\.", found["pluggy"]["text"]
+    )
+    assert "pip install 'toolyard[mcp]'" in found["extra mcp"]["text"]
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ("tiemout = 3\n", "did you mean 'timeout'"),
+        ("timeout = -3\n", "timeout: expected a positive number of seconds"),
+        ("timeout = \n", "is not valid TOML"),
+        ('[[policies]]\nkind = "no_such_kind"\n', "no_such_kind"),
+    ],
+)
+def test_what_is_wrong_with_the_configuration(doctor, config, told):
+    status, found = doctor(config=config)
+    assert status == 1
+    assert errors(found) == ["configuration"]
+    assert told in found["configuration"]["text"]
+    assert "plugin 'dialects' (toolyard 0.1.0)" in found
+
+
+def test_a_table_that_does_not_fit_a_plugin(doctor):
+    status, found = doctor(config='[plugins.ledger]\nstore = "sqlight"\n')
+    assert status == 1
+    (subject,) = errors(found)
+    assert subject == "plugin 'ledger' (toolyard 0.1.0)"
+    assert "store" in found[subject]["text"]
+
+
+def test_an_approver_that_is_not_there(doctor):
+    status, found = doctor(config='approver = "nobody"\n')
+    assert status == 1
+    assert "nobody" in found["approver"]["text"]
+
+
+def test_a_plugin_that_does_not_load_hides_nothing_else(doctor, folder):
+    (folder / "broken.py").write_text(f"print({SAID.strip()!r})\nimport no_such_module\n")
+    (folder / "asking.py").write_text(
+        "from toolyard_hookspecs import hookimpl\n\n"
+        "@hookimpl\ndef toolyard_diagnose():\n    raise OSError('no luck')\n"
+    )
+    status, found = doctor(config='plugin_files = ["broken.py", "asking.py"]\n')
+    assert status == 1
+    assert "no_such_module" in found["plugin 'broken'"]["text"]
+    assert found["plugin asking"]["text"] == "Its toolyard_diagnose failed: OSError: no luck."
+    assert "workspace" in found
+
+
+SECRET = "hunter2-hunter2"
+
+
+def test_no_secret_is_shown(toolyard, folder, monkeypatch):
+    monkeypatch.setenv("TOOLYARD_PLUGINS__DESK__PASSWORD", SECRET)
+    (folder / "desk.py").write_text(
+        "from pydantic import BaseModel, SecretStr\n"
+        "from toolyard_hookspecs import hookimpl\n\n"
+        "class Settings(BaseModel):\n    password: SecretStr\n\n"
+        "@hookimpl\ndef toolyard_settings():\n    return Settings\n\n"
+        "@hookimpl\ndef toolyard_diagnose(settings):\n"
+        "    raise OSError('refused: ' + settings.password.get_secret_value())\n"
+    )
+    (folder / "toolyard.toml").write_text('plugin_files = ["desk.py"]\n')
+    status, out, err = toolyard("doctor", plugin=False)
+    assert status == 1
+    assert "refused: ***" in out
+    assert "TOOLYARD_PLUGINS__DESK__PASSWORD" in out
+    assert SECRET not in out + err
+
+
+def test_a_workspace_and_records_in_wrong_places(doctor, folder):
+    (folder / "file").write_text("This is no database. " * 100)
+    status, found = doctor(
+        config='[plugins.vfs]\nroot = "nowhere"\n'
+        '[[plugins.vfs.mounts]]\nsource = "gone.zip"\ntarget = "docs"\n'
+        '[plugins.record]\nfile = "file/record.jsonl"\nreplay = "gone.jsonl"\n'
+        '[plugins.ledger]\npath = "file"\n'
+    )
+    assert status == 1
+    assert len(errors(found)) == 5
+    for subject in errors(found):
+        assert found[subject]["remedy"]
+
+
+def test_a_workspace_with_a_commit_that_was_not_finished(doctor, folder):
+    (folder / "work" / ".toolyard" / "c1").mkdir(parents=True)
+    (folder / "work" / ".toolyard" / "c1" / "decided").write_text("{}")
+    status, found = doctor(config='[plugins.vfs]\nroot = "work"\n')
+    assert status == 0
+    told = found[f"workspace {folder / 'work'}"]
+    assert told["severity"] == "warning"
+    assert "1 commit" in told["text"]
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_a_ledger_that_is_held_by_another_process(doctor, folder, held):
+    connection = sqlite3.connect(folder / "ledger.db", isolation_level=None)
+    connection.execute("CREATE TABLE t (a)")
+    if held:
+        connection.execute("BEGIN EXCLUSIVE")
+    try:
+        status, found = doctor(config='[plugins.ledger]\npath = "ledger.db"\n')
+    finally:
+        connection.close()
+    assert status == 0
+    severity = found[f"ledger {folder / 'ledger.db'}"]["severity"]
+    assert severity == ("warning" if held else "ok")
+
+
+def test_the_programs_of_mcp_servers(doctor, monkeypatch):
+    monkeypatch.delenv("NO_SUCH_VARIABLE", raising=False)
+    status, found = doctor(
+        config=f"[plugins.mcp.servers.good]\ncommand = {json.dumps(sys.executable)}\n"
+        '[plugins.mcp.servers.gone]\ncommand = "no-such-program"\n'
+        '[plugins.mcp.servers.far]\nurl = "https://ada:hunter2@example.org/mcp"\n'
+        '[plugins.mcp.servers.keyed]\ncommand = "sh"\nargs = ["${NO_SUCH_VARIABLE}"]\n'
+        '[plugins.mcp.servers.off]\ncommand = "no-such-program"\nenabled = false\n'
+    )
+    assert status == 1
+    assert errors(found) == ["MCP server gone", "MCP server keyed"]
+    assert "no-such-program" in found["MCP server gone"]["text"]
+    assert "NO_SUCH_VARIABLE" in found["MCP server keyed"]["text"]
+    assert found["MCP server good"]["severity"] == "ok"
+    assert "MCP server off" not in found
+    assert "hunter2" not in json.dumps(found)
+
+
+def test_what_is_wrong_needs_a_remedy():
+    with pytest.raises(DefinitionError, match="how to mend it"):
+        Finding("a file", "It is not there.", Severity.ERROR)
+    assert Finding("a file", "It is there.", "ok").severity is Severity.OK
