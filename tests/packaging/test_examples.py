@@ -105,7 +105,7 @@ class Guide:
 def guide() -> Guide:
     """The guide's blocks; the port is one that is free."""
     blocks = re.findall(r"```\w+\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
-    configuration, rules, command, metrics = blocks
+    _, rules, configuration, command, metrics = blocks
     free = 'port = 0\ntargets_file = "targets.json"'
     assert "port = 9464" in configuration
     asked, denial = command.strip().split("\n")

@@ -178,7 +178,8 @@ class Execution:
 
 def _is_apart(document: Document) -> bool:
     """Tell whether a page installs packages that no other page has."""
-    return EXAMPLES in Path(document.path).parents or "pip install -e" in document.text
+    installs = re.search(r"pip install (?:-e|toolyard-)", document.text)
+    return EXAMPLES in Path(document.path).parents or installs is not None
 
 
 def told(evaluate: Evaluator) -> Evaluator:
