@@ -50,3 +50,81 @@ def test_they_are_all_among_the_plugins(own, packages):
         assert found[name]["status"] == "loaded"
         assert found[name]["cause"] is None
         assert found[name]["distribution"] == f"toolyard-{name}"
+
+
+CHECK = """
+import sys
+from toolyard.cli.main import main
+
+sys.exit(0 if main(["check", "--json"]) == int(sys.argv[1]) else "another status")
+"""
+
+
+@pytest.fixture
+def checked(own, packages):
+    """Checks all plugins, with the source of some packages changed; gives what is found in each."""
+    (site,) = own.folder.glob("lib/python*/site-packages")
+    before: dict[Path, str] = {}
+
+    def checked(change=None, kinds=KINDS) -> dict[str, list[tuple[str, str]]]:
+        for kind in kinds if change else ():
+            path = site / f"toolyard_{NAMES[kind].replace('-', '_')}" / "__init__.py"
+            before[path] = path.read_text("utf-8")
+            changed = change(before[path])
+            assert changed != before[path]
+            path.write_text(changed, "utf-8")
+        said = own.python("-c", CHECK, "1" if change else "0", cwd=packages)
+        reports = map(json.loads, said.splitlines())
+        return {
+            each["name"]: [(found["where"], found["cause"]) for found in each["findings"]]
+            for each in reports
+        }
+
+    yield checked
+    for path, source in before.items():
+        path.write_text(source, "utf-8")
+
+
+def test_there_is_nothing_to_mend_in_them(checked):
+    found = checked()
+    assert set(NAMES.values()) <= set(found)
+    assert not any(found.values())
+
+
+@pytest.mark.parametrize(
+    ("pattern", "instead", "where", "told"),
+    [
+        (r"def toolyard_(\w+)", r"def toolyard_\1x", "hooks", r"There is no hook toolyard_\w+x\."),
+        (r"(def toolyard_\w+)\(", r"\1(nonsense, ", "hooks", r"has no argument nonsense"),
+        (r"\nimport |\nfrom toolyard", r"\nimport no_such_module\g<0>", "import", "no_such_module"),
+    ],
+    ids=["misspelt hook", "wrong argument", "raising import"],
+)
+def test_a_fault_that_is_put_into_each_is_named(checked, pattern, instead, where, told):
+    found = checked(lambda source: re.sub(pattern, instead, source, count=1))
+    for name in NAMES.values():
+        assert [place for place, _ in found[name]] == [where], found[name]
+        assert re.search(told, found[name][0][1])
+
+
+CLASHING = """
+
+from toolyard_hookspecs import MarkdownSection, hookimpl, tool
+
+
+@tool(name="lunch_suite_add")
+def clashing() -> None:
+    '''Have a name that another has.'''
+
+
+@hookimpl
+def toolyard_sections():
+    return [MarkdownSection(key="clashing", title="Clashing", tools=[clashing])]
+"""
+
+
+def test_a_tool_that_clashes_is_named(checked):
+    found = checked(lambda source: source + CLASHING, kinds=["policy"])
+    ((where, told),) = found["lunch-suite"]
+    assert where == "offers"
+    assert "the tool 'lunch_suite_add', a name that plugin 'lunch-policy'" in told
