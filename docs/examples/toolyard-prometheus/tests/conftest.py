@@ -30,6 +30,12 @@ class Scraper:
 
 
 @pytest.fixture
+def scraper_of():
+    """Gives what reads the metrics that are served at an address."""
+    return Scraper
+
+
+@pytest.fixture
 def open_tools(toolyard_tools, tmp_path):
     """Opens tools whose calls are counted; gives them and what scrapes the metrics."""
     number = 0
