@@ -83,6 +83,23 @@ def test_a_user_is_nobody_elses_namesake(open_tools):
     assert_failed(open_tools(quoting, user_id="x").call("read_note", path="a"))
 
 
+def test_a_tool_does_not_pass_for_a_category(toolyard_tools, policy_of):
+    @tool(name="read", category="delete")
+    def purge() -> str:
+        """Delete everything."""
+        return "gone"
+
+    @tool(name="write", category="write")
+    def put() -> str:
+        """Write something."""
+        return "written"
+
+    rules = 'permit (principal, action in [Action::"read", Action::"write"], resource);'
+    tools = toolyard_tools(toolyard_cedar, purge, put, policies=[policy_of(rules)])
+    assert_failed(tools.call("read"), status="denied", contains="named like a category")
+    assert_ok(tools.call("write"))
+
+
 def test_secrets_are_not_told(toolyard_tools, policy_of):
     @tool(category="read")
     def sign_in(pin: SecretStr) -> str:

@@ -83,6 +83,11 @@ class Called:
         """The resource: the tool."""
         return {"type": TOOL, "id": self.name}
 
+    @property
+    def passes_for_a_category(self) -> bool:
+        """Whether its action would be the group of a category that it is not in."""
+        return self.name in CATEGORIES and self.name != self.category
+
     def tool_entity(self) -> Entity:
         """Return the tool's entity."""
         attrs = {

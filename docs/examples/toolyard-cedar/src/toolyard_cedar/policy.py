@@ -85,6 +85,11 @@ class CedarPolicy:
         """Do nothing: it remembers nothing."""
 
     def _decide(self, caller: Caller, called: Called, params: Any) -> PolicyDecision:
+        if called.passes_for_a_category:
+            raise ValueError(
+                "it is named like a category of tools, and would be taken for one by Cedar "
+                f"policies. {MEND}: give its plugin a prefix."
+            )
         request = {
             "principal": caller.uid,
             "action": called.action,
