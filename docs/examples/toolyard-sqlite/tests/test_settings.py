@@ -1,6 +1,7 @@
 """What can be set, and what is told when it is wrong."""
 
 import sqlite3
+import sys
 from contextlib import closing
 
 import pytest
@@ -68,3 +69,7 @@ def test_full_text_indexes_can_be_searched_and_filled(toolyard_tools, tmp_path):
     assert_ok(tools.call("sql_execute", sql=insert, params=["a quick brown fox"]))
     found = tools.call("sql_query", sql="SELECT body FROM note WHERE note MATCH ?", params=["fox"])
     assert assert_ok(found).rows == [["a quick brown fox"]]
+    if sys.version_info >= (3, 12):
+        assert_failed(tools.call("sql_execute", sql="DELETE FROM note_data"), status="failed")
+        again = tools.call("sql_query", sql="SELECT body FROM note WHERE note MATCH 'fox'")
+        assert len(assert_ok(again).rows) == 1
