@@ -51,8 +51,15 @@ def _loading(report: PluginReport) -> Iterator[Finding]:
         if found:
             return
     if report.fault is not None:
-        where = "offers" if report.status == "failed" or report.hooks else "hooks"
-        yield Finding(where, report.fault, report.remedy or "")
+        yield Finding(_place_of_fault(report), report.fault, report.remedy or "")
+    for each in report.deprecations:
+        yield Finding("hooks", each, "Mend it before the release that leaves it out.")
+
+
+def _place_of_fault(report: PluginReport) -> str:
+    if report.misconfigured:
+        return "configuration"
+    return "offers" if report.status == "failed" or report.hooks else "hooks"
 
 
 def _in_what_is_loaded(report: PluginReport) -> Iterator[Finding]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,11 +38,13 @@ class Checked:
 
 def check(host: Host, args: argparse.Namespace) -> int:
     """Look at plugins, and say what to mend in each; nothing is started and no tool is called."""
-    host.dialects()  # what is wrong with them is then in the reports
-    checked = [
-        Checked(each, [] if each.status == "blocked" else findings_in(host, each))
-        for each in _chosen(host, args.names)
-    ]
+    # What plugins print while they are imported once more is no part of the answer.
+    with contextlib.redirect_stdout(sys.stderr):
+        host.dialects()  # what is wrong with them is then in the reports
+        checked = [
+            Checked(each, [] if each.status == "blocked" else findings_in(host, each))
+            for each in _chosen(host, args.names)
+        ]
     if args.out is None:
         _print_table(checked)
     else:

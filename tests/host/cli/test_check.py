@@ -4,8 +4,12 @@ import importlib
 import json
 import re
 import sys
+from dataclasses import replace
 
 import pytest
+
+from toolyard import Host, Settings
+from toolyard.checks.plugin import findings_in
 
 GOOD = """
 '''Tools for a room.'''
@@ -163,6 +167,34 @@ def test_a_clash_names_the_other(written, findings):
     assert "the tool 'warm', a name that plugin 'another' has already" in told
 
 
+def test_the_configuration_is_told_from_the_plugin(folder, toolyard, written):
+    path = written()
+    (folder / "toolyard.toml").write_text("[plugins.room]\ndegrees = 'warm'\n[plugins.roof]\n")
+    status, out, _ = toolyard("check", "room", "roof", "--plugin", path, "--json", plugin=False)
+    found = {each["name"]: each["findings"] for each in map(json.loads, out.splitlines())}
+    assert status == 1
+    assert [each["where"] for each in (*found["room"], *found["roof"])] == ["configuration"] * 2
+    assert "degrees" in found["room"][0]["cause"]
+    assert "Did you mean 'room'?" in found["roof"][0]["remedy"]
+
+
+def test_what_is_deprecated_is_named(folder, written):
+    path = written()
+    with Host(settings=Settings(plugin_files=(path,)), discover=["planning"]) as host:
+        (report,) = [each for each in host.plugins.reports if each.name == "room"]
+        old = "toolyard_old has another name from now on: toolyard_new."
+        (finding,) = findings_in(host, replace(report, deprecations=(old,)))
+    assert (finding.where, finding.cause) == ("hooks", old)
+    assert finding.remedy
+
+
+def test_what_a_plugin_prints_is_no_part_of_the_answer(toolyard, written):
+    path = written(MISSPELT, ("from pydantic", "print('hello')\nfrom pydantic"))
+    _, out, err = toolyard("check", "room", "--plugin", path, "--json", plugin=False)
+    assert len(out.splitlines()) == 1
+    assert err.count("hello") == 2
+
+
 def test_without_names_all_are_checked(toolyard, written):
     path = written(BARE)
     status, out, _ = toolyard("check", "--plugin", path, "--block", "vfs", plugin=False)
@@ -208,6 +240,7 @@ def install(folder, monkeypatch):
             del sys.modules[name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "where", "told"),
     [

@@ -13,6 +13,8 @@ from toolyard_plugins.otel.providers import Providers
 from toolyard_plugins.otel.settings import OtelSettings
 from toolyard_plugins.otel.tracing import CallTracing
 
+pytestmark = pytest.mark.slow
+
 
 class TestTracing(ObserverContract):
     @pytest.fixture

@@ -12,6 +12,8 @@ from toolyard_plugins.policies import (
     SequentialDependencyPolicy,
 )
 
+pytestmark = pytest.mark.slow
+
 READ = ("read_thing", {"name": "x"})
 WRITE = ("write_thing", {"name": "x"})
 DELETE = ("delete_thing", {"name": "x"})

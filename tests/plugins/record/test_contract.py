@@ -6,6 +6,8 @@ import pytest
 
 from toolyard_hookspecs.testing import ObserverContract
 
+pytestmark = pytest.mark.slow
+
 
 class TestRecorder(ObserverContract):
     @pytest.fixture
