@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
+from pathlib import Path
+
+import griffe
 import pytest
+from documenting import commands_page, names_page, settings_page
 from documenting.built_in import built_in
 from documenting.pages import Page
 from documenting.reference import PAGES
+from pydantic import BaseModel
+
+from toolyard_hookspecs import hooks
 
 pytestmark = pytest.mark.docs
 
@@ -37,3 +45,45 @@ def test_every_built_in_plugin_that_can_be_configured_is_there(written):
         name for name in tables if f"### `[plugins.{name}]`" in written["settings.md"].text
     }
     assert tables >= {"ledger", "mcp", "vfs"}
+
+
+class Bare(BaseModel):
+    """A table.
+
+    Args:
+        said: What it is.
+    """
+
+    said: int = 1
+    unsaid: int = 2
+
+
+def test_a_setting_without_documentation_is_found():
+    page = Page("Settings")
+    settings_page._add_model(page, "plugins.bare", Bare.model_json_schema(), Bare)
+    assert page.undocumented == ["plugins.bare.unsaid"]
+
+
+def test_a_name_and_a_member_without_documentation_are_found():
+    code = 'class A:\n    """An A."""\n    def b(self): ...\ndef c(): ...\n'
+    module = griffe.visit("bare", filepath=Path("bare.py"), code=code)
+    page = Page("Names")
+    for thing in module.members.values():
+        names_page._add_name(page, thing)
+    assert page.undocumented == ["A.b", "c"]
+
+
+def test_a_command_and_an_option_without_documentation_are_found():
+    parser = argparse.ArgumentParser(prog="bare")
+    inner = parser.add_subparsers().add_parser("go", help="")
+    inner.add_argument("--far")
+    inner.add_argument("where", help="the place")
+    page = Page("Commands")
+    commands_page._add_command(page, "bare", parser, "Do it.", set())
+    assert page.undocumented == ["bare go", "bare go --far"]
+
+
+def test_every_hook_of_the_contract_is_on_the_page(written):
+    named = {name for name in vars(hooks) if name.startswith("toolyard_")}
+    assert named
+    assert all(f"\n### {name}\n" in written["hooks.md"].text for name in named)
