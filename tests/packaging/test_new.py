@@ -38,7 +38,7 @@ def test_its_tests_pass(own, packages, kind):
 def test_its_code_is_typed_and_in_order(own, packages):
     for name in NAMES.values():
         folder = packages / f"toolyard-{name}"
-        own.python("-m", "mypy", cwd=folder)
+        own.python("-m", "mypy", "--cache-dir", packages / "mypy", cwd=folder)
         own.python("-m", "ruff", "check", ".", cwd=folder)
         own.python("-m", "ruff", "format", "--check", ".", cwd=folder)
 

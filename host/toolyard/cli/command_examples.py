@@ -36,6 +36,11 @@ EXAMPLES_OF: Final[Mapping[str, Mapping[str, str]]] = {
         "toolyard check weather": "look at one that is installed",
         "toolyard check --plugin room.py room": "look at a single file that is being written",
     },
+    "completion": {
+        'eval "$(toolyard completion bash)"': "in ~/.bashrc: complete with the Tab key",
+        'eval "$(toolyard completion zsh)"': "in ~/.zshrc, after compinit",
+        "toolyard completion fish | source": "in ~/.config/fish/config.fish",
+    },
     "doctor": {
         "toolyard doctor": "look at everything; the exit status is 1 when something is wrong",
         "toolyard doctor --config prod.toml --json": "look with another configuration, as JSON",

@@ -49,6 +49,10 @@ def _run(arguments: list[str], *, owns_process: bool) -> int:
     if _asks_for_version(arguments):
         sys.stdout.write(f"toolyard {__version__}\n")
         return Exit.OK
+    if owns_process and "_ARGCOMPLETE" in os.environ:
+        from toolyard.cli.completing import answer_shell  # a shell asks what can come next
+
+        answer_shell()
     if owns_process:
         # What is imported now stays for good: looking through it for garbage is a waste.
         gc.disable()

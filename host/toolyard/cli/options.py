@@ -42,8 +42,9 @@ COMMANDS: Final = {
     "check": "say what the author of a plugin should mend",
     "new": "write a package for a plugin, with tests that pass",
     "doctor": "find out what is wrong here, and how to mend it",
+    "completion": "print what lets a shell complete commands, options and names",
 }
-WITHOUT_HOST: Final = frozenset({"doctor", "new"})
+WITHOUT_HOST: Final = frozenset({"completion", "doctor", "new"})
 """Commands that are run without a host of their own, also where none can be made."""
 
 
@@ -234,7 +235,12 @@ def _configure_new(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _configure_completion(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="which shell")
+
+
 _CONFIGURE: Final = {
+    "completion": _configure_completion,
     "check": _configure_check,
     "new": _configure_new,
     "prompt": _configure_prompt,

@@ -1,0 +1,116 @@
+"""Shells complete commands, options, and the names of tools, plugins and dialects."""
+
+import io
+import json
+import os
+import shutil
+import subprocess
+
+import argcomplete
+import pytest
+
+from toolyard.cli.completing import answer_shell
+
+
+class Left(Exception):
+    """In place of the end of the process."""
+
+
+@pytest.fixture
+def completed(folder, monkeypatch):
+    """What can come next in a line."""
+
+    def ask(line):
+        monkeypatch.setenv("_ARGCOMPLETE", "1")
+        monkeypatch.setenv("_ARGCOMPLETE_IFS", "\n")
+        monkeypatch.setenv("_ARGCOMPLETE_SUPPRESS_SPACE", "1")
+        monkeypatch.setenv("COMP_LINE", line)
+        monkeypatch.setenv("COMP_POINT", str(len(line)))
+        # It would take over a descriptor that a shell has opened for it, and here nobody has.
+        monkeypatch.setattr(argcomplete.CompletionFinder, "_init_debug_stream", lambda _: None)
+        output = io.StringIO()
+
+        def leave(status):
+            raise Left(status)
+
+        with pytest.raises(Left):
+            answer_shell(output, leave)
+        return {each.strip() for each in output.getvalue().split("\n") if each.strip()}
+
+    return ask
+
+
+@pytest.mark.parametrize(
+    ("line", "there"),
+    [
+        ("toolyard ", {"run", "call", "tools", "plugins", "new", "doctor", "mcp", "ledger"}),
+        ("toolyard do", {"doctor"}),
+        ("toolyard --plugin desk.py gre", {"greet"}),
+        ("toolyard call --plugin desk.py list", {"listing", "list_directory"}),
+        ("toolyard call --example=orders place", {"place_order"}),
+        ("toolyard run --dry", {"--dry-run"}),
+        ("toolyard run --", {"--parallel", "--block", "--timeout", "--json", "--approve"}),
+        ("toolyard run --work", {"--workspace"}),
+        ("toolyard tools --block plan", {"planning"}),
+        ("toolyard tools --block mcp,plan", {"mcp,planning"}),
+        ("toolyard tools --schema anth", {"anthropic"}),
+        ("toolyard new x --kind st", {"store"}),
+        ("toolyard completion ", {"bash", "zsh", "fish"}),
+        ("toolyard ledger inv", {"invalidate"}),
+        ("toolyard ledger list --tool read_", {"read_file"}),
+        ("toolyard check vf", {"vfs"}),
+        ("toolyard run ca", {"calls.jsonl"}),
+    ],
+)
+def test_what_can_come_next(completed, calls, line, there):
+    calls(("add", {"a": 1, "b": 2}))
+    assert there <= completed(line)
+
+
+def test_nothing_else_comes_next(completed):
+    assert completed("toolyard call read_f") == {"read_file"}
+    assert completed("toolyard new ") == set()
+    assert completed("toolyard call read_file ") == set()
+
+
+def test_commands_are_completed_beside_a_configuration_that_is_wrong(completed, folder):
+    (folder / "toolyard.toml").write_text("nonsense = 3\n")
+    assert completed("toolyard doc") == {"doctor"}
+    assert completed("toolyard --config") == {"--config"}
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_has_a_script(toolyard, shell):
+    status, out, err = toolyard("completion", shell, plugin=False)
+    assert (status, err) == (0, "")
+    assert "_ARGCOMPLETE" in out
+    assert "toolyard" in out
+    status, as_json, _ = toolyard("completion", shell, "--json", plugin=False)
+    assert json.loads(as_json)["script"].strip() == out.strip()
+
+
+IN_BASH = """
+eval "$(toolyard completion bash)"
+COMP_LINE="toolyard call --plugin desk.py fail_" COMP_POINT=${#COMP_LINE}
+COMP_WORDS=(toolyard call --plugin desk.py fail_) COMP_CWORD=4 COMP_TYPE=9 COMP_KEY=9
+_python_argcomplete toolyard call desk.py 2>/dev/null
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+def test_bash_is_answered(folder):
+    import sysconfig
+
+    path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])
+    done = subprocess.run(
+        ["bash", "--norc", "-c", IN_BASH],
+        cwd=folder,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.stdout.split() == ["fail_after_note"], done.stderr
