@@ -1,0 +1,1 @@
+"""Changes the code a little, again and again, and sees whether a test notices."""
