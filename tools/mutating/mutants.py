@@ -54,7 +54,7 @@ def drawn(names: Iterable[str], size: int, seed: int) -> list[str]:
     The same sources and seed give the same ones; a larger sample begins with the smaller one.
     """
     shuffled = sorted(names)
-    random.Random(seed).shuffle(shuffled)  # noqa: S311 - no secret
+    random.Random(seed).shuffle(shuffled)
     return shuffled[:size]
 
 
