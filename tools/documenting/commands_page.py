@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from importlib.metadata import entry_points
 
 from documenting.built_in import built_in
@@ -38,7 +39,7 @@ def commands_page() -> Page:
 
 
 def _add_command(
-    page: Page, name: str, parser: argparse.ArgumentParser, says: str, shared: set[str]
+    page: Page, name: str, parser: argparse.ArgumentParser, says: str, shared: AbstractSet[str]
 ) -> None:
     inner = list(_commands(parser))
     page.heading(2 + name.count(" ") - 1, name)
@@ -51,7 +52,7 @@ def _add_command(
 
 
 def _add_arguments(
-    page: Page, name: str, parser: argparse.ArgumentParser, shared: set[str] = frozenset()
+    page: Page, name: str, parser: argparse.ArgumentParser, shared: AbstractSet[str] = frozenset()
 ) -> None:
     listed = [
         each

@@ -160,8 +160,8 @@ def _kind(value: Schema, root: Schema) -> str:
             return " or ".join(dict.fromkeys(kinds))
         case {"type": "array", "items": items}:
             return f"list of {_plural(_kind(items, root))}"
-        case {"type": "object", "additionalProperties": {**inner}}:
-            return f"table of {_plural(_kind(inner, root))}"
+        case {"type": "object", "additionalProperties": dict()}:
+            return f"table of {_plural(_kind(value['additionalProperties'], root))}"
         case _:
             return _single(value)
 

@@ -10,7 +10,7 @@ import tempfile
 import tomllib
 from collections import Counter
 from collections.abc import Iterable
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +74,8 @@ class Execution:
             else:
                 environment = self._environment
             example.namespace[_HERE] = Workplace(here, environment)
-        return example.namespace[_HERE]
+        workplace: Workplace = example.namespace[_HERE]
+        return workplace
 
     def begin(self, _namespace: dict[str, Any]) -> None:
         """Give a page its directory, and go there."""
@@ -112,8 +113,9 @@ class Execution:
     def _python(self, document: Document) -> Iterable[Region]:
         for region in PythonCodeBlockParser()(document):
             evaluate = region.evaluator
+            assert evaluate is not None
 
-            def counted(example: Example, evaluate: Any = evaluate) -> str | None:
+            def counted(example: Example, evaluate: Evaluator = evaluate) -> str | None:
                 self.done["python"] += 1
                 return evaluate(example)
 
@@ -126,25 +128,24 @@ class Execution:
         said = markers(example.document.text, example.start)
         expected = {int(each) for each in said["exit"]}
         instead = dict(each.split(" => ", 1) for each in said["instead"])
+        typed = next(iter(said["typed"]), None)
         ended: set[int] = set()
         for command in transcripts.commands(example.parsed):
             line = re.sub(r"\s+# .*$", "", command.line)
-            typed = (said["typed"] or [None])[0]
             printed, status = workplace.run(
                 instead.pop(line, command.line),
                 typed=typed,
-                seen=lambda text, shown=command.shown: transcripts.begins(shown, text),
+                seen=partial(transcripts.begins, command.shown),
             )
             self.done["commands"] += 1
             ended.add(status)
-            what = f"$ {command.line}\n{printed}(status {status})"
-            if command.shown and not (
-                transcripts.fits(command.shown, printed)
-                or (typed is not None and transcripts.begins(command.shown, printed))
-            ):
-                return f"{what}\n\nThe page shows:\n{command.shown}"
+            # What follows an answer is not on the page.
+            compared = transcripts.fits if typed is None else transcripts.begins
+            told = f"$ {command.line}\n{printed}(status {status})"
+            if command.shown and not compared(command.shown, printed):
+                return f"{told}\n\nThe page shows:\n{command.shown}"
             if status not in expected | {0}:
-                return f"{what}\n\nIt should end with {sorted(expected | {0})}."
+                return f"{told}\n\nIt should end with {sorted(expected | {0})}."
         if instead:
             return f"no command of the block is {', '.join(map(repr, instead))}"
         if not expected <= ended:
