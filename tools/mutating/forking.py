@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -58,16 +59,12 @@ class Forking:
     def _verdict(self, session: pytest.Session, name: str, tests: list[pytest.Item]) -> Verdict:
         if not tests:
             return Verdict(name, "unreached")
-        reader, writer = os.pipe()
-        child = os.fork()
-        if child == 0:
-            self._live(session, name, tests, writer)
-        os.close(writer)
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        # Nothing waits for the end of the pipe: a process that the test started may hold it open.
-        os.set_blocking(reader, False)
-        test = os.read(reader, 65536).decode().rpartition("\n")[2]
-        os.close(reader)
+        with tempfile.TemporaryFile() as told:
+            child = os.fork()
+            if child == 0:
+                self._live(session, name, tests, told.fileno())
+            status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            test = told.read().decode()
         if status == 0:
             return Verdict(name, "lived")
         outcome = {_NOTICED: "failed", -signal.SIGALRM: "hung"}.get(status, "died")
@@ -81,7 +78,8 @@ class Forking:
         try:
             set_mutant_under_test(name)
             for test, following in zip(tests, [*tests[1:], None], strict=True):
-                os.write(told, f"\n{test.nodeid}".encode())
+                os.ftruncate(told, 0)
+                os.pwrite(told, test.nodeid.encode(), 0)
                 # What has no handler ends the process, whatever it is waiting for.
                 signal.setitimer(signal.ITIMER_REAL, _LIMIT + 10 * self.reach.seconds[test.nodeid])
                 test.config.hook.pytest_runtest_protocol(item=test, nextitem=following)
