@@ -31,6 +31,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         status = _run(arguments, owns_process=argv is None)
         sys.stdout.flush()
+    except KeyboardInterrupt:
+        # It came while the program was being imported, which knows what to do with it.
+        status = Exit.INTERRUPTED
     except BrokenPipeError:
         _close_stdout()
         return Exit.BROKEN_PIPE

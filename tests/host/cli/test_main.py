@@ -43,6 +43,24 @@ def test_python_m_is_the_same_command():
     assert done.stdout == f"toolyard {_version.__version__}\n"
 
 
+def test_ctrl_c_while_the_program_is_imported_shows_no_traceback():
+    code = """
+import signal, sys
+from toolyard.cli.main import main
+
+class Impatient:
+    def find_spec(self, name, *_):
+        if name == "toolyard.cli.program":
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Impatient())
+sys.argv = ["toolyard", "plugins"]
+sys.exit(main())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
 def test_help_has_examples_and_every_command(toolyard, arguments):
     status, out, err = toolyard(*arguments)
