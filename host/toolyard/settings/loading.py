@@ -12,6 +12,7 @@ from toolyard.settings import environment, files
 from toolyard.settings.host_table import HostTable
 from toolyard.settings.model import Settings
 from toolyard.settings.tables import validate_table
+from toolyard_hookspecs import ConfigurationError
 
 
 def load(
@@ -51,8 +52,15 @@ def _document(start: Path | None, config: Path | None) -> tuple[Path | None, Map
     if config is not None:
         path = config.expanduser().absolute()
         return path, files.read_given(path)
-    found = files.find((start or Path.cwd()).absolute())
-    return found or (None, {})
+    return files.find(_existing(start)) or (None, {})
+
+
+def _existing(start: Path | None) -> Path:
+    try:
+        return (start or Path.cwd()).absolute()
+    except FileNotFoundError as error:
+        msg = "The working directory is gone: it was removed. Change to one that is there."
+        raise ConfigurationError(msg) from error
 
 
 def _settings(

@@ -321,3 +321,12 @@ def test_a_variable_cannot_mend_a_file_that_is_wrong(project):
     write(project / "toolyard.toml", "plugins = 3")
     settings = load(project, environ={"TOOLYARD_PLUGINS__A__B": "1"})
     assert settings.plugins == {"a": {"b": 1}}
+
+
+def test_a_working_directory_that_was_removed_is_told_of(tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(ConfigurationError, match="The working directory is gone"):
+        load(environ={})
