@@ -64,7 +64,8 @@ class FoundPlugin:
                 )
         return PluginFault(
             f"{self.value} cannot be imported: {one_line(error)}.",
-            f"{reinstall} in a version that works here, {block}.",
+            f"{reinstall} in a version that works here, {block}. "
+            f"Its author finds the place with `toolyard check {self.name}`.",
         )
 
 

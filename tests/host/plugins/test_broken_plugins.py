@@ -61,7 +61,7 @@ IMPORTS = [
         "it raises while it is imported",
         "raise RuntimeError('no\\nserver')",
         r"broken cannot be imported: RuntimeError: no server\.",
-        r"TOOLYARD_BLOCK=broken",
+        r"TOOLYARD_BLOCK=broken\. Its author finds the place with `toolyard check broken`\.",
     ),
     case(
         "it ends the process while it is imported",
