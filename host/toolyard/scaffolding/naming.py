@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import unicodedata
 from dataclasses import dataclass
 from typing import Final
 
@@ -74,7 +75,9 @@ def names_for(name: str) -> Names:
 
 
 def _suggested(plugin: str) -> str:
-    mended = re.sub(r"[^a-z0-9]+", "-", plugin.lower()).strip("-")[:MAX_NAME].strip("-")
+    letters = unicodedata.normalize("NFKD", plugin.casefold())
+    plain = "".join(each for each in letters if not unicodedata.combining(each))
+    mended = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:MAX_NAME].strip("-")
     return f"; {mended!r} is one" if _NAME.fullmatch(mended) else ""
 
 

@@ -71,6 +71,8 @@ def test_another_place_and_json(toolyard, folder):
         ("toolyard-", "begins with a letter"),
         ("x" * 31, "at most 30 characters"),
         ("ärger", "lower-case letters"),
+        ("Ärger", "'arger' is one"),
+        ("größe", "'grosse' is one"),
         ("policies", "A plugin 'policies' is installed (from toolyard)"),
         ("hookspecs", "A module 'toolyard_hookspecs' can be imported already"),
     ],
