@@ -27,6 +27,7 @@ examples:
   toolyard plugins                          show what is loaded, and what is not and why
   toolyard check --plugin room.py           say what to mend in a plugin that is being written
   toolyard new weather                      write a package for a plugin of your own
+  toolyard doctor                           find out what is wrong here, and how to mend it
 
 exit status: 0 all succeeded, 1 a call failed, 2 input or configuration wrong
 """
