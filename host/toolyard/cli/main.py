@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = _run(arguments, owns_process=argv is None)
         sys.stdout.flush()
     except KeyboardInterrupt:
-        # It came while the program was being imported, which knows what to do with it.
+        # The program answers it by itself; this one came while it was still being imported.
         status = Exit.INTERRUPTED
     except BrokenPipeError:
         _close_stdout()
