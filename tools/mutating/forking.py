@@ -6,6 +6,7 @@ that a test ends which waits for what the mutant does not do, so each has a limi
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import tempfile
@@ -20,7 +21,7 @@ from mutating.reaching import Reach
 
 _NOTICED = 1
 
-_LIMIT = 120
+_LIMIT = 45
 """How many seconds a test has, beside ten times its usual ones: a busy machine is no mutant."""
 
 
@@ -38,6 +39,8 @@ class Forking:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Take one mutant after the other."""
         items = {each.nodeid: each for each in session.items}
+        # Else every process would get copies of all that a collection looks at.
+        gc.freeze()
         for name in self.names:
             tests = [items[each] for each in self._chosen(name) if each in items]
             self.tell(self._verdict(session, name, tests))
