@@ -23,6 +23,9 @@ def make_policies(settings: Settings, kinds: Mapping[str, type[Any]]) -> list[To
         ConfigurationError: Naming for every fault of every table the file, the table, the key
             and what was expected.
     """
+    if not settings.policies:
+        # There is no path to complete, so it may as well be gone where one would begin.
+        return []
     directory = Path.cwd() if settings.path is None else settings.path.parent
     made: list[ToolPolicy] = []
     faults: list[str] = []

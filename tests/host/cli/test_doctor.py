@@ -86,6 +86,17 @@ def test_what_is_wrong_with_the_configuration(doctor, config, told):
     assert "plugin 'dialects' (toolyard 0.1.0)" in found
 
 
+def test_a_working_directory_that_was_removed(toolyard, tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    status, out, err = toolyard("doctor", plugin=False)
+    assert (status, err) == (1, "")
+    assert "The working directory is gone" in out
+    assert "✓ plugin 'vfs'" in out
+
+
 def test_a_table_that_does_not_fit_a_plugin(doctor):
     status, found = doctor(config='[plugins.ledger]\nstore = "sqlight"\n')
     assert status == 1
