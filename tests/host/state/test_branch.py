@@ -533,8 +533,12 @@ def test_a_branch_can_be_cloned_into_a_session(session):
 def test_reducers_cannot_be_registered_inside_a_call(session):
     branch = session.fork()
     for kind in (Note, Audit):
-        with pytest.raises(StateError, match="cannot be registered inside a call"):
+        with pytest.raises(StateError) as raised:
             branch[kind].register(Add, append_all)
+        assert str(raised.value) == (
+            f"A reducer of Add for the slice of {kind.__name__} cannot be registered inside a call, "
+            "which may be rolled back. Register it on the session, before its calls."
+        )
 
 
 def test_a_dispatch_that_fails_changes_nothing_on_the_branch(session):

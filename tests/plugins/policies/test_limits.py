@@ -215,22 +215,29 @@ def test_another_session_has_a_quota_of_its_own(yard, steps):
     assert yard.again(Session())("api").success
 
 
+ONE_LIMIT = "RateLimitPolicy: give either max_calls_per_minute or max_calls with window."
+NO_LIMIT = "RateLimitPolicy: the number of calls and the window must be positive."
+NO_QUOTA = "QuotaPolicy: give max_calls, per_tool or both; it limits nothing."
+NEGATIVE = "QuotaPolicy: a quota cannot be negative."
+
+
 @pytest.mark.parametrize(
-    "make",
+    ("make", "why"),
     [
-        RateLimitPolicy,
-        lambda: RateLimitPolicy(max_calls=1, max_calls_per_minute=1),
-        lambda: RateLimitPolicy(max_calls=0),
-        lambda: RateLimitPolicy(max_calls=1, window=0),
-        lambda: RateLimitPolicy(max_calls=1, window=float("nan")),
-        QuotaPolicy,
-        lambda: QuotaPolicy(max_calls=-1),
-        lambda: QuotaPolicy(per_tool={"a": -1}),
+        (RateLimitPolicy, ONE_LIMIT),
+        (lambda: RateLimitPolicy(max_calls=1, max_calls_per_minute=1), ONE_LIMIT),
+        (lambda: RateLimitPolicy(max_calls=0), NO_LIMIT),
+        (lambda: RateLimitPolicy(max_calls=1, window=0), NO_LIMIT),
+        (lambda: RateLimitPolicy(max_calls=1, window=float("nan")), NO_LIMIT),
+        (QuotaPolicy, NO_QUOTA),
+        (lambda: QuotaPolicy(max_calls=-1), NEGATIVE),
+        (lambda: QuotaPolicy(per_tool={"a": -1}), NEGATIVE),
     ],
 )
-def test_limits_that_make_no_sense_are_refused(make):
-    with pytest.raises(DefinitionError):
+def test_limits_that_make_no_sense_are_refused(make, why):
+    with pytest.raises(DefinitionError) as raised:
         make()
+    assert str(raised.value) == why
 
 
 @given(
