@@ -536,8 +536,8 @@ def test_reducers_cannot_be_registered_inside_a_call(session):
         with pytest.raises(StateError) as raised:
             branch[kind].register(Add, append_all)
         assert str(raised.value) == (
-            f"A reducer of Add for the slice of {kind.__name__} cannot be registered inside a call, "
-            "which may be rolled back. Register it on the session, before its calls."
+            f"A reducer of Add for the slice of {kind.__name__} cannot be registered inside a "
+            "call, which may be rolled back. Register it on the session, before its calls."
         )
 
 
