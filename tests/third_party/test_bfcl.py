@@ -244,6 +244,7 @@ def fault(way: str, number: int, suite: str, session: Json, call: Json) -> Json:
     return {"id": f"fault-{number}", "name": name, "arguments": arguments}
 
 
+@pytest.mark.long
 def test_the_packages_own_tests_pass(environment, tmp_path):
     said = succeed(
         environment.program("python"), "-m", "pytest", "-p", "no:cacheprovider", "-q",
@@ -275,6 +276,7 @@ def with_faults(place: int, session: Json, homes: dict[str, str]) -> list[Json]:
     return calls
 
 
+@pytest.mark.long
 def test_calls_that_fail_leave_no_trace(environment, sessions, homes, tmp_path):
     def prepare(place: int, session: Json) -> list[Json]:
         return with_faults(place, session, homes)

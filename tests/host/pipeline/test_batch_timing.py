@@ -300,6 +300,7 @@ def run(
 @pytest.mark.usefixtures("quiet")
 @settings(max_examples=60, deadline=None)
 @given(drawn=batches())
+@pytest.mark.long
 def test_what_comes_out_does_not_depend_on_timing(
     drawn: tuple[tuple[Plan, ...], tuple[tuple[int, ...], ...]],
 ) -> None:

@@ -70,6 +70,7 @@ def test_killed_at_a_boundary(boundary):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_killed_at_random_instants():
     lines = drive("random", "500")
     assert len(lines) == 1500

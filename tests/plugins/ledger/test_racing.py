@@ -39,9 +39,11 @@ def race(place: str, effects: Path) -> None:
     assert all(text.startswith(f"{key} by ") for key, (text,) in told.items())
 
 
+@pytest.mark.long
 def test_on_sqlite(tmp_path):
     race(str(tmp_path / "ledger.db"), tmp_path / "effects.txt")
 
 
+@pytest.mark.long
 def test_on_postgres(tmp_path, database):
     race(database, tmp_path / "effects.txt")

@@ -51,6 +51,7 @@ with Host(discover=False) as host:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_every_complete_line_verifies_after_a_kill_at_any_instant(path, tmp_path):
     script = tmp_path / "recorder.py"
     script.write_text(RECORDER)

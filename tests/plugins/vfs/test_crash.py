@@ -122,6 +122,7 @@ def untouched(root: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("renames", [(), ("--plain-renames",)], ids=["exchange", "plain"])
+@pytest.mark.long
 def test_at_300_random_instants(root: Path, untouched: Path, renames: tuple[str, ...]) -> None:
     before = snapshot(untouched)
     commits = int(drive(root, "--random", "300", "--seed", "7", *renames))

@@ -397,6 +397,7 @@ def test_histories(machine: type[RuleBasedStateMachine], examples: int) -> None:
     [(Histories, 600), (HistoriesOnDisk, 200)],
     ids=["memory", "disk"],
 )
+@pytest.mark.long
 def test_many_histories(machine: type[RuleBasedStateMachine], examples: int) -> None:
     run(machine, examples)
 
