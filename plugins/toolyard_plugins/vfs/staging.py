@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -39,6 +40,11 @@ class Staging:
         self._fsync = fsync
         self._removed = {c.path for c in changes.made if c.kind is not None and c.after is None}
         self._checked: set[str] = set()
+        contents = (each.after.content for each in changes.made if each.after is not None)
+        taken = Counter(each.path for each in contents if isinstance(each, OnDisk))
+        # A link changes the times its content is recognised by; and two links to one file
+        # would go on changing together.
+        self._linkable = {path for path in self._removed if taken[path] == 1}
 
     def operations(self) -> tuple[Operation, ...]:
         """Stage everything and return what is then to be done, in order.
@@ -103,7 +109,7 @@ class Staging:
         if (
             isinstance(content, OnDisk)
             and not replaces
-            and content.path in self._removed
+            and content.path in self._linkable
             and self._link(slot, content)
         ):
             return

@@ -334,6 +334,22 @@ class TestWhatAFileHas:
         assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, OLD)
         assert after.st_nlink == 1
 
+    @pytest.mark.parametrize("copy", ["b.txt", "d/there.txt", "z.txt"])
+    def test_one_that_is_copied_and_moved_becomes_two(
+        self, root: Path, disk: VirtualFilesystem, branch_of: Branch, commit: Commit, copy: str
+    ) -> None:
+        (root / "a.txt").write_text("one")
+        (root / "d").mkdir()
+        (root / "d" / "there.txt").write_text("there")
+        branch = branch_of(disk)
+        branch.resource.copy("a.txt", copy, overwrite=True)
+        branch.resource.move("a.txt", "c.txt")
+        commit(branch)
+        assert not (root / "a.txt").exists()
+        for name in (copy, "c.txt"):
+            assert (root / name).read_text() == "one"
+            assert (root / name).stat().st_nlink == 1
+
     def test_nobody_may_write_it(self, root: Path, disk: VirtualFilesystem) -> None:
         (root / "a.txt").write_text("one")
         (root / "a.txt").chmod(0o444)
