@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Iterator
 
@@ -39,6 +40,12 @@ def noisy_machine() -> Iterator[None]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the file that takes longest, so that workers end together."""
     items.sort(key=lambda item: "third_party" not in item.path.parts)
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector all that lives as long as the tests run."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

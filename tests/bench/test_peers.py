@@ -261,6 +261,7 @@ def test_a_way_that_cannot_be_entered_says_why(bench):
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keeps", [True, False])
 def test_a_session_whose_length_may_count_is_short(bench, keeps):
     sessions = []
@@ -295,6 +296,7 @@ def test_what_answers_wrongly_is_not_measured(bench):
         bench.sampling.take(way, bench.sampling.WORKS["add"], "sync", 0.01)
 
 
+@pytest.mark.slow
 def test_a_rollback_that_leaves_the_file_is_not_measured(bench):
     written = set()
 

@@ -9,16 +9,18 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from anthropic import Anthropic, AsyncAnthropic
-from openai import AsyncOpenAI, OpenAI
 from tests.agents.model import ScriptedModel, Turn, played, scripted
 from tests.node import Npm
 
 from toolyard import Executor, ToolInvoked
 from toolyard.examples.orders import Desk, Order
 
+# Only the documentation's environment has them, and takes the time to import them.
+anthropic = pytest.importorskip("anthropic")
+openai = pytest.importorskip("openai")
+
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.docs,
     # A model that the guide names may have got old; the loop is the same with the next.
     pytest.mark.filterwarnings("ignore:The model '.*' is deprecated:DeprecationWarning"),
 ]
@@ -121,11 +123,12 @@ def check(model: ScriptedModel, tools: Executor, answer: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("loop", "client"), [("chat", OpenAI), ("respond", OpenAI), ("message", Anthropic)]
+    ("loop", "client"),
+    [("chat", openai.OpenAI), ("respond", openai.OpenAI), ("message", anthropic.Anthropic)],
 )
 def test_sync(
     loop: str,
-    client: Callable[[], OpenAI | Anthropic],
+    client: Callable[[], openai.OpenAI | anthropic.Anthropic],
     guide: SimpleNamespace,
     model: ScriptedModel,
 ) -> None:
@@ -137,14 +140,14 @@ def test_sync(
 @pytest.mark.parametrize(
     ("loop", "client"),
     [
-        ("chat_async", AsyncOpenAI),
-        ("respond_async", AsyncOpenAI),
-        ("message_async", AsyncAnthropic),
+        ("chat_async", openai.AsyncOpenAI),
+        ("respond_async", openai.AsyncOpenAI),
+        ("message_async", anthropic.AsyncAnthropic),
     ],
 )
 def test_async(
     loop: str,
-    client: Callable[[], AsyncOpenAI | AsyncAnthropic],
+    client: Callable[[], openai.AsyncOpenAI | anthropic.AsyncAnthropic],
     guide: SimpleNamespace,
     model: ScriptedModel,
 ) -> None:
@@ -161,7 +164,7 @@ def test_what_is_streamed_can_be_read_along(
     guide: SimpleNamespace, model: ScriptedModel, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def converse() -> None:
-        async with AsyncAnthropic() as client, guide.open_host() as host:
+        async with anthropic.AsyncAnthropic() as client, guide.open_host() as host:
             with host.executor() as tools:
                 await guide.message_async(client, host, tools, QUESTION)
 
@@ -197,7 +200,7 @@ def test_the_script_of_the_guide_plays_the_model(
 
 
 def test_a_model_that_comes_to_no_end_is_left(guide: SimpleNamespace) -> None:
-    with OpenAI() as client, guide.open_host() as host, host.executor() as tools:
+    with openai.OpenAI() as client, guide.open_host() as host, host.executor() as tools:
         with pytest.raises(RuntimeError, match=f"no end in {guide.TURNS} turns"):
             guide.chat(client, host, tools, ENDLESS)
         assert statuses(tools) == [("list_orders", "succeeded")] * guide.TURNS

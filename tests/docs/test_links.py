@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
+@pytest.mark.slow
 def test_links_between_files_lead_to_files_and_headings():
     assert len(PAGES) > 20
     assert not pages.dead(PAGES), "\n".join(pages.dead(PAGES))
@@ -100,6 +101,7 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         thread.join()
 
 
+@pytest.mark.slow
 def test_pages_that_are_not_there_are_told_and_no_others(site):
     addresses = [f"{site}{path}" for path in Site.ANSWERS]
     told = web.dead(addresses)

@@ -102,6 +102,7 @@ def _values(kind):
     return STRATEGIES[kind] if kind in STRATEGIES else st.from_type(kind)
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_what_is_encoded_comes_back_the_same(data):
     kind = data.draw(st.sampled_from(KINDS))
@@ -111,6 +112,7 @@ def test_what_is_encoded_comes_back_the_same(data):
     assert codec.fits(value) is None
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_random_dataclasses_come_back_the_same(data):
     kinds = data.draw(st.lists(st.sampled_from(KINDS), min_size=1, max_size=4))
@@ -151,6 +153,7 @@ def test_unknown_names_are_refused_whatever_the_model_allows():
         codec.decode('{"a": 1, "b": 2}')
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -280,6 +280,7 @@ KINDS = {
 }
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_it_accepts_exactly_what_the_function_accepts(data):
     kinds = data.draw(st.lists(st.sampled_from(list(KINDS)), min_size=1, max_size=5))

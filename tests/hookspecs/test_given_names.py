@@ -96,6 +96,7 @@ def is_strict(text: str) -> bool:
     return True
 
 
+@pytest.mark.slow
 @given(texts())
 def test_a_text_with_a_colon_for_each_name_has_no_name_twice_and_no_infinity(text):
     try:

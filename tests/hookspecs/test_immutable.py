@@ -141,6 +141,7 @@ kinds = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(kinds)
 def test_it_is_mutable_exactly_if_something_within_is(drawn):
     kind, mutable = drawn

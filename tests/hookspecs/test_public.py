@@ -65,6 +65,7 @@ def test_every_module_says_what_it_is(name):
     assert importlib.import_module(name).__doc__
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("name", MODULES)
 def test_the_examples_in_docstrings_run(name):
@@ -77,6 +78,7 @@ def test_the_examples_in_docstrings_run(name):
     assert result.failed == 0
 
 
+@pytest.mark.slow
 def test_the_contract_imports_neither_host_nor_plugins():
     text = (
         "import sys, pkgutil, importlib, toolyard_hookspecs as t\n"

@@ -25,6 +25,8 @@ from typing_extensions import TypedDict
 from toolyard_hookspecs.codecs import Codec
 from toolyard_hookspecs.round_trips import survives_json
 
+pytestmark = pytest.mark.slow
+
 
 class Line(BaseModel):
     text: str

@@ -39,6 +39,7 @@ def test_all_faults_are_told_at_once():
     assert "'deep' was unexpected" in told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text", ["", "{", '{"path": NaN}', '{"path": "\ud800"}', "[" * 10_000, b"\xff"]
 )
@@ -103,6 +104,7 @@ def test_a_value_that_json_cannot_say_does_not_fit():
     assert "required" in codec().fits({})
 
 
+@pytest.mark.slow
 def test_jsonschema_is_imported_only_when_needed():
     import subprocess
 

@@ -93,6 +93,7 @@ def _has_duplicate(text):
     return any(found)
 
 
+@pytest.mark.slow
 @given(json_texts)
 def test_duplicate_names_are_found_exactly_where_a_slow_reader_finds_them(text):
     assert refused(text) == _has_duplicate(text)

@@ -96,6 +96,7 @@ def numbers_in(value):
 NUMBERS = st.none() | st.floats()
 
 
+@pytest.mark.slow
 @given(st.text(alphabet="nul"), NUMBERS)
 def test_of_a_dataclass_only_what_is_finite_is_written(label, number):
     codec = Codec(Measured, owner="test")
@@ -107,6 +108,7 @@ def test_of_a_dataclass_only_what_is_finite_is_written(label, number):
             codec.encode(value)
 
 
+@pytest.mark.slow
 @example(math.inf)
 @example([math.nan])
 @given(st.recursive(NUMBERS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))

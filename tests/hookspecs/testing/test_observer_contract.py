@@ -11,6 +11,8 @@ from toolyard_hookspecs import ToolResult, hookimpl
 from toolyard_hookspecs.testing import ObserverContract
 from toolyard_hookspecs.testing.every_outcome import EveryOutcome, wait_for_a_person
 
+pytestmark = pytest.mark.slow
+
 TESTS = sorted(name for name in vars(ObserverContract) if name.startswith("test_"))
 
 

@@ -66,6 +66,7 @@ class AsPlugin:
         return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [each for each in TESTS if "failure_inside" not in each])
 @pytest.mark.parametrize("policy", [Policy(), AsPlugin()], ids=["policy", "plugin"])
 def test_a_good_policy_passes(check, name, policy):

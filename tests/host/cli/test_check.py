@@ -87,6 +87,7 @@ def test_a_good_plugin_is_clean(written, findings):
     assert findings(written()) == []
 
 
+@pytest.mark.slow
 def test_all_that_comes_with_toolyard_is_clean(toolyard):
     for example in ("orders", "workspace"):
         status, out, err = toolyard("check", f"--example={example}", plugin=False)
@@ -129,6 +130,7 @@ float = Annotated[float, WithJsonSchema({'type': 'number-ish'})]
 NO_PROMPT = ("title=settings.title,", "title='x', template='Hello ${nobody}.',")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "where", "told"),
     [

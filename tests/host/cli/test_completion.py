@@ -40,6 +40,7 @@ def completed(folder, monkeypatch):
     return ask
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "there"),
     [

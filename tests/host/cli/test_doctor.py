@@ -69,6 +69,7 @@ def test_what_is_too_old_or_missing_is_told(doctor, monkeypatch):
     assert "pip install 'toolyard[mcp]'" in found["extra mcp"]["text"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("config", "told"),
     [
@@ -105,6 +106,7 @@ def test_a_table_that_does_not_fit_a_plugin(doctor):
     assert "store" in found[subject]["text"]
 
 
+@pytest.mark.slow
 def test_an_approver_that_is_not_there(doctor):
     status, found = doctor(config='approver = "nobody"\n')
     assert status == 1
@@ -169,6 +171,7 @@ def test_a_workspace_with_a_commit_that_was_not_finished(doctor, folder):
     assert "1 commit" in told["text"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("held", [False, True])
 def test_a_ledger_that_is_held_by_another_process(doctor, folder, held):
     connection = sqlite3.connect(folder / "ledger.db", isolation_level=None)

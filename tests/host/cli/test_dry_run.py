@@ -34,6 +34,7 @@ def pad(folder):
     return ("--plugin", "pad.py")
 
 
+@pytest.mark.slow
 def test_run_shows_each_calls_diff_and_denies_what_cannot_be_taken_back(toolyard, calls, pad):
     path = calls(("write", {"text": "a"}), ("write", {"text": "b"}), ("say", {"text": "out"}))
     status, out, err = toolyard(*pad, "run", path, "--dry-run")

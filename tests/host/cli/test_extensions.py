@@ -77,6 +77,7 @@ def test_an_option_wins_over_the_file_and_leaves_the_rest(echo):
     assert echo("--word", "mine", config=config)[1] == "mine 7\n"
 
 
+@pytest.mark.slow
 def test_an_option_wins_over_the_environment(echo, monkeypatch):
     monkeypatch.setenv("TOOLYARD_PLUGINS__ECHO__WORD", "environment")
     assert echo()[1] == "environment 0\n"

@@ -27,6 +27,7 @@ def examples_in(text):
     return [re.sub(r'^eval "\$\((.*)\)"$', r"\1", line) for line in lines]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [*COMMANDS, "ledger", "mcp", "record", "replay"])
 def test_every_command_has_examples_that_are_understood(toolyard, folder, parser, command):
     (folder / "DIR").mkdir()

@@ -61,6 +61,7 @@ sys.exit(main())
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
 def test_help_has_examples_and_every_command(toolyard, arguments):
     status, out, err = toolyard(*arguments)
@@ -69,6 +70,7 @@ def test_help_has_examples_and_every_command(toolyard, arguments):
     assert all(f"    {name} " in out for name in ("run", "call", "tools", "plugins", "greet"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["run", "call", "tools", "plugins", "greet"])
 def test_each_command_has_help(toolyard, command):
     status, out, _ = toolyard(command, "--help")
@@ -84,6 +86,7 @@ def test_help_is_there_also_where_the_configuration_is_wrong(toolyard, folder):
     assert "nonsense" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("typed", "meant"), [("rnu", "run"), ("tool", "tools"), ("great", "greet")]
 )
@@ -93,6 +96,7 @@ def test_an_unknown_command_suggests_the_nearest(toolyard, typed, meant):
     assert f"there is no command {typed!r}; did you mean {meant!r}?" in err
 
 
+@pytest.mark.slow
 def test_an_unknown_command_like_none_lists_them(toolyard):
     _, _, err = toolyard("xyzzy")
     listed = re.search(r"There are ([a-z, ]+)\.$", err, re.MULTILINE)
@@ -101,6 +105,7 @@ def test_an_unknown_command_like_none_lists_them(toolyard):
     assert found == [*COMMANDS, "ledger", "mcp", "record", "replay", "greet"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["mcp"], ["mcp", "check"], ["mcp", "--help"]])
 def test_a_command_is_missing_where_its_plugin_is_misconfigured(toolyard, folder, arguments):
     (folder / "toolyard.toml").write_text("[plugins.mcp]\nwaits = 3\n")
@@ -118,6 +123,7 @@ def test_a_command_is_missing_where_its_plugin_is_broken(toolyard, folder):
     assert "division by zero" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -155,6 +161,7 @@ def test_plugins_add_options_to_commands(toolyard):
     assert toolyard("tools", "--extended")[0] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("commands", "told"),
     [
@@ -187,6 +194,7 @@ def test_what_breaks_is_told_without_a_traceback(toolyard, folder):
     assert "Traceback" in toolyard("boom", "--plugin", "odd.py", "-vv")[2]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 @pytest.mark.parametrize("arguments", [["--version"], ["tools"], ["tools", "--json"]])
 def test_output_that_cannot_be_written_is_told(process, arguments):
@@ -216,6 +224,7 @@ def test_a_full_disk_is_told_with_who_writes_there(toolyard, folder):
     assert "Make room there" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closing", ["<&-", ">&-", "2>&-"])
 def test_closed_streams_do_no_harm(folder, closing):
     command = (
@@ -225,6 +234,7 @@ def test_closed_streams_do_no_harm(folder, closing):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_output_in_ascii_is_readable(process, calls):
     started = process(
         "run",

@@ -13,6 +13,7 @@ from toolyard.scaffolding.kinds import KINDS
 LONGEST = "a-name-of-thirty-characters-xx"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["lunch-menu", LONGEST])
 def test_each_kind_is_a_whole_package(toolyard, folder, kind, name):
@@ -60,6 +61,7 @@ def test_another_place_and_json(toolyard, folder):
     assert all((folder / told["folder"] / each).is_file() for each in told["files"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "told"),
     [

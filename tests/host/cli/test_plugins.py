@@ -29,6 +29,7 @@ def test_json_is_an_object_for_each_plugin(toolyard):
     assert "add" in found["desk"]["tools"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", [("--block", "dialects,other"), ("--block", "dialects")])
 def test_a_blocked_plugin_is_shown_as_blocked(toolyard, option):
     status, out, _ = toolyard("plugins", *option)
@@ -36,6 +37,7 @@ def test_a_blocked_plugin_is_shown_as_blocked(toolyard, option):
     assert re.search(r" dialects +⊘ blocked", out)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("broken")
 def test_a_failed_plugin_is_shown_with_cause_and_remedy(toolyard):
     _, out, _ = toolyard("plugins")
@@ -57,6 +59,7 @@ def toolyard_lifespan(host, settings):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("error", "status"),
     [("OSError('no server there')", 0), ("ConfigurationError('no server is named')", 2)],
@@ -79,6 +82,7 @@ def test_a_plugin_that_cannot_be_started_is_shown_among_the_others(toolyard, fol
     assert reports["desk"]["status"] == "loaded"
 
 
+@pytest.mark.slow
 def test_an_approver_that_is_not_there_does_not_hide_the_list(toolyard, folder):
     (folder / "toolyard.toml").write_text('approver = "nobody"\n')
     status, out, err = toolyard("plugins")

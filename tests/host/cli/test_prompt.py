@@ -70,6 +70,7 @@ def test_overrides_are_made_from_the_codes_texts_also_where_some_are_overridden(
     assert capsys.readouterr().out == texts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", [[], ["--json"], ["--schema", "openai"]])
 def test_tools_are_listed_with_the_descriptions_that_a_model_reads(
     capsys: pytest.CaptureFixture[str], plugin: str, overrides: Path, way: list[str]
@@ -84,6 +85,7 @@ def test_tools_are_listed_with_the_descriptions_that_a_model_reads(
     assert printed.err == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [["prompt"], ["tools"], ["call", "read_section"]])
 def test_a_stale_override_is_told_on_stderr_without_being_asked_for(
     capsys: pytest.CaptureFixture[str], plugin: str, overrides: Path, command: list[str]

@@ -159,6 +159,7 @@ def test_lines_that_are_refused_from_the_first_on_are_all_told():
     assert [each.split(": ")[0] for each in told] == [f"calls.jsonl, line {n}" for n in (1, 2, 3)]
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(

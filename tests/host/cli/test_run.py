@@ -16,6 +16,7 @@ def envelopes(out):
     return [json.loads(line) for line in out.splitlines()]
 
 
+@pytest.mark.slow
 def test_all_succeeded_is_status_0(toolyard, calls):
     status, out, err = toolyard("run", calls(("add", {"a": 1, "b": 2}), ("say", {"text": "hi"})))
     assert (status, err) == (0, "")
@@ -25,6 +26,7 @@ def test_all_succeeded_is_status_0(toolyard, calls):
     assert re.search(r"2 calls in .*: 2 succeeded", out)
 
 
+@pytest.mark.slow
 def test_of_a_success_the_message_is_shown_with_its_notes_and_the_value_is_hinted_at(
     toolyard, calls
 ):
@@ -92,12 +94,14 @@ def test_json_is_the_id_and_the_envelope(toolyard, calls):
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", good["fetchedAt"])
 
 
+@pytest.mark.slow
 def test_what_a_handler_prints_is_not_on_stdout_with_json(toolyard, calls):
     _, out, err = toolyard("run", calls(("print_much",)), "--json")
     assert [each["data"] for each in envelopes(out)] == ["quiet"]
     assert "printed by the handler" in err
 
 
+@pytest.mark.slow
 def test_what_programs_and_plugins_print_is_not_on_stdout_with_json(process, calls, folder):
     text = (folder / "desk.py").read_text() + "\n\nprint('printed by the import')\n"
     (folder / "desk.py").write_text(text)
@@ -108,6 +112,7 @@ def test_what_programs_and_plugins_print_is_not_on_stdout_with_json(process, cal
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tool", "told"),
     [
@@ -150,6 +155,7 @@ def test_parallel_gives_the_same_in_the_same_order(toolyard, calls):
     assert [line.split()[0] for line in rows(out)] == [f"c{number}" for number in range(1, 32)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [(), ("--json",), ("--parallel",)])
 def test_a_wrong_line_is_status_2_and_nothing_is_run(toolyard, folder, mode):
     flag = folder / "flag"
@@ -173,6 +179,7 @@ def test_no_file_at_all_is_status_2(toolyard):
     assert "--example" in err
 
 
+@pytest.mark.slow
 def test_calls_come_from_standard_input(process):
     started = process("run", "-", "--json", stdin=-1)
     out, err = started.communicate('{"name": "add", "arguments": {"a": 1, "b": 2}}', timeout=60)
@@ -220,6 +227,7 @@ def test_the_example_tells_its_story(toolyard):
         assert told in out, told
 
 
+@pytest.mark.slow
 def test_another_example_works_on_files(toolyard):
     status, out, err = toolyard("run", "--example", "workspace", "--approve", "all", plugin=False)
     assert (status, err) == (1, "")
@@ -316,6 +324,7 @@ def test_the_example_rolls_back_what_did_not_ship(toolyard):
     assert list(status.values()) == [[], ["open", "open"], ["open", "shipped"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [[], ["--approve", "none"]])
 def test_a_run_with_nobody_to_approve_says_so_at_the_end(toolyard, options):
     status, out, _ = toolyard("run", "--example", "workspace", *options, plugin=False)

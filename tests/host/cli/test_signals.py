@@ -8,6 +8,8 @@ import time
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 GRACE = 2.0
 MARGIN = 6.0
 # Whether the process waits shows beyond doubt where it would wait long: a machine may stop a while.

@@ -22,6 +22,7 @@ def test_json_is_an_object_for_each_tool(toolyard):
     assert set(found["add"]["parameters"]["properties"]) == {"a", "b"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", ["openai", "anthropic", "gemini", "mcp"])
 def test_schemas_are_printed_as_a_provider_takes_them(toolyard, dialect):
     status, out, _ = toolyard("tools", "--schema", dialect)
@@ -31,6 +32,7 @@ def test_schemas_are_printed_as_a_provider_takes_them(toolyard, dialect):
     assert all(json.loads(line) for line in out.splitlines())
 
 
+@pytest.mark.slow
 def test_an_unknown_dialect_is_status_2_and_told_with_those_there_are(toolyard):
     status, _, err = toolyard("tools", "--schema", "nobody")
     assert status == 2

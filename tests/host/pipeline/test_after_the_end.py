@@ -49,6 +49,7 @@ LATER: dict[str, Callable[[ToolContext], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize("what", LATER)

@@ -164,6 +164,7 @@ def test_where_anything_fits_it_has_to_be_strict_json_too(yard: Any, thing: str,
     assert told in outcome.text
 
 
+@pytest.mark.slow
 def test_ten_megabytes_are_taken_where_they_fit(yard: Any) -> None:
     @tool
     def measure(text: str) -> int:
@@ -218,6 +219,7 @@ NESTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("case", NESTED)
 def test_a_nested_call_with_such_arguments_is_told_to_its_caller(

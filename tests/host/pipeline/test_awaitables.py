@@ -358,6 +358,7 @@ def test_cancelling_ends_the_wait_of_any_hook(yard: Any, touch: Touch, stage: st
     yard.assert_untouched()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", STAGES)
 def test_the_deadline_ends_the_wait_of_any_hook(yard: Any, touch: Touch, stage: str) -> None:
     @tool

@@ -94,6 +94,7 @@ def calls_of(name: str, *texts: str) -> list[ToolCall]:
     return [ToolCall(name, {"text": text}) for text in texts]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [writer, awriter])
 @pytest.mark.parametrize("last_to_first", ["cba", "bca", "acb", "abc"])
 def test_outcomes_and_commits_come_in_call_order(

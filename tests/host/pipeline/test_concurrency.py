@@ -26,6 +26,8 @@ from toolyard_hookspecs import (
     tool,
 )
 
+pytestmark = pytest.mark.slow
+
 THREADS = 8
 # Long enough for the slowest machine; only a deadlock takes it.
 PATIENCE = 240.0

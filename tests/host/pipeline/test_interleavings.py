@@ -31,6 +31,8 @@ from toolyard_hookspecs import (
     tool,
 )
 
+pytestmark = pytest.mark.slow
+
 # Only what never comes takes this long.
 PATIENCE = 60.0
 

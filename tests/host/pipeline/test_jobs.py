@@ -104,6 +104,7 @@ def test_one_that_was_given_up_never_finishes(bench: Bench, is_async: bool, fail
     assert not done.is_set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_async", [False, True])
 def test_at_any_moment_exactly_one_of_both_holds(bench: Bench, is_async: bool) -> None:
     for _ in range(200):

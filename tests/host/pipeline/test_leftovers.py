@@ -13,6 +13,8 @@ from toolyard.pipeline.call_run import CallRun
 from toolyard.state.branch import Branch
 from toolyard_hookspecs import Status, ToolCall, ToolContext, ToolResult, hookimpl, tool
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def alive() -> Iterator[Callable[[type[Any]], int]]:

@@ -10,6 +10,8 @@ import pytest
 
 from toolyard_hookspecs import hookimpl, tool
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def noisy_machine() -> None:

@@ -220,6 +220,7 @@ class Swallowing:
         return ToolResult.ok("swallowed")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [raising, araising])
 @pytest.mark.parametrize("error", INTERRUPTIONS, ids=lambda each: type(each).__name__)
 @pytest.mark.parametrize("how", ["return", "yield", "raise"])

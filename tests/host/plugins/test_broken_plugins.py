@@ -396,6 +396,7 @@ def test_without_addition_the_plugin_of_these_tests_is_without_fault(
     assert len(traces_of(plugins, "broken")) > 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("source", "cause", "remedy"), IMPORTS)
 def test_a_plugin_that_cannot_be_imported(broken, source, cause, remedy):
     report = broken(source)
@@ -403,6 +404,7 @@ def test_a_plugin_that_cannot_be_imported(broken, source, cause, remedy):
     assert re.search(remedy, report.remedy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("source", "cause", "remedy"), HOOKS)
 def test_a_plugin_whose_functions_do_not_fit_the_hooks(broken, source, cause, remedy):
     report = broken(added_to_working(source))
@@ -410,6 +412,7 @@ def test_a_plugin_whose_functions_do_not_fit_the_hooks(broken, source, cause, re
     assert re.search(remedy, report.remedy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("source", "cause", "remedy"), OFFERS)
 def test_a_plugin_whose_offers_cannot_be_taken(broken, source, cause, remedy):
     report = broken(added_to_working(source))
@@ -458,6 +461,7 @@ def test_an_entry_point_to_an_attribute_that_is_not_there(install, discovered, r
     assert "AttributeError" in report.fault
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", ["not a module", "a-b", ":x", ""])
 def test_an_entry_point_that_names_nothing(install, discovered, report_of, value):
     install("broken", lines=f"broken = {value}")

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from toolyard.plugins import discovery
 from toolyard.plugins.reports import described
 
@@ -94,6 +96,7 @@ def test_an_unreadable_distribution_is_passed_over(install, good, discovered, re
     assert report_of(discovered(), "zq-good").status == "loaded"
 
 
+@pytest.mark.slow
 def test_importlib_metadata_is_imported_when_plugins_are_looked_for_not_before():
     code = "import sys, toolyard.plugins.registry; print('importlib_metadata' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -9,6 +9,8 @@ from toolyard.plugins.registry import Plugins
 from toolyard.settings import Settings
 from toolyard_hookspecs import MarkdownSection, PluginError, hookimpl, tool
 
+pytestmark = pytest.mark.slow
+
 PLUGINS = st.sampled_from("abcd")
 OFFERS = st.lists(st.sampled_from(["one", "two", "three", "four"]), unique=True, max_size=3)
 PREFIXES = {"a": "", "b": "", "c": "c_", "d": "d_"}

@@ -35,6 +35,7 @@ def test_one_that_needs_no_more_than_there_is_loads(install, discovered, report_
     assert report_of(discovered(), "zq-now").status == "loaded"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("statement", "name"),
     [

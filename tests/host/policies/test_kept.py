@@ -284,6 +284,7 @@ records = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(records, records, records)
 def test_a_change_is_carried_over_and_nothing_else_is_touched(old, new, theirs):
     got = merged("rule", old, new, theirs)

@@ -130,6 +130,7 @@ _seal = Seal(KEY, Clock(), 60, SpentInMemory())
 _token = _seal.seal(BEARER, DIGEST)
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_an_altered_token_is_refused(data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(_token)))

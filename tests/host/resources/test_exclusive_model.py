@@ -19,6 +19,8 @@ from toolyard.resources.exclusive import lock_of
 from toolyard.resources.registry import ResourceRegistry
 from toolyard_hookspecs import CallClosed, ResourceBusyError
 
+pytestmark = pytest.mark.slow
+
 
 class Stack:
     """An exclusive list that insists on savepoints being ended newest first."""

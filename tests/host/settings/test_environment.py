@@ -14,6 +14,7 @@ PRINTED = st.characters(min_codepoint=32, max_codepoint=126)
 PLAIN = st.booleans() | st.integers(-(2**62), 2**62) | st.text(PRINTED)
 
 
+@pytest.mark.slow
 @given(st.recursive(PLAIN, lambda inner: st.lists(inner, max_size=3), max_leaves=8))
 def test_what_is_written_as_toml_is_read_as_it_was_meant(value):
     assert as_toml(json.dumps(value)) == value

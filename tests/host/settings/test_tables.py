@@ -144,6 +144,7 @@ def test_credentials_in_an_address_are_not_shown():
     assert "https://***@example.org" in text
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(["api_token", "handle"]),
     st.integers(10**6, 10**9) | st.lists(st.integers(10**6, 10**9), min_size=1, max_size=2),

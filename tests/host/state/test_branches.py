@@ -20,6 +20,8 @@ from toolyard_hookspecs.errors import CallClosed, ConflictError
 from toolyard_hookspecs.policies import PolicyState
 from toolyard_hookspecs.sessions import Append, SlicePolicy, append_all
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass(frozen=True)
 class Note:

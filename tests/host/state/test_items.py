@@ -14,6 +14,7 @@ def depth(items):
     return 0 if items is None else 1 + depth(items.below)
 
 
+@pytest.mark.slow
 @given(chunks)
 def test_a_version_never_changes_whoever_grows_which_version(steps):
     versions = [(EMPTY, [])]

@@ -24,6 +24,8 @@ from toolyard_hookspecs import (
 from toolyard_plugins import approval
 from toolyard_plugins.approval import terminal
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = Settings(approver="approval")
 
 

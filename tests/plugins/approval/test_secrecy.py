@@ -39,6 +39,7 @@ logins = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(logins)
 def test_masking_hides_every_secret_and_is_undone_exactly(arguments):
     hidden = masked(arguments, SCHEMA, MASK)

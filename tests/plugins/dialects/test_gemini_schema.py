@@ -57,6 +57,7 @@ def property_of(schema: Any) -> dict[str, Any]:
     return converted["properties"]["a"]
 
 
+@pytest.mark.slow
 def test_random_types_keep_to_the_subset_and_what_fits_still_fits(schemas_and_values, fits):
     @given(schemas_and_values)
     def check(drawn):

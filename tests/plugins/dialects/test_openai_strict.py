@@ -75,6 +75,7 @@ def schema_of(kind: Any) -> dict[str, Any]:
     return Codec(kind, owner="a test").schema()
 
 
+@pytest.mark.slow
 def test_random_types_are_strict_by_the_rules_or_not_at_all(
     schemas_and_values, plain_schemas_and_values, fits
 ):
@@ -229,6 +230,7 @@ def nested(depth: int) -> dict[str, Any]:
     return objects(a=nested(depth - 1)) if depth > 1 else objects(a={"type": "string"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "schema",
     [

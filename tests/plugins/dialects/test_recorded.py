@@ -90,6 +90,7 @@ STRANGE = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(STRANGE)
 def test_strange_documents_are_refused_or_read_but_raise_nothing(document):
     for dialect in DIALECTS:

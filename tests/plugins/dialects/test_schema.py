@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from toolyard_plugins.dialects import schema as schemas
 
 
+@pytest.mark.slow
 def test_inlining_leaves_no_reference_and_keeps_what_fits(schemas_and_values, fits):
     @given(schemas_and_values)
     def check(drawn):

@@ -35,6 +35,8 @@ from toolyard_plugins.policies import SequentialDependencyPolicy
 
 from .conftest import Bench
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass(frozen=True)
 class Order:

@@ -161,6 +161,7 @@ class TestExpiry:
         clock.move(days=100_000)
         assert ledger.lookup(KEY) is not None
 
+    @pytest.mark.slow
     def test_what_has_expired_is_removed_when_it_is_looked_up(self, ledger, clock):
         record(ledger, ttl=HOUR)
         clock.move(hours=1)
@@ -207,6 +208,7 @@ class TestKeys:
         assert one.startswith("session/s1:take:")
         assert len(one.rpartition(":")[2]) == 64
 
+    @pytest.mark.slow
     def test_sets_have_one_order_in_every_process(self, context):
         import subprocess
         import sys
@@ -364,7 +366,7 @@ SETTINGS = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
-TestLedgerAndModel = LedgerAndModel.TestCase
+TestLedgerAndModel = pytest.mark.slow(LedgerAndModel.TestCase)
 TestLedgerAndModel.settings = SETTINGS
-TestSqliteAndModel = SqliteAndModel.TestCase
+TestSqliteAndModel = pytest.mark.slow(SqliteAndModel.TestCase)
 TestSqliteAndModel.settings = SETTINGS

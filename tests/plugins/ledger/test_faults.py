@@ -66,6 +66,7 @@ def test_a_file_that_is_no_ledger(file_bench, path):
     assert done == []
 
 
+@pytest.mark.slow
 def test_a_damaged_file(file_bench, path):
     file_bench.open(order, look)
     for number in range(200):

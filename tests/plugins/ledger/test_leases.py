@@ -26,6 +26,8 @@ from toolyard_plugins.ledger.stores.postgres import PostgresStore
 from toolyard_plugins.ledger.stores.processes import Process
 from toolyard_plugins.ledger.stores.sqlite import SqliteStore
 
+pytestmark = pytest.mark.slow
+
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 CLAIM = Claim("k", "act", "hash", "f" * 32, "s", "c", NOW)
 OTHER = CLAIM._replace(effect_id="e" * 32)

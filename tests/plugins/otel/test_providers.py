@@ -102,6 +102,7 @@ def test_one_that_is_configured_later_is_used_from_then_on(
     assert not hasattr(logging.getLogRecordFactory(), "active")
 
 
+@pytest.mark.slow
 def test_an_application_may_configure_one_while_the_host_is_open() -> None:
     # In a process of its own, since the global provider cannot be set twice.
     code = (
@@ -124,6 +125,7 @@ def test_an_application_may_configure_one_while_the_host_is_open() -> None:
     assert "early" not in done.stdout
 
 
+@pytest.mark.slow
 def test_a_host_may_export_by_itself(tmp_path: Any) -> None:
     # In a process of its own, whose global provider it becomes.
     code = (
@@ -142,6 +144,7 @@ def test_a_host_may_export_by_itself(tmp_path: Any) -> None:
     assert [len(file.read_text().splitlines()) for file in files] == [2, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["console", "otlp", "spans.jsonl"])
 def test_without_the_sdk_that_is_said(where: str) -> None:
     code = (
@@ -156,6 +159,7 @@ def test_without_the_sdk_that_is_said(where: str) -> None:
     assert "Install toolyard[otel]" in run_python(code, where).stdout
 
 
+@pytest.mark.slow
 def test_without_the_sdk_an_environment_meant_for_others_is_left_alone() -> None:
     code = (
         "import sys; sys.modules['opentelemetry.sdk'] = None\n"

@@ -264,6 +264,7 @@ def test_the_plugin_offers_the_section_as_configured() -> None:
     assert "lay out the whole plan" in section.template.lower()
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(1, 6), st.sampled_from(["pending", "done"]))))
 def test_the_status_always_follows_the_steps(updates: list[tuple[int, Any]]) -> None:
     session = Session()

@@ -224,6 +224,7 @@ def test_a_spoilt_file_is_told_before_anything_runs(run, tmp_path):
     assert re.search(r"q\.json keeps what policies remember, but it is no JSON", err)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("table", "told"),
     [
@@ -333,6 +334,7 @@ def test_the_tables_in_the_guide_are_right(run, tmp_path):
         assert all("names what no tool is called" in line for line in err.splitlines())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("table", "name", "near"),
     [

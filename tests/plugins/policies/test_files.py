@@ -515,6 +515,7 @@ def test_what_can_be_no_path_is_denied(disk, path):
     assert "cannot be looked at" in disk("write_file", path=path).text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["../out.txt", "../new.txt", "link.txt", "whole", ".."])
 @pytest.mark.parametrize("was_read", [True, False])
 def test_a_path_outside_of_the_root_is_denied_as_such(yard, file_section, tmp_path, path, was_read):

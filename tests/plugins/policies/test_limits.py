@@ -240,6 +240,7 @@ def test_limits_that_make_no_sense_are_refused(make, why):
     assert str(raised.value) == why
 
 
+@pytest.mark.slow
 @given(
     st.integers(1, 4),
     st.lists(st.floats(0, 30, allow_nan=False), max_size=25),

@@ -202,6 +202,7 @@ actions = st.tuples(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(actions, max_size=20))
 def test_nothing_is_overwritten_or_deleted_that_was_not_read_as_it_is(steps):
     files: dict[str, str] = {}

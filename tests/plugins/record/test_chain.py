@@ -106,6 +106,7 @@ contents = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(contents, st.data())
 def test_any_changed_byte_is_found_at_its_line(said, data):
     text = b"".join(written(*said))

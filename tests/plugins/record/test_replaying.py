@@ -288,6 +288,7 @@ def test_a_replay_can_be_recorded(desk, path, tmp_path):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["changed", "torn", "empty", "other"])
 def test_only_a_record_that_is_as_it_was_written_is_loaded(desk, path, damage):
     desk.record(path, ("add", {"a": 1}), ("add", {"a": 2}))

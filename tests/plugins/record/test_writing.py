@@ -124,6 +124,7 @@ def test_two_recorders_of_one_process_are_kept_apart(path):
     append(path, "a")
 
 
+@pytest.mark.slow
 def test_another_process_is_kept_out_until_the_first_ends(path):
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(path)],
@@ -156,6 +157,7 @@ def test_a_line_is_in_the_file_as_soon_as_it_is_appended(path, fsync):
     file.close()
 
 
+@pytest.mark.slow
 def test_a_line_that_does_not_fit_on_the_disk_leaves_nothing(path):
     done = subprocess.run(
         [sys.executable, "-c", FULL, str(path)], capture_output=True, text=True, check=True

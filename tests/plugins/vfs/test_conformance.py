@@ -13,6 +13,7 @@ from toolyard_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
 Branch = Callable[..., WorkspaceBranch]
 
 
+@pytest.mark.slow
 class TestOutsideOfCalls(FilesystemContract):
     @pytest.fixture
     def files(self, workspace: VirtualFilesystem) -> Filesystem:
@@ -25,6 +26,7 @@ class TestInACall(FilesystemContract):
         return branch_of(workspace).resource
 
 
+@pytest.mark.slow
 class TestInANestedCall(FilesystemContract):
     @pytest.fixture
     def files(self, workspace: VirtualFilesystem, branch_of: Branch) -> Filesystem:

@@ -200,6 +200,7 @@ def on_twin(twin: Path, name: str, place: str, more: Any = None) -> None:
             path.replace(target)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(OPERATIONS, max_size=8))
 def test_any_call_does_what_is_done_by_hand(operations: list[tuple[Any, ...]]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import time
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,6 +30,7 @@ def plainly(pattern: list[str], path: list[str]) -> bool:
     return plainly(pattern[1:], path) or (bool(path) and plainly(pattern, path[1:]))
 
 
+@pytest.mark.slow
 @given(st.lists(part, min_size=1, max_size=4), st.lists(name, min_size=1, max_size=5))
 def test_means_what_it_plainly_means(pattern: list[str], path: list[str]) -> None:
     collapsed = [p for i, p in enumerate(pattern) if p != "**" or pattern[i - 1 : i] != ["**"]]

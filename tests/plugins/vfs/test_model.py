@@ -28,6 +28,8 @@ from hypothesis.stateful import (
 from toolyard_hookspecs import ConflictError, Filesystem, ToolContext
 from toolyard_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
 
+pytestmark = pytest.mark.slow
+
 PATHS = ["a", "b", "c", "a/x", "a/y", "b/x", "a/x/z", "b/x/z", "d/e/f"]
 CONTENTS = [b"", b"one", b"two", b"\0binary", b"x\r\ny"]
 

@@ -194,6 +194,7 @@ def test_workspaces_do_not_close_the_sources_of_one_another(
 # --- what is refused ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [

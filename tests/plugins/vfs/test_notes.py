@@ -118,6 +118,7 @@ class TestArchives:
             "there: 'a/b.txt' (a is a file).\na  7 bytes  (read-only)\nc.txt  7 bytes  (read-only)"
         )
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("name", "directory", "told"),
         [

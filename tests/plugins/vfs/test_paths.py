@@ -25,6 +25,7 @@ def test_what_is_canonical_stays_as_it_is(parts: list[str]) -> None:
     assert paths.canonical(f"./{path}/.//") == path
 
 
+@pytest.mark.slow
 @given(st.text(max_size=60))
 @example("a/../../b")
 @example("\u202e/..")

@@ -63,6 +63,7 @@ def test_a_line_of_many_megabytes_is_found_in_time_that_grows_with_it() -> None:
     assert time.process_time() - began < 20
 
 
+@pytest.mark.slow
 def test_what_turns_out_to_be_binary_is_searched_no_further() -> None:
     data = b"needle\n" * 200_000 + b"\xe9\x01\n" + b"needle\n" * 200_000
 

@@ -286,6 +286,7 @@ def test_a_file_that_is_too_large_is_not_shown_but_told_of(desk: Desk) -> None:
     assert outcome.result.value == FileText("big.txt", "", 1, 0, 0, kind="large")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", ["x" * 20, b"\x89PNG\0", b"caf\x81"])
 @pytest.mark.parametrize("name", ["write_file", "delete_file", "move_file"])
 def test_what_cannot_be_shown_can_be_replaced_once_it_was_looked_at(
@@ -316,6 +317,7 @@ def test_reading_past_the_end_says_how_many_lines_there_are(desk: Desk) -> None:
     assert "there are 3 lines. Use an offset from 1 to 3, then retry." in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "guess", "where"),
     [
@@ -600,6 +602,7 @@ def test_all_that_stands_against_a_transfer_is_told_at_once(desk: Desk, name: st
     assert "README.md is there already" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "target", "why"),
     [

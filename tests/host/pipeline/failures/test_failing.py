@@ -26,6 +26,8 @@ from toolyard_hookspecs import (
     require,
 )
 
+pytestmark = pytest.mark.slow
+
 Act = Callable[[ToolContext], Any]
 STAGES = tuple(Stage)
 

@@ -21,6 +21,8 @@ from toolyard_hookspecs import (
     hookimpl,
 )
 
+pytestmark = pytest.mark.slow
+
 STAGES = tuple(Stage)
 
 

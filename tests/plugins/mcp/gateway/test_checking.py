@@ -12,6 +12,8 @@ from toolyard.cli.main import main
 
 from .raw_http import serving
 
+pytestmark = pytest.mark.slow
+
 RAW = Path(__file__).parent / "raw_server.py"
 
 

@@ -155,6 +155,7 @@ def test_toolyard_is_not_put_behind_itself(tmp_path):
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 
+@pytest.mark.slow
 @given(
     st.builds(
         Imported,

@@ -11,7 +11,7 @@ from mcp_types import INVALID_PARAMS
 
 from .conftest import LONGEST, appears
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 async def test_a_value_comes_structured_and_as_text(connect):

@@ -248,6 +248,7 @@ async def test_a_refusal_uses_a_state_up(serve, reaction):
         assert await erased(client) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "alter",
     [
@@ -323,6 +324,7 @@ async def test_an_answer_of_another_kind_is_refused(serve):
             )
 
 
+@pytest.mark.slow
 async def test_what_has_run_is_shown_before_it_is_kept(serve, mode):
     person = Person()
     async with serve(mode, person, approve_diff=True) as client:

@@ -9,6 +9,7 @@ from mcp.shared.exceptions import MCPError
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.slow
 async def test_tools_come_in_one_order_with_all_that_is_known_of_them(connect):
     async with connect() as client:
         first = (await client.list_tools()).tools

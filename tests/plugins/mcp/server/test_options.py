@@ -13,6 +13,8 @@ from toolyard_plugins.record import RecordFile
 
 from .conftest import COMMAND, LONGEST, MODERN
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.slow
 @pytest.mark.anyio

@@ -79,6 +79,7 @@ async def test_a_client_of_the_older_era_keeps_its_session(desk_over_http):
         assert await _note(other, "a") == 1
 
 
+@pytest.mark.slow
 async def test_nobody_has_a_part_in_anothers_session(guarded):
     async with (
         guarded.client(MODERN, token="of-ada") as ada,

@@ -11,6 +11,8 @@ from mcp import Client, StdioServerParameters
 
 from .conftest import COMMAND, DESK, LONGEST, MODERN, NEWEST
 
+pytestmark = pytest.mark.slow
+
 INITIALIZE = {
     "protocolVersion": "2025-11-25",
     "capabilities": {},

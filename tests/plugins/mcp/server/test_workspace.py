@@ -33,6 +33,7 @@ def served(tmp_path_factory):
         yield served
 
 
+@pytest.mark.slow
 async def test_files_are_listed_in_pages_and_read(served, mode):
     async with served.client(mode) as client:
         first = await client.list_resources()
@@ -50,6 +51,7 @@ async def test_files_are_listed_in_pages_and_read(served, mode):
     assert base64.b64decode(picture.blob) == PICTURE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "code"), [(LEGACY, -32002), (MODERN, INVALID_PARAMS)])
 @pytest.mark.parametrize(
     "uri",
