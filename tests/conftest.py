@@ -38,7 +38,19 @@ def noisy_machine() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the file that takes longest, so that workers end together."""
+    """Mark what is long with the parameters it has; begin with the file that takes longest."""
+    for item in items:
+        has = (
+            item.callspec.params
+            if isinstance(item, pytest.Function) and hasattr(item, "callspec")
+            else {}
+        )
+        for mark in item.iter_markers("long_if"):
+            if all(name in has and has[name] == value for name, value in mark.kwargs.items()):
+                item.add_marker("long")
+        if item.get_closest_marker("long"):
+            item.add_marker("slow")
+    # So that workers end together.
     items.sort(key=lambda item: "third_party" not in item.path.parts)
 
 

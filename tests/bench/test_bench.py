@@ -52,6 +52,7 @@ def quick(tmp_path_factory):
     return ended.stdout, json.loads(path.read_text())
 
 
+@pytest.mark.long
 def test_a_quick_run_measures_every_case_that_has_a_limit(quick):
     _, written = quick
     assert {row["case"]: row["limit"] for row in written["rows"] if row["limit"]} == LIMITS

@@ -374,7 +374,7 @@ def test_a_call_of_a_tool_that_never_returns_is_seen_from_outside(bench, tmp_pat
     assert not seen["ended"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_cannot_be_installed_is_reported_by_the_program(tmp_path):
     ended = subprocess.run(
         [sys.executable, RUN, "--quick", "--only", "llm", "--environments", tmp_path],

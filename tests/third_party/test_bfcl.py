@@ -38,11 +38,6 @@ pytestmark = [
     ),
 ]
 
-#: All sessions take minutes; all suites and all ways to fail are among every fifth, too.
-EVERY = pytest.mark.parametrize(
-    "every", [pytest.param(5, id="fifth"), pytest.param(1, id="all", marks=pytest.mark.long)]
-)
-
 Json = dict[str, Any]
 
 
@@ -259,18 +254,13 @@ def test_the_packages_own_tests_pass(environment, tmp_path):
     assert "skipped" not in said
 
 
-@EVERY
-def test_every_result_and_every_final_state_is_the_expected_one(
-    environment, sessions, homes, tmp_path, every
-):
+@pytest.mark.long
+def test_every_result_and_every_final_state_is_the_expected_one(environment, sessions, tmp_path):
     def prepare(_: int, session: Json) -> list[Json]:
         return list(calls_of(session))
 
     assert len(sessions) == 100
-    assert {homes[call["name"]] for each in sessions[::every] for call in calls_of(each)} == {
-        *homes.values()
-    }
-    check_all(environment, tmp_path, sessions[::every], prepare)
+    check_all(environment, tmp_path, sessions, prepare)
 
 
 def with_faults(place: int, session: Json, homes: dict[str, str]) -> list[Json]:
@@ -287,11 +277,17 @@ def with_faults(place: int, session: Json, homes: dict[str, str]) -> list[Json]:
     return calls
 
 
-@EVERY
+@pytest.mark.parametrize(
+    "every", [pytest.param(5, id="fifth"), pytest.param(1, id="all", marks=pytest.mark.long)]
+)
 def test_calls_that_fail_leave_no_trace(environment, sessions, homes, tmp_path, every):
     def prepare(place: int, session: Json) -> list[Json]:
         return with_faults(place, session, homes)
 
+    # All suites and all ways to fail are among every fifth, too.
+    assert {homes[call["name"]] for each in sessions[::every] for call in calls_of(each)} == {
+        *homes.values()
+    }
     given = [with_faults(place, each, homes) for place, each in enumerate(sessions[::every])]
     ways = {call["id"].split("-")[0] for calls in given for call in calls}
     ways |= {call["name"] for calls in given for call in calls}

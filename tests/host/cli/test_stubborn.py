@@ -140,6 +140,7 @@ HANDLERS = (
 )
 
 
+@pytest.mark.long_if(repeat=1)
 @pytest.mark.parametrize("repeat", range(REPEATS))
 @pytest.mark.parametrize("name", [*HANDLERS, *(f"{each}-endless" for each in HANDLERS)])
 def test_a_stubborn_handler_is_ended_over(process, calls, folder, name, repeat):

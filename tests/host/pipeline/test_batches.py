@@ -495,7 +495,7 @@ def test_context_variables_stay_with_their_own_call(yard: Any) -> None:
     assert seen.get() == "none"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("driver", ["sync", "async"])
 def test_a_batch_costs_per_call_what_single_calls_cost(
     make_yard: Callable[[str], Any], driver: str

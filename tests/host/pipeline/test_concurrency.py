@@ -171,7 +171,7 @@ def assert_all_told(yard: Any, outcomes: list[Outcome]) -> None:
     [
         (("bump",), 40),
         (("bump", "bump_within"), 40),
-        pytest.param(("bump",), 2000, marks=pytest.mark.slow),
+        pytest.param(("bump",), 2000, marks=pytest.mark.long),
         pytest.param(("bump", "bump_within"), 2000, marks=pytest.mark.slow),
     ],
 )

@@ -106,6 +106,7 @@ def test_a_killed_call_is_unknown_until_a_person_resolves_it(shop):
     assert (shop / "done.txt").read_text() == "poison\n"
 
 
+@pytest.mark.long
 def test_or_says_that_it_has_not_happened(shop):
     call(shop, "poison", ok=False)
     (entry,) = map(json.loads, toolyard(shop, "ledger", "list", "--json").splitlines())
@@ -128,6 +129,7 @@ def fill(folder: Path) -> None:
     store.close()
 
 
+@pytest.mark.long
 def test_entries_are_listed_shown_pruned_and_removed(shop):
     fill(shop)
     table = toolyard(shop, "ledger", "list")
@@ -158,6 +160,7 @@ def test_what_cannot_be_done_says_why(shop, arguments, words):
     assert words in toolyard(shop, "ledger", *arguments, ok=False)
 
 
+@pytest.mark.long
 def test_a_value_that_does_not_fit_the_tool_is_refused(shop):
     call(shop, "poison", ok=False)
     (entry,) = map(json.loads, toolyard(shop, "ledger", "list", "--json").splitlines())
@@ -191,7 +194,15 @@ def test_nobody_else_may_read_the_file(shop):
     assert modes == {0o600}
 
 
-@pytest.mark.parametrize("value", ["NaN", "[Infinity]", "{'a': 1}", ""])
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param("NaN", marks=pytest.mark.long),
+        pytest.param("[Infinity]", marks=pytest.mark.long),
+        "{'a': 1}",
+        pytest.param("", marks=pytest.mark.long),
+    ],
+)
 def test_a_value_that_is_no_json_is_refused(shop, value):
     call(shop, "poison", ok=False)
     (entry,) = map(json.loads, toolyard(shop, "ledger", "list", "--json").splitlines())
@@ -200,6 +211,7 @@ def test_a_value_that_is_no_json_is_refused(shop, value):
     assert "was not checked" in toolyard(shop, *resolving, '"x"')
 
 
+@pytest.mark.long
 def test_equal_params_of_two_tools_are_told_apart(shop):
     store = SqliteStore(shop / ".toolyard" / "ledger.db")
     now = datetime.now(UTC)
@@ -216,6 +228,7 @@ def test_equal_params_of_two_tools_are_told_apart(shop):
         assert f"global:{tool}:abcdef" in toolyard(shop, "ledger", "show", shown)
 
 
+@pytest.mark.long
 def test_looking_makes_no_file(shop):
     for arguments in (("list",), ("list", "--json"), ("prune",), ("invalidate", "--all")):
         toolyard(shop, "ledger", *arguments)

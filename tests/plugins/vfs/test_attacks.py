@@ -163,7 +163,7 @@ class TestSwapped:
         assert (outside / "secret.txt").read_text() == SECRET
         assert not (root / "first.txt").exists()
 
-    @pytest.mark.slow
+    @pytest.mark.long
     def test_over_and_over(self, disk: VirtualFilesystem, root: Path, outside: Path) -> None:
         (root / "d").mkdir()
         (root / "d" / "secret.txt").write_text("harmless")
@@ -272,7 +272,7 @@ class TestLargeTrees:
         assert (root / "copy").stat().st_blocks * 512 < 1 << 20
         assert time.process_time() - began < 20
 
-    @pytest.mark.slow
+    @pytest.mark.long
     def test_a_thousand_directories_deep(self, disk: VirtualFilesystem, root: Path) -> None:
         handle = os.open(root, os.O_RDONLY)
         for _ in range(1000):
@@ -286,7 +286,7 @@ class TestLargeTrees:
         disk.delete("d", recursive=True)
         assert list(disk.list()) == []
 
-    @pytest.mark.slow
+    @pytest.mark.long
     def test_a_hundred_thousand_files_in_one_directory(
         self, disk: VirtualFilesystem, root: Path, branch_of: Branch, commit: Commit
     ) -> None:

@@ -131,6 +131,7 @@ def test_at_300_random_instants(root: Path, untouched: Path, renames: tuple[str,
 
 
 @pytest.mark.slow
+@pytest.mark.long_if(renames=("--plain-renames",))
 @pytest.mark.parametrize("step", [*DROPPED, *KEPT])
 @pytest.mark.parametrize("renames", [(), ("--plain-renames",)], ids=["exchange", "plain"])
 def test_at_each_step(root: Path, on_disk: Open, step: str, renames: tuple[str, ...]) -> None:
@@ -166,7 +167,13 @@ def test_while_a_commit_that_met_an_edit_is_put_back(root: Path, on_disk: Open, 
 
 @pytest.mark.slow
 class TestEditedBetweenCrashAndOpening:
-    @pytest.fixture(params=["decided", "apply:4", "apply:7"])
+    @pytest.fixture(
+        params=[
+            pytest.param("decided", marks=pytest.mark.long),
+            "apply:4",
+            pytest.param("apply:7", marks=pytest.mark.long),
+        ]
+    )
     def crashed(self, request: pytest.FixtureRequest, root: Path) -> Path:
         drive(root, "--at", request.param)
         # The last of the changes that are made is to a file that still is as it was.

@@ -17,7 +17,7 @@ from toolyard_hookspecs import (
     ToolCall,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long_if(driver="sync")]
 ERAS = ("auto", "legacy", "2026-07-28")
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from toolyard_hookspecs import ApprovalAnswer, Status, ToolCall
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long_if(driver="sync")]
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from toolyard_hookspecs import Status
 
 from .raw_http import serving
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long_if(driver="sync")]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,11 @@ from mcp_types import INVALID_PARAMS
 
 from .conftest import LONGEST, appears
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.slow,
+    pytest.mark.long_if(transport="stdio", mode="legacy"),
+]
 
 
 async def test_a_value_comes_structured_and_as_text(connect):

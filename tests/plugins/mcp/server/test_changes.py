@@ -12,7 +12,11 @@ from mcp_types import PromptListChangedNotification, ToolListChangedNotification
 
 from .conftest import COMMAND, LEGACY, LONGEST, MODERN
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.slow,
+    pytest.mark.long_if(transport="stdio", mode="legacy"),
+]
 
 GROWING = Path(__file__).with_name("growing.py")
 

@@ -21,7 +21,7 @@ CONFIRMING = Path(__file__).with_name("confirming.py")
 KEY = "0123456789abcdef0123456789abcdef"
 ADA, EVE = "ada-" + "a" * 32, "eve-" + "e" * 32
 
-pytestmark = [pytest.mark.slow, pytest.mark.anyio]
+pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.long_if(mode="legacy")]
 
 
 @pytest.fixture(scope="module")

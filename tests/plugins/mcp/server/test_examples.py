@@ -21,7 +21,7 @@ from toolyard.cli.example import example_session
 
 from .conftest import COMMAND, LEGACY, LONGEST, MODERN, SLOW
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.long_if(mode="legacy")]
 
 DRAFT = "drafts/ideas.md"
 DELETION = "15"

@@ -95,7 +95,7 @@ class Pipe:
         return self.hear(number)["result"]["structuredContent"]["result"]
 
 
-@pytest.fixture(params=["newer", "older"])
+@pytest.fixture(params=["newer", pytest.param("older", marks=pytest.mark.long)])
 def pipe(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pipe]:
     with piped(tmp_path) as opened:
         if request.param == "older":

@@ -85,7 +85,7 @@ def shop(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture(params=["stdio", "http"])
+@pytest.fixture(params=["stdio", pytest.param("http", marks=pytest.mark.long)])
 def inspector(request: pytest.FixtureRequest, npm: Npm, shop: Path) -> Iterator[Inspector]:
     home = shop / "home"
     home.mkdir()

@@ -6,7 +6,7 @@ import jsonschema
 import pytest
 from mcp.shared.exceptions import MCPError
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.long_if(transport="stdio", mode="legacy")]
 
 
 @pytest.mark.slow

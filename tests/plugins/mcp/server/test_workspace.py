@@ -10,7 +10,7 @@ from mcp_types import INVALID_PARAMS, ResourceTemplateReference
 
 from .conftest import LEGACY, MODERN, serving
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.long_if(transport="stdio", mode="legacy")]
 
 PICTURE = b"\x89PNG\r\n\x1a\n\0"
 
