@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import perf_counter_ns
 from typing import Final
 
 from opentelemetry.trace import Span, set_span_in_context
@@ -27,7 +28,7 @@ class StagedCallSpan(CallSpan):
     def __exit__(self, *error: object) -> None:
         """Close the last stage's span, and the call's."""
         if self._stage is not None:
-            self._stage.end()
+            self._stage.end(self._now())
         super().__exit__(*error)
 
     def stage(self, stage: Stage) -> None:
@@ -36,10 +37,16 @@ class StagedCallSpan(CallSpan):
         It is not the current one: what handlers trace belongs to the call, with or without
         spans for stages.
         """
+        now = self._now()
         if self._stage is not None:
-            self._stage.end()
+            self._stage.end(now)
         self._stage = self._tracing.tracer.start_span(
             f"{STAGE_NAME} {stage.value}",
             set_span_in_context(self.span),
             attributes={STAGE_NAME: stage.value},
+            start_time=now,
         )
+
+    def _now(self) -> int:
+        # By the clock that the call's end is told by; the system's may be set meanwhile.
+        return self._started + perf_counter_ns() - self._began

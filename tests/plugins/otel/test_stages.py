@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from opentelemetry.sdk import trace as sdk
+
 from toolyard_hookspecs import tool
+from toolyard_plugins.otel import spans
 
 
 @tool
@@ -30,6 +34,20 @@ def test_each_stage_is_a_span_within_the_calls(traced: Any) -> None:
         assert span.parent == call.context
         assert call.start_time <= span.start_time <= span.end_time <= call.end_time
         assert dict(span.attributes) == {"toolyard.stage": span.name.split()[1]}
+
+
+def test_they_stay_within_it_when_the_clock_is_set(
+    traced: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter(range(10**18, 0, -(10**9)))
+    for module in (spans, sdk):
+        monkeypatch.setattr(module, "time_ns", lambda: next(times))
+    traced.open(add, settings={"stages": True})
+    traced.call("add", a=1, b=2)
+
+    moments = [(span.start_time, span.end_time) for span in traced.spans]
+    call = traced.named("execute_tool add")
+    assert all(call.start_time <= first <= last <= call.end_time for first, last in moments)
 
 
 def test_the_last_one_is_where_a_call_failed(traced: Any) -> None:
