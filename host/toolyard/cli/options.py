@@ -54,8 +54,26 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and where help is, and end with the status for it."""
-        say("error", f"{message}. See `{self.prog} --help`.")
-        sys.exit(Exit.USAGE)
+        _refuse(message, self.prog)
+
+
+def parse(
+    parser: argparse.ArgumentParser, arguments: Sequence[str], common: argparse.Namespace
+) -> argparse.Namespace:
+    """Return what the arguments say; what a command does not take is told with its own help.
+
+    Raises:
+        SystemExit: When they are wrong, or after help.
+    """
+    args, surplus = parser.parse_known_args(arguments, common)
+    if surplus:
+        _refuse(f"unrecognized arguments: {' '.join(surplus)}", f"{parser.prog} {args.command}")
+    return args
+
+
+def _refuse(message: str, program: str) -> NoReturn:
+    say("error", f"{message}. See `{program} --help`.")
+    sys.exit(Exit.USAGE)
 
 
 def common_options(parser: argparse.ArgumentParser) -> None:

@@ -26,6 +26,7 @@ from toolyard.cli.options import (
     check_command,
     is_unknown,
     main_parser,
+    parse,
     take_common,
 )
 from toolyard.cli.signals import Stopped, stop_on_signals
@@ -100,9 +101,9 @@ def _run(common: argparse.Namespace, rest: list[str], *, owns_process: bool) -> 
             report_faults(host, common)
         check_command(rest, runs)
         if host is None or not rest:
-            parser.parse_args(rest or ["--help"], namespace=common)
+            parse(parser, rest or ["--help"], common)
             return Exit.OK
-        args = parser.parse_args(rest, namespace=common)
+        args = parse(parser, rest, common)
         configure(host, commands, args)
         if not gc.isenabled():
             # `main` switched it off for the imports; what they made stays out of its way.
@@ -121,7 +122,7 @@ def _run(common: argparse.Namespace, rest: list[str], *, owns_process: bool) -> 
 
 def _run_without_host(common: argparse.Namespace, rest: list[str]) -> int:
     parser, _ = main_parser()
-    return int(_command(rest[0])(parser.parse_args(rest, namespace=common)))
+    return int(_command(rest[0])(parse(parser, rest, common)))
 
 
 def _for_the_command_alone() -> contextlib.AbstractContextManager[object]:

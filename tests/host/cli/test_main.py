@@ -142,6 +142,14 @@ def test_wrong_use_is_status_2_in_one_line(toolyard, arguments):
     assert len(err.splitlines()) == 1
 
 
+def test_what_a_command_does_not_take_is_told_with_its_help(folder, capsys):
+    assert main(["plugins", "one", "two"]) == 2
+    said = capsys.readouterr().err
+    assert said == (
+        "toolyard: error: unrecognized arguments: one two. See `toolyard plugins --help`.\n"
+    )
+
+
 def test_common_options_stand_before_or_after_the_command(folder, capsys):
     wish = ["call", "add", '{"a": 1, "b": 2}']
     for arguments in (["--plugin", "desk.py", *wish], [*wish, "--plugin", "desk.py"]):
