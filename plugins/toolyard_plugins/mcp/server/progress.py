@@ -38,33 +38,36 @@ class ProgressRelay:
         self._reports: deque[tuple[float, float | None, str | None]] = deque(maxlen=WAITING)
         self._sending: asyncio.Task[None] | None = None
         self._last = float("-inf")
+        self._stopped = False
 
     def report(self, done: float, total: float | None, message: str | None) -> None:
         """Take a report, on any thread."""
+        self._reports.append((done, total, message))
         try:
-            self._loop.call_soon_threadsafe(self._take, done, total, message)
+            self._loop.call_soon_threadsafe(self._begin)
         except RuntimeError:
             log.debug("Progress was reported after the server had ended.")
 
     async def finish(self) -> None:
         """Wait until all that was reported has been sent."""
+        # A call may have ended before the loop came to what its handler reported.
+        self._begin()
         if self._sending is not None:
             await self._sending
 
     def stop(self) -> None:
         """Send nothing more."""
-        self._reports.clear()
+        self._stopped = True
         if self._sending is not None:
             self._sending.cancel()
 
-    def _take(self, done: float, total: float | None, message: str | None) -> None:
-        if done <= self._last:
-            return
-        self._last = done
-        self._reports.append((done, total, message))
-        if self._sending is None or self._sending.done():
+    def _begin(self) -> None:
+        if self._reports and not self._stopped and (self._sending is None or self._sending.done()):
             self._sending = asyncio.ensure_future(self._send_all())
 
     async def _send_all(self) -> None:
         while self._reports:
-            await self._send(*self._reports.popleft())
+            done, total, message = self._reports.popleft()
+            if done > self._last:
+                self._last = done
+                await self._send(done, total, message)
