@@ -41,6 +41,7 @@ def evaluated(tmp_path, monkeypatch, page: str) -> Execution:
     return execution
 
 
+@pytest.mark.slow
 def test_what_a_page_says_is_done_in_order_and_counted(tmp_path, monkeypatch):
     page = """
 <!-- file: notes/a.txt -->
@@ -98,6 +99,7 @@ Who is there?
     assert evaluated(tmp_path, monkeypatch, page).done["commands"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("block", "why"),
     [

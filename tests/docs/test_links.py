@@ -111,6 +111,7 @@ def test_pages_that_are_not_there_are_told_and_no_others(site):
     ]
 
 
+@pytest.mark.slow
 def test_what_cannot_be_reached_says_nothing_about_a_page(site):
     port = int(site.rpartition(":")[2])
     assert web.has_network("127.0.0.1", port)

@@ -122,6 +122,7 @@ def test_random_dataclasses_come_back_the_same(data):
     assert codec.decode(codec.encode(value)) == value
 
 
+@pytest.mark.slow
 def test_params_keep_their_secrets_and_results_hide_them():
     value = Login(user="ada", password="hunter2", keys=(b"k",))
     codec = Codec(Login, owner="test", reveals=True)

@@ -33,6 +33,7 @@ def message(kind, text):
     return str(caught.value)
 
 
+@pytest.mark.slow
 def test_all_faults_are_told_at_once_each_with_its_place_and_what_was_given():
     text = '{"lines": [{"sku": 1, "quantity": "10"}, {}], "priority": "mid", "custmer": "x"}'
     assert message(Order, text).splitlines() == [

@@ -109,6 +109,7 @@ def test_a_text_with_a_colon_for_each_name_has_no_name_twice_and_no_infinity(tex
         assert is_strict(text)
 
 
+@pytest.mark.slow
 @given(TREES)
 def test_every_name_counts_that_is_given_and_is_not_its_default(tree):
     plain = json.dumps(tree, allow_nan=True)

@@ -47,6 +47,7 @@ def test_every_error_is_public():
     assert {each.__name__ for each in kinds if isinstance(each, type)} <= set(NAMES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_public_name_says_what_it_is(name):
     value = getattr(toolyard_hookspecs, name)
@@ -60,6 +61,7 @@ def test_every_public_name_says_what_it_is(name):
         assert not missing
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODULES)
 def test_every_module_says_what_it_is(name):
     assert importlib.import_module(name).__doc__

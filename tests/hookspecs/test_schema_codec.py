@@ -54,6 +54,7 @@ def test_lenient_json_is_refused(text):
         codec().decode(text)
 
 
+@pytest.mark.slow
 def test_a_long_value_is_not_echoed():
     with pytest.raises(ToolValidationError) as caught:
         codec().decode('{"path": "a", "depth": "' + "x" * 10_000_000 + '"}')

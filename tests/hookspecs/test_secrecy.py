@@ -115,6 +115,7 @@ class TestHiding:
     def test_all_but_the_very_short_are_hidden(self):
         assert hide("my hunter2 is a", ["hunter2", "a"]) == "my *** is a"
 
+    @pytest.mark.slow
     @given(st.lists(st.text("xyz", min_size=3), max_size=4), st.text("abcxyz"))
     def test_no_secret_is_left_whatever_their_order(self, secrets, text):
         hidden = hide(text + "".join(secrets), secrets)

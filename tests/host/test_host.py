@@ -318,6 +318,7 @@ def test_a_plugin_registered_with_an_open_host_is_started_at_once(kind: type[Run
     assert log[2:] == ["late stopped", "early stopped"]
 
 
+@pytest.mark.slow
 def test_a_plugin_that_cannot_be_started_is_not_registered() -> None:
     log: list[str] = []
     with host_of(Offers(add)) as host:

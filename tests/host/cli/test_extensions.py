@@ -67,6 +67,7 @@ def echo(folder, toolyard):
     return run
 
 
+@pytest.mark.slow
 def test_a_default_fills_what_the_file_leaves_open(echo):
     assert echo()[1] == "by default 0\n"
     assert echo(config='[plugins.echo]\nword = "file"')[1] == "file 0\n"

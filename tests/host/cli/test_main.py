@@ -150,6 +150,7 @@ def test_what_a_command_does_not_take_is_told_with_its_help(folder, capsys):
     )
 
 
+@pytest.mark.slow
 def test_common_options_stand_before_or_after_the_command(folder, capsys):
     wish = ["call", "add", '{"a": 1, "b": 2}']
     for arguments in (["--plugin", "desk.py", *wish], [*wish, "--plugin", "desk.py"]):
@@ -157,6 +158,7 @@ def test_common_options_stand_before_or_after_the_command(folder, capsys):
         assert capsys.readouterr().out == "3\n"
 
 
+@pytest.mark.slow
 def test_plugins_add_commands(toolyard):
     status, out, err = toolyard("greet", "world")
     assert (status, err) == (0, "")
@@ -164,6 +166,7 @@ def test_plugins_add_commands(toolyard):
     assert toolyard("greet", "three")[0] == 3
 
 
+@pytest.mark.slow
 def test_plugins_add_options_to_commands(toolyard):
     assert "--extended" in toolyard("tools", "--help")[1]
     assert toolyard("tools", "--extended")[0] == 0

@@ -62,6 +62,7 @@ def test_windows_line_ends_and_blank_lines_are_fine():
     assert len(read('{"name": "a"}\r\n\r\n{"name": "b"}\r\n')) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "told"),
     [

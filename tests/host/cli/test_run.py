@@ -146,6 +146,7 @@ def test_a_tool_that_exits_fails_a_parallel_run(toolyard, calls):
     assert "asked the process to exit" in err
 
 
+@pytest.mark.slow
 def test_parallel_gives_the_same_in_the_same_order(toolyard, calls):
     path = calls(*(("add", {"a": number, "b": 1}) for number in range(30)), ("fail",))
     status, out, _ = toolyard("run", path, "--parallel", "--json")
@@ -167,6 +168,7 @@ def test_a_wrong_line_is_status_2_and_nothing_is_run(toolyard, folder, mode):
     assert not flag.exists()
 
 
+@pytest.mark.slow
 def test_a_file_that_is_not_there_is_status_2(toolyard):
     status, _, err = toolyard("run", "none.jsonl")
     assert status == 2
@@ -204,6 +206,7 @@ def test_a_recorded_conversation_is_run(toolyard, folder):
     assert [(each["id"], each["data"]) for each in envelopes(out)] == [("call_1", 3)]
 
 
+@pytest.mark.slow
 def test_terminal_escapes_do_not_pass(toolyard, calls):
     path = calls(
         ("say", {"text": "\x1b[31mred\x07"}), ("\x1b]0;title\x07",), ("fail", {"text": "\r\x9b2J"})
@@ -213,6 +216,7 @@ def test_terminal_escapes_do_not_pass(toolyard, calls):
     assert r"\x1b[31mred\x07" in out
 
 
+@pytest.mark.slow
 def test_the_example_tells_its_story(toolyard):
     status, out, err = toolyard("run", "--example", plugin=False)
     assert (status, err) == (1, "")
@@ -265,6 +269,7 @@ def test_an_example_works_on_a_copy_of_its_files(toolyard, tmp_path, monkeypatch
     assert not any("toolyard-example" in each.name for each in tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [(), ("--dry-run",)])
 def test_an_examples_session_does_not_run_on_somebody_elses_files(toolyard, folder, more):
     (folder / "here").mkdir()

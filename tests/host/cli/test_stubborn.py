@@ -142,7 +142,10 @@ HANDLERS = (
 
 @pytest.mark.long_if(repeat=1)
 @pytest.mark.parametrize("repeat", range(REPEATS))
-@pytest.mark.parametrize("name", [*HANDLERS, *(f"{each}-endless" for each in HANDLERS)])
+@pytest.mark.parametrize(
+    "name",
+    [*HANDLERS, *(pytest.param(f"{each}-endless", marks=pytest.mark.long) for each in HANDLERS)],
+)
 def test_a_stubborn_handler_is_ended_over(process, calls, folder, name, repeat):
     (folder / "stubborn.py").write_text(PLUGIN, encoding="utf-8")
     workspace, flag = folder / "workspace", folder / "flag"

@@ -83,6 +83,7 @@ def test_all_faults_are_named_in_one_message(yard: Any, case: str) -> None:
     assert event.handler_duration is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", MALFORMED)
 def test_what_is_not_strict_json_is_refused(yard: Any, case: str) -> None:
     text, told = MALFORMED[case]

@@ -198,7 +198,7 @@ def test_threads_lose_no_increment(
         (("abump",), 40),
         (("abump", "abump_within"), 40),
         (("bump", "bump_within"), 20),
-        pytest.param(("abump", "abump_within"), 2000, marks=pytest.mark.slow),
+        pytest.param(("abump", "abump_within"), 2000, marks=pytest.mark.long),
         pytest.param(("bump", "abump", "bump_within"), 500, marks=pytest.mark.slow),
     ],
 )

@@ -445,6 +445,7 @@ def test_the_checks_run_again_on_the_state_without_the_calls_own_changes(yard, o
     assert yard.marks == ["other"]
 
 
+@pytest.mark.slow
 def test_waiting_counts_against_the_deadline(yard, opened, write, page):
     opened(write, answers=[lambda request: time.sleep(0.4) or True])
     with pytest.raises(PromptEvaluationError):
@@ -453,6 +454,7 @@ def test_waiting_counts_against_the_deadline(yard, opened, write, page):
     assert yard.events[0].status is Status.DEADLINE
 
 
+@pytest.mark.slow
 def test_waiting_does_not_count_against_the_timeout_of_the_tool(yard, opened, mark):
     @tool(contained=True, requires_confirmation=True, timeout=0.1)
     def quick(*, context: ToolContext) -> None:
@@ -464,6 +466,7 @@ def test_waiting_does_not_count_against_the_timeout_of_the_tool(yard, opened, ma
     assert yard.marks == ["x"]
 
 
+@pytest.mark.slow
 def test_an_approver_that_takes_too_long_denies_and_learns_that_it_is_too_late(
     yard, opened, write, page
 ):
@@ -513,6 +516,7 @@ def test_a_nested_call_is_asked_for_and_joins_its_parent(
     assert (page.text, yard.marks) == ("new", ["outer", "new"])
 
 
+@pytest.mark.slow
 def test_a_nested_pending_counts_as_denied(yard, opened, write, nesting, settings):
     told = []
     outer = nesting("write", told, is_async=yard.driver == "async", text="new")
@@ -523,6 +527,7 @@ def test_a_nested_pending_counts_as_denied(yard, opened, write, nesting, setting
     assert yard.marks == ["outer"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["resource", "serial"])
 def test_a_nested_ask_is_denied_while_an_ancestor_keeps_others_out(
     yard, opened, write, ran, *, settings, how
@@ -559,6 +564,7 @@ def test_a_nested_ask_is_denied_while_an_ancestor_keeps_others_out(
     assert (approver.shown, ran) == ([], [])
 
 
+@pytest.mark.slow
 def test_no_call_around_a_nested_ask_gets_to_keep_others_out(make_yard, write, settings):
     asked, freed = threading.Event(), threading.Event()
     refusals = []

@@ -35,7 +35,7 @@ from toolyard_hookspecs import (
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.long_if(driver="sync"),
+    pytest.mark.long_if(yard="sync"),
     pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="looks at processes in /proc"),
 ]
 PATIENCE = 30.0

@@ -188,6 +188,7 @@ def test_a_call_that_a_person_approves_reserves_once(yard: Any) -> None:
     assert policy.asked == 1
 
 
+@pytest.mark.slow
 def test_a_call_that_a_person_denies_reserves_nothing(yard: Any) -> None:
     policy = Counting("quota")
 

@@ -420,6 +420,7 @@ def test_a_plugin_whose_offers_cannot_be_taken(broken, source, cause, remedy):
     assert re.search(remedy, report.remedy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("table", "cause"),
     [

@@ -104,6 +104,7 @@ def test_a_new_session_knows_what_the_last_one_did(desk, level):
     assert desk.open(level=level)("deploy").success
 
 
+@pytest.mark.slow
 def test_the_file_is_versioned_json(desk):
     desk.open()("lint")
     document = json.loads(desk.file.read_text())
@@ -141,6 +142,7 @@ def test_sessions_at_once_keep_one_anothers_changes(desk):
     assert desk.records["rule"]["data"] == {"build": None, "lint": None}
 
 
+@pytest.mark.slow
 def test_limits_hold_exactly_over_all_sessions_at_once(desk):
     calls = [desk.open(Stranger(name="rule", most=10)) for _ in range(4)]
     ended = []
@@ -156,6 +158,7 @@ def test_limits_hold_exactly_over_all_sessions_at_once(desk):
     assert desk.records["rule/reserved"]["data"] == {"used": 10}
 
 
+@pytest.mark.slow
 def test_a_restored_session_keeps_its_own_record_but_counts_on(desk):
     session = Session()
     desk.open(session=session)("build")

@@ -484,6 +484,7 @@ def test_waiters_are_served_in_order(kit, opened, start):
     assert opened.get(kit.Ledger).kept == list(range(6))
 
 
+@pytest.mark.slow
 def test_a_crowd_of_threads_loses_nothing(kit, opened, start):
     def work(number):
         for step in range(25):

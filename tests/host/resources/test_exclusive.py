@@ -31,6 +31,7 @@ def test_a_resource_has_one_lock():
     assert lock_of(disk) is not lock_of(Disk())
 
 
+@pytest.mark.slow
 def test_a_held_lock_outlives_everyone_who_knows_of_it():
     disk = Disk()
     lock_of(disk).request(Call("a"))

@@ -227,6 +227,7 @@ def test_sessions_without_an_id_get_one():
     assert Session().id != Session().id
 
 
+@pytest.mark.slow
 def test_threads_lose_nothing(session):
     session[Total].register(Add, total)
 

@@ -242,6 +242,7 @@ def test_items_that_json_cannot_hold_are_named(session):
         session.to_json()
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(allow_nan=False)), st.lists(st.text()))
 def test_what_comes_back_equals_what_was_written(values, texts):
     session = Session()

@@ -99,6 +99,7 @@ def test_strange_documents_are_refused_or_read_but_raise_nothing(document):
         dialect.calls(document)
 
 
+@pytest.mark.slow
 def test_a_document_too_deep_to_write_again_is_read():
     deep: list[object] = []
     for _ in range(100_000):

@@ -112,6 +112,7 @@ class TestOperations:
             "effect_id",
         ]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("value", [None, [1, "a"], {"a": None}, "text", 7, 1.5, True])
     def test_any_json_value_is_kept(self, ledger, value):
         record(ledger, result=ToolResult.ok(value))

@@ -56,6 +56,7 @@ class TestSqlite(LedgerStoreContract):
 
         return in_a_process_that_ends
 
+    @pytest.mark.slow
     def test_a_new_file_can_be_opened_by_many_at_once(self, tmp_path) -> None:
         threads, files = 6, [tmp_path / f"{number}.db" for number in range(25)]
         gate = threading.Barrier(threads, timeout=60)

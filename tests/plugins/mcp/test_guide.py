@@ -26,6 +26,7 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_the_configuration_holds_the_model_to_its_rules(place: Path) -> None:
     asked: list[str] = []
 

@@ -83,6 +83,7 @@ def test_arguments_that_do_not_fit_are_not_exported(traced: Any) -> None:
     assert "gen_ai.tool.call.arguments" not in traced.attributes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["well", "badly", "never", "wrongly"])
 @pytest.mark.parametrize("capture", [True, False])
 def test_no_secret_is_in_any_span_point_or_log_line(

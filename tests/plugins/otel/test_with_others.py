@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from toolyard import Host, MarkdownSection, Prompt, Settings, ToolCall
 from toolyard_hookspecs import IdempotencyConfig, tool
 
@@ -14,6 +16,7 @@ def ship(number: int) -> str:
     return f"shipped {number}"
 
 
+@pytest.mark.slow
 def test_a_hit_of_the_ledger_is_a_span_that_did_not_run(
     monkeypatch: Any, make_provider: Any
 ) -> None:

@@ -156,6 +156,7 @@ def test_an_unknown_step_is_answered_with_those_there_are(planner: Planner) -> N
     assert "1, 2" in outcome.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "arguments", "faults"),
     [

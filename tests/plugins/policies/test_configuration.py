@@ -198,6 +198,7 @@ def test_every_kind_can_be_declared(run, tmp_path):
     assert (tmp_path / "a.txt").read_text() == "two"
 
 
+@pytest.mark.slow
 def test_a_kept_policy_remembers_from_one_run_to_the_next(run, tmp_path):
     kept = 'name = "order"\nkeep = "state/policies.json"\n'
     configuration = f"{DEPLOYMENT.split('[[policies]]')[1]}{kept}"

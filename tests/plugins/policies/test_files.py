@@ -480,6 +480,7 @@ def disk(yard, file_section, tmp_path):
     return Disk(yard, file_section, tmp_path).yard
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other", ["a.txt", "./a.txt", "sub/../a.txt", "link.txt", "whole"])
 def test_a_root_directory_stands_in_for_the_workspace(disk, tmp_path, other):
     (tmp_path / "sub").mkdir()

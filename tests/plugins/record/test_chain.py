@@ -117,6 +117,7 @@ def test_any_changed_byte_is_found_at_its_line(said, data):
     assert line in [each.line for each in faults([changed])]
 
 
+@pytest.mark.slow
 @given(contents.filter(lambda said: len(said) > 1), st.data())
 def test_any_removal_but_at_the_end_is_found(said, data):
     lines = written(*said)
@@ -124,6 +125,7 @@ def test_any_removal_but_at_the_end_is_found(said, data):
     assert damages([*lines[:gone], *lines[gone + 1 :]]) == [(gone + 1, Damage.MISSING)]
 
 
+@pytest.mark.slow
 @given(contents.filter(lambda said: len(said) > 1), st.data())
 def test_any_two_lines_in_each_others_place_are_found(said, data):
     lines = written(*said)
@@ -133,6 +135,7 @@ def test_any_two_lines_in_each_others_place_are_found(said, data):
     assert one + 1 in [each.line for each in faults(lines)]
 
 
+@pytest.mark.slow
 @given(contents, st.integers(1, 10_000))
 def test_a_file_that_ends_in_the_middle_of_a_line_has_a_torn_end(said, cut):
     text = b"".join(written(*said))

@@ -178,6 +178,7 @@ def test_an_excluded_value_is_not_recorded(desk, path):
     assert b"not for the model" not in path.read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text", ["\ud800 alone", "two\nlines\r\u2028\x00\x1b[31m", "日本語 🦆", "x" * 3_000_000]
 )

@@ -38,6 +38,7 @@ CALLS: list[tuple[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strict", [False, True])
 def test_a_session_comes_out_as_it_did_and_no_handler_runs(desk, path, strict):
     recorded, state = desk.record(path, *CALLS)

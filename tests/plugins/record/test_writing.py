@@ -75,6 +75,7 @@ def test_only_the_owner_may_read_it(path):
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.slow
 def test_a_torn_last_line_is_cut_off_and_told(path, caplog):
     append(path, "a", "b" * 200_000)
     whole = path.read_bytes()

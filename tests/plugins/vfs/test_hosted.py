@@ -147,6 +147,7 @@ def test_a_nested_call_that_fails_is_rolled_back_alone(
     assert "broken" in workspace.read("told.txt")
 
 
+@pytest.mark.slow
 def test_errors_speak_to_the_model(dispatch: Dispatch, workspace: VirtualFilesystem) -> None:
     workspace.write_bytes("b", b"\0")
     texts = [

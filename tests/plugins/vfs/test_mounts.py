@@ -230,6 +230,7 @@ def test_a_mount_is_named_among_all_that_stands_against_a_call(
     assert "docs/index.md is read-only." in text
 
 
+@pytest.mark.slow
 def test_a_mounted_file_can_be_copied_and_the_copy_changed(
     mounted: Callable[..., VirtualFilesystem], ask: Callable[..., Any], source: str
 ) -> None:

@@ -15,6 +15,7 @@ names = st.text(
 ).filter(lambda name: name not in {".", ".."} and paths.is_usable(name))
 
 
+@pytest.mark.slow
 @given(st.lists(names, max_size=6))
 def test_what_is_canonical_stays_as_it_is(parts: list[str]) -> None:
     path = "/".join(parts)

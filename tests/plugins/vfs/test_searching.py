@@ -20,6 +20,7 @@ def found(pattern: str, data: bytes) -> list[tuple[int, str]]:
     return [(each.line, each.text) for each in Search(pattern).lines("a.txt", InMemory(data))]
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(EXPRESSIONS),
     st.text(alphabet="ab\né\r", max_size=60),

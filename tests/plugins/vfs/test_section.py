@@ -156,6 +156,7 @@ def test_by_default_a_file_must_be_read_before_it_is_overwritten(
     assert calls("edit_file", path="a.txt", old_text="new", new_text="newer").success
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
@@ -320,6 +321,7 @@ def test_what_a_call_would_change_stands_under_the_workspaces_name(
 # --- read-only ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [

@@ -82,6 +82,7 @@ def test_encodings_are_told_apart(data: bytes, encoding: Encoding | None) -> Non
     assert encoding_of(data) == encoding
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(alphabet="ab\né", max_size=6)), st.sampled_from(ENCODINGS))
 def test_blocks_of_lines_put_together_are_the_text(parts: list[str], encoding: Encoding) -> None:
     content = "".join(parts)

@@ -345,6 +345,7 @@ def test_a_directory_cannot_be_read(desk: Desk) -> None:
     assert "src is a directory. Use list_directory" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["../secret", "/etc/passwd", "a\0b", "C:\\x"])
 def test_what_can_be_no_path_here_is_refused_with_the_reason(desk: Desk, path: str) -> None:
     text = desk.open().refusal("read_file", path=path)
@@ -437,6 +438,7 @@ def test_a_text_that_is_there_once_is_replaced(desk: Desk) -> None:
     assert desk.files.read("src/app.py") == "import os\n\n\ndef main():\n    return os.sep\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new"), [("one", "1"), ("two\r\n", ""), ("one\r\ntwo", "a\nb"), ("\r\n", "\n")]
 )
@@ -550,6 +552,7 @@ def test_what_is_not_there_cannot_be_deleted(desk: Desk) -> None:
     assert "There is no nope." in desk.open().refusal("delete_file", path="nope")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [".", "/workspace"])
 @pytest.mark.parametrize("recursive", [False, True])
 def test_the_root_cannot_be_deleted(desk: Desk, path: str, recursive: bool) -> None:
@@ -671,6 +674,7 @@ def test_many_lines_are_cut_and_the_rest_can_be_had(desk: Desk) -> None:
     assert "There is nothing at offset 31" in desk.text("grep_files", pattern="x", offset=31)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", ["(", "a{2,1}", "(?=x)"])
 def test_an_expression_that_is_none_is_refused_with_the_reason(desk: Desk, pattern: str) -> None:
     text = desk.open().refusal("grep_files", pattern=pattern)

@@ -14,7 +14,7 @@ from .conftest import LONGEST, appears
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.slow,
-    pytest.mark.long_if(transport="stdio", mode="legacy"),
+    pytest.mark.long_if(transport="stdio"),
 ]
 
 

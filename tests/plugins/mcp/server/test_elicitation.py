@@ -103,6 +103,7 @@ async def erased(client):
     return (await client.call_tool("erased", {})).structured_content["result"]
 
 
+@pytest.mark.slow
 async def test_what_a_person_accepts_runs(serve, mode):
     person = Person()
     async with serve(mode, person) as client:
@@ -121,6 +122,7 @@ async def test_what_a_person_accepts_runs(serve, mode):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reaction", "told"),
     [
@@ -336,6 +338,7 @@ async def test_what_has_run_is_shown_before_it_is_kept(serve, mode):
     assert lines[-3:] == ["It would change:", "  session:", "    Erased: added Erased(name='a')"]
 
 
+@pytest.mark.slow
 async def test_secrets_are_not_shown(serve, mode):
     person = Person()
     async with serve(mode, person) as client:
@@ -365,6 +368,7 @@ async def test_what_is_too_long_is_cut_visibly(serve, mode):
     assert "more characters that are not shown here" in message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["erase_within", "erase_within_async"])
 async def test_a_call_within_another_is_asked_about_where_the_client_can_be_waited_for(serve, name):
     person = Person()

@@ -144,7 +144,12 @@ async def test_a_session_ends_as_in_a_run(mode, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("reaction", "answer"), [("accept", APPROVED), ("decline", DENIED), ("cancel", CLOSED)]
+    ("reaction", "answer"),
+    [
+        ("accept", APPROVED),
+        ("decline", DENIED),
+        pytest.param("cancel", CLOSED, marks=pytest.mark.long),
+    ],
 )
 async def test_a_file_is_deleted_only_when_a_person_accepts(mode, reaction, answer, tmp_path):
     person = Person(reaction)

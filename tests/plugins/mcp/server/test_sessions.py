@@ -138,6 +138,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(STEPS)
 def test_whatever_happens_a_handle_leads_to_its_session_or_to_none(steps):
     clock, opener = HeldClock(), Opener()
