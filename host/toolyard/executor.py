@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from toolyard.pipeline.batch import BatchOrder
 from toolyard.pipeline.call_run import CallRun
-from toolyard.pipeline.missing import behind_summaries
-from toolyard.pipeline.plan import Manner, Plan, Table, as_strict_as, plan_for, table_of
+from toolyard.pipeline.plan import Manner, Plan, Table
+from toolyard.pipeline.planning import Planning
 from toolyard.pipeline.rehearsing import Rehearsal
 from toolyard.pipeline.resuming import Resumption
 from toolyard.pipeline.stages import pipeline
-from toolyard.plugins.wire_names import serving_wire_names
-from toolyard.policies.prompt_rules import PromptRules
 from toolyard.resources.registry import ResourceRegistry
 from toolyard.runtime import runtime_of
 from toolyard_hookspecs import (
@@ -39,7 +37,6 @@ from toolyard_hookspecs import (
     ToolCall,
     ToolContext,
     ToolyardError,
-    Visibility,
     VisibilityExpansionRequired,
 )
 from toolyard_hookspecs.host import Progress
@@ -122,11 +119,8 @@ class Executor:
         )
         self._host = host
         self._own_prompt = None if prompt is None else host.overridden(prompt)
-        self._table: Table | None = None
+        self._planning: Planning | None = None
         self._retired = False
-        self._changing: list[Section] = []
-        self._shown_then: tuple[object, ...] = ()
-        self._others: dict[int, Plan] = {}
         self._set_up: set[int] = set()
         self._beginning = threading.Lock()
         registry = self._registry(options)
@@ -292,14 +286,20 @@ class Executor:
 
     def table(self) -> Table:
         """Return what calls are dispatched by, made anew when plugins have changed."""
-        table = self._table
+        planning = self._planning
         if (
-            table is None
-            or table.generation != self._host.plugins.generation
-            or (self._changing and self._shown() != self._shown_then)
+            planning is None
+            or planning.table.generation != self._host.plugins.generation
+            or (planning.changing and planning.shown() != planning.shown_then)
         ):
-            table = self._table = self._make_table()
-        return table
+            planning = self._planning = self._plan_anew()
+        return planning.table
+
+    def plan_of(self, tool: Tool[Any, Any]) -> Plan:
+        """Return the plan of a tool that a lookup hook gave, which may be nobody's."""
+        self.table()  # the hook may have changed the plugins
+        planning = self._planning or self._plan_anew()
+        return planning.plan_of(tool)
 
     def expand(self, request: VisibilityExpansionRequired) -> RenderedPrompt:
         """Open the sections that the model asked for, and render the prompt again.
@@ -314,26 +314,6 @@ class Executor:
         self.session[OpenedSections].seed(OpenedSections(opened))
         return self.prompt.render(self.session)
 
-    def _shown(self) -> tuple[object, ...]:
-        """Return what decides which sections are part of the prompt now."""
-        enabled = (each.is_enabled(self.session) for each in self._changing)
-        return (OpenedSections.of(self.session), *enabled)
-
-    def plan_of(self, tool: Tool[Any, Any]) -> Plan:
-        """Return the plan of a tool that a lookup hook gave, which may be nobody's."""
-        known = self.table().plans.get(tool.name)
-        if known is not None and known.tool is tool:
-            return known
-        plan = self._others.get(id(tool))
-        if plan is None or plan.tool is not tool:
-            rules = self._rules()
-            plan = plan_for(
-                tool, rules.shared, rules.everywhere(), self._manner, self._host.plugins
-            )
-            plan = as_strict_as(plan, self._kin_of(tool))
-            self._others[id(tool)] = plan
-        return plan
-
     def _batch(self, calls: Iterable[ToolCall], *, on_loop: bool) -> list[CallRun]:
         made = list(calls)
         order = BatchOrder(len(made))
@@ -345,9 +325,9 @@ class Executor:
     def retire(self) -> None:
         """Refuse calls from now on, since the host is closed."""
         self._retired = True
-        self._table = None
+        self._planning = None
 
-    def _make_table(self) -> Table:
+    def _plan_anew(self) -> Planning:
         if self._retired:
             msg = (
                 "This executor's host is closed. Open the host, and make a new one: with Host() as "
@@ -358,24 +338,7 @@ class Executor:
         if self.dry_run:
             self._rehearse()
         self.keeper = self._keep()
-        self._changing = [each for each in self.prompt.everywhere() if _can_change(each)]
-        self._shown_then = self._shown()
-        self._others = {}
-        rules = self._rules()
-        everywhere = rules.everywhere()
-        plans: dict[str, Plan] = {}
-        self.prompt.tools(self.session)
-        for section, tool in self.prompt.offers(self.session):
-            plan = plan_for(tool, rules.of(section), everywhere, self._manner, self._host.plugins)
-            plans[tool.name] = plan
-        behind = behind_summaries(self.prompt, self.session)
-        rules.tell_of_strays()
-        aliases = serving_wire_names(plan.tool for plan in plans.values())
-        known = {wire: plans[tool.name] for wire, tool in aliases.items()}
-        return table_of(self._host.plugins, {**plans, **known, **plans}, behind)
-
-    def _rules(self) -> PromptRules:
-        return PromptRules(self._host, self.prompt, dry_run=self.dry_run)
+        return Planning(self._host, self.prompt, self.session, self._manner)
 
     def _rehearse(self) -> None:
         with self._beginning:
@@ -395,15 +358,6 @@ class Executor:
         keeper = Keeper(kept)
         keeper.load(self.session, self.runtime.kept)
         return None if self.dry_run else keeper
-
-    def _kin_of(self, tool: Tool[Any, Any]) -> list[Plan]:
-        """Return the plans of known tools that a plugin's tool may pass itself off as."""
-        return [
-            plan
-            for plan in self.table().plans.values()
-            if plan.tool.name == tool.name
-            or (tool.handler is not None and plan.tool.handler is tool.handler)
-        ]
 
     def _set_up_once(self, sections: Iterable[Section]) -> None:
         for section in sections:
@@ -443,14 +397,12 @@ class Executor:
         }
 
 
+_NO_DEFAULT: Any = object()
+
+
 def _is_default(name: str, value: object) -> bool:
     # The class has the defaults of most fields, so that a call's context need not.
-    return getattr(ToolContext, name, _can_change) is value
-
-
-def _can_change(section: Section) -> bool:
-    summarised = getattr(section, "visibility", None) is Visibility.SUMMARY
-    return summarised or getattr(section, "enabled", True) is not None
+    return getattr(ToolContext, name, _NO_DEFAULT) is value
 
 
 def _in_place(
