@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from itertools import islice
 from typing import BinaryIO, Final, Literal, cast
 
-from toolyard_hookspecs import ConflictError, FileMatch, FileStat
+from toolyard_hookspecs import FileMatch, FileStat
 from toolyard_plugins.vfs import paths, text
+from toolyard_plugins.vfs.finding import Finder
 from toolyard_plugins.vfs.globbing import Pattern
 from toolyard_plugins.vfs.layer import Layer
-from toolyard_plugins.vfs.nodes import Content, InMemory, Kind, Node, directory_node, file_node
+from toolyard_plugins.vfs.nodes import Content, InMemory, Node, directory_node, file_node
 from toolyard_plugins.vfs.notes import Notes
 from toolyard_plugins.vfs.searching import Search
 from toolyard_plugins.vfs.streams import WriteStream
@@ -34,7 +35,7 @@ class Overlay:
         exclusive: Gives the real directory.
     """
 
-    __slots__ = ("_exclusive", "_layer", "_notes", "_now")
+    __slots__ = ("_exclusive", "_finder", "_layer", "_notes", "_now")
 
     def __init__(
         self,
@@ -46,6 +47,7 @@ class Overlay:
         self._now = now
         self._exclusive = exclusive
         self._notes = Notes()
+        self._finder = Finder(layer, self._notes)
 
     # --- reading ---
 
@@ -115,7 +117,8 @@ class Overlay:
         path = paths.canonical(path)
         compiled = Pattern(pattern)
         self._directory(path)
-        return self._glob(compiled, path)
+        found = self._finder.matching(compiled, path)
+        return (self._stat(each, node) for each, node in found)
 
     def search(
         self, pattern: str, path: str = "", *, glob: str | None = None, limit: int | None = None
@@ -134,7 +137,11 @@ class Overlay:
         compiled = Search(pattern)
         wanted = Pattern(glob if glob is not None else "**")
         node = self._find(path)
-        return self._search(compiled, wanted, path, node, limit)
+        if node.kind == "directory":
+            found = self._finder.lines(compiled, wanted, path)
+        else:
+            found = compiled.lines(path, _content(path, node))
+        return islice(found, None if limit is None else max(limit, 0))
 
     # --- changing ---
 
@@ -237,9 +244,7 @@ class Overlay:
         node = self._find(path)
         if node.kind == "directory":
             raise IsADirectoryError(f"{path or 'The root'} is a directory, not a file. List it.")
-        if node.content is None:
-            raise PermissionError(f"{path} is {_what(node)}, and cannot be opened here.")
-        return node.content
+        return _content(path, node)
 
     def _directory(self, path: str) -> None:
         node = self._find(path)
@@ -384,55 +389,11 @@ class Overlay:
             )
         _check_mode(target, there)
 
-    def _glob(self, pattern: Pattern, path: str) -> Iterator[FileStat]:
-        for directory, names in pattern.walk(path, self._names_if_possible):
-            found = self._nodes_if_possible(directory, names)
-            for name in names:
-                if name in found:
-                    yield self._stat(paths.join(directory, name), found[name])
 
-    def _search(
-        self, search: Search, wanted: Pattern, path: str, node: Node, limit: int | None
-    ) -> Iterator[FileMatch]:
-        if node.content is not None:
-            found = search.lines(path, node.content)
-        else:
-            found = self._search_all(search, wanted, path, node)
-        yield from islice(found, None if limit is None else max(limit, 0))
-
-    def _search_all(
-        self, search: Search, wanted: Pattern, path: str, node: Node
-    ) -> Iterator[FileMatch]:
-        for each, content in self._contents(wanted, path, node):
-            # One file that cannot be read, or is being changed, is no reason to find nothing.
-            try:
-                yield from search.lines(each, content)
-            except (OSError, ValueError, ConflictError) as error:
-                self._notes.unsearched(each, error)
-
-    def _names_if_possible(self, path: str) -> Mapping[str, Kind]:
-        try:
-            return self._layer.names(path)
-        except OSError as error:
-            self._notes.left_out(path, error)
-            return {}
-
-    def _nodes_if_possible(self, path: str, names: Sequence[str]) -> Mapping[str, Node]:
-        try:
-            return dict(self._layer.nodes(path, names))
-        except OSError as error:
-            self._notes.left_out(path, error)
-            return {}
-
-    def _contents(self, wanted: Pattern, path: str, node: Node) -> Iterator[tuple[str, Content]]:
-        if node.kind == "other":
-            raise PermissionError(f"{path} is {_what(node)}, and cannot be opened here.")
-        for directory, names in wanted.walk(path, self._names_if_possible):
-            found = self._nodes_if_possible(directory, names)
-            for name in names:
-                content = found[name].content if name in found else None
-                if content is not None:
-                    yield paths.join(directory, name), content
+def _content(path: str, node: Node) -> Content:
+    if node.content is None:
+        raise PermissionError(f"{path} is {_what(node)}, and cannot be opened here.")
+    return node.content
 
 
 def _check_not_root(path: str, verb: str) -> None:
