@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import shutil
-import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import (
     AbstractAsyncContextManager,
@@ -13,10 +11,10 @@ from contextlib import (
     contextmanager,
 )
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from contestant import KEPT, Attempt, Awaiting, Calling, Contestant, Kept, Offer, Way
+from folders import TEXT, WRITTEN, folder, name_of
 from full_host import executor_for, full_host
 
 from toolyard import Host
@@ -30,10 +28,7 @@ from toolyard_hookspecs import (
 )
 from toolyard_plugins.vfs import VirtualFilesystem
 
-TEXT = "0123456789abcde\n" * 64
-WRITTEN = "new.txt"
 BY_DEFAULT: dict[str, Any] = {}
-
 
 _OPEN = ExitStack()
 atexit.register(_OPEN.close)
@@ -85,27 +80,14 @@ def fail_late(number: int, *, context: ToolContext) -> ToolResult[None]:  # noqa
 
 
 @cache
-def _folder(files: int) -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="toolyard-"))
-    for index in range(files):
-        path = folder / f"d{index // 100}" / f"f{index}.txt"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(TEXT)
-    atexit.register(shutil.rmtree, folder)
-    return folder
-
-
-@cache
 def _in_memory(files: int) -> VirtualFilesystem:
     content = TEXT.encode()
-    return VirtualFilesystem.in_memory(
-        {f"d{index // 100}/f{index}.txt": content for index in range(files)}
-    )
+    return VirtualFilesystem.in_memory({name_of(index): content for index in range(files)})
 
 
 @contextmanager
 def _rollback(files: int, kept: Kept) -> Iterator[Attempt]:
-    workspace = _in_memory(files) if kept == "memory" else VirtualFilesystem.on_disk(_folder(files))
+    workspace = _in_memory(files) if kept == "memory" else VirtualFilesystem.on_disk(folder(files))
     with (
         Host(discover=False, resources=(Binding.instance(Filesystem, workspace),)) as host,
         executor_for(host, fail_late) as executor,

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import atexit
 import json
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, make_dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any, cast, get_type_hints
 
 import workload
 from contestant import Attempt, Calling, Contestant, Kept, Offer, Way
+from folders import TEXT, WRITTEN, folder
 from weakincentives.adapters._shared._bridge import create_bridged_tools
 from weakincentives.filesystem import Filesystem, HostFilesystem
 from weakincentives.prompt import (
@@ -27,9 +25,6 @@ from weakincentives.prompt import (
     ToolResult,
 )
 from weakincentives.runtime import InProcessDispatcher, Session
-
-TEXT = "0123456789abcde\n" * 64
-WRITTEN = "new.txt"
 
 
 @dataclass(frozen=True)
@@ -168,19 +163,8 @@ def _fail_late(params: Nothing, *, context: ToolContext) -> ToolResult[Number]: 
 
 
 @cache
-def _folder(files: int) -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="weakincentives-"))
-    for index in range(files):
-        path = folder / f"d{index // 100}" / f"f{index}.txt"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(TEXT)
-    atexit.register(shutil.rmtree, folder)
-    return folder
-
-
-@cache
 def _workspace(files: int) -> HostFilesystem:
-    workspace = HostFilesystem(str(_folder(files)))
+    workspace = HostFilesystem(str(folder(files)))
     atexit.register(workspace.cleanup)
     return workspace
 
@@ -190,7 +174,7 @@ def _rollback(files: int, kept: Kept) -> Iterator[Attempt]:
     assert kept == "disk"
     tool = Tool[Nothing, Number](name="fail", description="Fail.", handler=_fail_late)
     with _bridged(tool, {Filesystem: _workspace(files)}) as call:
-        yield Attempt(lambda: call('{"number": 1}'), (_folder(files) / WRITTEN).exists)
+        yield Attempt(lambda: call('{"number": 1}'), (folder(files) / WRITTEN).exists)
 
 
 CONTESTANT = Contestant(
