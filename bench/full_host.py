@@ -48,7 +48,7 @@ class Watch:
     def reserve(
         self,
         tool: Tool[Any, Any],
-        params: Any,  # noqa: ARG002
+        params: Any,  # noqa: ARG002 - the protocol's
         *,
         context: ToolContext,
     ) -> PolicyDecision:
@@ -59,8 +59,8 @@ class Watch:
     def on_result(
         self,
         tool: Tool[Any, Any],
-        params: Any,  # noqa: ARG002
-        result: ToolResult[Any],  # noqa: ARG002
+        params: Any,  # noqa: ARG002 - the protocol's
+        result: ToolResult[Any],  # noqa: ARG002 - the protocol's
         *,
         context: ToolContext,
     ) -> None:
@@ -77,7 +77,7 @@ class Tally(Watch):
     def reserve(
         self,
         tool: Tool[Any, Any],
-        params: Any,  # noqa: ARG002
+        params: Any,  # noqa: ARG002 - the protocol's
         *,
         context: ToolContext,
     ) -> PolicyDecision:
@@ -87,8 +87,8 @@ class Tally(Watch):
     def on_result(
         self,
         tool: Tool[Any, Any],
-        params: Any,  # noqa: ARG002
-        result: ToolResult[Any],  # noqa: ARG002
+        params: Any,  # noqa: ARG002 - the protocol's
+        result: ToolResult[Any],  # noqa: ARG002 - the protocol's
         *,
         context: ToolContext,
     ) -> None:

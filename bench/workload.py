@@ -88,28 +88,28 @@ def create_order(  # noqa: PLR0913, PLR0917 - a realistic tool has this many par
     items: list[Item],
     priority: Priority,
     express: bool,  # noqa: FBT001 - one of the tool's params
-    notes: str | None = None,  # noqa: ARG001
+    notes: str | None = None,  # noqa: ARG001 - see `create_order`
     tags: list[str] | None = None,
 ) -> OrderResult:
     """Create an order."""
     return _build_order(customer_id, address, items, priority, tags or (), express=express)
 
 
-async def create_order_async(  # noqa: PLR0913, PLR0917
+async def create_order_async(  # noqa: PLR0913, PLR0917 - see `create_order`
     customer_id: str,
-    email: str,  # noqa: ARG001
+    email: str,  # noqa: ARG001 - see `create_order`
     address: Address,
     items: list[Item],
     priority: Priority,
-    express: bool,  # noqa: FBT001
-    notes: str | None = None,  # noqa: ARG001
+    express: bool,  # noqa: FBT001 - see `create_order`
+    notes: str | None = None,  # noqa: ARG001 - see `create_order`
     tags: list[str] | None = None,
 ) -> OrderResult:
     """Create an order."""
     return _build_order(customer_id, address, items, priority, tags or (), express=express)
 
 
-def _build_order(  # noqa: PLR0913
+def _build_order(  # noqa: PLR0913 - see `create_order`
     customer_id: str,
     address: Address,
     items: Sequence[Item],

@@ -128,7 +128,7 @@ async def _observe_awaited(opened: AbstractAsyncContextManager[Awaiting], watch:
         try:
             answer = str(await call("wait", ARGUMENTS))
         # Whatever comes is what is looked for.
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:  # noqa: BLE001 - the answer
             answer = f"{type(error).__name__}: {error}"
         watch.tell(answer)
         ticking.cancel()
@@ -137,7 +137,7 @@ async def _observe_awaited(opened: AbstractAsyncContextManager[Awaiting], watch:
 def _answer_of(call: Callable[[], object]) -> str:
     try:
         return str(call())
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:  # noqa: BLE001 - the answer
         return f"{type(error).__name__}: {error}"
 
 

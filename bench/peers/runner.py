@@ -107,7 +107,7 @@ def answer(tasks: Tasks, line: str) -> dict[str, Any]:
     try:
         return {"ok": tasks.by_name[asked["do"]](**asked.get("with", {}))}
     # A peer may fail in any way; the parent says how.
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:  # noqa: BLE001 - told to the parent
         traceback.print_exc()
         return {"failed": f"{type(error).__name__}: {error}"[:500]}
 

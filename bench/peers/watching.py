@@ -48,6 +48,6 @@ def watch(way: Way, arguments: str) -> Watched:
         try:
             watched.answer = str(call("add", arguments))
         # Whatever comes is what is looked for.
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:  # noqa: BLE001 - the answer
             watched.answer, watched.raised = f"{type(error).__name__}: {error}", True
     return watched

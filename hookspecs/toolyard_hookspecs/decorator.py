@@ -169,7 +169,7 @@ def tool(function: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
         ('add', 'Add two integers.', 3)
     """
     # Annotations may use names of the author's scope, which only the frame knows.
-    names = sys._getframe(1).f_locals  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    names = sys._getframe(1).f_locals  # noqa: SLF001 - only the frame knows  # pyright: ignore[reportPrivateUsage]
     localns = dict(names)
 
     def decorate(inner: Callable[..., Any]) -> FunctionTool[..., Any]:

@@ -23,8 +23,8 @@ if sys.version_info >= (3, 12):
 else:
     # 3.11 gets no more than security fixes, so that what is borrowed here stays as it is.
     _Task: Any = getattr(asyncio.tasks, "_PyTask")  # noqa: B009 - of no stub
-    _Future: Any = getattr(asyncio.futures, "_PyFuture")  # noqa: B009
-    _FINISHED: Any = getattr(asyncio.futures, "_FINISHED")  # noqa: B009
+    _Future: Any = getattr(asyncio.futures, "_PyFuture")  # noqa: B009 - of no stub
+    _FINISHED: Any = getattr(asyncio.futures, "_FINISHED")  # noqa: B009 - of no stub
     _tasks: Any = asyncio.tasks
 
     class _EagerTask(_Task):  # type: ignore[misc]
@@ -59,11 +59,11 @@ else:
             if caller is None:
                 self._context.run(self._Task__step)
                 return
-            _tasks._leave_task(loop, caller)  # noqa: SLF001
+            _tasks._leave_task(loop, caller)  # noqa: SLF001 - documented for extending
             try:
                 self._context.run(self._Task__step)
             finally:
-                _tasks._enter_task(loop, caller)  # noqa: SLF001
+                _tasks._enter_task(loop, caller)  # noqa: SLF001 - documented for extending
 
     def begin(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Return a task whose work has begun, and has ended if it never waited.

@@ -130,7 +130,7 @@ def test_bound_methods_partials_and_callable_objects_are_functions_too():
 
 def test_default_values_are_not_shared_between_calls():
     @tool
-    def collect(item: int, into: list[int] = []) -> list[int]:  # noqa: B006
+    def collect(item: int, into: list[int] = []) -> list[int]:  # noqa: B006 - as is not to be done
         """Collect."""
         into.append(item)
         return into

@@ -63,7 +63,7 @@ class LoosePair(Pair):
     pass
 
 
-Untyped = collections.namedtuple("Untyped", "a b")  # noqa: PYI024
+Untyped = collections.namedtuple("Untyped", "a b")  # noqa: PYI024 - without types
 
 
 class Frozen(BaseModel, frozen=True):

@@ -49,7 +49,7 @@ def test_a_deadline_may_be_a_timedelta_or_a_moment():
 
 def test_a_moment_needs_a_time_zone():
     with pytest.raises(DefinitionError, match="no time zone; give an aware datetime"):
-        Deadline.until(datetime(2026, 1, 1))  # noqa: DTZ001
+        Deadline.until(datetime(2026, 1, 1))  # noqa: DTZ001 - what is refused
 
 
 def test_the_system_clock_is_aware_and_only_grows():

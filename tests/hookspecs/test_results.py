@@ -27,7 +27,7 @@ class Model(BaseModel):
     a: int
 
 
-Pair = namedtuple("Pair", "a b")  # noqa: PYI024
+Pair = namedtuple("Pair", "a b")  # noqa: PYI024 - without types
 
 
 @pytest.mark.parametrize(

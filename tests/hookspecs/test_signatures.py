@@ -95,7 +95,7 @@ def test_a_type_variable_says_nothing():
 
 
 def test_a_hint_that_cannot_be_found_does_not_hide_the_others():
-    def handler(params: "Lost", *, context: "Gone") -> ToolResult[int]:  # noqa: F821
+    def handler(params: "Lost", *, context: "Gone") -> ToolResult[int]:  # noqa: F821 - not to be found
         raise AssertionError
 
     found = read_full_form(handler, owner="test", params=Any, result=Any)

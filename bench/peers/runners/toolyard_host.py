@@ -72,7 +72,7 @@ def _called(offer: Offer) -> Iterator[Calling]:
 
 
 @tool(timeout=None)
-def fail_late(number: int, *, context: ToolContext) -> ToolResult[None]:  # noqa: ARG001
+def fail_late(number: int, *, context: ToolContext) -> ToolResult[None]:  # noqa: ARG001 - what it is called with
     """Write a file, then fail."""
     assert context.filesystem is not None
     context.filesystem.write(WRITTEN, TEXT)

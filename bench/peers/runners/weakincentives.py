@@ -87,7 +87,7 @@ class Order:
         return json.dumps(asdict(self))
 
 
-def _ordered(params: OrderParams, *, context: ToolContext) -> ToolResult[Order]:  # noqa: ARG001
+def _ordered(params: OrderParams, *, context: ToolContext) -> ToolResult[Order]:  # noqa: ARG001 - a handler
     """Do what the workload's function does, with dataclasses in the place of its models."""
     lines = [
         Line(item.sku, item.qty, item.qty * item.price, workload.NOTE) for item in params.items
@@ -112,7 +112,7 @@ def _tool(name: str, function: Callable[..., Any]) -> Tool[Any, Any]:
     hints.pop("return")
     params_type = make_dataclass("Params", hints.items(), frozen=True)
 
-    def handler(params: Any, *, context: ToolContext) -> ToolResult[Number]:  # noqa: ARG001
+    def handler(params: Any, *, context: ToolContext) -> ToolResult[Number]:  # noqa: ARG001 - a handler
         return ToolResult.ok(Number(function(**vars(params))), message="Done.")
 
     return Tool[params_type, Number](
@@ -156,7 +156,7 @@ class Nothing:
     number: int
 
 
-def _fail_late(params: Nothing, *, context: ToolContext) -> ToolResult[Number]:  # noqa: ARG001
+def _fail_late(params: Nothing, *, context: ToolContext) -> ToolResult[Number]:  # noqa: ARG001 - a handler
     """Write a file, then fail."""
     context.resources.get(Filesystem).write(WRITTEN, TEXT)
     return ToolResult.error("It cannot be done.")

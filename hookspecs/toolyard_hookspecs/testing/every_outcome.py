@@ -95,7 +95,7 @@ class EveryOutcome:
         """Take part in the one that is not to be committed."""
         return BadlyCommitting() if tool.name == "commit_failed" else None
 
-    def _take_long(self, params: Login, *, context: ToolContext) -> ToolResult[Ticket]:  # noqa: ARG002
+    def _take_long(self, params: Login, *, context: ToolContext) -> ToolResult[Ticket]:  # noqa: ARG002 - a handler
         self.over.wait(LONG)
         return ToolResult.error("It took too long. Retry it.")
 
@@ -162,27 +162,27 @@ def _tool(name: str, handler: Any) -> Tool[Any, Any]:
     )
 
 
-def _succeed(params: Login, *, context: ToolContext) -> ToolResult[Ticket]:  # noqa: ARG001
+def _succeed(params: Login, *, context: ToolContext) -> ToolResult[Ticket]:  # noqa: ARG001 - a handler
     return ToolResult.ok(Ticket(params.user, params.password), message=f"Signed in with {SECRET}.")
 
 
-def _fail(params: Login, *, context: ToolContext) -> ToolResult[Ticket]:  # noqa: ARG001
+def _fail(params: Login, *, context: ToolContext) -> ToolResult[Ticket]:  # noqa: ARG001 - a handler
     return ToolResult.error(f"{SECRET} is wrong. Ask for another, then retry.")
 
 
-def _raise(params: Login, *, context: ToolContext) -> ToolResult[Ticket]:  # noqa: ARG001
+def _raise(params: Login, *, context: ToolContext) -> ToolResult[Ticket]:  # noqa: ARG001 - a handler
     raise OSError(f"No way in with {SECRET}.")
 
 
-def _be_late(params: Login, *, context: ToolContext) -> ToolResult[Ticket]:  # noqa: ARG001
+def _be_late(params: Login, *, context: ToolContext) -> ToolResult[Ticket]:  # noqa: ARG001 - a handler
     raise DeadlineExceededError("The deadline has passed.")
 
 
-def _interrupt(params: Login, *, context: ToolContext) -> ToolResult[Ticket]:  # noqa: ARG001
+def _interrupt(params: Login, *, context: ToolContext) -> ToolResult[Ticket]:  # noqa: ARG001 - a handler
     raise Interrupt("A person is needed.")
 
 
-def _conflict(params: Login, *, context: ToolContext) -> ToolResult[Ticket]:  # noqa: ARG001
+def _conflict(params: Login, *, context: ToolContext) -> ToolResult[Ticket]:  # noqa: ARG001 - a handler
     raise ConflictError("Another call changed it.")
 
 

@@ -220,7 +220,7 @@ def _asked(open_with: Open, policy: Any, name: str, arguments: Mapping[str, Any]
     outcome = bench.dispatch(ToolCall(name, arguments))
     failed = [each for each in outcome.event.decisions if each.policy == "plugin Asking"]
     assert not failed, f"{_shown(name, arguments)}: it raised while it was asked"
-    assert len(asking.answers) == 2, f"{_shown(name, arguments)}: {outcome.text}"  # noqa: PLR2004
+    assert len(asking.answers) == 2, f"{_shown(name, arguments)}: {outcome.text}"  # noqa: PLR2004 - asked twice
     return asking
 
 

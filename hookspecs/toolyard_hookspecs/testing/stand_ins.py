@@ -28,7 +28,7 @@ class Thing:
     tags: tuple[str, ...] = ()
 
 
-def _do_nothing(params: Thing, *, context: ToolContext) -> ToolResult[str]:  # noqa: ARG001
+def _do_nothing(params: Thing, *, context: ToolContext) -> ToolResult[str]:  # noqa: ARG001 - a handler
     return ToolResult.ok("Done.")
 
 

@@ -69,7 +69,7 @@ def _names_of(host: Host) -> dict[str, Names]:
 
 
 def _prepare(parser: argparse.ArgumentParser, names: dict[str, Names], command: str = "") -> None:
-    for action in list(parser._actions):  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    for action in list(parser._actions):  # noqa: SLF001 - listed nowhere else  # pyright: ignore[reportPrivateUsage]
         choices = cast("object", action.choices)
         if isinstance(choices, dict):
             for name, below in cast("dict[str, argparse.ArgumentParser]", choices).items():

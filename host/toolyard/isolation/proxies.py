@@ -138,7 +138,7 @@ class DispatcherProxy:
         """Publish an event; heard after the commit."""
         self._parent.ask("dispatcher", "publish", event)
 
-    def subscribe(self, event: type[Any], handler: Callable[[Any], None]) -> Callable[[], None]:  # noqa: ARG002
+    def subscribe(self, event: type[Any], handler: Callable[[Any], None]) -> Callable[[], None]:  # noqa: ARG002 - the protocol's
         """Refuse: a subscriber here would end with the handler."""
         msg = "Nobody can subscribe within an isolated process; subscribe outside."
         raise StateError(msg)
@@ -178,7 +178,7 @@ class SliceProxy:
         else:
             self.seed(*(item for item in self.all() if not predicate(item)))
 
-    def register(self, event: type[Any], reducer: Any, policy: Any = None) -> None:  # noqa: ARG002
+    def register(self, event: type[Any], reducer: Any, policy: Any = None) -> None:  # noqa: ARG002 - the protocol's
         """Refuse: reducers belong to the session, not to a call."""
         msg = "A reducer cannot be registered within an isolated process; do it in the section."
         raise StateError(msg)

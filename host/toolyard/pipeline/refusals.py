@@ -129,7 +129,7 @@ def _refused(error: Any, called: Called) -> Failure:  # noqa: ARG001 - one shape
     return Failure(error.status, ToolResult.error(_text(error)))
 
 
-def _refused_by_plugin(error: Any, called: Called) -> Failure:  # noqa: ARG001
+def _refused_by_plugin(error: Any, called: Called) -> Failure:  # noqa: ARG001 - one shape for all
     return Failure(Status.ERROR, ToolResult.error(_text(error)), logging.WARNING)
 
 
@@ -147,7 +147,7 @@ def _timed_out(error: Exception, called: Called) -> Failure:
     return Failure(Status.TIMED_OUT, ToolResult.error(message))
 
 
-def _cancelled(error: Exception, called: Called) -> Failure:  # noqa: ARG001
+def _cancelled(error: Exception, called: Called) -> Failure:  # noqa: ARG001 - one shape for all
     return Failure(Status.CANCELLED, ToolResult.error("Request was cancelled"))
 
 
@@ -171,11 +171,11 @@ def _passed_on(error: Exception) -> Failure:
     return Failure(status, result, level=0, raises=error)
 
 
-def _invalid(error: Exception, called: Called) -> Failure:  # noqa: ARG001
+def _invalid(error: Exception, called: Called) -> Failure:  # noqa: ARG001 - one shape for all
     return Failure(Status.INVALID, ToolResult.error(_text(error)))
 
 
-def _said_by_handler(error: Exception, called: Called) -> Failure:  # noqa: ARG001
+def _said_by_handler(error: Exception, called: Called) -> Failure:  # noqa: ARG001 - one shape for all
     return Failure(Status.FAILED, ToolResult.error(_text(error)))
 
 
@@ -190,7 +190,7 @@ def _conflicting(error: Exception, called: Called) -> Failure:
     return Failure(Status.CONFLICT, ToolResult.error(message))
 
 
-def _half_committed(error: Exception, called: Called) -> Failure:  # noqa: ARG001
+def _half_committed(error: Exception, called: Called) -> Failure:  # noqa: ARG001 - one shape for all
     return Failure(Status.COMMIT_FAILED, ToolResult.error(_text(error)), logging.ERROR)
 
 

@@ -82,5 +82,5 @@ def _picking(
     # Written out, it costs one more call; picking from *args would cost as much as four. All
     # names are arguments of our specifications, so nothing else gets into the source.
     source = f"lambda function, settings: lambda {', '.join(given)}: function({', '.join(wanted)})"
-    picking = eval(source, {})  # noqa: S307
+    picking = eval(source, {})  # noqa: S307 - made of names of ours
     return cast("Callable[[Callable[..., Any], object], Callable[..., Any]]", picking)

@@ -64,7 +64,7 @@ def stated_in_source(origin: Origin) -> object:
         source = _source(origin)
         tree = ast.parse("" if source is None else source.read_bytes())
     # Its packages can raise anything when they are imported to find it; that is reported already.
-    except (Exception, SystemExit):  # noqa: BLE001
+    except (Exception, SystemExit):  # noqa: BLE001 - reported already
         _log.debug("The source of plugin %s cannot be read", origin, exc_info=True)
         return UNSTATED
     return next((found for each in tree.body if (found := _assigned(each))), UNSTATED)

@@ -295,7 +295,7 @@ class CallScope:
             self.check_open()
             part = self._parts.get(id(lock.resource))
             if not isinstance(part, ExclusivePart):
-                inherit = self._parent._inherit if self._parent else _nobody  # noqa: SLF001
+                inherit = self._parent._inherit if self._parent else _nobody  # noqa: SLF001 - of the same class
                 part = ExclusivePart(Claim(lock, self.owner), inherit)
                 self._parts[id(lock.resource)] = part
             return part

@@ -331,7 +331,7 @@ class BranchDispatcher:
     def subscribe(
         self,
         event: type[E],
-        handler: Callable[[E], None],  # noqa: ARG002
+        handler: Callable[[E], None],  # noqa: ARG002 - the protocol's
     ) -> Callable[[], None]:
         """Refuse: what a call subscribed could not be rolled back."""
         raise StateError(

@@ -109,8 +109,8 @@ class Cell:
     def register(
         self,
         event: type[Any],
-        reducer: Reducer,  # noqa: ARG002
-        policy: SlicePolicy = SlicePolicy.STATE,  # noqa: ARG002
+        reducer: Reducer,  # noqa: ARG002 - the protocol's
+        policy: SlicePolicy = SlicePolicy.STATE,  # noqa: ARG002 - the protocol's
     ) -> None:
         """Refuse: what a call registered could not be rolled back."""
         raise refuse_registration(self.kind, event)

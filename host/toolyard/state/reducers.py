@@ -57,7 +57,7 @@ def keep(kind: type[Any], items: Iterable[Any]) -> Kept:
     return kept, mutable
 
 
-def seeded(items: Sequence[Any], event: Sequence[Any]) -> Sequence[Any]:  # noqa: ARG001
+def seeded(items: Sequence[Any], event: Sequence[Any]) -> Sequence[Any]:  # noqa: ARG001 - a reducer
     """Reduce by replacing everything by the items given."""
     return event
 

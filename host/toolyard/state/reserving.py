@@ -57,15 +57,15 @@ class ReservingView:
         check_kind(kind)
         return _ReadSlice(self._peek, kind)
 
-    def dispatch(self, event: object) -> None:  # noqa: ARG002
+    def dispatch(self, event: object) -> None:  # noqa: ARG002 - the protocol's
         """Refuse: a reservation dispatches nothing."""
         refuse()
 
-    def snapshot(self, *, tag: str | None = None) -> NoReturn:  # noqa: ARG002
+    def snapshot(self, *, tag: str | None = None) -> NoReturn:  # noqa: ARG002 - the protocol's
         """Refuse: a reservation only counts."""
         refuse()
 
-    def restore(self, snapshot: Any) -> None:  # noqa: ARG002
+    def restore(self, snapshot: Any) -> None:  # noqa: ARG002 - the protocol's
         """Refuse: a reservation changes no slice."""
         refuse()
 
@@ -119,15 +119,15 @@ class _ReadSlice:
         """Return the items for which the predicate holds."""
         return [each for each in self.all() if predicate(each)]
 
-    def append(self, item: Any) -> None:  # noqa: ARG002
+    def append(self, item: Any) -> None:  # noqa: ARG002 - the protocol's
         """Refuse."""
         refuse()
 
-    def seed(self, *items: Any) -> None:  # noqa: ARG002
+    def seed(self, *items: Any) -> None:  # noqa: ARG002 - the protocol's
         """Refuse."""
         refuse()
 
-    def clear(self, predicate: Callable[[Any], bool] | None = None) -> None:  # noqa: ARG002
+    def clear(self, predicate: Callable[[Any], bool] | None = None) -> None:  # noqa: ARG002 - the protocol's
         """Refuse."""
         refuse()
 

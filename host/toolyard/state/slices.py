@@ -123,19 +123,19 @@ class BranchedLog:
         self._check(True)  # noqa: FBT003 - to write
         self._store.append_log(self._kind, keep(self._kind, (item,)))
 
-    def seed(self, *items: Any) -> None:  # noqa: ARG002
+    def seed(self, *items: Any) -> None:  # noqa: ARG002 - the protocol's
         """Refuse: items of a LOG are never replaced."""
         raise refuse_log(self._kind)
 
-    def clear(self, predicate: Callable[[Any], bool] | None = None) -> None:  # noqa: ARG002
+    def clear(self, predicate: Callable[[Any], bool] | None = None) -> None:  # noqa: ARG002 - the protocol's
         """Refuse: items of a LOG are never removed."""
         raise refuse_log(self._kind)
 
     def register(
         self,
         event: type[Any],
-        reducer: Reducer,  # noqa: ARG002
-        policy: SlicePolicy = SlicePolicy.STATE,  # noqa: ARG002
+        reducer: Reducer,  # noqa: ARG002 - the protocol's
+        policy: SlicePolicy = SlicePolicy.STATE,  # noqa: ARG002 - the protocol's
     ) -> None:
         """Refuse: what a call registered could not be rolled back."""
         raise refuse_registration(self._kind, event)

@@ -212,7 +212,7 @@ def _single(schema: Schema) -> Schema:
 
 
 def _plain_reference(reference: str) -> bool:
-    return reference == "#" or (reference.startswith("#/$defs/") and reference.count("/") == 2)  # noqa: PLR2004
+    return reference == "#" or (reference.startswith("#/$defs/") and reference.count("/") == 2)  # noqa: PLR2004 - those of the prefix
 
 
 def _literal(schema: Schema) -> Schema:

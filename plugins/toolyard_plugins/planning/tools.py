@@ -61,7 +61,7 @@ def _update(params: UpdateStep, *, context: ToolContext) -> ToolResult[Plan]:
     return _told(context, f"Step {params.step_id} is updated.")
 
 
-def _read(params: ReadPlan, *, context: ToolContext) -> ToolResult[Plan]:  # noqa: ARG001
+def _read(params: ReadPlan, *, context: ToolContext) -> ToolResult[Plan]:  # noqa: ARG001 - a handler
     plan = context.session[Plan].latest()
     return ToolResult.error(NO_PLAN) if plan is None else ToolResult.ok(plan)
 

@@ -32,7 +32,7 @@ class WriteStream(io.RawIOBase):
     def __init__(self, done: Callable[[Content], None]) -> None:
         self._done: Callable[[Content], None] | None = done
         # Closed by `close`, so no context manager can hold it.
-        self._buffer = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES)  # noqa: SIM115
+        self._buffer = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES)  # noqa: SIM115 - closed by `close`
         self._size = 0
 
     def writable(self) -> bool:

@@ -241,7 +241,7 @@ def test_closed_streams_do_no_harm(folder, closing):
     command = (
         f'"{sys.executable}" -m toolyard call --plugin desk.py say \'{{"text": "x"}}\' {closing}'
     )
-    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, cwd=folder)  # noqa: PLW1510
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, cwd=folder)  # noqa: PLW1510 - its status is looked at
     assert (done.returncode, done.stderr) == (0, "")
 
 

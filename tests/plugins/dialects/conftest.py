@@ -120,7 +120,7 @@ def _is(value: object, kind: str) -> bool:
     return isinstance(value, _KINDS[kind])
 
 
-def _fits(schema: Any, value: Any, root: dict[str, Any]) -> bool:  # noqa: C901, PLR0911, PLR0912
+def _fits(schema: Any, value: Any, root: dict[str, Any]) -> bool:  # noqa: C901, PLR0911, PLR0912 - a branch for each keyword
     if isinstance(schema, bool):
         return schema
     if schema.get("nullable") and value is None:

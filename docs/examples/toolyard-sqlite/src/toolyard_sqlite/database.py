@@ -154,7 +154,7 @@ class Database:
             self._connection.setlimit(limit, value)
         if sys.version_info >= (3, 12):
             # Keeps the tables behind full-text indexes from being written to directly.
-            self._connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)  # noqa: FBT003
+            self._connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)  # noqa: FBT003 - no keyword is taken
         self._connection.text_factory = _lenient_text
         self._connection.execute("PRAGMA foreign_keys = ON")
         self._connection.execute("PRAGMA trusted_schema = OFF")
