@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+import pytest
+
 from toolyard_hookspecs.calls import Outcome, ToolCall, ToolInvoked
 from toolyard_hookspecs.host import Dialect, ExecutorHandle, HostHandle
 from toolyard_hookspecs.sessions import SessionProtocol
+from toolyard_hookspecs.tools import Tool
 
 
 class BenchHost(HostHandle, Protocol):
@@ -50,8 +53,15 @@ class Bench(Protocol):
         ...
 
 
+AnyTool = Tool[Any, Any]
+
 MakeBench = Callable[..., Bench]
 """The fixture `toolyard_tools`: takes plugins and options, see the guide to testing."""
+
+OpenBench = Callable[..., Bench]
+"""What opens a bench with what is tried, and with further plugins."""
+
+both_drivers = pytest.mark.parametrize("toolyard_driver", ["sync", "async"])
 
 
 def state_of(bench: Bench) -> str:

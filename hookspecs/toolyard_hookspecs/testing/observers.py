@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolyard_hookspecs.testing.benches import Bench, MakeBench
+from toolyard_hookspecs.testing.benches import Bench, MakeBench, OpenBench, both_drivers
 from toolyard_hookspecs.testing.every_outcome import (
     SECRET,
     EveryOutcome,
@@ -16,9 +16,6 @@ from toolyard_hookspecs.testing.every_outcome import (
     every_call,
     wait_for_a_person,
 )
-from toolyard_hookspecs.testing.tools import both_drivers
-
-Open = Callable[..., Bench]
 
 
 class ObserverContract:
@@ -67,7 +64,9 @@ class ObserverContract:
         pytest.skip("Nothing makes this observer fail inside.")
 
     @pytest.fixture
-    def open_with(self, toolyard_tools: MakeBench, options: Mapping[str, Any]) -> Iterator[Open]:
+    def open_with(
+        self, toolyard_tools: MakeBench, options: Mapping[str, Any]
+    ) -> Iterator[OpenBench]:
         """Return what opens a bench with plugins, whose calls come to every end."""
         ends = EveryOutcome()
 
@@ -82,7 +81,7 @@ class ObserverContract:
 
     @both_drivers
     def test_it_takes_every_outcome(
-        self, open_with: Open, plugin: object, caplog: pytest.LogCaptureFixture
+        self, open_with: OpenBench, plugin: object, caplog: pytest.LogCaptureFixture
     ) -> None:
         bench = open_with(plugin)
         for status, call in every_call():
@@ -93,7 +92,7 @@ class ObserverContract:
 
     @both_drivers
     def test_it_hears_of_every_call_once(
-        self, open_with: Open, plugin: object, heard: Callable[[Bench], int]
+        self, open_with: OpenBench, plugin: object, heard: Callable[[Bench], int]
     ) -> None:
         bench = open_with(plugin)
         for status, call in every_call():
@@ -102,13 +101,13 @@ class ObserverContract:
             assert heard(bench) - before == len(bench.events) - events, f"{status}: {call.name}"
 
     @both_drivers
-    def test_it_changes_no_outcome(self, open_with: Open, plugin: object) -> None:
+    def test_it_changes_no_outcome(self, open_with: OpenBench, plugin: object) -> None:
         alone, observed = open_with(), open_with(plugin)
         for _, call in every_call():
             assert dispatched(observed, call) == dispatched(alone, call)
 
     def test_a_failure_inside_changes_no_outcome(
-        self, open_with: Open, plugin: object, break_it: Callable[[], None]
+        self, open_with: OpenBench, plugin: object, break_it: Callable[[], None]
     ) -> None:
         alone, observed = open_with(), open_with(plugin)
         break_it()
@@ -116,7 +115,7 @@ class ObserverContract:
             assert dispatched(observed, call) == dispatched(alone, call)
 
     def test_nothing_secret_is_written(
-        self, open_with: Open, plugin: object, written: Callable[[Bench], str]
+        self, open_with: OpenBench, plugin: object, written: Callable[[Bench], str]
     ) -> None:
         bench = open_with(plugin)
         for _, call in every_call():

@@ -15,14 +15,17 @@ from toolyard_hookspecs.context import ToolContext
 from toolyard_hookspecs.markers import hookimpl
 from toolyard_hookspecs.policies import PolicyDecision
 from toolyard_hookspecs.testing.approving import approve
-from toolyard_hookspecs.testing.benches import Bench, MakeBench, state_of
+from toolyard_hookspecs.testing.benches import (
+    AnyTool,
+    Bench,
+    MakeBench,
+    OpenBench,
+    both_drivers,
+    state_of,
+)
 from toolyard_hookspecs.testing.stand_ins import STAND_INS, STRANGE_CALLS
-from toolyard_hookspecs.testing.tools import both_drivers
-from toolyard_hookspecs.tools import Tool
 
-AnyTool = Tool[Any, Any]
 Call = tuple[str, Mapping[str, Any]]
-Open = Callable[..., Bench]
 
 SAYS_WHAT_TO_DO: Final = re.compile(r"\b(retry|cannot|human|person)\b", re.IGNORECASE)
 """What one can be done about says "retry"; what not, "cannot" or that a person is needed."""
@@ -87,7 +90,7 @@ class PolicyContract:
         tools: Sequence[AnyTool],
         options: Mapping[str, Any],
         prepare: Callable[[Bench], None],
-    ) -> Open:
+    ) -> OpenBench:
         """Return what opens a bench that is ready for a call, with further plugins."""
         is_plugin = hasattr(policy, "toolyard_check")
 
@@ -116,18 +119,18 @@ class PolicyContract:
         assert self.denied, "Name calls in `denied` that the policy does not allow"
 
     @both_drivers
-    def test_what_is_allowed_goes_on(self, open_with: Open) -> None:
+    def test_what_is_allowed_goes_on(self, open_with: OpenBench) -> None:
         for name, arguments in self.allowed:
             outcome = open_with().dispatch(ToolCall(name, arguments))
             assert outcome.success, f"{_shown(name, arguments)}: {outcome.text}"
 
     @both_drivers
-    def test_what_is_denied_does_not_run(self, open_with: Open) -> None:
+    def test_what_is_denied_does_not_run(self, open_with: OpenBench) -> None:
         for name, arguments in self.denied:
             outcome = open_with().dispatch(ToolCall(name, arguments))
             assert outcome.status is Status.DENIED, f"{_shown(name, arguments)}: {outcome.text}"
 
-    def test_a_denial_says_what_to_do(self, open_with: Open) -> None:
+    def test_a_denial_says_what_to_do(self, open_with: OpenBench) -> None:
         for name, arguments in self.denied:
             text = open_with().dispatch(ToolCall(name, arguments)).text
             assert SAYS_WHAT_TO_DO.search(text), (
@@ -136,7 +139,7 @@ class PolicyContract:
             )
 
     def test_it_answers_with_decisions(
-        self, open_with: Open, policy: Any, calls: list[Call]
+        self, open_with: OpenBench, policy: Any, calls: list[Call]
     ) -> None:
         for name, arguments in calls:
             for answer in _asked(open_with, policy, name, arguments).answers:
@@ -147,28 +150,30 @@ class PolicyContract:
                 )
 
     def test_equal_calls_get_equal_answers(
-        self, open_with: Open, policy: Any, calls: list[Call]
+        self, open_with: OpenBench, policy: Any, calls: list[Call]
     ) -> None:
         for name, arguments in calls:
             first, second = _asked(open_with, policy, name, arguments).answers
             assert first == second, _shown(name, arguments)
 
     def test_checking_changes_nothing(
-        self, open_with: Open, policy: Any, calls: list[Call]
+        self, open_with: OpenBench, policy: Any, calls: list[Call]
     ) -> None:
         for name, arguments in calls:
             asked = _asked(open_with, policy, name, arguments)
             assert asked.state[0] == asked.state[1], _shown(name, arguments)
             assert asked.params[0] == asked.params[1], _shown(name, arguments)
 
-    def test_a_denied_call_leaves_nothing(self, open_with: Open) -> None:
+    def test_a_denied_call_leaves_nothing(self, open_with: OpenBench) -> None:
         for name, arguments in self.denied:
             bench = open_with()
             before = state_of(bench)
             bench.dispatch(ToolCall(name, arguments))
             assert state_of(bench) == before, _shown(name, arguments)
 
-    def test_a_failure_inside_denies(self, open_with: Open, break_it: Callable[[], None]) -> None:
+    def test_a_failure_inside_denies(
+        self, open_with: OpenBench, break_it: Callable[[], None]
+    ) -> None:
         name, arguments = self.allowed[0]
         bench = open_with()
         break_it()
@@ -213,7 +218,7 @@ class Asking:
         self.params.append(tool.params_codec.encode(params))
 
 
-def _asked(open_with: Open, policy: Any, name: str, arguments: Mapping[str, Any]) -> Asking:
+def _asked(open_with: OpenBench, policy: Any, name: str, arguments: Mapping[str, Any]) -> Asking:
     asking = Asking(policy)
     bench = open_with(asking)
     asking.is_on = True

@@ -12,19 +12,20 @@ from toolyard_hookspecs.calls import Stage, Status, ToolCall
 from toolyard_hookspecs.limits import Cancellation
 from toolyard_hookspecs.markers import hookimpl
 from toolyard_hookspecs.testing.approving import approve
-from toolyard_hookspecs.testing.benches import Bench, MakeBench, state_of
+from toolyard_hookspecs.testing.benches import (
+    AnyTool,
+    Bench,
+    MakeBench,
+    OpenBench,
+    both_drivers,
+    state_of,
+)
 from toolyard_hookspecs.testing.wrong_arguments import (
     UNKNOWN,
     required_arguments,
     takes_no_others,
     wrong_arguments,
 )
-from toolyard_hookspecs.tools import Tool
-
-AnyTool = Tool[Any, Any]
-Open = Callable[..., Bench]
-
-both_drivers = pytest.mark.parametrize("toolyard_driver", ["sync", "async"])
 
 
 class ToolSuiteContract:
@@ -88,7 +89,7 @@ class ToolSuiteContract:
         plugin: object,
         options: Mapping[str, Any],
         prepare: Callable[[Bench, AnyTool], None],
-    ) -> Open:
+    ) -> OpenBench:
         """Return what opens a bench that is ready for a tool, with further plugins."""
 
         def opened(tool: AnyTool, *others: object) -> Bench:
@@ -129,7 +130,7 @@ class ToolSuiteContract:
     # --- examples ---
 
     @both_drivers
-    def test_examples_give_what_they_say(self, suite: list[AnyTool], open_for: Open) -> None:
+    def test_examples_give_what_they_say(self, suite: list[AnyTool], open_for: OpenBench) -> None:
         faults: list[str] = []
         for tool in suite:
             expected = [(_arguments(tool, each.input), each.output) for each in tool.examples]
@@ -145,7 +146,7 @@ class ToolSuiteContract:
     # --- arguments that do not fit ---
 
     def test_all_faults_of_arguments_are_told_at_once(
-        self, suite: list[AnyTool], open_for: Open, outside: Callable[[Bench], object]
+        self, suite: list[AnyTool], open_for: OpenBench, outside: Callable[[Bench], object]
     ) -> None:
         for tool in suite:
             wrong = wrong_arguments(tool)
@@ -153,7 +154,7 @@ class ToolSuiteContract:
                 _assert_refused(tool, wrong, sorted(wrong), open_for(tool), outside)
 
     def test_missing_arguments_are_told(
-        self, suite: list[AnyTool], open_for: Open, outside: Callable[[Bench], object]
+        self, suite: list[AnyTool], open_for: OpenBench, outside: Callable[[Bench], object]
     ) -> None:
         for tool in suite:
             required = required_arguments(tool)
@@ -161,7 +162,7 @@ class ToolSuiteContract:
                 _assert_refused(tool, {}, required, open_for(tool), outside)
 
     def test_unknown_arguments_are_told(
-        self, suite: list[AnyTool], open_for: Open, outside: Callable[[Bench], object]
+        self, suite: list[AnyTool], open_for: OpenBench, outside: Callable[[Bench], object]
     ) -> None:
         for tool in suite:
             for arguments in self._calls(tool)[:1]:
@@ -173,7 +174,7 @@ class ToolSuiteContract:
 
     @both_drivers
     def test_what_a_failed_call_changed_is_rolled_back(
-        self, suite: list[AnyTool], open_for: Open, outside: Callable[[Bench], object]
+        self, suite: list[AnyTool], open_for: OpenBench, outside: Callable[[Bench], object]
     ) -> None:
         for tool in suite:
             for arguments in self._calls(tool)[:1]:
@@ -188,7 +189,7 @@ class ToolSuiteContract:
 
     @both_drivers
     def test_a_call_that_is_cancelled_before_it_begins_leaves_nothing(
-        self, suite: list[AnyTool], open_for: Open, outside: Callable[[Bench], object]
+        self, suite: list[AnyTool], open_for: OpenBench, outside: Callable[[Bench], object]
     ) -> None:
         for tool in suite:
             for arguments in self._calls(tool)[:1]:
@@ -198,7 +199,7 @@ class ToolSuiteContract:
 
     @both_drivers
     def test_a_call_that_is_cancelled_while_it_runs_leaves_nothing(
-        self, suite: list[AnyTool], open_for: Open, outside: Callable[[Bench], object]
+        self, suite: list[AnyTool], open_for: OpenBench, outside: Callable[[Bench], object]
     ) -> None:
         for tool in suite:
             for arguments in self._calls(tool)[:1]:
