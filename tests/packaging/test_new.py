@@ -10,7 +10,8 @@ from toolyard.scaffolding.kinds import KINDS
 
 pytestmark = [pytest.mark.slow, pytest.mark.packaging]
 
-NAMES = {kind: f"lunch-{kind}" for kind in KINDS}
+# Whoever plans to try things out begins a name so; pytest takes classes of such names for tests.
+NAMES = {kind: f"test-lunch-{kind}" for kind in KINDS}
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +113,7 @@ CLASHING = """
 from toolyard_hookspecs import MarkdownSection, hookimpl, tool
 
 
-@tool(name="lunch_suite_add")
+@tool(name="test_lunch_suite_add")
 def clashing() -> None:
     '''Have a name that another has.'''
 
@@ -125,6 +126,6 @@ def toolyard_sections():
 
 def test_a_tool_that_clashes_is_named(checked):
     found = checked(lambda source: source + CLASHING, kinds=["policy"])
-    ((where, told),) = found["lunch-suite"]
+    ((where, told),) = found["test-lunch-suite"]
     assert where == "offers"
-    assert "the tool 'lunch_suite_add', a name that plugin 'lunch-policy'" in told
+    assert "the tool 'test_lunch_suite_add', a name that plugin 'test-lunch-policy'" in told

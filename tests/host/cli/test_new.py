@@ -10,6 +10,12 @@ import pytest
 from toolyard.scaffolding import writing
 from toolyard.scaffolding.kinds import KINDS
 
+CONTRACTS = {
+    "suite": "ToolSuiteContract",
+    "policy": "PolicyContract",
+    "observer": "ObserverContract",
+    "store": "LedgerStoreContract",
+}
 LONGEST = "a-name-of-thirty-characters-xx"
 
 
@@ -59,6 +65,13 @@ def test_another_place_and_json(toolyard, folder):
     assert told["folder"] == str(Path("there", "toolyard-weather"))
     assert (told["plugin"], told["package"]) == ("weather", "toolyard_weather")
     assert all((folder / told["folder"] / each).is_file() for each in told["files"])
+
+
+@pytest.mark.parametrize(("kind", "contract"), CONTRACTS.items())
+def test_its_tests_show_that_it_keeps_to_its_contract(toolyard, folder, kind, contract):
+    toolyard("new", "weather", "--kind", kind, plugin=False)
+    (tests,) = (folder / "toolyard-weather" / "tests").iterdir()
+    assert f"class TestWeather({contract}):" in tests.read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
