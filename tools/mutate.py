@@ -13,7 +13,9 @@ import os
 import sys
 from pathlib import Path
 
+from mutating.drawing import drawn
 from mutating.layout import ROOT, lay_out
+from mutating.report import Report
 
 
 def main() -> int:
@@ -22,8 +24,7 @@ def main() -> int:
     lay_out(options.place)
     os.chdir(options.place)
     # mutmut reads its configuration when it is imported, from where that is done.
-    from mutating.mutants import drawn, make_mutants
-    from mutating.report import WANTED, Report
+    from mutating.mutants import changed, make_mutants
     from mutating.running import look_at_tests, run, verdicts
 
     files = make_mutants(options.workers)
@@ -32,9 +33,9 @@ def main() -> int:
             print(f"fails without any mutant, and is left out: {failed}")
         names = options.names or drawn(files, options.sample, options.seed)
         run(options.place, names, options.workers, options.patience)
-    report = Report(verdicts(options.place), files)
+    report = Report(verdicts(options.place), lambda name: changed(name, files[name]))
     print(report)
-    return 0 if report.score >= WANTED else 1
+    return 0 if report.is_enough else 1
 
 
 def _options() -> argparse.Namespace:

@@ -14,10 +14,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
-from mutmut.mutation.trampoline import set_mutant_under_test
 
-from mutating.mutants import Verdict
-from mutating.reaching import Reach
+from mutating.reach import Reach
+from mutating.verdicts import Verdict
 
 _NOTICED = 1
 
@@ -31,6 +30,8 @@ class Forking:
 
     names: list[str]
     reach: Reach
+    become: Callable[[str], object]
+    """Has the process go on as a mutant."""
     tell: Callable[[Verdict], None]
     patience: float
     """How many seconds the tests of one mutant may take; the slowest are left out."""
@@ -79,7 +80,7 @@ class Forking:
         """Be the mutant, in a process of its own, for good."""
         status = 2
         try:
-            set_mutant_under_test(name)
+            self.become(name)
             for test, following in zip(tests, [*tests[1:], None], strict=True):
                 os.ftruncate(told, 0)
                 os.pwrite(told, test.nodeid.encode(), 0)

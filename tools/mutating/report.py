@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import tomllib
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from mutating.mutants import Verdict, changed
+from mutating.verdicts import Verdict
 
 WANTED = 0.85
 """The part of all mutants that tests must notice."""
@@ -20,12 +21,18 @@ class Report:
     """What became of the mutants that were drawn."""
 
     verdicts: list[Verdict]
-    files: dict[str, Path]
+    changed: Callable[[str], tuple[str, str]]
+    """Gives, by a mutant's name, the lines that were there, and those that are there instead."""
 
     @property
     def score(self) -> float:
         """The part that was noticed; mutants that change nothing count as not noticed."""
         return sum(each.is_noticed for each in self.verdicts) / len(self.verdicts)
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether the tests noticed what they must."""
+        return self.score >= WANTED
 
     def __str__(self) -> str:
         return "\n".join([*self._living(), "", *self._table()])
@@ -48,7 +55,7 @@ class Report:
         lines: list[str] = []
         for each in sorted(self.verdicts, key=lambda each: each.name):
             if not each.is_noticed:
-                was, became = changed(each.name, self.files[each.name])
+                was, became = self.changed(each.name)
                 why = reasons.get((was, became))
                 lines.append(f"{each.name} {each.outcome}" + (f": {why}" if why else ""))
                 lines += [*_signed("-", was), *_signed("+", became)]

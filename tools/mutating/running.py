@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import signal
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from mutmut.configuration import config
+from mutmut.mutation.trampoline import set_mutant_under_test
 
 from mutating.forking import Forking
-from mutating.mutants import Verdict
-from mutating.reaching import Reach, Reaching
+from mutating.reach import Reach
+from mutating.reaching import Reaching
+from mutating.verdicts import ControlDiedError, Verdict, Verdicts
 
 _TESTS = (
     "tests/host/pipeline",
@@ -36,19 +36,17 @@ def look_at_tests(place: Path) -> Reach:
 
 def run(place: Path, names: list[str], workers: int, patience: float) -> None:
     """Run the tests of these mutants; every verdict is kept as soon as it is there."""
-    (place / _VERDICTS).write_text("", "utf-8")
+    Verdicts(place / _VERDICTS).begin()
     names = [Reach.load(place / _REACH).control(), *names]
     _in_process(_run_mutants, [(place, i, names[i::workers], patience) for i in range(workers)])
 
 
 def verdicts(place: Path) -> list[Verdict]:
     """Return those of the last run, which may still go on."""
-    lines = (place / _VERDICTS).read_text("utf-8").splitlines()
-    found = {each.name: each for each in (Verdict(**json.loads(line)) for line in lines)}
-    control = found.pop(Reach.load(place / _REACH).control(), None)
-    if control is not None and control.outcome != "lived":
-        sys.exit(f"Nothing was changed, and yet this {control.outcome}: {control.test}")
-    return list(found.values())
+    try:
+        return Verdicts(place / _VERDICTS).without(Reach.load(place / _REACH).control())
+    except ControlDiedError as error:
+        sys.exit(str(error))
 
 
 def _in_process(target: object, all_args: list[tuple[object, ...]]) -> None:
@@ -71,12 +69,9 @@ def _see_reach(place: Path) -> None:
 
 
 def _run_mutants(place: Path, worker: int, names: list[str], patience: float) -> None:
-    def tell(verdict: Verdict) -> None:
-        line = json.dumps(asdict(verdict)) + "\n"
-        with (place / _VERDICTS).open("a", encoding="utf-8") as file:
-            file.write(line)
-
-    _pytest(place, str(worker), Forking(names, Reach.load(place / _REACH), tell, patience))
+    tell = Verdicts(place / _VERDICTS).add
+    reach = Reach.load(place / _REACH)
+    _pytest(place, str(worker), Forking(names, reach, set_mutant_under_test, tell, patience))
 
 
 def _pytest(place: Path, worker: str, plugin: object) -> None:
