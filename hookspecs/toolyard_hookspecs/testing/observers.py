@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
 
 from toolyard_hookspecs.testing.benches import Bench, MakeBench, OpenBench, both_drivers
+from toolyard_hookspecs.testing.complaints import complaints
 from toolyard_hookspecs.testing.every_outcome import (
     SECRET,
     EveryOutcome,
@@ -88,7 +88,7 @@ class ObserverContract:
             caplog.clear()
             came_to, _ = dispatched(bench, call)
             assert came_to == status
-            assert not _complaints(caplog), f"{status}: {_complaints(caplog)[0]}"
+            assert not complaints(caplog), f"{status}: {complaints(caplog)[0]}"
 
     @both_drivers
     def test_it_hears_of_every_call_once(
@@ -125,14 +125,3 @@ class ObserverContract:
         found = text.find(SECRET)
         around = text[max(found - 200, 0) : found + 100]
         assert found < 0, f"A secret is in clear in what it writes: {around}"
-
-
-def _complaints(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Return what the host has logged of plugins that failed."""
-    return [
-        each.getMessage()
-        for each in caplog.records
-        if each.name.startswith("toolyard")
-        and each.levelno >= logging.ERROR
-        and each.getMessage().startswith("Plugin ")
-    ]

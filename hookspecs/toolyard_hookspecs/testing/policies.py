@@ -12,6 +12,7 @@ import pytest
 
 from toolyard_hookspecs.calls import Status, ToolCall
 from toolyard_hookspecs.context import ToolContext
+from toolyard_hookspecs.limits import Cancellation
 from toolyard_hookspecs.markers import hookimpl
 from toolyard_hookspecs.policies import PolicyDecision
 from toolyard_hookspecs.testing.approving import approve
@@ -23,7 +24,9 @@ from toolyard_hookspecs.testing.benches import (
     both_drivers,
     state_of,
 )
+from toolyard_hookspecs.testing.complaints import complaints
 from toolyard_hookspecs.testing.stand_ins import STAND_INS, STRANGE_CALLS
+from toolyard_hookspecs.testing.tools import CancelAtTheEnd
 
 Call = tuple[str, Mapping[str, Any]]
 
@@ -171,6 +174,17 @@ class PolicyContract:
             bench.dispatch(ToolCall(name, arguments))
             assert state_of(bench) == before, _shown(name, arguments)
 
+    def test_it_fails_at_no_call(
+        self, open_with: OpenBench, calls: list[Call], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        for name, arguments in calls:
+            for is_cancelled in (False, True):
+                caplog.clear()
+                status = _dispatched(open_with, name, arguments, is_cancelled=is_cancelled)
+                shown = f"{_shown(name, arguments)} {'cancelled' if is_cancelled else status}"
+                assert not complaints(caplog), f"{shown}: {complaints(caplog)[0]}"
+                assert status is not Status.ERROR, f"{shown}: {caplog.text}"
+
     def test_a_failure_inside_denies(
         self, open_with: OpenBench, break_it: Callable[[], None]
     ) -> None:
@@ -216,6 +230,16 @@ class Asking:
     def _look(self, tool: AnyTool, params: Any, context: ToolContext) -> None:
         self.state.append(context.session.snapshot().to_json())
         self.params.append(tool.params_codec.encode(params))
+
+
+def _dispatched(
+    open_with: OpenBench, name: str, arguments: Mapping[str, Any], *, is_cancelled: bool
+) -> Status:
+    """Call a stand-in, and cancel that at its end: it has been admitted, and is rolled back."""
+    cancelling, stop = CancelAtTheEnd(), Cancellation()
+    bench = open_with(cancelling)
+    cancelling.stop = stop if is_cancelled else None
+    return bench.dispatch(ToolCall(name, arguments, cancellation=stop)).status
 
 
 def _asked(open_with: OpenBench, policy: Any, name: str, arguments: Mapping[str, Any]) -> Asking:

@@ -32,7 +32,7 @@ class Policy:
 
 
 @pytest.fixture
-def check(toolyard_tools):
+def check(toolyard_tools, caplog):
     """Run one of the contract's tests on a policy."""
 
     def check(name: str, policy: Any, *, allowed=(READ,), denied=(DELETE,), break_it=None) -> None:
@@ -50,6 +50,7 @@ def check(toolyard_tools):
             "policy": policy,
             "calls": [*allowed, *denied, *STRANGE_CALLS[:8]],
             "break_it": break_it,
+            "caplog": caplog,
         }
         test = getattr(contract, name)
         names = test.__code__.co_varnames[1 : test.__code__.co_argcount]
@@ -163,6 +164,35 @@ def test_a_denied_call_that_leaves_something(check, toolyard_tools):
 
     with pytest.raises(AssertionError, match="delete_thing"):
         check("test_a_denied_call_leaves_nothing", Reserving())
+
+
+class BadAtResults(Policy):
+    def on_result(self, tool, params, result, *, context):
+        raise KeyError(params.name)
+
+
+class BadAtPlaces(Policy):
+    def reserve(self, tool, params, *, context):
+        raise KeyError(params.name)
+
+
+class BadAtRollbacks(Policy):
+    def on_rollback(self, tool, params, *, context):
+        raise KeyError(params.name)
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        (BadAtResults(), r"(?s)read_thing .* error: .*KeyError: 'x'"),
+        (BadAtPlaces(), "read_thing .*denied: Policy deletions failed to reserve"),
+        (BadAtRollbacks(), "read_thing .*cancelled: Policy deletions failed to hear of a rollback"),
+    ],
+    ids=["on_result", "reserve", "on_rollback"],
+)
+def test_a_policy_that_fails_after_its_check(check, policy, told):
+    with pytest.raises(AssertionError, match=told):
+        check("test_it_fails_at_no_call", policy)
 
 
 def test_a_failure_that_lets_calls_pass(check):
