@@ -38,13 +38,15 @@ def test_every_command_has_examples_that_are_understood(toolyard, folder, parser
     for each in examples:
         words = shlex.split(re.split(r" [<|] ", each)[0])[1:]
         common, rest = take_common(words)
-        parser.parse_args(rest, namespace=common)
+        assert parser.parse_args(rest, namespace=common).command == rest[0]
 
 
 def test_so_has_the_program(toolyard, parser):
     for each in examples_in(toolyard("--help", plugin=False)[1]):
-        common, rest = take_common(shlex.split(each)[1:])
-        parser.parse_args(rest, namespace=common)
+        program, *words = shlex.split(each)
+        assert program == "toolyard"
+        common, rest = take_common(words)
+        assert parser.parse_args(rest, namespace=common).command == rest[0]
 
 
 def test_no_other_command_comes_with_toolyard(parser):

@@ -114,9 +114,21 @@ def test_what_the_subset_lacks_is_said_in_its_own_way(given_schema, expected):
     assert property_of(given_schema) == expected
 
 
-@pytest.mark.parametrize("schema", [{}, True, {"type": "array"}, {"title": "Anything"}])
+def anything(*, within: int) -> dict[str, Any]:
+    """What any value is said to be, with arrays of the same within it so often."""
+    plain: list[dict[str, Any]] = [{"type": each} for each in ("number", "boolean", "object")]
+    items = anything(within=within - 1) if within else {"type": "string"}
+    text = {"type": "string", "nullable": True}
+    return {"anyOf": [text, *plain, {"type": "array", "items": items}]}
+
+
+@pytest.mark.parametrize("schema", [{}, True, {"title": "Anything"}])
 def test_anything_is_spelled_out(schema):
-    property_of(schema)
+    assert property_of(schema) == anything(within=1)
+
+
+def test_so_are_the_items_of_any_array():
+    assert property_of({"type": "array"}) == {"type": "array", "items": anything(within=0)}
 
 
 def test_a_tool_without_params_has_no_parameters():

@@ -145,15 +145,19 @@ class TestConflicts:
         ],
     )
     def test_not_with_what_was_only_passed_by(
-        self, pair: tuple[WorkspaceBranch, WorkspaceBranch], commit: Commit,
+        self,
+        workspace: VirtualFilesystem,
+        pair: tuple[WorkspaceBranch, WorkspaceBranch],
+        commit: Commit,
         scan: Callable[..., object],
-    ) -> None:  # fmt: skip
+    ) -> None:
         first, second = pair
         scan(first.resource)
         second.resource.write("a.txt", "two")
         second.resource.write("d/new", "two")
         commit(second)
         commit(first)
+        assert [workspace.read(each) for each in ("a.txt", "d/new")] == ["two", "two"]
 
     def test_that_are_seen_at_once(
         self, pair: tuple[WorkspaceBranch, WorkspaceBranch], commit: Commit
