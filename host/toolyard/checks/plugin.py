@@ -9,6 +9,7 @@ from pathlib import Path
 
 from toolyard.checks.finding import Finding, of_fault
 from toolyard.checks.package import package_findings
+from toolyard.checks.policies import policy_findings
 from toolyard.checks.settings import settings_findings
 from toolyard.checks.sources import import_findings
 from toolyard.checks.tools import tool_findings
@@ -37,6 +38,7 @@ def findings_in(host: Host, report: PluginReport) -> list[Finding]:
         record = host.plugins.loaded(report.name)
         findings += settings_findings(record)
         findings += tool_findings(record.contribution.tools, host.dialects())
+        findings += policy_findings(record)
         findings += _prompt(record)
     findings += package_findings(report)
     findings += import_findings(report)

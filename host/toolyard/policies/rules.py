@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from toolyard.plugins.implementations import Implementation
 from toolyard_hookspecs import (
@@ -19,6 +19,8 @@ from toolyard_hookspecs import (
 )
 
 Question = Callable[..., Any]
+METHODS: Final = ("check", "on_result")
+"""What every policy has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +80,39 @@ def rules_of_plugins(
 
 
 def named(policies: Iterable[ToolPolicy], *, place: str) -> list[ToolPolicy]:
-    """Return the policies, naming those that have no name by kind, place and position."""
+    """Return the policies, naming those that have no name by kind, place and position.
+
+    Raises:
+        DefinitionError: When one is no policy, or has no name and cannot be given one.
+    """
     found: list[ToolPolicy] = []
     for position, policy in enumerate(policies, 1):
+        _refuse_other(policy, place)
         if getattr(policy, "name", None):
             found.append(policy)
             continue
         name = f"{type(policy).__name__}@{place}#{position}"
-        if not dataclasses.is_dataclass(policy) or isinstance(policy, type):
-            msg = f"Policy {type(policy).__qualname__} in {place} has no name; give it one."
+        if "name" not in getattr(policy, "__dataclass_fields__", {}):
+            msg = (
+                f"Policy {type(policy).__qualname__} in {place} has no name; give it one, as the "
+                "attribute `name`."
+            )
             raise DefinitionError(msg)
-        found.append(dataclasses.replace(policy, name=name))
+        found.append(dataclasses.replace(cast("Any", policy), name=name))
     return found
+
+
+def _refuse_other(policy: object, place: str) -> None:
+    if isinstance(policy, type):
+        msg = f"{policy.__qualname__} in {place} is a class; give an instance of it as the policy."
+        raise DefinitionError(msg)
+    missing = [each for each in METHODS if not callable(getattr(policy, each, None))]
+    if missing:
+        msg = (
+            f"{type(policy).__qualname__} in {place} is no policy: it has no "
+            f"{' and no '.join(missing)}. Write the methods of ToolPolicy."
+        )
+        raise DefinitionError(msg)
 
 
 def refuse_duplicates(policies: Iterable[ToolPolicy]) -> None:

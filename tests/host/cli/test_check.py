@@ -130,6 +130,64 @@ float = Annotated[float, WithJsonSchema({'type': 'number-ish'})]
 NO_PROMPT = ("title=settings.title,", "title='x', template='Hello ${nobody}.',")
 
 
+GOOD_POLICY = """
+
+from dataclasses import dataclass
+
+from toolyard_hookspecs import PolicyDecision
+
+
+@dataclass(frozen=True)
+class Cold:
+    name: str = ""
+
+    def check(self, tool, params, *, context):
+        return PolicyDecision.allow()
+
+    def on_result(self, tool, params, result, *, context):
+        pass
+
+
+@hookimpl
+def toolyard_policies():
+    return {"cold": Cold}
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("", "", None),
+        ("def on_result", "def after", "Cold has no method on_result"),
+        ("(self, tool, params, *, context)", "(self, tool)", "check of Cold cannot be called"),
+        ("def on_result", "def reserve", "Cold has no method on_result"),
+        ("result, *, context):", "*, context):", "on_result of Cold cannot be called"),
+        ("    name:", "    named:", "Cold has no name"),
+        ("    name:", "    rooms: NotImplemented\n    name:", "No table .* can be made into Cold"),
+        ("@dataclass(frozen=True)", "", "can be made into Cold: PydanticSchemaGenerationError"),
+    ],
+)
+def test_a_kind_that_makes_no_policies_is_named(written, findings, before, after, told):
+    path = written()
+    path.write_text(path.read_text() + GOOD_POLICY.replace(before, after, 1))
+    found = findings(path)
+    assert {where for where, _ in found} == ({"policy cold"} if told else set())
+    assert told is None or any(re.search(told, cause) for _, cause in found), found
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        ("{'kind': 'cold'}", "dict in section 'room' is no policy: it has no check and no on_res"),
+        ("Settings", "Settings in section 'room' is a class; give an instance"),
+    ],
+)
+def test_what_is_no_policy_of_a_section_is_named(written, findings, policy, told):
+    ((where, cause),) = findings(written(("tools=[warm]", f"tools=[warm], policies=[{policy}]")))
+    assert where == "policies"
+    assert told in cause
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "where", "told"),

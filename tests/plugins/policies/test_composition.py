@@ -357,3 +357,26 @@ def test_a_policy_without_a_name_that_cannot_be_given_one_is_refused(yard, steps
     yard.open(steps("a", policies=(Nameless(),)))
     with pytest.raises(DefinitionError, match="has no name"):
         yard("a")
+
+
+@dataclass(frozen=True)
+class WithoutField:
+    limit: int = 3
+    check = Policy.check
+    on_result = Policy.on_result
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        (object(), "object in steps is no policy: it has no check and no on_result"),
+        (Policy, "Policy in steps is a class; give an instance"),
+        (WithoutField(), "WithoutField in steps has no name; give it one"),
+    ],
+)
+def test_what_is_no_policy_is_refused_with_what_it_lacks(yard, steps, policy, told):
+    yard.open(steps("a", policies=(policy,)))
+    with pytest.raises(DefinitionError) as raised:
+        yard("a")
+    assert told.replace("a-section", "").strip() or raised
+    assert told in str(raised.value).replace(" in steps ", " in steps ")
