@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any, ClassVar
 
 import pytest
@@ -143,6 +143,18 @@ class ToolSuiteContract:
                     faults.append(f"{shown} gave {outcome.result.value!r}, not {output!r}")
         assert not faults, "\n".join(faults)
 
+    def test_values_are_what_their_type_says(
+        self, suite: list[AnyTool], open_for: OpenBench
+    ) -> None:
+        faults: list[str] = []
+        for tool in suite:
+            for arguments in self._calls(tool):
+                outcome = open_for(tool).dispatch(ToolCall(tool.name, arguments))
+                shown = f"{tool.name} {json.dumps(arguments)}"
+                assert outcome.success, f"{shown} came to {outcome.status}: {outcome.text}"
+                faults += [f"{shown} {each}" for each in _misfits(tool, outcome.result.value)]
+        assert not faults, "\n".join(faults)
+
     # --- arguments that do not fit ---
 
     def test_all_faults_of_arguments_are_told_at_once(
@@ -249,6 +261,16 @@ def _arguments(tool: AnyTool, given: Any) -> dict[str, Any]:
     if issubclass(given.__class__, Mapping):
         return dict(given)
     return dict(json.loads(tool.params_codec.encode(given)))
+
+
+def _misfits(tool: AnyTool, value: Any) -> Iterator[str]:
+    """Yield where a value is not what the tool's schema says of its results."""
+    from jsonschema import Draft202012Validator  # heavy, and only here
+
+    written = tool.result_codec.encode(value)
+    validator: Any = Draft202012Validator(tool.result_codec.schema())
+    for error in validator.iter_errors(json.loads(written)):
+        yield f"gave {written.decode()}; its type does not allow this: {error.message}"
 
 
 def _assert_refused(

@@ -114,6 +114,18 @@ def test_an_example_that_fails(check):
         check("test_examples_give_what_they_say", adding(handler=broken))
 
 
+def test_a_value_of_another_type_than_is_promised(check):
+    @tool(name="add")
+    def adding_badly(a: int) -> int:
+        """Add."""
+        return f"{a}"  # type: ignore[return-value]
+
+    with pytest.raises(AssertionError, match=r'add {"a": 1} gave "1"; .* not of type .integer'):
+        check("test_values_are_what_their_type_says", adding_badly, add={"a": 1})
+    with pytest.raises(AssertionError, match=r'add {"a": "x"} came to invalid'):
+        check("test_values_are_what_their_type_says", adding_badly, add={"a": "x"})
+
+
 class Lenient:
     """A plugin that takes any arguments."""
 
