@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -122,6 +123,25 @@ class ObserverContract:
             dispatched(bench, call)
         text = written(bench)
         assert text, "It has written nothing"
-        found = text.find(SECRET)
-        around = text[max(found - 200, 0) : found + 100]
-        assert found < 0, f"A secret is in clear in what it writes: {around}"
+        _assert_masked(text, "what it writes")
+
+    @both_drivers
+    def test_nothing_secret_is_logged_or_printed(
+        self,
+        open_with: OpenBench,
+        plugin: object,
+        caplog: pytest.LogCaptureFixture,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        caplog.set_level(logging.DEBUG)
+        bench = open_with(plugin)
+        for _, call in every_call():
+            dispatched(bench, call)
+        _assert_masked(caplog.text, "what is logged")
+        _assert_masked("\n".join(capsys.readouterr()), "what is printed")
+
+
+def _assert_masked(text: str, where: str) -> None:
+    found = text.find(SECRET)
+    around = text[max(found - 200, 0) : found + 100]
+    assert found < 0, f"A secret is in clear in {where}: {around}"

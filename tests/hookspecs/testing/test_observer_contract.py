@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import contextmanager
 from typing import Any
 
@@ -31,7 +32,7 @@ class Observer:
 
 
 @pytest.fixture
-def check(toolyard_tools, caplog):
+def check(toolyard_tools, caplog, capsys):
     """Run one of the contract's tests on an observer."""
     ends = EveryOutcome()
 
@@ -45,6 +46,7 @@ def check(toolyard_tools, caplog):
             "written": lambda bench: "\n".join(observer.lines),
             "break_it": lambda: setattr(observer, "broken", True),
             "caplog": caplog,
+            "capsys": capsys,
         }
         test = getattr(ObserverContract(), name)
         names = test.__code__.co_varnames[1 : test.__code__.co_argcount]
@@ -124,3 +126,14 @@ def test_what_is_written_in_clear_or_not_at_all(check, told):
 
     with pytest.raises(AssertionError, match=r"in clear|written nothing"):
         check("test_nothing_secret_is_written", Telling())
+
+
+@pytest.mark.parametrize("tell", [logging.getLogger("shop").debug, print], ids=["log", "print"])
+def test_what_is_logged_or_printed_in_clear(check, tell):
+    class Chatty(Observer):
+        @hookimpl
+        def toolyard_telemetry(self, event):
+            tell(f"called with {event.arguments}")
+
+    with pytest.raises(AssertionError, match=r"in clear in what is (logged|printed)"):
+        check("test_nothing_secret_is_logged_or_printed", Chatty())
