@@ -12,7 +12,7 @@ import pytest
 
 from toolyard_hookspecs.ledger import Claim, EffectState, LedgerStore, RecordedResult
 
-NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+NOW = datetime(2026, 3, 1, 12, 0, 0, 123_457, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
 _numbers = count(1)
@@ -141,11 +141,11 @@ class LedgerStoreContract:
     def test_an_unknown_effect_that_turns_out_well_is_done(self, store: LedgerStore) -> None:
         claim = claim_of()
         store.claim(claim, now=NOW)
-        store.doubt("k", claim.effect_id, "Nobody knows.")
+        store.doubt("k", claim.effect_id, "Nobody knows.", NOW + HOUR)
         assert store.finish("k", claim.effect_id, RecordedResult("Done."), None)
         entry = store.get("k")
         assert entry is not None
-        assert (entry.state, entry.reason) == (EffectState.DONE, None)
+        assert (entry.state, entry.reason, entry.expires_at) == (EffectState.DONE, None, None)
 
     # --- doubting and releasing ---
 
@@ -196,6 +196,20 @@ class LedgerStoreContract:
         assert store.get("k") is None
         assert store.claim(claim_of(), now=NOW) is None
 
+    def test_what_was_recorded_can_be_released(self, store: LedgerStore) -> None:
+        claim = claim_of()
+        store.claim(claim, now=NOW)
+        store.finish("k", claim.effect_id, RecordedResult("Done."), None)
+        assert store.release("k", claim.effect_id)
+        assert store.get("k") is None
+
+    def test_of_a_key_that_nobody_has_nothing_changes(self, store: LedgerStore) -> None:
+        effect_id = claim_of().effect_id
+        assert not store.finish("k", effect_id, RecordedResult("Done."), None)
+        assert not store.doubt("k", effect_id, "It was cut off.")
+        assert not store.release("k", effect_id)
+        assert store.get("k") is None
+
     def test_a_late_owner_changes_nothing(self, store: LedgerStore) -> None:
         first, second = claim_of(), claim_of()
         store.claim(first, now=NOW)
@@ -231,16 +245,31 @@ class LedgerStoreContract:
         claim = claim_of()
         store.renew({claim.effect_id: "k"})
         assert store.get("k") is None
+        store.claim(claim, now=NOW)
+        store.finish("k", claim.effect_id, RecordedResult("Done."), None)
+        before = store.get("k")
+        store.renew({claim.effect_id: "k"})
+        assert store.get("k") == before
 
     # --- looking through ---
 
     def test_entries_are_told_of_oldest_first(self, store: LedgerStore) -> None:
         claims = [
-            claim_of(f"k{number}")._replace(created_at=NOW + number * HOUR) for number in range(3)
+            claim_of(key)._replace(created_at=NOW + number * HOUR)
+            for number, key in enumerate(["again", "b", "c", "a", "again"])
         ]
         for claim in claims:
-            store.claim(claim, now=NOW)
-        assert [each.claim for each in store.entries()] == claims
+            assert store.claim(claim, now=NOW) is None
+            if claim is claims[0]:
+                store.finish("again", claim.effect_id, RecordedResult("Done."), NOW)
+        assert [each.claim for each in store.entries()] == claims[1:]
+
+    def test_entries_can_be_changed_while_they_are_looked_through(self, store: LedgerStore) -> None:
+        for key in ("a", "b", "c"):
+            store.claim(claim_of(key), now=NOW)
+        released = [store.release(each.claim.key, each.claim.effect_id) for each in store.entries()]
+        assert released == [True] * 3
+        assert list(store.entries()) == []
 
     def test_or_those_of_a_tool(self, store: LedgerStore) -> None:
         store.claim(claim_of("a", "order"), now=NOW)
@@ -277,8 +306,11 @@ class LedgerStoreContract:
             claim = claim_of(key)
             store.claim(claim, now=NOW)
             store.finish(key, claim.effect_id, RecordedResult("Done."), end)
+        doubted = claim_of("doubted")
+        store.claim(doubted, now=NOW)
+        store.doubt("doubted", doubted.effect_id, "It has not happened.", NOW)
         store.claim(claim_of("held"), now=NOW)
-        assert store.prune(NOW) == 1
+        assert store.prune(NOW) == 2  # noqa: PLR2004 - what was done, and what was doubted
         assert sorted(each.claim.key for each in store.entries()) == ["for ever", "held", "to come"]
 
     def test_closed_and_used_again_it_is_as_before(self, store: LedgerStore) -> None:
