@@ -10,9 +10,18 @@ from typing import Final
 from toolyard.cli.text import one_line, printable
 
 UNSEEN: Final = frozenset(
-    {"toolyard.overrides", "toolyard.policies.names", "toolyard.otel", "toolyard.record"}
+    {
+        "toolyard.overrides",
+        "toolyard.policies",
+        "toolyard.policies.names",
+        "toolyard.otel",
+        "toolyard.record",
+    }
 )
 """Loggers whose warnings are shown at any verbosity, as nothing else tells of their subject."""
+
+
+_TRACEBACK: Final = "Traceback (most recent call last):\n"
 
 
 class _Lines(logging.Formatter):
@@ -23,7 +32,13 @@ class _Lines(logging.Formatter):
         self._tracebacks = tracebacks
 
     def format(self, record: logging.LogRecord) -> str:
-        line = f"toolyard: {record.levelname.lower()}: {one_line(record.getMessage())}"
+        # The host writes tracebacks into its messages itself, where it has to mask secrets in them.
+        message, _, traceback = record.getMessage().partition(f"\n{_TRACEBACK}")
+        line = f"toolyard: {record.levelname.lower()}: {one_line(message)}"
+        if traceback and self._tracebacks:
+            line = f"{line}\n{printable(_TRACEBACK + traceback)}"
+        elif traceback:
+            line = f"{line} {one_line(_cause(traceback))}"
         if self._tracebacks and record.exc_info:
             line = f"{line}\n{printable(self.formatException(record.exc_info))}"
         return line
@@ -53,3 +68,9 @@ def logging_to_stderr(verbosity: int) -> Generator[None]:
         root.removeHandler(handler)
         logging.captureWarnings(capture=False)
         root.setLevel(before)
+
+
+def _cause(traceback: str) -> str:
+    """Return what the last exception of a traceback says, without the way there."""
+    last = traceback.rpartition(_TRACEBACK)[2]
+    return "\n".join(each for each in last.splitlines() if not each.startswith("  "))

@@ -119,3 +119,33 @@ def test_what_plugins_log_is_shown_as_the_host_s_own(toolyard, folder, options, 
     assert [each for each in lines if "work" in each or "well" in each or "step" in each] == [
         f"toolyard: {each}" for each in logged
     ]
+
+
+UNSURE = """
+from toolyard_hookspecs import hookimpl
+
+
+@hookimpl
+def toolyard_check():
+    try:
+        open("rules.txt")
+    except OSError as error:
+        raise ValueError("the rules\\nare gone") from error
+"""
+
+
+@pytest.mark.parametrize(
+    ("option", "cause"),
+    [
+        ([], " ValueError: the rules\\nare gone\n"),
+        (["-v"], " ValueError: the rules\\nare gone\n"),
+        (["-vv"], "\nTraceback (most recent call last):\n  File "),
+    ],
+)
+def test_why_a_policy_could_not_decide_is_told(toolyard, folder, option, cause):
+    (folder / "unsure.py").write_text(UNSURE)
+    status, out, err = toolyard("call", "add", '{"a": 1, "b": 2}', "--plugin=unsure.py", *option)
+    assert (status, out) == (1, "")
+    told = "toolyard: error: Policy plugin unsure failed to check; the call is denied."
+    assert f"{told}{cause}" in err
+    assert "toolyard: denied: The policy plugin unsure could not decide" in err
