@@ -12,6 +12,7 @@ from toolyard.host import Host
 from toolyard.plugins.discovery import FoundPlugin, installed
 from toolyard.plugins.faults import nearest
 from toolyard.settings import Settings
+from toolyard.settings.model import folded
 from toolyard_hookspecs import MarkdownSection, PluginError, Section, Tool, hookimpl
 
 Tables = Mapping[str, Mapping[str, Any]]
@@ -53,6 +54,7 @@ class Hosts:
             plugins=objects,
             **options,
         )
+        _refuse_strange_tables(host, made)
         _refuse_faults(host)
         return self._stack.enter_context(host)
 
@@ -106,6 +108,21 @@ def _sorted(
     if tools:
         objects.append(LooseTools(tools))
     return chosen, objects
+
+
+def _refuse_strange_tables(host: Host, settings: Settings) -> None:
+    """Refuse a table that no plugin reads, as its name is misspelt or its plugin was not given."""
+    given = [each.name for each in host.plugins.reports if each.status != "absent"]
+    spelt = {folded(each) for each in given}
+    for name in settings.plugins:
+        if folded(name) not in spelt:
+            near = nearest(name, given)
+            hint = (
+                f"Did you mean {near!r}?" if near else f"There are: {', '.join(given) or 'none'}."
+            )
+            host.close()
+            msg = f"The settings have a table for {name!r}, and no such plugin was given. {hint}"
+            raise PluginError(msg)
 
 
 def _installed(name: str, there: Mapping[str, FoundPlugin]) -> str:

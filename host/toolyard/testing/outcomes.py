@@ -5,6 +5,7 @@ Of outcomes in a batch, an exception may stand in an outcome's place; it is told
 
 from __future__ import annotations
 
+import inspect
 import json
 import textwrap
 from collections.abc import Iterable
@@ -41,12 +42,14 @@ def assert_ok(
     Raises:
         AssertionError: It did not, or with another value or text; shows tool, arguments, status,
             stage and text.
+        TypeError: What is given is no outcome.
 
     Example:
         >>> assert_ok(tools.call("add", a=1, b=2), value=3)  # doctest: +SKIP
         3
     """
     __tracebackhide__ = True
+    _refuse_other(outcome)
     faults: list[str] = []
     if isinstance(outcome, BaseException):
         _fail(outcome, ["it raised"], "succeed")
@@ -83,12 +86,14 @@ def assert_failed(
         AssertionError: It succeeded, or failed in another way; shows tool, arguments, status,
             stage and text.
         ValueError: There is no such status or stage.
+        TypeError: What is given is no outcome.
 
     Example:
         >>> outcome = tools.call("add", a="1")  # doctest: +SKIP
         >>> assert_failed(outcome, status="invalid", contains="b")  # doctest: +SKIP
     """
     __tracebackhide__ = True
+    _refuse_other(outcome)
     wanted = None if status is None else Status(status)
     reached = None if stage is None else Stage(stage)
     expected = "fail" if wanted is None else f"be {_words(wanted)}"
@@ -132,6 +137,20 @@ def _fail(outcome: Outcome | BaseException, faults: list[str], expected: str) ->
     cause = outcome if isinstance(outcome, BaseException) else outcome.event.error
     message = f"{who} should {expected}, but {'; '.join(faults)}.\n{described(outcome)}"
     raise AssertionError(message) from cause
+
+
+def _refuse_other(given: object) -> None:
+    __tracebackhide__ = True
+    if isinstance(given, (Outcome, BaseException)):
+        return
+    hint = "Give the outcome of a call."
+    if inspect.iscoroutine(given):
+        given.close()
+        hint = "Await it first: assert_ok(await tools.acall(...))."
+    elif isinstance(given, list):
+        hint = "Give each of its outcomes: for outcome in tools.call_all(...): assert_ok(outcome)."
+    msg = f"A {type(given).__name__} is no outcome. {hint}"
+    raise TypeError(msg)
 
 
 def _became(outcome: Outcome) -> str:

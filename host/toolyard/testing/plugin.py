@@ -54,6 +54,9 @@ def toolyard_tools(toolyard_host: Hosts, toolyard_driver: Driver) -> Iterator[Wo
     """
     from toolyard.testing.workbench import Workbenches
 
+    if toolyard_driver not in ("sync", "async"):
+        msg = f'toolyard_driver is {toolyard_driver!r}; parametrize it with "sync" and "async".'
+        raise pytest.UsageError(msg)
     benches = Workbenches(toolyard_host, toolyard_driver)
     unexpected: list[str] = []
     try:

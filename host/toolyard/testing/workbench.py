@@ -5,22 +5,28 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from toolyard.executor import Executor
+from toolyard.executor import Executor, ExecutorOptions
 from toolyard.host import Host
+from toolyard.plugins.faults import nearest
 from toolyard.settings import Settings
 from toolyard.state.session import Session
 from toolyard.testing.answers import Answers
 from toolyard.testing.hosts import Hosts, Tables, with_plugin_table
-from toolyard_hookspecs import Outcome, ToolCall, ToolInvoked
+from toolyard_hookspecs import ConfigurationError, Outcome, ToolCall, ToolInvoked
 
 Driver = Literal["sync", "async"]
 
 HOST_OPTIONS: Final = frozenset({"approver", "clock", "interrupts", "policies", "timeout"})
 """What a host is made with; all else is an executor's."""
+
+OPTIONS: Final = HOST_OPTIONS | {
+    *("session", "session_id", "prompt"),
+    *(each.name for each in fields(ExecutorOptions)),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +130,7 @@ class Workbenches:
             PluginError: When a plugin is wrong or not installed; says what and what to do.
             ConfigurationError: When a setting or an option does not fit.
         """
+        _refuse_unknown(options)
         chosen = list(plugins)
         given = None
         if isinstance(answers, (str, Path)):
@@ -143,6 +150,15 @@ class Workbenches:
         """Close the executors; return what was called without there being an answer."""
         self._stack.close()
         return [why for each in self._answers for why in each.unexpected]
+
+
+def _refuse_unknown(options: Iterable[str]) -> None:
+    for name in options:
+        if name not in OPTIONS:
+            near = nearest(name, OPTIONS)
+            hint = f"Did you mean {near}?" if near else f"There are {', '.join(sorted(OPTIONS))}."
+            msg = f"toolyard_tools has no option {name}. {hint}"
+            raise ConfigurationError(msg)
 
 
 def _made(calls: Iterable[tuple[str, Mapping[str, Any]]]) -> list[ToolCall]:

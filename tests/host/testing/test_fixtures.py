@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from toolyard import Host, Settings
 from toolyard.testing import Answers, FakeClock, InOrder, assert_failed, assert_ok
 from toolyard_hookspecs import (
+    ConfigurationError,
     MarkdownSection,
     PluginError,
     PolicyDecision,
@@ -265,3 +266,31 @@ def test_in_a_run_of_pytest(tmp_path):
 def test_single_calls_can_be_dispatched(toolyard_tools):
     tools = toolyard_tools(note)
     assert_failed(tools.dispatch(ToolCall("note", "{not json")), status="invalid")
+
+
+def test_an_unknown_option_is_told_with_the_nearest(toolyard_tools):
+    with pytest.raises(ConfigurationError, match=r"no option policy\. Did you mean policies\?"):
+        toolyard_tools(note, policy=None)
+
+
+@pytest.mark.parametrize("others", [(), ("planning",)])
+def test_a_table_that_no_plugin_reads_is_refused(toolyard_host, others):
+    with pytest.raises(PluginError, match=r"table for 'Gretter', .* Did you mean 'Greeter'\?"):
+        toolyard_host(Greeter(), *others, settings={"Gretter": {"word": "Bye"}})
+
+
+@pytest.mark.parametrize("toolyard_driver", ["asynchronous"])
+def test_an_unknown_driver_is_refused(request, toolyard_driver):
+    with pytest.raises(pytest.UsageError, match="toolyard_driver is 'asynchronous'"):
+        request.getfixturevalue("toolyard_tools")
+
+
+@pytest.mark.parametrize("check", [assert_ok, assert_failed])
+def test_what_is_no_outcome_is_told_from_one(toolyard_tools, check):
+    tools = toolyard_tools(what_time)
+    with pytest.raises(TypeError, match=r"A coroutine is no outcome\. Await it first"):
+        check(tools.acall("what_time"))
+    with pytest.raises(TypeError, match=r"A list is no outcome\. Give each"):
+        check(tools.call_all(("what_time", {})))
+    with pytest.raises(TypeError, match=r"A str is no outcome\. Give the outcome of a call"):
+        check("12:00")
