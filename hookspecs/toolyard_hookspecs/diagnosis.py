@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from toolyard_hookspecs.errors import DefinitionError
 
@@ -12,10 +13,15 @@ class Severity(StrEnum):
     """How bad something is."""
 
     OK = "ok"
+    NOTE = "note"
+    """Nothing is wrong: something is not there, or switched off, and need not be otherwise."""
     WARNING = "warning"
     """Calls work, but somebody should look at it."""
     ERROR = "error"
     """Calls that need it fail."""
+
+
+_WRONG: Final = frozenset({Severity.WARNING, Severity.ERROR})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +52,18 @@ class Finding:
     def __post_init__(self) -> None:
         """Check that whoever reads it knows what to do."""
         object.__setattr__(self, "severity", Severity(self.severity))
-        if self.severity is not Severity.OK and not self.remedy:
+        if self.severity in _WRONG and not self.remedy:
             raise DefinitionError(f"Finding {self.subject!r}: say in `remedy` how to mend it.")
 
     @classmethod
     def ok(cls, subject: str, text: str) -> Finding:
         """Return that something is as it should be."""
         return cls(subject, text)
+
+    @classmethod
+    def note(cls, subject: str, text: str, remedy: str | None = None) -> Finding:
+        """Return that something is not there or switched off, and what to do to have it."""
+        return cls(subject, text, Severity.NOTE, remedy)
 
     @classmethod
     def warning(cls, subject: str, text: str, remedy: str) -> Finding:

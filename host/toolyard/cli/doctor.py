@@ -23,6 +23,7 @@ from toolyard_hookspecs import Finding, Severity, ToolyardError
 
 SIGNS: Final = {
     Severity.OK: ("✓", "+", "green"),
+    Severity.NOTE: ("·", "-", "dim"),
     Severity.WARNING: ("!", "!", "yellow"),
     Severity.ERROR: ("✗", "x", "red"),
 }

@@ -62,10 +62,11 @@ def of_what_they_rely_on(host: Host) -> Iterator[Finding]:
 
 
 def _diagnosed(host: Host) -> Iterator[Finding]:
+    bound = frozenset(each.kind for each in host.plugins.bindings())
     for implementation in reversed(host.plugins.implementations(HOOK)):
         plugin = implementation.plugin
         try:
-            answer = implementation.call(host.plugins.settings_of(plugin))
+            answer = implementation.call(host.plugins.settings_of(plugin), bound)
             found = list(answer or ())
         except Exception as error:  # noqa: BLE001 - a plugin's fault hides nothing else
             yield Finding.error(
@@ -89,7 +90,7 @@ def _of_plugin(report: PluginReport) -> Finding:
     if report.fault is None:
         return Finding.ok(subject, f"It is {report.status}.")
     if report.status == "blocked":
-        return Finding.ok(subject, report.fault)
+        return Finding.note(subject, report.fault, report.remedy)
     make = Finding.error if report.status == "failed" else Finding.warning
     return make(subject, report.fault, remedy)
 

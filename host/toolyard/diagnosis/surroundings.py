@@ -53,9 +53,11 @@ def surroundings() -> Iterator[Finding]:
 
 def _of_extras(extras: Mapping[str, list[str]]) -> Iterator[Finding]:
     for extra, faults in extras.items():
-        missing = " ".join(faults)
-        told = f"{missing} To use it: pip install '{DISTRIBUTION}[{extra}]'"
-        yield Finding.ok(f"extra {extra}", told if missing else "It is installed.")
+        if faults:
+            remedy = f"To use it: pip install '{DISTRIBUTION}[{extra}]'"
+            yield Finding.note(f"extra {extra}", " ".join(faults), remedy)
+        else:
+            yield Finding.ok(f"extra {extra}", "It is installed.")
 
 
 def _fault(name: str, bounds: str) -> str | None:

@@ -117,9 +117,7 @@ def _refuse_strange_tables(host: Host, settings: Settings) -> None:
     for name in settings.plugins:
         if folded(name) not in spelt:
             near = nearest(name, given)
-            hint = (
-                f"Did you mean {near!r}?" if near else f"There are: {', '.join(given) or 'none'}."
-            )
+            hint = f"Did you mean {near!r}?" if near else "Give it, too, or leave the table out."
             host.close()
             msg = f"The settings have a table for {name!r}, and no such plugin was given. {hint}"
             raise PluginError(msg)

@@ -6,7 +6,7 @@ shows it, and settles what is unknown.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Generator, Iterable
+from collections.abc import Awaitable, Collection, Generator, Iterable
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ from toolyard_hookspecs import (
     hookimpl,
 )
 from toolyard_hookspecs.context import CallControl
+from toolyard_hookspecs.ledger import LedgerStore
 from toolyard_plugins.ledger.claiming import claim_or_replay
 from toolyard_plugins.ledger.effects import EffectLedger, ToolEffect
 from toolyard_plugins.ledger.holding import Holding
@@ -50,11 +51,11 @@ def toolyard_settings() -> type[BaseModel]:
 
 
 @hookimpl
-def toolyard_diagnose(settings: LedgerSettings) -> Iterable[Finding]:
+def toolyard_diagnose(settings: LedgerSettings, bound: Collection[type[Any]]) -> Iterable[Finding]:
     """Find out whether the store can be used."""
     from toolyard_plugins.ledger.diagnosing import diagnosed  # only `toolyard doctor` asks
 
-    return diagnosed(settings)
+    return diagnosed(settings, is_offered=LedgerStore in bound)
 
 
 @hookimpl

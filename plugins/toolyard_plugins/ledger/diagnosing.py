@@ -16,8 +16,16 @@ PATIENCE: Final = 3
 """Seconds to wait for a database."""
 
 
-def diagnosed(settings: LedgerSettings) -> Iterator[Finding]:
-    """Yield what is the case with the store that the settings name."""
+def diagnosed(settings: LedgerSettings, *, is_offered: bool) -> Iterator[Finding]:
+    """Yield what is the case with the store that is used.
+
+    Args:
+        settings: What names one.
+        is_offered: Whether a plugin offers one, which takes the place of the one that is named.
+    """
+    if is_offered:
+        yield Finding.ok("ledger", "A plugin offers the store that is used.")
+        return
     match settings.store:
         case "memory":
             yield Finding.ok("ledger", "In memory: what was done once is forgotten at the end.")

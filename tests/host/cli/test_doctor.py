@@ -66,7 +66,9 @@ def test_what_is_too_old_or_missing_is_told(doctor, monkeypatch):
     assert re.fullmatch(
         r"pluggy 1\.6\.9 is installed, but >=1\.7(\.0)? is required\.", found["pluggy"]["text"]
     )
-    assert "pip install 'toolyard[mcp]'" in found["extra mcp"]["text"]
+    assert found["extra mcp"]["severity"] == "note"
+    assert found["extra mcp"]["text"] == "mcp is not installed."
+    assert "pip install 'toolyard[mcp]'" in found["extra mcp"]["remedy"]
 
 
 @pytest.mark.slow
@@ -187,6 +189,28 @@ def test_a_ledger_that_is_held_by_another_process(doctor, folder, held):
     assert severity == ("warning" if held else "ok")
 
 
+def test_a_store_that_a_plugin_offers(doctor, folder):
+    (folder / "shelf.py").write_text(
+        "from toolyard_hookspecs import Binding, hookimpl\n"
+        "from toolyard_hookspecs.ledger import LedgerStore\n\n"
+        "@hookimpl\ndef toolyard_resources():\n"
+        "    return [Binding.instance(LedgerStore, object())]\n"
+    )
+    _, found = doctor(config='[plugins.ledger]\npath = "gone/ledger.db"\n')
+    assert f"ledger {folder / 'gone' / 'ledger.db'}" in found
+    status, found = doctor(config='plugin_files = ["shelf.py"]\n')
+    assert status == 0
+    told = [each["text"] for subject, each in found.items() if subject.startswith("ledger")]
+    assert told == ["A plugin offers the store that is used."]
+
+
+def test_what_is_switched_off_is_no_more_than_a_note(doctor):
+    status, found = doctor("--block=planning")
+    told = found["plugin 'planning' (toolyard 0.1.0)"]
+    assert (status, told["severity"]) == (0, "note")
+    assert "--block" in told["text"]
+
+
 def test_the_programs_of_mcp_servers(doctor, monkeypatch):
     monkeypatch.delenv("NO_SUCH_VARIABLE", raising=False)
     status, found = doctor(
@@ -209,3 +233,4 @@ def test_what_is_wrong_needs_a_remedy():
     with pytest.raises(DefinitionError, match="how to mend it"):
         Finding("a file", "It is not there.", Severity.ERROR)
     assert Finding("a file", "It is there.", "ok").severity is Severity.OK
+    assert Finding.note("a file", "It is not there.").remedy is None
