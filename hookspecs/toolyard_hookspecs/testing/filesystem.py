@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from toolyard_hookspecs.filesystem import Filesystem
 from toolyard_hookspecs.testing.filesystem_files import FileCases
 from toolyard_hookspecs.testing.filesystem_finding import FindingCases
 from toolyard_hookspecs.testing.filesystem_paths import PathCases
@@ -20,3 +23,8 @@ class FilesystemContract(PathCases, FileCases, TreeCases, FindingCases):
         ...     def files(self) -> Filesystem:
         ...         return CloudFilesystem()
     """
+
+    @pytest.fixture
+    def files(self) -> Filesystem:
+        """Return an empty file system."""
+        raise pytest.UsageError("Override the fixture `files` with one that gives an empty one.")

@@ -200,8 +200,3 @@ def test_what_a_call_leaves_that_never_began(check):
             early,
             outside=lambda bench: list(early.kept),
         )
-
-
-def test_what_has_to_be_overridden_is_told():
-    with pytest.raises(pytest.UsageError, match="Override the fixture `plugin`"):
-        ToolSuiteContract.plugin.__wrapped__(ToolSuiteContract())
