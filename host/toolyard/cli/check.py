@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,11 +15,15 @@ from toolyard.checks.finding import Finding
 from toolyard.checks.plugin import findings_in
 from toolyard.cli.console import Terminal
 from toolyard.cli.exits import Exit
+from toolyard.cli.extensions import with_extensions
 from toolyard.cli.failures import UsageError, nearest
+from toolyard.cli.options import COMMANDS
 from toolyard.cli.table import Column, Table, widest
 from toolyard.cli.text import counted, one_line
 from toolyard.host import Host
+from toolyard.plugins.offers import commands
 from toolyard.plugins.reports import PluginReport
+from toolyard_hookspecs import Command
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,7 @@ def check(host: Host, args: argparse.Namespace) -> int:
     with contextlib.redirect_stdout(sys.stderr):
         host.dialects()  # what is wrong with them is then in the reports
         checked = [
-            Checked(each, [] if each.status == "blocked" else findings_in(host, each))
+            Checked(each, [] if each.status == "blocked" else _findings(host, each))
             for each in _chosen(host, args.names)
         ]
     if args.out is None:
@@ -51,6 +56,24 @@ def check(host: Host, args: argparse.Namespace) -> int:
         for each in checked:
             args.out.write(_described(each))
     return Exit.FAILED if any(each.findings for each in checked) else Exit.OK
+
+
+def _findings(host: Host, report: PluginReport) -> list[Finding]:
+    return [*findings_in(host, report), *_of_commands(host, report.name)]
+
+
+def _of_commands(host: Host, plugin: str) -> Iterator[Finding]:
+    """Yield the commands of a plugin that the command line has to leave out."""
+    offering = host.plugins.implementations("toolyard_commands")
+    own = commands(each for each in offering if each.plugin == plugin).commands
+    others = commands(each for each in offering if each.plugin != plugin).commands
+    left_out: list[tuple[Command, str]] = []
+    built_in = dict.fromkeys(COMMANDS, check)
+    with_extensions([*others, *own], built_in, lambda *told: left_out.append(told))
+    for command, why in left_out:
+        if command in own:
+            cause = f"The command {command.name!r} is left out: {why}."
+            yield Finding("commands", cause, "Mend it, or give it another name.")
 
 
 def _chosen(host: Host, names: list[str]) -> list[PluginReport]:

@@ -13,24 +13,30 @@ from toolyard.settings.overriding import without_configured
 from toolyard_hookspecs import Command, HostHandle
 
 Run = Callable[[Any, argparse.Namespace], int]
+Tell = Callable[[Command, str], None]
+
+
+def _warn(command: Command, why: str) -> None:
+    say("warning", f"a plugin's command {command.name!r} was left out: {why}. Mend the plugin.")
 
 
 def with_extensions(
-    commands: Iterable[Command], built_in: Mapping[str, Run]
+    commands: Iterable[Command], built_in: Mapping[str, Run], tell: Tell = _warn
 ) -> tuple[Parser, dict[str, Run], list[Command]]:
     """Return the parser of everything, what runs each command, and what plugins have added.
 
-    A command that cannot be added is reported on stderr and left out.
+    A command that cannot be added is told of and left out.
 
     Args:
         commands: What plugins add.
         built_in: What runs the built-in commands.
+        tell: Tells of a command and why it is left out; by default on stderr.
     """
     commands = list(commands)
     runs = dict(built_in)
     added: list[Command] = []
     for command in commands:
-        if not command.extends and _fits(command, runs):
+        if not command.extends and _fits(command, runs, tell):
             added.append(command)
             runs[command.name] = _runner(command)
     parser, parsers = main_parser((each.name, each.help) for each in added)
@@ -38,12 +44,12 @@ def with_extensions(
     for command in (*added, *(each for each in commands if each.extends)):
         if command.name not in parsers:
             if not command.optional:
-                _warn(command, f"there is no command {command.name!r} to extend")
+                tell(command, f"there is no command {command.name!r} to extend")
             continue
         try:
             command.configure(parsers[command.name])
         except Exception as error:  # noqa: BLE001 - a plugin's fault takes nothing else down
-            _warn(command, f"its options cannot be added: {error}")
+            tell(command, f"its options cannot be added: {error}")
             if not command.extends:
                 del runs[command.name]
         else:
@@ -65,11 +71,11 @@ def configure(host: Host, commands: Iterable[Command], args: argparse.Namespace)
         host.configure(values)
 
 
-def _fits(command: Command, runs: Mapping[str, Run]) -> bool:
+def _fits(command: Command, runs: Mapping[str, Run], tell: Tell) -> bool:
     if command.name in runs:
-        _warn(command, "there is a command of that name already")
+        tell(command, "there is a command of that name already")
     elif command.run is None:
-        _warn(command, "it has no `run`, and does not extend another")
+        tell(command, "it has no `run`, and does not extend another")
     else:
         return True
     return False
@@ -80,7 +86,3 @@ def _runner(command: Command) -> Run:
         return int(command.run(host, args) or 0) if command.run is not None else 0
 
     return run
-
-
-def _warn(command: Command, why: str) -> None:
-    say("warning", f"a plugin's command {command.name!r} was left out: {why}. Mend the plugin.")

@@ -188,6 +188,26 @@ def test_what_is_no_policy_of_a_section_is_named(written, findings, policy, told
     assert told in cause
 
 
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("'check', run=warm", "'check' is left out: there is a command of that name already"),
+        ("'warm'", "'warm' is left out: it has no `run`"),
+        ("'rnu', extends=True", "'rnu' is left out: there is no command 'rnu' to extend"),
+        ("'run', extends=True, configure=str.upper", "'run' is left out: its options cannot be"),
+    ],
+)
+def test_a_command_that_is_left_out_is_named(written, toolyard, command, told):
+    path = written()
+    hook = "@hookimpl\ndef toolyard_commands():\n    return [COMMAND]\n"
+    source = f"from toolyard_hookspecs import Command\nCOMMAND = Command({command})"
+    path.write_text(f"{path.read_text()}\n{source}\n\n{hook}")
+    status, out, _ = toolyard("check", "room", "--json", "--plugin", path, plugin=False)
+    (finding,) = json.loads(out)["findings"]
+    assert (status, finding["where"]) == (1, "commands")
+    assert told in finding["cause"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "where", "told"),
