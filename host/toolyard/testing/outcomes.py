@@ -143,13 +143,14 @@ def _refuse_other(given: object) -> None:
     __tracebackhide__ = True
     if isinstance(given, (Outcome, BaseException)):
         return
+    kind = type(given).__name__
     hint = "Give the outcome of a call."
     if inspect.iscoroutine(given):
         given.close()
         hint = "Await it first: assert_ok(await tools.acall(...))."
     elif isinstance(given, list):
         hint = "Give each of its outcomes: for outcome in tools.call_all(...): assert_ok(outcome)."
-    msg = f"A {type(given).__name__} is no outcome. {hint}"
+    msg = f"A {kind} is no outcome. {hint}"
     raise TypeError(msg)
 
 
