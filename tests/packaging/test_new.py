@@ -10,8 +10,8 @@ from toolyard.scaffolding.kinds import KINDS
 
 pytestmark = [pytest.mark.slow, pytest.mark.packaging]
 
-# Whoever plans to try things out begins a name so; pytest takes classes of such names for tests.
-NAMES = {kind: f"test-lunch-{kind}" for kind in KINDS}
+# pytest takes classes of such names for tests, and lines that hold them are as long as they get.
+NAMES = {kind: f"test-of-a-rather-long-name-{kind[:3]}" for kind in KINDS}
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ CLASHING = """
 from toolyard_hookspecs import MarkdownSection, hookimpl, tool
 
 
-@tool(name="test_lunch_suite_add")
+@tool(name="test_of_a_rather_long_name_sui_add")
 def clashing() -> None:
     '''Have a name that another has.'''
 
@@ -126,6 +126,6 @@ def toolyard_sections():
 
 def test_a_tool_that_clashes_is_named(checked):
     found = checked(lambda source: source + CLASHING, kinds=["policy"])
-    ((where, told),) = found["test-lunch-suite"]
+    ((where, told),) = found[NAMES["suite"]]
     assert where == "offers"
-    assert "the tool 'test_lunch_suite_add', a name that plugin 'test-lunch-policy'" in told
+    assert f"a_rather_long_name_sui_add', a name that plugin {NAMES['policy']!r}" in told
