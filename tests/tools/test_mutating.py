@@ -130,6 +130,15 @@ def test_the_control_is_of_the_function_that_most_tests_reach(tmp_path):
     assert kept.of("a.nothing__mutmut_1") == []
 
 
+def test_a_test_that_fails_twice_is_left_out_once():
+    reach = Reach()
+    for seconds, failed in ((0.5, False), (1.0, True), (0.25, True)):
+        reach.add_phase("one", seconds, failed=failed)
+    reach.add_phase("two", 1.0, failed=False)
+    assert reach.seconds == {"one": 1.75, "two": 1.0}
+    assert reach.failed == ["one"]
+
+
 @pytest.fixture
 def verdicts(tmp_path: Path) -> Verdicts:
     kept = Verdicts(tmp_path / "verdicts.jsonl")

@@ -17,6 +17,12 @@ class Reach:
     failed: list[str] = field(default_factory=list)
     """What fails all the same, says nothing of a mutant and is left out."""
 
+    def add_phase(self, test: str, seconds: float, *, failed: bool) -> None:
+        """Add what a test's set-up, the test itself or its end took, and whether it failed."""
+        self.seconds[test] = self.seconds.get(test, 0.0) + seconds
+        if failed and test not in self.failed:
+            self.failed.append(test)
+
     def of(self, mutant: str) -> list[str]:
         """The tests that reach the function that this mutant is of."""
         return self.tests.get(mutant.partition("__mutmut_")[0], [])

@@ -44,7 +44,4 @@ class Reaching:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note how long it took, and whether it failed."""
-        known = self.reach.seconds
-        known[report.nodeid] = known.get(report.nodeid, 0.0) + report.duration
-        if report.failed:
-            self.reach.failed.append(report.nodeid)
+        self.reach.add_phase(report.nodeid, report.duration, failed=report.failed)
