@@ -9,9 +9,11 @@ import inspect
 import json
 import textwrap
 from collections.abc import Iterable
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeVar
 
 from toolyard_hookspecs import Outcome, Stage, Status, ToolInvoked, Verdict
+
+_Kind = TypeVar("_Kind", Status, Stage)
 
 _ANY: Final = object()
 MOST: Final = 2000
@@ -94,8 +96,8 @@ def assert_failed(
     """
     __tracebackhide__ = True
     _refuse_other(outcome)
-    wanted = None if status is None else Status(status)
-    reached = None if stage is None else Stage(stage)
+    wanted = None if status is None else _one_of(Status, status)
+    reached = None if stage is None else _one_of(Stage, stage)
     expected = "fail" if wanted is None else f"be {_words(wanted)}"
     if isinstance(outcome, BaseException):
         _fail(outcome, ["it raised"], expected)
@@ -137,6 +139,16 @@ def _fail(outcome: Outcome | BaseException, faults: list[str], expected: str) ->
     cause = outcome if isinstance(outcome, BaseException) else outcome.event.error
     message = f"{who} should {expected}, but {'; '.join(faults)}.\n{described(outcome)}"
     raise AssertionError(message) from cause
+
+
+def _one_of(kind: type[_Kind], name: str) -> _Kind:
+    __tracebackhide__ = True
+    try:
+        return kind(name)
+    except ValueError:
+        known = ", ".join(kind)
+        msg = f"There is no {kind.__name__.lower()} {name!r}. There are {known}."
+        raise ValueError(msg) from None
 
 
 def _refuse_other(given: object) -> None:

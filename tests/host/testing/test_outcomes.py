@@ -136,5 +136,7 @@ def test_an_exception_in_the_place_of_an_outcome_is_told():
 
 
 def test_there_is_no_such_status(tools):
-    with pytest.raises(ValueError, match="broken"):
+    with pytest.raises(ValueError, match=r"no status 'broken'\. There are succeeded, failed,"):
         assert_failed(tools.call("halve"), status="broken")
+    with pytest.raises(ValueError, match=r"no stage 'after'\. There are .*lookup, parse"):
+        assert_failed(tools.call("halve"), stage="after")
