@@ -68,8 +68,11 @@ def _of_commands(host: Host, plugin: str) -> Iterator[Finding]:
     own = commands(each for each in offering if each.plugin == plugin).commands
     others = commands(each for each in offering if each.plugin != plugin).commands
     left_out: list[tuple[Command, str]] = []
-    built_in = dict.fromkeys(COMMANDS, check)
-    with_extensions([*others, *own], built_in, lambda *told: left_out.append(told))
+
+    def note(command: Command, why: str) -> None:
+        left_out.append((command, why))
+
+    with_extensions([*others, *own], dict.fromkeys(COMMANDS, check), note)
     for command, why in left_out:
         if command in own:
             cause = f"The command {command.name!r} is left out: {why}."
