@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
 
-from toolyard_hookspecs.testing.benches import Bench, MakeBench, OpenBench, both_drivers
+from toolyard_hookspecs.testing.benches import Bench, MakeBench, OpenBench, both_drivers, state_of
 from toolyard_hookspecs.testing.complaints import complaints
 from toolyard_hookspecs.testing.every_outcome import (
     SECRET,
@@ -106,6 +107,7 @@ class ObserverContract:
         alone, observed = open_with(), open_with(plugin)
         for _, call in every_call():
             assert dispatched(observed, call) == dispatched(alone, call)
+        assert _slices(observed) == _slices(alone), "It changes the session"
 
     def test_a_failure_inside_changes_no_outcome(
         self, open_with: OpenBench, plugin: object, break_it: Callable[[], None]
@@ -139,6 +141,10 @@ class ObserverContract:
             dispatched(bench, call)
         _assert_masked(caplog.text, "what is logged")
         _assert_masked("\n".join(capsys.readouterr()), "what is printed")
+
+
+def _slices(bench: Bench) -> Any:
+    return json.loads(state_of(bench))["slices"]
 
 
 def _assert_masked(text: str, where: str) -> None:
