@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 GUIDES = Path(__file__).parents[3] / "docs" / "guides"
+GUIDED = ("ledger", "testing", "write-a-policy", "write-a-suite", "write-an-observer")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("guide", ["ledger", "testing", "write-a-policy", "write-a-suite"])
+@pytest.mark.parametrize("guide", GUIDED)
 def test_the_tests_of_the_guides_pass(guide, tmp_path):
     text = (GUIDES / f"{guide}.md").read_text("utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
