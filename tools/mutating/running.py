@@ -89,7 +89,7 @@ def _pytest(place: Path, worker: str, plugin: object) -> None:
     arguments = [
         "-q",
         "-m",
-        "not slow",
+        "not long",
         "-p",
         "no:cacheprovider",
         "--tb=short",
