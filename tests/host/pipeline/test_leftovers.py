@@ -13,7 +13,7 @@ from toolyard.pipeline.call_run import CallRun
 from toolyard.state.branch import Branch
 from toolyard_hookspecs import Status, ToolCall, ToolContext, ToolResult, hookimpl, tool
 
-pytestmark = [pytest.mark.slow, pytest.mark.long_if(yard="sync")]
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(autouse=True)

@@ -31,12 +31,14 @@ def test_each_way_to_approve(alone, both, options, reading, removing):
     assert err == ""
 
 
+@pytest.mark.long
 def test_the_mode_may_be_configured(alone, both, folder):
     (folder / "toolyard.toml").write_text('[plugins.approval]\nmode = "all"', encoding="utf-8")
     assert alone("run", both)[0] == 0
     assert alone("run", both, "--approve", "none")[0] == 1
 
 
+@pytest.mark.long
 def test_another_approver_that_is_configured_is_kept_unless_the_option_is_given(
     alone, both, folder
 ):
@@ -56,6 +58,7 @@ def test_a_word_that_is_no_choice_is_refused(alone, both):
     assert "all, none, read, ask" in err.replace("'", "")
 
 
+@pytest.mark.long
 def test_call_takes_the_option(alone):
     assert alone("call", "look", "--approve", "read")[1] == "looked\n"
 

@@ -36,6 +36,7 @@ def test_no_goes_to_the_model_with_its_reason(person, calls):
     assert "2 denied" in screen
 
 
+@pytest.mark.long
 def test_an_unclear_answer_is_no_answer(person, calls):
     at = person("run", calls(("remove", {"path": "a"})))
     for answer in ("", "yess", "yes please", "Ñ"):
@@ -45,6 +46,7 @@ def test_an_unclear_answer_is_no_answer(person, calls):
     assert at.end()[0] == 0
 
 
+@pytest.mark.long
 def test_edit_as_a_line_runs_exactly_what_was_written(person, calls):
     at = person("run", calls(("remove", {"path": "a.txt"})))
     at.answer("e")
@@ -56,6 +58,7 @@ def test_edit_as_a_line_runs_exactly_what_was_written(person, calls):
     assert "removed b.txt x1" in screen
 
 
+@pytest.mark.long
 def test_an_edit_that_does_not_fit_is_told_and_asked_for_again(person, calls):
     at = person("run", calls(("remove", {"path": "a.txt"})))
     for written, fault in [
@@ -98,6 +101,7 @@ def test_edit_in_an_editor(person, calls, folder):
     assert "removed c.txt x1" in screen
 
 
+@pytest.mark.long
 def test_an_editor_that_fails_or_changes_nothing_leaves_the_question_open(person, calls):
     path = calls(("remove", {"path": "a.txt"}))
     for editor, told in [
@@ -190,6 +194,7 @@ def test_secrets_are_masked_and_stay_through_an_edit(person, calls):
     assert "sent yours with 8 secret characters" in at.end()[1]
 
 
+@pytest.mark.long
 def test_long_arguments_are_cut_visibly_and_shown_whole_when_asked_for(person, calls):
     at = person("run", calls(("send", {"text": "\n".join(f"line {n}" for n in range(200))})))
     shown = at.expect("[v]iew all of it:")
@@ -201,6 +206,7 @@ def test_long_arguments_are_cut_visibly_and_shown_whole_when_asked_for(person, c
     assert at.end()[0] == 0
 
 
+@pytest.mark.long
 def test_a_contained_tools_diff_is_shown_where_the_configuration_says_so(person, calls, folder):
     (folder / "toolyard.toml").write_text("approve_diff = true", encoding="utf-8")
     at = person("run", calls(("write", {"text": "a"}), ("write", {"text": "b"})))
@@ -214,6 +220,7 @@ def test_a_contained_tools_diff_is_shown_where_the_configuration_says_so(person,
     assert "wrote b, 1 in all" in screen
 
 
+@pytest.mark.long
 def test_json_stays_json_while_a_person_is_asked(person, calls):
     path = calls(("remove", {"path": "a"}), ("remove", {"path": "b"}))
     at = person("run", path, "--json", stdout=subprocess.PIPE)
@@ -226,6 +233,7 @@ def test_json_stays_json_while_a_person_is_asked(person, calls):
     assert "did not approve" in lines[1]["error"]
 
 
+@pytest.mark.long
 def test_parallel_calls_are_asked_for_one_after_the_other(person, calls):
     at = person("run", calls(("remove", {"path": "a"}), ("look", {})), "--parallel")
     asked = [at.answer("y"), at.answer("y")]
@@ -235,6 +243,7 @@ def test_parallel_calls_are_asked_for_one_after_the_other(person, calls):
     assert "2 succeeded" in screen
 
 
+@pytest.mark.long
 def test_always_answers_the_questions_that_wait_already(person, calls):
     at = person("run", calls(*(("remove", {"path": each}) for each in "abc")), "--parallel")
     at.answer("a")
@@ -243,6 +252,7 @@ def test_always_answers_the_questions_that_wait_already(person, calls):
     assert "3 succeeded" in screen
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_a_parallel_run_too(person, calls):
     at = person("run", calls(("remove", {"path": "a"}), ("remove", {"path": "b"})), "--parallel")
     at.expect()
@@ -264,6 +274,7 @@ def test_a_question_is_withdrawn_when_its_time_is_up(person, calls, folder):
     assert "looked" in screen
 
 
+@pytest.mark.long
 def test_call_asks_too(person):
     at = person("call", "remove", '{"path": "a"}')
     at.answer("y")
@@ -272,6 +283,7 @@ def test_call_asks_too(person):
     assert screen.rstrip().endswith("removed a x1")
 
 
+@pytest.mark.long
 def test_the_answer_comes_from_the_terminal_where_the_calls_come_from_a_file(person, calls, folder):
     with (folder / calls(("remove", {"path": "a"}))).open("rb") as piped:
         at = person("run", "-", "--approve", "ask", stdin=piped)

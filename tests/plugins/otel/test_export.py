@@ -113,6 +113,7 @@ def test_what_an_isolated_handler_traces_belongs_to_its_call(receiver: Any) -> N
     assert len({span.trace_id for span in receiver.spans}) == 1
 
 
+@pytest.mark.long
 def test_what_an_isolated_handler_logs_carries_the_ids(receiver: Any) -> None:
     done = run(
         "--trace",
@@ -124,6 +125,7 @@ def test_what_an_isolated_handler_logs_carries_the_ids(receiver: Any) -> None:
     assert json.loads(done.stdout)["data"] == [span.trace_id.hex(), span.span_id.hex(), "call_9"]
 
 
+@pytest.mark.long
 def test_a_denied_call_is_a_span_that_did_not_run(receiver: Any) -> None:
     run(
         "--trace",
@@ -174,6 +176,7 @@ def test_a_file_takes_a_line_for_each_span_after_what_it_had(tmp_path: Path) -> 
     ]
 
 
+@pytest.mark.long
 def test_the_console_is_standard_error(tmp_path: Path) -> None:
     done = toolyard(
         *("call", "inside", '{"word": "four"}', "--trace", "console", "--plugin", str(DESK))
@@ -198,6 +201,7 @@ def test_the_environment_alone_configures_it(receiver: Any, variables: dict[str,
     assert receiver.named("execute_tool inside")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "variables",
     [
@@ -214,6 +218,7 @@ def test_nothing_is_exported_where_the_environment_says_so(
     assert receiver.bodies == []
 
 
+@pytest.mark.long
 def test_the_sampler_of_the_environment_holds(receiver: Any) -> None:
     run(
         calls=[{"name": "inside", "arguments": {"word": "a"}}],
@@ -224,6 +229,7 @@ def test_the_sampler_of_the_environment_holds(receiver: Any) -> None:
     assert receiver.points["gen_ai.execute_tool.duration"]
 
 
+@pytest.mark.long
 def test_a_file_that_cannot_be_written_is_named() -> None:
     done = run("--trace", "/nowhere/spans.jsonl", calls=[{"name": "inside"}])
     assert done.returncode == 2
@@ -231,6 +237,7 @@ def test_a_file_that_cannot_be_written_is_named() -> None:
     assert "console or otlp" in done.stderr
 
 
+@pytest.mark.long
 def test_an_environment_meant_for_others_keeps_nothing_from_running() -> None:
     calls = [{"name": "inside", "arguments": {"word": "four"}}]
     done = run("-v", calls=calls, OTEL_TRACES_EXPORTER="zipkin-of-old")
@@ -281,6 +288,7 @@ with trace.get_tracer("app").start_as_current_span("still open"):
 """
 
 
+@pytest.mark.long
 def test_an_applications_own_provider_is_used_and_left_open() -> None:
     done = subprocess.run(
         [sys.executable, "-c", APPLICATION],
@@ -292,6 +300,7 @@ def test_an_applications_own_provider_is_used_and_left_open() -> None:
     assert (done.stdout, done.stderr) == ("execute_tool list_ordersstill open", "")
 
 
+@pytest.mark.long
 def test_spans_that_nobody_takes_are_counted_and_not_waited_for_long() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

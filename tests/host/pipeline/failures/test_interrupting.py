@@ -21,7 +21,14 @@ from toolyard_hookspecs import (
     hookimpl,
 )
 
-pytestmark = pytest.mark.slow
+# Either driver can run either kind of handler; what is usual is tried on every change.
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.long_if(yard="sync", scene="async alone"),
+    pytest.mark.long_if(yard="sync", scene="async within"),
+    pytest.mark.long_if(yard="async", scene="alone"),
+    pytest.mark.long_if(yard="async", scene="within"),
+]
 
 STAGES = tuple(Stage)
 

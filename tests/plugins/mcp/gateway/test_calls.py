@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.long_if(driver="sync")]
 ERAS = ("auto", "legacy", "2026-07-28")
 
 
-@pytest.fixture(params=["stdio", "http"])
+@pytest.fixture(params=["stdio", pytest.param("http", marks=pytest.mark.long)])
 def server(request, yard):
     """Return the settings of a server, over each transport."""
     if request.param == "stdio":
@@ -29,7 +29,7 @@ def server(request, yard):
     return {"url": request.getfixturevalue("http_server").url}
 
 
-@pytest.fixture(params=["stdio", "http"])
+@pytest.fixture(params=["stdio", pytest.param("http", marks=pytest.mark.long)])
 def own_server(request, yard):
     """Return the settings of a server that a test may change."""
     if request.param == "stdio":

@@ -178,6 +178,7 @@ async def test_a_file_stays_when_nobody_reacts_in_time(tmp_path):
     assert not endings[DELETION].success
 
 
+@pytest.mark.long
 async def test_a_file_stays_when_the_request_is_never_repeated(tmp_path):
     *before, deletion, after = _calls("workspace")
     assert deletion["id"] == DELETION
@@ -195,6 +196,7 @@ async def test_a_file_stays_when_the_request_is_never_repeated(tmp_path):
     assert endings == ran
 
 
+@pytest.mark.long
 async def test_a_failed_call_changes_no_file(mode, tmp_path):
     async with _client("workspace", mode, tmp_path) as client:
         copy = _copy(tmp_path)
@@ -207,6 +209,7 @@ async def test_a_failed_call_changes_no_file(mode, tmp_path):
     assert "so nothing is kept" in result.content[0].text
 
 
+@pytest.mark.long
 def test_the_files_of_an_example_are_gone_with_the_server(tmp_path):
     served = subprocess.run(
         [COMMAND, "mcp", "--example", "workspace"],
@@ -220,6 +223,7 @@ def test_the_files_of_an_example_are_gone_with_the_server(tmp_path):
     assert [*tmp_path.glob("toolyard-example-*")] == []
 
 
+@pytest.mark.long
 async def test_a_workspace_of_ones_own_is_served_in_place_of_the_files(tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").touch()

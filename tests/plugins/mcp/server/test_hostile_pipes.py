@@ -147,6 +147,7 @@ def test_what_is_malformed_is_a_protocol_error(pipe: Pipe) -> None:
     assert pipe.adds(2) == 3
 
 
+@pytest.mark.long
 def test_answers_to_what_nobody_asked_are_passed_over(pipe: Pipe) -> None:
     assert pipe.adds(1) == 2
 
@@ -158,6 +159,7 @@ def test_answers_to_what_nobody_asked_are_passed_over(pipe: Pipe) -> None:
     assert pipe.adds(2) == 3
 
 
+@pytest.mark.long
 def test_arguments_that_are_none_are_a_protocol_error(pipe: Pipe) -> None:
     for number, arguments in enumerate(("a and b", [1, 2], 7), start=1):
         pipe.say(pipe.call(number, "add", arguments))
@@ -207,6 +209,7 @@ def test_of_whoever_leaves_in_the_middle_of_a_call_nothing_stays(
     assert lines[-1]["kind"] == "end"
 
 
+@pytest.mark.long
 def test_whoever_does_not_read_is_not_read_either(tmp_path: Path) -> None:
     with piped(tmp_path, listens=False) as pipe:
         patience = threading.Event()
