@@ -58,6 +58,7 @@ def test_a_quick_run_measures_every_case_that_has_a_limit(quick):
     assert {row["case"]: row["limit"] for row in written["rows"] if row["limit"]} == LIMITS
 
 
+@pytest.mark.long
 def test_what_has_a_limit_has_a_ratio_to_something_that_was_measured_too(quick):
     _, written = quick
     cases = {row["case"] for row in written["rows"]}
@@ -68,6 +69,7 @@ def test_what_has_a_limit_has_a_ratio_to_something_that_was_measured_too(quick):
             assert row["floor"] in cases
 
 
+@pytest.mark.long
 def test_the_table_shows_each_case_once_and_a_quick_run_judges_none(quick):
     table, written = quick
     for row in written["rows"]:
@@ -82,6 +84,7 @@ def test_one_group_can_be_measured_alone():
     assert "add" not in ended.stdout
 
 
+@pytest.mark.long
 def test_a_commit_to_git_per_call_is_measured_beside_the_workspace(quick):
     if shutil.which("git") is None:
         pytest.skip("there is no git")
