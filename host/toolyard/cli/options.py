@@ -67,7 +67,8 @@ def parse(
     """
     args, surplus = parser.parse_known_args(arguments, common)
     if surplus:
-        _refuse(f"unrecognized arguments: {' '.join(surplus)}", f"{parser.prog} {args.command}")
+        program = f"{parser.prog} {args.command}" if args.command else parser.prog
+        _refuse(f"unrecognized arguments: {' '.join(surplus)}", program)
     return args
 
 

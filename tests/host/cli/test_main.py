@@ -142,12 +142,17 @@ def test_wrong_use_is_status_2_in_one_line(toolyard, arguments):
     assert len(err.splitlines()) == 1
 
 
-def test_what_a_command_does_not_take_is_told_with_its_help(folder, capsys):
-    assert main(["plugins", "one", "two"]) == 2
+@pytest.mark.parametrize(
+    ("arguments", "surplus", "program"),
+    [
+        (["plugins", "one", "two"], "one two", "toolyard plugins"),
+        (["--nope"], "--nope", "toolyard"),
+    ],
+)
+def test_what_is_not_taken_is_told_with_where_help_is(folder, capsys, arguments, surplus, program):
+    assert main(arguments) == 2
     said = capsys.readouterr().err
-    assert said == (
-        "toolyard: error: unrecognized arguments: one two. See `toolyard plugins --help`.\n"
-    )
+    assert said == f"toolyard: error: unrecognized arguments: {surplus}. See `{program} --help`.\n"
 
 
 @pytest.mark.slow
