@@ -7,8 +7,9 @@ of its own. Counting this way takes a tenth of the time of reading the text once
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from math import inf
+from operator import attrgetter
 from typing import Any, Final
 
 NameCounter = Callable[[Any], float]
@@ -59,6 +60,36 @@ def _count_finite(value: float) -> float:
     return 0 if -inf < value < inf else UNTOLD
 
 
+def _count_all_finite(values: Collection[float]) -> float:
+    # One that is not finite leaves no sum finite.
+    return _count_finite(sum(values))
+
+
+class _CountAlike:
+    """Counts the names of objects of which each has the same ones.
+
+    Args:
+        names: How many each has.
+        numbers: What gives the numbers among what each holds, to see that they are finite.
+    """
+
+    __slots__ = ("_names", "_numbers")
+
+    def __init__(self, names: int, numbers: Collection[Callable[[Any], float]]) -> None:
+        self._names = names
+        self._numbers = numbers
+
+    def __call__(self, value: Any) -> float:
+        return self.of_all((value,))
+
+    def of_all(self, values: Collection[Any]) -> float:
+        """Count the names of several, without a look at each of them."""
+        for number in self._numbers:
+            if not -inf < sum(map(number, values)) < inf:
+                return UNTOLD
+        return self._names * len(values)
+
+
 def _counter(schema: Schema, known: Known) -> NameCounter | None:
     """Return the counter, None where there is nothing to count."""
     make = _MAKERS.get(schema["type"])
@@ -99,6 +130,10 @@ def _of_nullable(schema: Schema, known: Known) -> NameCounter | None:
 
 def _of_list(schema: Schema, known: Known) -> NameCounter | None:
     inner = _counter(schema["items_schema"], known)
+    if inner is _count_finite:
+        return _count_all_finite
+    if isinstance(inner, _CountAlike):
+        return inner.of_all
     return None if inner is None else lambda value: sum(map(inner, value))
 
 
@@ -135,6 +170,9 @@ def _of_model(schema: Schema, known: Known) -> NameCounter:
     _refuse_extra(schema)
     _refuse_extra(fields)
     inner = _inner(fields["fields"], known)
+    required = not any(map(_has_default, fields["fields"].values()))
+    if required and all(counter is _count_finite for _, counter in inner):
+        return _CountAlike(len(fields["fields"]), [attrgetter(name) for name, _ in inner])
 
     def count(value: Any) -> float:
         given = value.__pydantic_fields_set__
