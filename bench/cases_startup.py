@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -28,13 +29,20 @@ def measure_startup(effort: Effort) -> list[Row]:
 
 
 def _running(arguments: tuple[str, ...]) -> Callable[[], AbstractContextManager[Block]]:
+    # Whoever forbids it here still has compiled modules where they were installed.
+    environ = {n: v for n, v in os.environ.items() if n != "PYTHONDONTWRITEBYTECODE"}
+
     @contextmanager
     def opened() -> Iterator[Block]:
         # An empty directory, so that no configuration is found.
         with tempfile.TemporaryDirectory() as directory:
             yield timed(
                 lambda: subprocess.run(
-                    [sys.executable, *arguments], cwd=directory, check=True, capture_output=True
+                    [sys.executable, *arguments],
+                    cwd=directory,
+                    env=environ,
+                    check=True,
+                    capture_output=True,
                 )
             )
 
