@@ -7,6 +7,7 @@ import importlib
 import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -216,7 +217,7 @@ class Tool(Generic[P, R]):
         }
         return _remake, (self._declared, made_of)
 
-    @property
+    @cached_property
     def known_as(self) -> tuple[str, ...]:
         """The names by which a policy means it.
 

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 def is_among(tool: Tool[Any, Any], names: Container[str]) -> bool:
     """Tell whether a tool is named."""
-    return any(name in names for name in tool.known_as)
+    return any(map(names.__contains__, tool.known_as))
 
 
 def entry_for(tool: Tool[Any, Any], entries: Mapping[str, T]) -> T | None:

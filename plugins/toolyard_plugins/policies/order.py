@@ -16,7 +16,7 @@ from toolyard_hookspecs import (
     ToolContext,
     ToolResult,
 )
-from toolyard_plugins.policies.naming import is_among, refuse_text
+from toolyard_plugins.policies.naming import refuse_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,9 +66,9 @@ class SequentialDependencyPolicy:
         context: ToolContext,
     ) -> PolicyDecision:
         """Deny while anything is missing, naming all of it and what to call next."""
-        required = self._required_by(tool)
-        if not required:
+        if self.dependencies.keys().isdisjoint(tool.known_as):
             return PolicyDecision.allow()
+        required = self._required_by(tool)
         succeeded = PolicyState.of(context, self.name).invoked_tools
         missing = sorted(required - succeeded)
         if not missing:
@@ -89,9 +89,9 @@ class SequentialDependencyPolicy:
         context: ToolContext,
     ) -> None:
         """Remember a success that others wait for."""
-        if not is_among(tool, self._awaited):
-            return
         names = self._awaited.intersection(tool.known_as)
+        if not names:
+            return
         state = PolicyState.of(context, self.name)
         if not names <= state.invoked_tools:
             replace(state, invoked_tools=state.invoked_tools | names).save(context)
