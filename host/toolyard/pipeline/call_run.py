@@ -299,7 +299,9 @@ class CallRun:
         self.participants = []
 
     def take_turn(self) -> Gate | None:
-        """Take the turn to commit; return what to wait for, if it is another's."""
+        """Take the turn to commit; return what to wait for, while it is another's."""
+        if self.has_turn:
+            return None
         self.has_turn = True
         return self.turns.take(self)
 

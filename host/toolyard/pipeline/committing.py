@@ -26,6 +26,18 @@ log = logging.getLogger("toolyard.pipeline")
 Staged = Generator[Step, Any, Any]
 
 
+def commits_at_once(run: CallRun) -> bool:
+    """Commit a call in which nothing takes part but its session; return whether it is one."""
+    if run.parent is not None or run.participants or run.executor.keeper is not None:
+        return False
+    if run.scope.participants():
+        return False
+    run.branch.commit()
+    run.stage = COMMIT
+    run.committed = True
+    return True
+
+
 def commit(run: CallRun) -> Staged:
     """Commit everything that the call did, or join it to what its parent did.
 

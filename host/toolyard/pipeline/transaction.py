@@ -15,7 +15,7 @@ from toolyard.pipeline.asking import (
 )
 from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.checking import check_again, params_for
-from toolyard.pipeline.committing import commit
+from toolyard.pipeline.committing import commit, commits_at_once
 from toolyard.pipeline.handling import ask_and_run, run_handler
 from toolyard.pipeline.marks import (
     ADMITTED,
@@ -40,6 +40,7 @@ from toolyard_hookspecs import (
     ResourceBusyError,
     Stage,
     Status,
+    ToolResult,
 )
 
 log = logging.getLogger("toolyard.pipeline")
@@ -81,8 +82,7 @@ def _start_again(run: CallRun, plan: Plan) -> Staged:
     """Put everything back and fork at the commit turn, at which nothing can conflict again."""
     run.reruns += 1
     yield from undo(run)
-    if not run.has_turn:
-        yield from _take_turn(run)
+    yield from _take_turn(run)
     run.renew()
     run.scope.fail_fast = True
     if not plan.shares_params:
@@ -125,20 +125,15 @@ def _run_once(run: CallRun, table: Table, plan: Plan) -> Staged:
         result = yield from ask_and_run(run, table, plan)
     else:
         result = yield from run_handler(run, plan, None)
-    if not result.success:
-        raise HandlerFailed(result)
-    run.result = result
-    if plan.executes or table.retelling:
-        tell_session(run, table, plan)
-    elif result.value is not None:
-        run.branch.dispatch(result.value)
-    run.stage = RENDER
-    render(run, table, plan)
+    _take_in(run, table, plan, result)
     run.check_limits()
     if plan.shows_diff:
         yield from review(run)
-    if not run.has_turn:
-        yield from _take_turn(run)
+    # What `_take_turn` does: a generator less on every call's path.
+    if run.batch is not None and not run.has_turn:
+        yield from _wait_for_earlier_calls(run)
+    if (turn := run.take_turn()) is not None:
+        yield WaitFor(turn, run.limit_without_timeout())
     run.stage = VALIDATE
     run.branch.validate()
     if plan.on_results:
@@ -148,8 +143,21 @@ def _run_once(run: CallRun, table: Table, plan: Plan) -> Staged:
     rehearsal = run.executor.rehearsal
     if rehearsal is not None and run.parent is None:
         yield from rehearsal.join(run, table)
-    else:
+    elif not commits_at_once(run):
         yield from commit(run)
+
+
+def _take_in(run: CallRun, table: Table, plan: Plan, result: ToolResult[Any]) -> None:
+    """Let the session have what the result changes in it, and render the result."""
+    if not result.success:
+        raise HandlerFailed(result)
+    run.result = result
+    if plan.executes or table.retelling:
+        tell_session(run, table, plan)
+    elif result.value is not None:
+        run.branch.dispatch(result.value)
+    run.stage = RENDER
+    render(run, table, plan)
 
 
 def _take_snapshots(run: CallRun, plan: Plan) -> Staged:
@@ -174,7 +182,7 @@ def _tell_result(run: CallRun, plan: Plan) -> Staged:
 
 
 def _take_turn(run: CallRun) -> Staged:
-    if run.batch is not None:
+    if run.batch is not None and not run.has_turn:
         yield from _wait_for_earlier_calls(run)
     if (turn := run.take_turn()) is not None:
         yield WaitFor(turn, run.limit_without_timeout())
