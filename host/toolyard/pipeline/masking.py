@@ -7,9 +7,10 @@ import logging
 import traceback
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from toolyard_hookspecs import ToolResult, hide, hide_within, secrets_in, secrets_of
+from toolyard_hookspecs import Tool, ToolResult, hide, hide_within, secrets_in, secrets_of
 from toolyard_hookspecs.faults import Schema
 
 if TYPE_CHECKING:
@@ -71,10 +72,22 @@ def log_failure(run: CallRun, log: logging.Logger, message: str, *args: object) 
 
 def secrets_of_call(run: CallRun) -> Iterator[str]:
     """Yield the secrets in a call's params and value, and its user's credentials."""
-    yield from secrets_in(run.params)
-    yield from secrets_in(run.executor.auth)
-    yield from run.result_secrets
     if run.params is not None and run.plan is not None:
-        schema = run.plan.tool.params_codec.secret_schema()
-        if schema:
+        yield from _secrets_of_params(run, run.plan.tool)
+    if run.executor.auth is not None:
+        yield from secrets_in(run.executor.auth)
+    yield from run.result_secrets
+
+
+def _secrets_of_params(run: CallRun, tool: Tool[Any, Any]) -> Iterator[str]:
+    if _takes_secrets(tool):
+        yield from secrets_in(run.params)
+        if schema := tool.params_codec.secret_schema():
             yield from secrets_of(json.loads(run.arguments), schema)
+
+
+@lru_cache(maxsize=1024)
+def _takes_secrets(tool: Tool[Any, Any]) -> bool:
+    codec = tool.params_codec
+    # What is read from JSON as it was written holds no type of secrets: those write a mask.
+    return codec.faithful is None or bool(codec.secret_schema())
