@@ -59,6 +59,7 @@ from toolyard_hookspecs.host import Catalog, Command, Dialect, ExecutorHandle, H
 from toolyard_hookspecs.idempotency import IdempotencyConfig
 from toolyard_hookspecs.limits import BudgetTracker, Cancellation, Deadline, Heartbeat
 from toolyard_hookspecs.markers import concerns, hookimpl, hookspec
+from toolyard_hookspecs.notices import NOTICE, is_notice
 from toolyard_hookspecs.participants import Decider, Joining, Participant, Recovering, Showing
 from toolyard_hookspecs.policies import (
     KeptPolicy,
@@ -108,6 +109,7 @@ __all__ = [
     "APPROVAL_TOKEN",
     "CONTRACT_VERSION",
     "HOST_TIMEOUT",
+    "NOTICE",
     "REPLAYED_EFFECT",
     "Answer",
     "Append",
@@ -226,6 +228,7 @@ __all__ = [
     "hide_within",
     "hookimpl",
     "hookspec",
+    "is_notice",
     "masked",
     "render_value",
     "replace_latest",

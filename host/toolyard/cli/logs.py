@@ -8,18 +8,16 @@ from collections.abc import Generator
 from typing import Final
 
 from toolyard.cli.text import one_line, printable
+from toolyard_hookspecs.notices import is_notice
 
-UNSEEN: Final = frozenset(
+NOTIFYING: Final = frozenset(
     {
         "toolyard.overrides",
         "toolyard.policies",
         "toolyard.policies.names",
-        "toolyard.otel",
-        "toolyard.record",
     }
 )
-"""Loggers whose warnings are shown at any verbosity, as nothing else tells of their subject."""
-
+"""The host's loggers whose records are all notices."""
 
 _TRACEBACK: Final = "Traceback (most recent call last):\n"
 
@@ -49,15 +47,14 @@ def logging_to_stderr(verbosity: int) -> Generator[None]:
     """Log to stderr within the block, whatever logger it comes from.
 
     Args:
-        verbosity: 0 for what nothing else tells of, as what happened to each call is shown
-            anyway; 1 for what is worth knowing; 2 for all, with tracebacks.
+        verbosity: 0 for notices only, as what happened to each call is shown anyway; 1 for what is worth knowing; 2 for all, with tracebacks.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(_Lines(tracebacks=verbosity > 1))
     root = logging.getLogger()
     before = root.level
     if not verbosity:
-        handler.addFilter(lambda record: record.name in UNSEEN)
+        handler.addFilter(lambda record: record.name in NOTIFYING or is_notice(record))
     else:
         root.setLevel(logging.DEBUG if verbosity > 1 else logging.INFO)
     logging.captureWarnings(capture=True)

@@ -12,6 +12,8 @@ from typing import Final, Protocol
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
+from toolyard_hookspecs import NOTICE
+
 log = logging.getLogger("toolyard.otel")
 
 PATIENCE: Final = 3.0
@@ -91,6 +93,7 @@ def end(shutdowns: Sequence[Step], exporters: Sequence[Exporter]) -> None:
             "that runs and takes them; OTEL_EXPORTER_OTLP_TIMEOUT says for how many seconds to "
             "wait for it.",
             "1 span" if lost == 1 else f"{lost:,} spans",
+            extra=NOTICE,
         )
 
 

@@ -6,7 +6,7 @@ import logging
 from threading import Lock
 from typing import Any
 
-from toolyard_hookspecs import Clock, SnapshotError, ToolInvoked, hookimpl
+from toolyard_hookspecs import NOTICE, Clock, SnapshotError, ToolInvoked, hookimpl
 from toolyard_plugins.record.lines import FORMAT, VERSION
 from toolyard_plugins.record.noting import fields_of, joined, written
 from toolyard_plugins.record.writing import RecordFile
@@ -59,12 +59,13 @@ class Recorder:
                 end = {"kind": "end", "at": self._clock.now().isoformat()}
                 self._file.append(written(end))
         except OSError:
-            log.exception("The end of the record could not be written.")
+            log.exception("The end of the record could not be written.", extra=NOTICE)
         finally:
             if self._lost:
                 log.warning(
                     "The record is not complete: %s at its end could not be written.",
                     "1 call" if self._lost == 1 else f"{self._lost:,} calls",
+                    extra=NOTICE,
                 )
             self._file.close()
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from toolyard_hookspecs import (
+    NOTICE,
     Answer,
     ApprovalAnswer,
     ApprovalRequest,
@@ -156,7 +157,12 @@ class Replayer:
                 "be replayed; record it anew."
             )
         if call.changes_lost is not None:
-            log.warning("%s: what it did to the session is lost: %s", where, call.changes_lost)
+            log.warning(
+                "%s: what it did to the session is lost: %s",
+                where,
+                call.changes_lost,
+                extra=NOTICE,
+            )
         result = ReplayedResult(
             call.message, value, exclude_value_from_context=call.value == "kept", text=call.read
         )

@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
+from toolyard_hookspecs import NOTICE
 from toolyard_plugins.record.chain import START, read_link, seal
 from toolyard_plugins.record.errors import RecordError
 
@@ -150,6 +151,7 @@ class RecordFile:
             "%s ended in the middle of a line, of which %s bytes were cut off.",
             self._path,
             f"{self.torn:,}",
+            extra=NOTICE,
         )
 
     def _last_newline(self, before: int) -> int:

@@ -85,7 +85,7 @@ def test_the_timeout_can_be_given(toolyard, folder):
 CHATTY = '''
 import logging
 
-from toolyard_hookspecs import MarkdownSection, hookimpl, tool
+from toolyard_hookspecs import NOTICE, MarkdownSection, hookimpl, tool
 
 
 @tool
@@ -94,6 +94,7 @@ def chat() -> str:
     logging.getLogger("stranger.works").info("at work")
     logging.getLogger("stranger.works").warning("not well")
     logging.getLogger("stranger.works").debug("step 1")
+    logging.getLogger("stranger.works").warning("2 lines no longer work", extra=NOTICE)
     return "done"
 
 
@@ -103,12 +104,15 @@ def toolyard_sections():
 '''
 
 
+NOTICED = "warning: 2 lines no longer work"
+
+
 @pytest.mark.parametrize(
     ("options", "logged"),
     [
-        ([], []),
-        (["-v"], ["info: at work", "warning: not well"]),
-        (["-vv"], ["info: at work", "warning: not well", "debug: step 1"]),
+        ([], [NOTICED]),
+        (["-v"], ["info: at work", "warning: not well", NOTICED]),
+        (["-vv"], ["info: at work", "warning: not well", "debug: step 1", NOTICED]),
     ],
 )
 def test_what_plugins_log_is_shown_as_the_host_s_own(toolyard, folder, options, logged):
