@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -35,6 +36,12 @@ def noisy_machine() -> Iterator[None]:
     logger.addFilter(says_something_else)
     yield
     logger.removeFilter(says_something_else)
+
+
+def pytest_configure() -> None:
+    """Hear Ctrl-C, as programs at a terminal do; a shell that runs tests behind takes it away."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

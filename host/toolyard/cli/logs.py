@@ -47,7 +47,8 @@ def logging_to_stderr(verbosity: int) -> Generator[None]:
     """Log to stderr within the block, whatever logger it comes from.
 
     Args:
-        verbosity: 0 for notices only, as what happened to each call is shown anyway; 1 for what is worth knowing; 2 for all, with tracebacks.
+        verbosity: 0 for notices only, as what happened to each call is shown anyway; 1 for
+            what is worth knowing; 2 for all, with tracebacks.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(_Lines(tracebacks=verbosity > 1))
