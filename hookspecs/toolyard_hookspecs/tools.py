@@ -7,7 +7,6 @@ import importlib
 import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -217,7 +216,7 @@ class Tool(Generic[P, R]):
         }
         return _remake, (self._declared, made_of)
 
-    @cached_property
+    @property
     def known_as(self) -> tuple[str, ...]:
         """The names by which a policy means it.
 
