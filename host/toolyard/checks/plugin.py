@@ -37,7 +37,8 @@ def findings_in(host: Host, report: PluginReport) -> list[Finding]:
     if report.status == "loaded":
         record = host.plugins.loaded(report.name)
         findings += settings_findings(record)
-        findings += tool_findings(record.contribution.tools, host.dialects())
+        names = host.catalog.names()
+        findings += tool_findings(record.contribution.tools, host.dialects(), names)
         findings += policy_findings(record)
         findings += _prompt(record)
     findings += package_findings(report)

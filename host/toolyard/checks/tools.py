@@ -1,27 +1,29 @@
-"""Checks what tools show of themselves: schemas, and descriptions of their arguments."""
+"""Checks what tools say of themselves: schemas, descriptions of arguments, other tools."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from toolyard.checks.finding import Finding
-from toolyard.plugins.faults import one_line
+from toolyard.plugins.faults import nearest, one_line
 from toolyard_hookspecs import Dialect, Tool
 
 
 def tool_findings(
-    tools: Iterable[Tool[Any, Any]], dialects: Mapping[str, Dialect]
+    tools: Iterable[Tool[Any, Any]], dialects: Mapping[str, Dialect], known: Collection[str]
 ) -> Iterator[Finding]:
     """Yield what an author should mend in tools.
 
     Args:
         tools: The tools.
         dialects: The dialects that have to take them, by name.
+        known: The names of all tools there are.
     """
     for tool in tools:
         where = f"tool {tool.name}"
         yield from _handler(tool, where)
+        yield from _dependencies(tool, where, known)
         invalid = list(_schemas(tool, where))
         yield from invalid
         if not invalid:
@@ -36,6 +38,18 @@ def _handler(tool: Tool[Any, Any], where: str) -> Iterator[Finding]:
             "It has no handler, so it cannot be called.",
             "Give it one, or leave the tool out.",
         )
+
+
+def _dependencies(tool: Tool[Any, Any], where: str, known: Collection[str]) -> Iterator[Finding]:
+    for name in tool.depends_on:
+        if name not in known:
+            near = nearest(name, known)
+            hint = f"Write {near}, if that is meant" if near else "Correct the name"
+            yield Finding(
+                where,
+                f"It depends on {name}, but no tool here is called that.",
+                f"{hint}, or install the plugin that offers it.",
+            )
 
 
 def _schemas(tool: Tool[Any, Any], where: str) -> Iterator[Finding]:

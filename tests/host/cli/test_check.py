@@ -188,6 +188,15 @@ def test_what_is_no_policy_of_a_section_is_named(written, findings, policy, told
     assert told in cause
 
 
+def test_a_tool_that_nobody_offers_but_another_depends_on_is_named(written, toolyard):
+    path = written(('category="write"', 'category="write", depends_on=("worm", "warm")'))
+    status, out, _ = toolyard("check", "room", "--json", "--plugin", path, plugin=False)
+    (finding,) = json.loads(out)["findings"]
+    assert (status, finding["where"]) == (1, "tool warm")
+    assert finding["cause"] == "It depends on worm, but no tool here is called that."
+    assert finding["remedy"].startswith("Write warm, if that is meant, or install")
+
+
 @pytest.mark.parametrize(
     ("command", "told"),
     [
