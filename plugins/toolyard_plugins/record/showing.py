@@ -15,6 +15,9 @@ from toolyard_plugins.record.reading import Checked, Numbered, Recording
 from toolyard_plugins.record.screen import Screen
 from toolyard_plugins.record.text import counted, duration, one_line
 
+MAX_FAULTS: Final = 20
+"""Faults of a record that are shown to a person."""
+
 _STYLES: Final = {
     Status.SUCCEEDED: "green",
     Status.DENIED: "yellow",
@@ -51,8 +54,11 @@ def show_call(screen: Screen, each: Numbered) -> None:
 
 def show_checked(screen: Screen, checked: Checked) -> None:
     """Show whether a record is as it was written, and what is wrong with it."""
-    for fault in checked.faults:
+    for fault in checked.faults[:MAX_FAULTS]:
         screen.line(f"line {fault.line}: {fault.damage}; it {fault.text}.", "red")
+    if len(checked.faults) > MAX_FAULTS:
+        more = counted(len(checked.faults) - MAX_FAULTS, "more fault")
+        screen.line(f"... {more}; --json lists all of them.", "red")
     lines = f"{counted(checked.lines, 'line')}, {counted(checked.calls, 'call')}"
     if checked.faults:
         screen.line(f"{lines}: {counted(len(checked.faults), 'fault')}", "bold red")

@@ -312,6 +312,20 @@ def test_what_was_done_to_a_record_is_found_and_named(toolyard, example, harm, t
     assert found["faults"]
 
 
+def test_of_many_faults_some_are_shown(toolyard, example):
+    # Every line has its end torn off.
+    many = [line[:-9] + b"\n" for line in lines() * 2]
+    Path("calls.jsonl").write_bytes(b"".join(many))
+    status, out, _ = toolyard("record", "verify", "calls.jsonl")
+    assert status == 1
+    *faults, more, total = out.splitlines()
+    assert len(faults) == 20
+    assert more.strip() == f"... {len(many) - 20} more faults; --json lists all of them."
+    assert total.endswith(f": {len(many)} faults")
+    _, out, _ = toolyard("record", "verify", "calls.jsonl", "--json")
+    assert len(json.loads(out)["faults"]) == len(many)
+
+
 def test_lines_missing_at_the_end_are_found_by_the_noted_hash(toolyard, example):
     _, out, _ = toolyard("record", "verify", "calls.jsonl", "--json")
     noted = json.loads(out)["last"]
