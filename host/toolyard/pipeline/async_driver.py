@@ -9,7 +9,13 @@ from typing import Any, TypeVar
 
 from toolyard.pipeline.background import Background, guarded
 from toolyard.pipeline.jobs import Job
-from toolyard.pipeline.limits import Cancelled, Limit, TimedOut
+from toolyard.pipeline.limits import (
+    CALLER_CANCELLED,
+    Cancelled,
+    Limit,
+    TimedOut,
+    why_given_up,
+)
 from toolyard.pipeline.steps import Run, Step, WaitFor, raised
 from toolyard.pipeline.sync_driver import Pipeline
 from toolyard.pipeline.workers import Workers
@@ -158,7 +164,7 @@ class _Attended:
             await done
         except asyncio.CancelledError:
             if done.cancelled():
-                self._give_up("its caller was cancelled")
+                self._give_up(CALLER_CANCELLED)
             raise
         finally:
             if self._timer is not None:
@@ -188,7 +194,7 @@ class _Attended:
         if fault is None:
             self._set_timer()
         else:
-            self._give_up(str(fault))
+            self._give_up(why_given_up(fault))
             self._answer = None, fault
             self._done.set_result(None)
 
@@ -245,10 +251,10 @@ class _Waiter:
             while not ended():
                 await self.wait(limit.remaining())
                 fault = None if ended() else limit.fault()
-                if fault is not None and give_up(str(fault)):
+                if fault is not None and give_up(why_given_up(fault)):
                     raise fault
         except asyncio.CancelledError:
-            give_up("its caller was cancelled")
+            give_up(CALLER_CANCELLED)
             raise
         finally:
             if forget is not None:

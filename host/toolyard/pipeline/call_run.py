@@ -266,8 +266,7 @@ class CallRun:
 
     def check_limits(self) -> None:
         """Raise when the call is cancelled, abandoned or out of time."""
-        if self.closed is not None:
-            raise CallClosed(self.closed)
+        self.check_open()
         if self.cancellation is not None and self.cancellation.aborted:
             msg = "Request was cancelled"
             raise Cancelled(msg)
@@ -388,7 +387,7 @@ class CallRun:
         # Its own thread may be ending it at this very moment.
         branch, scope = getattr(self, "branch", None), getattr(self, "scope", None)
         if branch is not None and scope is not None:
-            branch.close(f"{self.name} {reason}")
+            branch.close(f"{self.name} {reason}, {_NO_SESSION}")
             scope.abandon(self.name)
         if self.serial_ticket is not None:
             self.serial_ticket.abandon()
@@ -405,7 +404,7 @@ class CallRun:
     def check_open(self) -> None:
         """Raise `CallClosed` once the call is abandoned or has ended."""
         if self.closed is not None:
-            msg = f"{self.name} {self.closed}"
+            msg = f"{self.name} {self.closed}, so nothing can be done on its behalf any more."
             raise CallClosed(msg)
 
     def note(self, name: str, value: object) -> None:
@@ -420,8 +419,9 @@ class CallRun:
 
 _new: Any = object.__new__
 _lock = threading.Lock()
-_ENDED = "has ended, so nothing can be done on its behalf any more."
-_OVER = "The call is over, so it can neither read nor change the session any more."
+_ENDED = "has ended"
+_NO_SESSION = "so it can neither read nor change the session any more."
+_OVER = f"The call is over, {_NO_SESSION}"
 
 
 def _earlier(one: Deadline | None, other: Deadline | None) -> Deadline | None:

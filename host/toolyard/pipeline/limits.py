@@ -25,6 +25,19 @@ class ProcessDied(ToolyardError):
     """A handler's own process ended without a result."""
 
 
+INTERRUPTED = "lost its caller, which was interrupted"
+"""What befell a call whose caller, on a thread, was: said after its name."""
+CALLER_CANCELLED = "lost its caller, which was cancelled"
+"""What befell a call whose caller, on a loop, was: said after its name."""
+
+
+def why_given_up(fault: ToolyardError) -> str:
+    """Return what befell a call, to be said after its name: `timed out after 2 seconds`."""
+    if isinstance(fault, TimedOut):
+        return str(fault)
+    return "was cancelled" if isinstance(fault, Cancelled) else "met the evaluation's deadline"
+
+
 class Limit:
     """The earlier of a timeout and a deadline, and a cancellation.
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from toolyard.pipeline.background import Background
 from toolyard.pipeline.jobs import Job
-from toolyard.pipeline.limits import Limit
+from toolyard.pipeline.limits import INTERRUPTED, Limit, why_given_up
 from toolyard.pipeline.steps import Run, Step, WaitFor, raised
 from toolyard.pipeline.workers import Workers
 
@@ -85,7 +85,7 @@ class SyncDriver:
                 _see_through(pending, wake)
                 pending.answer()
             else:
-                pending.give_up("the caller was interrupted")
+                pending.give_up(INTERRUPTED)
             raise
         finally:
             pending.forget()
@@ -132,7 +132,7 @@ class _Pending:
         """Raise why the step is over before it ended, if it is and the job can be given up."""
         if self.ended() or (fault := self.limit.fault()) is None:
             return
-        if self.give_up(str(fault)):
+        if self.give_up(why_given_up(fault)):
             raise fault
 
     def give_up(self, reason: str) -> bool:
@@ -266,7 +266,7 @@ class _Batch:
             if pending.to_the_end:
                 self._begin(pending)
                 continue
-            pending.give_up("the caller was interrupted")
+            pending.give_up(INTERRUPTED)
             pending.forget()
             del self._pending[index]
             self._advance(index, None, error)
@@ -308,7 +308,7 @@ def _see_through(pending: _Pending, wake: threading.Lock) -> None:
         while not pending.ended():
             wake.acquire()
     except BaseException:
-        pending.give_up("the caller was interrupted")
+        pending.give_up(INTERRUPTED)
         raise
 
 

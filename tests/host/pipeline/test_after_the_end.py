@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
+from contextlib import suppress
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
-from toolyard_hookspecs import Binding, CallClosed, Tool, ToolCall, ToolContext, tool
+from toolyard_hookspecs import (
+    Binding,
+    CallClosed,
+    Cancellation,
+    Deadline,
+    PromptEvaluationError,
+    Tool,
+    ToolCall,
+    ToolContext,
+    tool,
+)
+
+# Only what never comes takes this long.
+PATIENCE = 60.0
+# By then a handler has begun, also on a busy machine.
+SOON = 1.0
 
 
 @tool
@@ -102,3 +120,116 @@ def test_a_nested_call_that_is_not_awaited_keeps_nothing(
     asyncio.run(main())
 
     assert yard.marks == ["kept"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", ["timeout", "deadline", "cancellation", "caller's timeout"])
+def test_a_handler_that_was_given_up_is_told_why(yard: Any, ending: str) -> None:
+    go_on, told, stop = threading.Event(), SimpleQueue[str](), Cancellation()
+
+    @tool(timeout=SOON if ending == "timeout" else None)
+    def waits(*, context: ToolContext) -> None:
+        """Wait until it is given up, then look at the session."""
+        if ending == "cancellation":
+            stop.cancel()
+        go_on.wait(PATIENCE)
+        for what in ("session", "progress"):
+            with pytest.raises(CallClosed) as closed:
+                LATER[what](context)
+            told.put(str(closed.value))
+
+    @tool(timeout=SOON)
+    def outer(*, context: ToolContext) -> None:
+        """Wait for the other one."""
+        context.call("waits")
+
+    deadline = Deadline.after(SOON) if ending == "deadline" else None
+    yard.open(waits, outer, deadline=deadline)
+    call = ToolCall("outer" if ending == "caller's timeout" else "waits", cancellation=stop)
+    with suppress(PromptEvaluationError):
+        assert not yard.dispatch(call).success
+    go_on.set()
+
+    who, why = {
+        "timeout": ("waits", "waits timed out after 1 seconds"),
+        "deadline": ("waits", "waits met the evaluation's deadline"),
+        "cancellation": ("waits", "waits was cancelled"),
+        "caller's timeout": (
+            "outer",
+            "waits was called by outer, which timed out after 1 seconds",
+        ),
+    }[ending]
+    of_session, of_progress = told.get(timeout=PATIENCE), told.get(timeout=PATIENCE)
+    assert of_session.startswith(who)
+    assert of_session.endswith(", so it can neither read nor change the session any more.")
+    assert of_progress == f"{why}, so nothing can be done on its behalf any more."
+
+
+def test_a_handler_whose_caller_was_cancelled_is_told(make_yard: Any) -> None:
+    yard = make_yard("async")
+    go_on, told = threading.Event(), SimpleQueue[str]()
+    begun = threading.Event()
+
+    @tool
+    def waits(*, context: ToolContext) -> None:
+        """Wait until its caller is gone, then look at the session."""
+        begun.set()
+        go_on.wait(PATIENCE)
+        with pytest.raises(CallClosed) as closed:
+            context.progress(1.0)
+        told.put(str(closed.value))
+
+    yard.open(waits)
+
+    async def main() -> None:
+        task = asyncio.ensure_future(yard.tools.adispatch(ToolCall("waits")))
+        await asyncio.to_thread(begun.wait, PATIENCE)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    go_on.set()
+
+    assert told.get(timeout=PATIENCE) == (
+        "waits lost its caller, which was cancelled, so nothing can be done on its behalf any more."
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("timeout", "why"),
+    [
+        (SOON, "waits timed out after 1 seconds"),
+        (PATIENCE, "waits lost its caller, which was cancelled"),
+    ],
+)
+def test_so_is_one_that_awaits(make_yard: Any, timeout: float, why: str) -> None:
+    yard = make_yard("async")
+    told: list[str] = []
+
+    @tool(timeout=timeout)
+    async def waits(*, context: ToolContext) -> None:
+        """Wait until it is cancelled, then look at the session."""
+        try:
+            begun.set()
+            await asyncio.sleep(PATIENCE)
+        finally:
+            with pytest.raises(CallClosed) as closed:
+                context.progress(1.0)
+            told.append(str(closed.value))
+
+    yard.open(waits)
+    begun = asyncio.Event()
+
+    async def main() -> None:
+        task = asyncio.ensure_future(yard.tools.adispatch(ToolCall("waits")))
+        await begun.wait()
+        if timeout == PATIENCE:
+            task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+
+    assert told == [f"{why}, so nothing can be done on its behalf any more."]
