@@ -1,12 +1,15 @@
-"""How long a call may take, where that is longer than a thread can wait."""
+"""How long a call may take: longer than a thread can wait, and not counting some waits."""
 
 import asyncio
 import math
+import threading
+import time
 
 import pytest
 
 from toolyard import Host
-from toolyard_hookspecs import Deadline, MarkdownSection, Prompt, ToolCall, tool
+from toolyard.pipeline.limits import Limit, TimedOut
+from toolyard_hookspecs import Deadline, MarkdownSection, Prompt, ToolCall, ToolContext, tool
 
 LONG = [1e12, math.inf]
 
@@ -43,3 +46,43 @@ def test_a_deadline_may_be_longer_than_a_thread_can_wait(seconds):
     ):
         assert tools.dispatch(ToolCall("patient")).text == "here"
         assert asyncio.run(tools.adispatch(ToolCall("patient"))).text == "here"
+
+
+def test_a_timeout_stands_still_until_each_pause_is_over():
+    limit = Limit(0.05)
+    limit.pause()
+    limit.pause()
+    limit.resume()
+    time.sleep(0.1)
+    assert limit.fault() is None
+    limit.resume()
+    time.sleep(0.1)
+    assert isinstance(limit.fault(), TimedOut)
+
+
+@pytest.mark.slow
+def test_waiting_for_others_does_not_count_against_the_timeouts_around_it():
+    go_on = threading.Event()
+
+    @tool(concurrency="serial", timeout=None)
+    def alone(seconds: float) -> str:
+        """Let nobody else in for some time."""
+        go_on.set()
+        time.sleep(seconds)
+        return "done"
+
+    @tool(timeout=0.5)
+    def calls(*, context: ToolContext) -> str:
+        """Call the one that lets one in at a time."""
+        return context.call("alone", {"seconds": 0.0}).text
+
+    section = MarkdownSection(key="s", title="S", tools=[alone, calls])
+    with (
+        Host(discover=False) as host,
+        host.executor(prompt=Prompt.of("n", "k", [section])) as tools,
+    ):
+        first = threading.Thread(target=tools.dispatch, args=[ToolCall("alone", {"seconds": 1.5})])
+        first.start()
+        assert go_on.wait(30)
+        assert tools.dispatch(ToolCall("calls")).text == "done"
+        first.join(30)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import pytest
@@ -321,6 +322,9 @@ def test_a_call_is_refused_when_its_deadline_has_passed(
     assert ran == []
     yard.assert_untouched()
     assert yard.events[-1].status is Status.DEADLINE
+    first = yard.events[0]
+    told = f"{first.tool_name} cannot run to its end: the deadline of this evaluation has passed."
+    assert first.text == first.result.message == told
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -439,6 +443,34 @@ def test_secrets_of_the_value_are_masked_in_messages_and_logs(
     assert outcome.text == "Internal error in gives: refused ***"
     for text in (caplog.text, str(outcome.envelope()), repr(outcome.event), repr(outcome)):
         assert "hunter22" not in text
+
+
+def test_so_are_those_that_only_its_schema_tells_of(
+    yard: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    @dataclass(frozen=True)
+    class Door:
+        pin: Annotated[str, Field(json_schema_extra=HIDDEN)]
+
+        def render(self) -> str:
+            return "A door."
+
+    @tool
+    def gives() -> Door:
+        """Give the key to a door."""
+        return Door("hunter22")
+
+    class Vetoing:
+        @hookimpl
+        def toolyard_on_result(self, result: ToolResult[Any]) -> None:
+            msg = f"refused {result.value.pin}"
+            raise ValueError(msg)
+
+    yard.open(gives, plugins=(Vetoing(),))
+    outcome = yard.call("gives")
+
+    assert outcome.text == "Internal error in gives: refused ***"
+    assert "hunter22" not in caplog.text
 
 
 def test_no_repr_says_what_came_out(yard: Any) -> None:

@@ -210,6 +210,17 @@ def test_of_two_types_of_one_name_the_sessions_own_is_meant():
     assert state_of(session) == ([Note("b"), Note("a")], [])
 
 
+def test_a_type_that_nobody_has_named_is_not_imported():
+    text = '[{"do": "append", "type": "os:system", "items": [{"text": "a"}]}]'
+    told = (
+        "What a call did to the session names os:system, a type that is not known here. Types are "
+        "never imported from a text: register a reducer for it, or pass the class in kinds=[...]."
+    )
+    with pytest.raises(SnapshotError) as unknown:
+        done_again(session_of(), text)
+    assert str(unknown.value) == told
+
+
 def test_types_of_a_plugin_in_a_file_are_found_though_nobody_wrote_any_here(tmp_path):
     file = tmp_path / "kiosk.py"
     file.write_text(
