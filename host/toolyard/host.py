@@ -101,6 +101,7 @@ class Host:
                 given.names_fault("block", block),
                 None if isinstance(discover, bool) else given.names_fault("discover", discover),
                 given.callable_fault("approver", approver),
+                given.clock_fault("clock", clock),
                 None
                 if isinstance(timeout, HostDefault)
                 else given.seconds_fault("timeout", timeout),
@@ -387,6 +388,7 @@ def _check_options(
             given.kind_fault("auth", options.get("auth"), Secret, "write Secret(...)"),
             given.callable_fault("approver", options.get("approver")),
             given.callable_fault("on_progress", options.get("on_progress")),
+            given.clock_fault("clock", options.get("clock")),
         ),
     )
 

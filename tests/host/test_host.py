@@ -27,6 +27,7 @@ from toolyard_hookspecs import (
     Secret,
     StateError,
     Status,
+    SystemClock,
     ToolCall,
     ToolContext,
     ToolResult,
@@ -555,6 +556,8 @@ def test_closing_waits_for_no_handler_that_does_not_end() -> None:
         ({"plugins": 5}, "Host: plugins is 5; give several, in a tuple"),
         ({"settings": {"timeout": 5}}, "Host: settings is of type dict; write Settings(...)"),
         ({"approver": 5}, "Host: approver is 5; give a function"),
+        ({"clock": 5}, "Host: clock is of type int; give an object with the methods now and"),
+        ({"clock": SystemClock}, "Host: clock is a class; give an instance of SystemClock."),
     ],
 )
 def test_an_argument_that_is_not_what_it_should_be_is_named(arguments: Any, told: str) -> None:
@@ -605,6 +608,10 @@ def test_a_new_session_has_the_id_that_is_given() -> None:
             "session and session_id are both given; the session has its id",
         ),
         ({"auth": "key"}, "auth is of type str; write Secret(...)"),
+        (
+            {"clock": time},
+            "clock is of type module; give an object with the methods now and monotonic",
+        ),
     ],
 )
 def test_options_of_an_executor_are_checked(options: Any, told: str) -> None:

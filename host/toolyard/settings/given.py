@@ -137,3 +137,18 @@ def callable_fault(name: str, value: object) -> str | None:
     if value is None or callable(value):
         return None
     return f"{name} is {value!r}; give a function"
+
+
+def clock_fault(name: str, value: object) -> str | None:
+    """Return why an argument is no clock, where it is given at all.
+
+    Example:
+        >>> clock_fault("clock", 5)
+        'clock is of type int; give an object with the methods now and monotonic'
+    """
+    if isinstance(value, type):
+        return f"{name} is a class; give an instance of {value.__qualname__}"
+    if value is None or all(callable(getattr(value, each, None)) for each in ("now", "monotonic")):
+        return None
+    kind = type(value).__qualname__
+    return f"{name} is of type {kind}; give an object with the methods now and monotonic"
