@@ -21,10 +21,13 @@ from toolyard_hookspecs import (
     ToolResult,
     hookimpl,
 )
+from toolyard_hookspecs import tool as make_tool
 from toolyard_plugins.policies import SequentialDependencyPolicy
 from toolyard_plugins.vfs import VirtualFilesystem
 
 FILES: Final = 10_000
+AWAITED: Final = frozenset({"add", "create_order"})
+GOVERNED: Final = AWAITED | {"deploy"}
 MAX_INFLIGHT: Final = 100
 
 
@@ -139,11 +142,10 @@ def full_host(*more: object) -> Host:
     """
     files = {f"src/{index:05d}.txt": b"text" for index in range(FILES)}
     workspace = VirtualFilesystem.in_memory(files)
-    awaited = frozenset({"add", "create_order"})
     return Host(
         discover=False,
         plugins=(OfficeRules(), Meter(), *more),
-        policies=(SequentialDependencyPolicy(dependencies={"deploy": awaited}),),
+        policies=(SequentialDependencyPolicy(dependencies={"deploy": AWAITED}),),
         resources=(Binding.instance(Filesystem, workspace),),
     )
 
@@ -165,9 +167,19 @@ def executor_for(
     """Give what dispatches calls of a tool, in a new session unless one is given."""
     session = session or Session()
     section = MarkdownSection(key="bench", title="Bench", tools=[tool])
-    prompt = Prompt.of("bench", "bench", (section,))
+    others = MarkdownSection(key="others", title="Others", tools=_others(tool))
+    prompt = Prompt.of("bench", "bench", (section, others))
     with host.executor(prompt=prompt, session=session, resources=resources) as executor:
         yield executor
+
+
+def _others(tool: Tool[Any, Any]) -> list[Tool[Any, Any]]:
+    """Return what else the policy speaks of, so that it is not told that nobody offers it."""
+
+    def nothing() -> None:
+        """Do nothing."""
+
+    return [make_tool(name=name)(nothing) for name in sorted(GOVERNED - {tool.name})]
 
 
 def add_up(items: Sequence[Total], event: int) -> Sequence[Total]:
