@@ -14,7 +14,15 @@ from typing import Any, Final, cast
 
 from pydantic_core import from_json
 
-from toolyard_hookspecs import Contents, Outcome, Prompt, Tool, ToolCall
+from toolyard_hookspecs import (
+    Contents,
+    Outcome,
+    Prompt,
+    Tool,
+    ToolCall,
+    ToolValidationError,
+)
+from toolyard_hookspecs.faults import RETRY
 from toolyard_plugins.dialects import reading
 from toolyard_plugins.dialects.answers import Answer, answer
 from toolyard_plugins.dialects.mcp_contents import blocks
@@ -145,8 +153,33 @@ def _result(result: Answer) -> dict[str, Any]:
         return shape
     output = _output(result.tool)
     if output is not None:
+        if (misfit := _misfit(result.tool, result.data)) is not None:
+            return {"content": [{"type": "text", "text": misfit}], "isError": True}
         shape["structuredContent"] = _structured(output, result.data)
     return shape
+
+
+def _misfit(tool: Tool[Any, Any], data: bytes | None) -> str | None:
+    """Return what a model is told where a handler did not keep to the type that it declares.
+
+    Clients refuse such a result themselves, and then nobody would know that the tool has run.
+    Types whose JSON is not read as it is written are let pass.
+    """
+    codec = tool.result_codec
+    if data is None or codec.faithful is None:
+        return None
+    try:
+        codec.decode(data)
+    except ToolValidationError as error:
+        faults = str(error).removesuffix(RETRY).splitlines()[1:]
+        reasons = "; ".join(
+            each.removeprefix("  - ").removeprefix("arguments: ") for each in faults
+        )
+        return (
+            f"{tool.name} ran and what it changed is kept, but it returned something else than it "
+            f"declares, which is left out ({reasons}). This requires human intervention."
+        )
+    return None
 
 
 def _structured(output: _Output, data: bytes | None) -> dict[str, Any]:

@@ -111,6 +111,33 @@ def test_every_success_fits_the_output_schema_with_or_without_its_value(
         assert fits(schema, result["structuredContent"])
 
 
+@dataclass
+class Point:
+    x: int
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "reason"),
+    [
+        (int, b'"x"', 'input should be a valid integer, got "x"'),
+        (Point, b'{"x":"1"}', 'x: input should be a valid integer, got "1"'),
+        (Point, b'{"y":1}', "x: required, but missing; y: not known"),
+    ],
+)
+def test_a_value_that_is_not_what_the_tool_declares_is_an_error(
+    make_tool, outcome, kind, data, reason
+):
+    tool = make_tool(result=kind)
+    (result,) = Mcp().results([_silent(outcome, ToolResult.ok(), tool, data)])
+    assert result["isError"]
+    assert "structuredContent" not in result
+    (content,) = result["content"]
+    assert (
+        f"kept, but it returned something else than it declares, which is left out ({reason})"
+        in (content["text"])
+    )
+
+
 def test_every_failure_is_an_error_without_structure(search, outcome):
     for status in (Status.FAILED, Status.DENIED):
         item = outcome(ToolResult.error("Cannot."), status=status, tool=search)

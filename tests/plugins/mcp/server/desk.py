@@ -162,6 +162,12 @@ def hide_all_values() -> dict[str, str]:
     return {"secret": "never shown"}
 
 
+@tool
+def miscount() -> int:
+    """Count, and answer with no number."""
+    return "many"
+
+
 @hookimpl
 def toolyard_sections():
     return [
@@ -172,7 +178,7 @@ def toolyard_sections():
             tools=[
                 *(add, add_up, keep_note, read_notes, who, came_along, fail, breaks, refuse),
                 *(leave, stop_evaluation, pause, chatter, steps, wait_for_cancellation, sleep_on),
-                *(hide_value, hide_all_values),
+                *(hide_value, hide_all_values, miscount),
             ],
         ),
         MarkdownSection(key="greeting", title="Greeting", template="Greet $name in $language."),

@@ -47,6 +47,14 @@ async def test_failures_are_results_that_a_model_can_act_on(connect):
     assert all(fault in text for fault in ("- a: ", "- b: required", "- c: not known"))
 
 
+async def test_a_value_that_does_not_fit_the_output_schema_is_told_of_and_left_out(connect):
+    async with connect() as client:
+        result = await client.call_tool("miscount", {})
+    assert result.is_error
+    assert result.structured_content is None
+    assert "returned something else than it declares" in result.content[0].text
+
+
 async def test_an_unknown_tool_is_an_error_of_the_protocol(connect):
     async with connect() as client:
         with pytest.raises(MCPError) as caught:
