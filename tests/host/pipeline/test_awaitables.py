@@ -369,12 +369,16 @@ def test_the_deadline_ends_the_wait_of_any_hook(yard: Any, touch: Touch, stage: 
     hanging = Hanging(stage)
     yard.open(marked, plugins=(hanging,))
 
-    with pytest.raises(PromptEvaluationError):
-        yard.dispatch(ToolCall("marked", deadline=Deadline.after(0.5)))
+    # On a busy machine the first ones may pass before the stage is reached.
+    for seconds in (0.5, 4.0, 30.0):
+        with pytest.raises(PromptEvaluationError):
+            yard.dispatch(ToolCall("marked", deadline=Deadline.after(seconds)))
+        if hanging.reached.is_set():
+            break
 
     assert hanging.left.wait(30)
     yard.assert_untouched()
-    assert [event.status for event in yard.events] == [Status.DEADLINE]
+    assert {event.status for event in yard.events} == {Status.DEADLINE}
 
 
 CURRENT: contextvars.ContextVar[str] = contextvars.ContextVar("CURRENT", default="nothing")

@@ -456,12 +456,12 @@ def test_waiting_counts_against_the_deadline(yard, opened, write, page):
 
 @pytest.mark.slow
 def test_waiting_does_not_count_against_the_timeout_of_the_tool(yard, opened, mark):
-    @tool(contained=True, requires_confirmation=True, timeout=0.1)
+    @tool(contained=True, requires_confirmation=True, timeout=1.5)
     def quick(*, context: ToolContext) -> None:
         """Add a mark."""
         context.session[mark].append(mark("x"))
 
-    opened(quick, answers=[lambda request: time.sleep(0.3) or True])
+    opened(quick, answers=[lambda request: time.sleep(2.5) or True])
     assert yard.call("quick").success
     assert yard.marks == ["x"]
 

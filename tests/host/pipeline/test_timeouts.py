@@ -61,6 +61,13 @@ def until(condition: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
+def comes_soon(condition: Callable[[], object]) -> bool:
+    ends = time.monotonic() + 2.0
+    while not condition() and time.monotonic() < ends:
+        time.sleep(0.01)
+    return bool(condition())
+
+
 def sleeper(release: threading.Event, **options: Any) -> Any:
     @tool(**{"timeout": 0.2, **options})
     def sleeps() -> ToolResult[None]:
@@ -82,8 +89,6 @@ def test_a_sync_handler_that_sleeps_is_given_up_at_its_timeout(yard: Any, touch:
     yard.open(sleeps)
     # Whatever else keeps the machine busy may delay a call; a host that waits delays all.
     for _ in range(ATTEMPTS):
-        yard.observer.events.clear()
-        yard.observer.rollbacks.clear()
         started = time.monotonic()
         outcome = yard.call("sleeps")
         took = time.monotonic() - started
@@ -95,9 +100,9 @@ def test_a_sync_handler_that_sleeps_is_given_up_at_its_timeout(yard: Any, touch:
     assert "timed out after 0.2 seconds" in outcome.text
     assert "may still be running" in outcome.text
     yard.assert_untouched()
-    (event,) = yard.events
-    assert event.rolled_back
-    assert yard.observer.rollbacks == [("sleeps", outcome.text)]
+    assert yard.events[-1] == outcome.event
+    assert outcome.event.rolled_back
+    assert yard.observer.rollbacks[-1] == ("sleeps", outcome.text)
 
 
 def test_what_an_abandoned_handler_does_later_is_refused_and_changes_nothing(
@@ -284,7 +289,7 @@ def test_the_deadline_passing_during_a_handler_ends_the_evaluation(
         await asyncio.sleep(PATIENCE)
         return ToolResult.ok()
 
-    yard.open(asleeps if is_async else sleeps, deadline=Deadline.after(0.3))
+    yard.open(asleeps if is_async else sleeps, deadline=Deadline.after(1.5))
     started = time.monotonic()
     with pytest.raises(PromptEvaluationError) as raised:
         yard.call("sleeps")
@@ -345,10 +350,10 @@ def test_waiting_for_an_exclusive_resource_does_not_count_against_the_timeout(ya
         """Hold the ledger for longer than the other may take."""
         context.resources.get(Ledger)
         holding.set()
-        time.sleep(1.2)
+        time.sleep(3.0)
         return ToolResult.ok()
 
-    @tool(timeout=0.6)
+    @tool(timeout=1.5)
     def waits(*, context: ToolContext) -> ToolResult[None]:
         """Ask for the ledger while it is held."""
         context.resources.get(Ledger).entries.append("waited")
@@ -491,14 +496,18 @@ def test_an_async_handler_that_blocks_its_loop_is_named_in_the_log(
 
     yard.open(blocks)
     with caplog.at_level(logging.WARNING, "toolyard.pipeline"):
-        outcome = yard.call("blocks")
-        assert ended.wait(PATIENCE)
-        until(lambda: "blocked" in caplog.text)
+        # Where it is given up before it has begun, it has blocked nothing.
+        for _ in range(ATTEMPTS):
+            outcome = yard.call("blocks")
+            assert ended.wait(PATIENCE)
+            ended.clear()
+            if comes_soon(lambda: "blocked" in caplog.text):
+                break
 
     assert "event loop" in caplog.text
     assert "blocks (" in caplog.text
     assert outcome.status is (Status.TIMED_OUT if yard.driver == "sync" else Status.SUCCEEDED)
-    assert len(yard.events) == 1
+    assert yard.events[-1] == outcome.event
 
 
 @pytest.mark.parametrize("is_async", [False, True])
