@@ -21,6 +21,7 @@ def is_notice(record: logging.LogRecord) -> bool:
     """Tell whether a log record is a notice.
 
     Example:
+        >>> import logging
         >>> class Listing(logging.Handler):
         ...     def emit(self, record):
         ...         print(is_notice(record), record.getMessage())
