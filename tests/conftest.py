@@ -67,6 +67,13 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show why a test had to be run again: a machine that stood still, or a race to be mended."""
+    for report in terminalreporter.getreports("rerun"):
+        terminalreporter.write_sep("_", f"run again: {report.nodeid}")
+        terminalreporter.line(report.longreprtext)
+
+
 @pytest.fixture(scope="session")
 def npm() -> Npm:
     """What installs and finds programs that npm has; skipped where there is none."""
