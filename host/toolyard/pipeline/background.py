@@ -63,6 +63,11 @@ def _serve(loop: asyncio.AbstractEventLoop, started: Callable[[], None]) -> None
 
 
 def _stop(loop: asyncio.AbstractEventLoop) -> None:
+    # One turn later: what is cancelled before it begins would never tell that it has ended.
+    loop.call_soon(_cancel_all, loop)
+
+
+def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
     for task in asyncio.all_tasks(loop):
         task.cancel()
     loop.call_soon(loop.stop)

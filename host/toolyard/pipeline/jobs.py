@@ -77,8 +77,9 @@ class Job:
         return True
 
     def _cancel(self, given_up: float) -> None:
-        if self._task is not None:
-            self._task.cancel()
+        if self._task is not None and self._loop is not None:
+            # One turn later: what is cancelled before it begins would never tell that it has ended.
+            self._loop.call_soon(self._task.cancel)
         blocked = time.monotonic() - given_up
         if blocked > BLOCKED:
             log.warning(

@@ -104,6 +104,25 @@ def test_one_that_was_given_up_never_finishes(bench: Bench, is_async: bool, fail
     assert not done.is_set()
 
 
+def test_one_that_is_given_up_just_before_it_begins_ends_all_the_same(bench: Bench) -> None:
+    owner, made = Owner(), threading.Event()
+    jobs: list[Job] = []
+
+    def give_up_then_make(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> Any:
+        assert made.wait(PATIENCE)
+        jobs[0].give_up("timed out")
+        return asyncio.Task(work, loop=loop, **options)
+
+    bench.background.loop.set_task_factory(give_up_then_make)
+    job, done = bench.start(waiting(threading.Event(), is_async=True), owner, is_async=True)
+    jobs.append(job)
+    made.set()
+
+    assert owner.ended.wait(PATIENCE)
+    assert owner.told == ["timed out", "ended late"]
+    assert not done.is_set()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("is_async", [False, True])
 def test_at_any_moment_exactly_one_of_both_holds(bench: Bench, is_async: bool) -> None:
