@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Awaitable, Generator
 from contextlib import suppress
@@ -46,7 +47,13 @@ def settle(run: Asker, value: Any, limit: Limit | None = None) -> Asking:
         return value
     if limit is None:
         limit = run.limit_without_timeout()
-    return (yield Run(lambda: _await(value), is_async=True, limit=limit, owner=run, inline=False))
+    try:
+        return (
+            yield Run(lambda: _await(value), is_async=True, limit=limit, owner=run, inline=False)
+        )
+    except BaseException:
+        _close_unbegun(value)
+        raise
 
 
 def settle_surely(run: Asker, value: Any) -> Asking:
@@ -174,6 +181,12 @@ def _yielded_twice(wrapper: Generator[Any, Any, Any]) -> RuntimeError:
     with suppress(RuntimeError):
         wrapper.close()
     return RuntimeError("A wrapper yielded twice; it must, once.")
+
+
+def _close_unbegun(value: object) -> None:
+    """Close a coroutine that was given up before it began: Python warns of one never awaited."""
+    if inspect.iscoroutine(value) and inspect.getcoroutinestate(value) == inspect.CORO_CREATED:
+        value.close()
 
 
 async def _await(value: Awaitable[Any]) -> Any:

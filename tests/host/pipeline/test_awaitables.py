@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
 import signal
 import threading
+import warnings
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from typing import Any
@@ -356,6 +358,31 @@ def test_cancelling_ends_the_wait_of_any_hook(yard: Any, touch: Touch, stage: st
     assert (outcome.status, outcome.text) == (Status.CANCELLED, "Request was cancelled")
     assert hanging.left.wait(30)
     yard.assert_untouched()
+
+
+def test_nobody_warns_of_a_hook_that_is_given_up_before_its_wait_begins(
+    yard: Any, recwarn: pytest.WarningsRecorder
+) -> None:
+    stop = Cancellation()
+
+    class Cancelling:
+        """Returns what waits when the call is cancelled already."""
+
+        @hookimpl
+        def toolyard_check(self) -> Awaitable[None]:
+            stop.cancel()
+            return later(None)
+
+    yard.open(add, plugins=(Cancelling(),))
+    warnings.simplefilter("always")
+    # Which of both comes first, the end or the wait, is for the threads to decide.
+    for _ in range(20):
+        stop = Cancellation()
+        call = ToolCall("add", {"a": 1, "b": 2}, cancellation=stop)
+        assert yard.dispatch(call).status is Status.CANCELLED
+    gc.collect()
+
+    assert [str(each.message) for each in recwarn] == []
 
 
 @pytest.mark.slow
