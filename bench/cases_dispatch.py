@@ -66,7 +66,7 @@ ORDER = Work(
 def measure_dispatch(effort: Effort) -> list[Row]:
     """Measure single calls in each pairing of handler and driver."""
     with full_host() as host:
-        return compare([*_singles(host, ADD), *_singles(host, ORDER)], effort)
+        return compare([*_singles(host, ADD), *_singles(host, ORDER), _in_turn(host)], effort)
 
 
 def measure_batch(effort: Effort) -> list[Row]:
@@ -87,6 +87,25 @@ def _singles(host: Host, work: Work) -> list[Case]:
         Case(Probe(f"{work.name}: {form}", opened), work.floor, limit)
         for form, opened, limit in probes
     ]
+
+
+def _in_turn(host: Host) -> Case:
+    """Show what the processor's caches cost: the larger floor, where a call precedes each run."""
+
+    @contextmanager
+    def opened() -> Iterator[Block]:
+        with executor_for(host, ADD.untimed_tool()) as executor, ORDER.floor.opened() as floor:
+
+            def block(times: int) -> float:
+                seconds = 0.0
+                for _ in range(times):
+                    executor.dispatch(ADD.call())
+                    seconds += floor(1)
+                return seconds
+
+            yield block
+
+    return Case(Probe(f"{ORDER.floor.name}, each after a call of add", opened), ORDER.floor)
 
 
 def _batches(host: Host, work: Work) -> list[Case]:
