@@ -118,7 +118,7 @@ def test_what_an_abandoned_handler_does_later_is_refused_and_changes_nothing(
         heard.append("called")
         return ToolResult.ok()
 
-    @tool(timeout=0.2)
+    @tool(timeout=1.0)
     def sleeps(*, context: ToolContext) -> ToolResult[None]:
         """Go on after it was given up."""
         touch(context)
@@ -158,7 +158,7 @@ def test_what_an_abandoned_handler_does_later_is_refused_and_changes_nothing(
 def test_an_async_handler_is_cancelled_at_its_timeout(yard: Any, touch: Touch) -> None:
     cancelled = threading.Event()
 
-    @tool(timeout=0.2)
+    @tool(timeout=1.0)
     async def sleeps(*, context: ToolContext) -> ToolResult[None]:
         """Change something, then wait for ever."""
         touch(context)
@@ -193,7 +193,7 @@ def test_an_async_handler_that_does_not_end_is_abandoned_at_once(
             except asyncio.CancelledError:
                 continue
 
-    @tool(timeout=0.2)
+    @tool(timeout=1.0)
     async def stays(*, context: ToolContext) -> ToolResult[None]:
         """Stay longer than it may."""
         touch(context)
@@ -312,7 +312,7 @@ def test_an_exclusive_resource_of_an_abandoned_call_stays_locked_until_its_threa
     release = threading.Event()
     ledger = Ledger()
 
-    @tool(timeout=0.2)
+    @tool(timeout=1.0)
     def sleeps(*, context: ToolContext) -> ToolResult[None]:
         """Change the ledger, then wait."""
         context.resources.get(Ledger).entries.append("abandoned")
@@ -418,7 +418,7 @@ def test_a_nested_call_runs_on_its_callers_thread_unless_it_ends_before_it(yard:
     assert threads["shorter"] != threads["outer"]
 
 
-@pytest.mark.parametrize("inner_timeout", [None, 0.4])
+@pytest.mark.parametrize("inner_timeout", [None, 2.0])
 def test_an_abandoned_call_takes_its_nested_calls_with_it(
     yard: Any, touch: Touch, inner_timeout: float | None
 ) -> None:
@@ -437,7 +437,7 @@ def test_an_abandoned_call_takes_its_nested_calls_with_it(
         ended.set()
         return ToolResult.ok()
 
-    @tool(timeout=0.2)
+    @tool(timeout=1.0)
     def outer(*, context: ToolContext) -> ToolResult[None]:
         """Call the other."""
         touch(context, "outer")
