@@ -314,10 +314,10 @@ def test_the_deadline_passing_while_a_person_is_asked_ends_the_evaluation(yard: 
 @pytest.mark.slow
 def test_waiting_for_a_person_does_not_count_against_a_callers_timeout(yard: Any) -> None:
     def ask(request: ApprovalRequest) -> bool:
-        time.sleep(0.6)
+        time.sleep(2.5)
         return True
 
-    @tool(timeout=0.4)
+    @tool(timeout=2.0)
     def outer(*, context: ToolContext) -> ToolResult[None]:
         """Call the other."""
         return ToolResult.ok(message=context.call("send", {"to": "Ada", "amount": 5}).text)
