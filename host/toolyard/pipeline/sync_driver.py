@@ -265,6 +265,8 @@ class _Batch:
         for index, pending in list(self._pending.items()):
             if pending.to_the_end:
                 self._begin(pending)
+                # It may have ended, and the interruption have come when that was just heard.
+                self._inbox.put(index)
                 continue
             pending.give_up(INTERRUPTED)
             pending.forget()

@@ -1,0 +1,83 @@
+"""Pipelines side by side on one thread, whatever interrupts it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator, Iterator
+from queue import SimpleQueue
+from typing import Any
+
+import pytest
+
+from toolyard.pipeline import sync_driver
+from toolyard.pipeline.asking import ENDLESS
+from toolyard.pipeline.background import Background
+from toolyard.pipeline.steps import Run, Step
+from toolyard.pipeline.sync_driver import SyncDriver
+from toolyard.pipeline.workers import Workers
+
+PATIENCE = 60.0
+
+
+class Nobody:
+    """An owner whom nothing concerns."""
+
+    def abandon(self, reason: str) -> None:
+        del reason
+
+    def ended_late(self) -> None:
+        pass
+
+
+class Interrupted:
+    """A queue in which an interruption comes when the first message was just taken out."""
+
+    def __init__(self) -> None:
+        self._messages: SimpleQueue[int] = SimpleQueue()
+        self._interrupts = True
+
+    def put(self, message: int) -> None:
+        self._messages.put(message)
+
+    def get(self, timeout: float | None = None) -> int:
+        message = self._messages.get(timeout=timeout)
+        if self._interrupts:
+            self._interrupts = False
+            raise KeyboardInterrupt
+        return message
+
+
+@pytest.fixture
+def driver() -> Iterator[SyncDriver]:
+    workers, background = Workers(), Background()
+    yield SyncDriver(workers, background)
+    workers.close()
+    background.close()
+
+
+def test_an_interruption_does_not_make_it_forget_what_has_ended(
+    driver: SyncDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sync_driver, "SimpleQueue", Interrupted)
+    given: list[Any] = []
+    raised: list[BaseException] = []
+
+    async def keep() -> str:
+        return "kept"
+
+    def pipeline() -> Generator[Step, Any, None]:
+        given.append((yield Run(keep, True, ENDLESS, Nobody(), False, to_the_end=True)))
+
+    def drive() -> None:
+        try:
+            driver.drive_all([pipeline()])
+        except KeyboardInterrupt as error:
+            raised.append(error)
+
+    driving = threading.Thread(target=drive, daemon=True)
+    driving.start()
+    driving.join(PATIENCE)
+
+    assert not driving.is_alive()
+    assert given == ["kept"]
+    assert len(raised) == 1
