@@ -77,7 +77,7 @@ class TestSqlite(LedgerStoreContract):
 class TestPostgres(LedgerStoreContract):
     @pytest.fixture
     def store(self, database: str) -> Iterator[PostgresStore]:
-        store = PostgresStore(database, lease=0.3)
+        store = PostgresStore(database, lease=2.0)
         yield store
         store.close()
 
@@ -91,6 +91,6 @@ class TestPostgres(LedgerStoreContract):
     def let_lapse(self) -> LetLapse:
         def unrenewed(store: LedgerStore, claim: Claim) -> None:
             store.claim(claim, now=claim.created_at)
-            time.sleep(0.5)
+            time.sleep(2.2)
 
         return unrenewed
