@@ -21,6 +21,9 @@ INSPECTOR = "@modelcontextprotocol/inspector@2.12.0"
 CONFIGURATION = '[plugins.vfs]\nroot = "shop"\n'
 TOKEN = "the-inspectors-token"
 
+#: It gives a busy machine a minute to start the server; by itself it waits for 15 s.
+PATIENT = ("--connect-timeout", "60000")
+
 #: How the Inspector ends when a tool's result is an error.
 TOOL_IS_ERROR = 5
 
@@ -59,7 +62,7 @@ class Inspector:
     def ask(self, *arguments: str) -> Answer:
         program = self.npm.program("mcp-inspector", INSPECTOR)
         done = subprocess.run(
-            [program, "--cli", *self.before, *arguments, *self.after],
+            [program, "--cli", *self.before, *arguments, *PATIENT, *self.after],
             cwd=self.home,
             env=self.npm.environment(HOME=str(self.home)),
             stdin=subprocess.DEVNULL,
