@@ -96,20 +96,10 @@ class Endings:
         """Return what a dispatch of the call came to."""
         event = self._events.pop(call.id, None)
         if isinstance(outcome, Outcome):
-            event = outcome.event
-            return Ending(
-                call,
-                event.tool_name,
-                event.status,
-                event.stage,
-                event.duration,
-                outcome.text,
-                outcome.envelope(),
-                _notes(event),
-                _diff(event),
-                event.facts.get("toolyard.approval") == "unanswered",
-                outcome.result.message,
-            )
+            return _ended(call, outcome)
+        if event is not None and event.success:
+            # It was committed before that: an observer has raised it.
+            return _ended(call, Outcome(event), f"kept; after it, {_said(outcome)}")
         return _raised(call, outcome, event)
 
     def _opened(
@@ -137,10 +127,33 @@ class Endings:
             self._events[event.call.id] = event
 
 
+def _ended(call: ToolCall, outcome: Outcome, *notes: str) -> Ending:
+    event = outcome.event
+    return Ending(
+        call,
+        event.tool_name,
+        event.status,
+        event.stage,
+        event.duration,
+        outcome.text,
+        outcome.envelope(),
+        (*_notes(event), *notes),
+        _diff(event),
+        event.facts.get("toolyard.approval") == "unanswered",
+        outcome.result.message,
+    )
+
+
+def _said(error: BaseException) -> str:
+    if isinstance(error, SystemExit):
+        return "something asked the process to exit, which no tool or plugin can"
+    return str(error) or f"{type(error).__name__} was raised"
+
+
 def _raised(call: ToolCall, error: BaseException, event: ToolInvoked | None) -> Ending:
     text = str(error) or f"{type(error).__name__} ended the call."
     if isinstance(error, SystemExit):
-        text = "The tool asked the process to exit, which it cannot."
+        text = "The tool, or a plugin, asked the process to exit, which it cannot."
     name = event.tool_name if event is not None else call.name
     moment = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     envelope = {"tool": name, "fetchedAt": moment, "error": text}

@@ -18,7 +18,7 @@ from toolyard.cli.text import counted
 from toolyard.host import Host
 from toolyard_hookspecs import ExecutorHandle, ToolCall, ToolInvoked
 
-EXITING = "a tool asked the process to exit, which ends all calls of a parallel run."
+EXITING = "a tool or a plugin asked the process to exit, which ends all calls of a parallel run."
 
 
 def run(host: Host, args: argparse.Namespace) -> int:

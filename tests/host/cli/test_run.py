@@ -140,6 +140,19 @@ def test_a_tool_cannot_end_the_process(toolyard, calls):
     assert envelopes(out)[1]["data"] == 3
 
 
+def test_what_an_observer_raises_afterwards_leaves_the_result_as_it_is(toolyard, calls, tmp_path):
+    (tmp_path / "leaving.py").write_text(
+        "from toolyard_hookspecs import hookimpl\n\n\n"
+        "@hookimpl\ndef toolyard_telemetry(event):\n"
+        "    if event.tool_name == 'add':\n        raise SystemExit(3)\n"
+    )
+    run = ("run", calls(("add", {"a": 1, "b": 2})), "--plugin", tmp_path / "leaving.py")
+    status, out, _ = toolyard(*run, "--json")
+    assert (status, envelopes(out)[0]["data"]) == (0, 3)
+    _, out, _ = toolyard(*run)
+    assert "kept; after it, something asked the process to exit" in " ".join(out.split())
+
+
 def test_a_tool_that_exits_fails_a_parallel_run(toolyard, calls):
     status, _, err = toolyard("run", calls(("leave",), ("fail",)), "--parallel")
     assert status == 1
