@@ -7,7 +7,7 @@ import sys
 
 from toolyard.cli.endings import Endings
 from toolyard.cli.exits import Exit
-from toolyard.cli.failures import say
+from toolyard.cli.failures import say, say_interrupted
 from toolyard.cli.reader import STDIN, read_arguments, read_source
 from toolyard.cli.text import printable
 from toolyard.host import Host
@@ -22,8 +22,12 @@ def call(host: Host, args: argparse.Namespace) -> int:
     """
     text = read_source(STDIN)[1] if args.arguments == STDIN else args.arguments
     wish = ToolCall(args.name, read_arguments(text))
-    with host.executor(dry_run=args.dry_run) as tools:
-        ending = Endings(tools.session).dispatch(tools, wish)
+    try:
+        with host.executor(dry_run=args.dry_run) as tools:
+            ending = Endings(tools.session).dispatch(tools, wish)
+    except KeyboardInterrupt:
+        say_interrupted()
+        raise
     if args.out is not None:
         args.out.write({**ending.shown, **ending.envelope})
     elif ending.success:

@@ -39,6 +39,11 @@ def say(kind: str, *texts: str) -> None:
     sys.stderr.flush()
 
 
+def say_interrupted() -> None:
+    """Say on stderr what an interruption means, for commands that sum nothing up."""
+    say("interrupted", "what was running is rolled back.")
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` for the nearest known name, or nothing."""
     near = difflib.get_close_matches(name[:100], list(known), n=1, cutoff=0.6)

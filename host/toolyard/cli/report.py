@@ -14,6 +14,7 @@ from rich.text import Text
 
 from toolyard.cli.console import Terminal
 from toolyard.cli.endings import Ending
+from toolyard.cli.failures import say_interrupted
 from toolyard.cli.table import Column, Table, widest
 from toolyard.cli.text import counted, duration, lines_of, one_line
 from toolyard.cli.wire import JsonLines
@@ -98,8 +99,15 @@ class JsonReport:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """Add nothing: a summary would be no envelope."""
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        # On stdout a summary would be no envelope.
+        if isinstance(error, KeyboardInterrupt):
+            say_interrupted()
 
     def running(self, text: str) -> None:
         """Show nothing."""

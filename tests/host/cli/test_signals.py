@@ -71,9 +71,23 @@ def test_ctrl_c_in_a_parallel_run_ends_at_once(interrupt):
 
 
 def test_with_json_stdout_stays_json(interrupt):
-    status, out, _, _ = interrupt("sleep", "--json", seconds=60)
+    status, out, err, _ = interrupt("sleep", "--json", seconds=60)
     assert status == 130
+    assert "interrupted: what was running is rolled back" in err
     assert [json.loads(line)["data"] for line in out.splitlines()] == ["first"]
+
+
+def test_a_single_call_says_that_it_is_rolled_back(process, folder):
+    flag = folder / "flag"
+    started = process("call", "sleep", json.dumps({"seconds": 60, "flag": str(flag)}))
+    deadline = time.monotonic() + 60
+    while not flag.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    started.send_signal(signal.SIGINT)
+    out, err = started.communicate(timeout=60)
+    assert (started.returncode, out) == (130, "")
+    assert err == "toolyard: interrupted: what was running is rolled back.\n"
 
 
 @pytest.mark.slow
