@@ -16,6 +16,8 @@ from typing import Final, NamedTuple
 
 START: Final = "0" * 64
 """What stands for the hash of the line before the first."""
+BEGINNING: Final = b'{"n":'
+"""What every line begins with."""
 
 _LINE: Final = re.compile(
     rb'(?P<sealed>\{"n":(?P<n>[1-9][0-9]{0,17}),"prev":"(?P<prev>[0-9a-f]{64})",.*)'
@@ -90,12 +92,16 @@ class Chain:
         faults: What was found so far.
         lines: How many lines there were.
         last: The hash of the last line that is as it was written.
+        first: The first line that is not blank, as it stands there.
+        is_one: Whether any line begins as those of a chain do; if not, the file is another.
     """
 
     def __init__(self) -> None:
         self.faults: list[Fault] = []
         self.lines = 0
         self.last = START
+        self.first = b""
+        self.is_one = False
         self._expected = 1
         self._known = True
 
@@ -107,6 +113,7 @@ class Chain:
         """
         for raw in lines:
             self.lines += 1
+            self._look_at(raw)
             if not raw.endswith(b"\n"):
                 self._note(Damage.TORN, f"ends in the middle, after {len(raw):,} bytes")
             elif (link := read_link(raw[:-1])) is None:
@@ -116,6 +123,11 @@ class Chain:
             else:
                 self._place(link)
                 yield self.lines, raw[:-1]
+
+    def _look_at(self, raw: bytes) -> None:
+        self.first = self.first or (raw.strip() and raw)
+        # A torn line may end before that does.
+        self.is_one = self.is_one or raw.startswith(BEGINNING) or BEGINNING.startswith(raw)
 
     def _place(self, link: Link) -> None:
         if link.n < self._expected:

@@ -10,6 +10,7 @@ from pathlib import Path
 from toolyard_plugins.record.chain import Chain, Damage, Fault
 from toolyard_plugins.record.errors import RecordError
 from toolyard_plugins.record.lines import Begin, End, RecordedCall, read_line
+from toolyard_plugins.record.strangers import what_it_seems
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,7 @@ class Recording:
             for number, said in _said(path, chain)
             if isinstance(said, RecordedCall)
         ]
+        _refuse_others(path, chain)
         torn = False
         for each in chain.faults:
             if each.damage is not Damage.TORN:
@@ -88,7 +90,6 @@ class Recording:
                     "what follows cannot be relied on."
                 )
             torn = True
-        _refuse_empty(path, chain)
         return cls(path, tuple(calls), torn)
 
     @cached_property
@@ -112,17 +113,20 @@ def verify(path: Path) -> Checked:
     for _, said in _said(path, chain):
         calls += isinstance(said, RecordedCall)
         ended = isinstance(said, End)
-    _refuse_empty(path, chain)
+    _refuse_others(path, chain)
     ended = ended and not chain.faults
     return Checked(path, chain.lines, calls, chain.last, ended, tuple(chain.faults))
 
 
-def _refuse_empty(path: Path, chain: Chain) -> None:
+def _refuse_others(path: Path, chain: Chain) -> None:
+    """Raise where there is no line of a record at all, not even a damaged one."""
     if not chain.lines:
         raise RecordError(
             f"{path} is empty: nothing was recorded, or all of it was removed. Record calls with "
             "`--record`."
         )
+    if not chain.is_one:
+        raise RecordError(f"{path} is no record: {what_it_seems(path, chain.first)}")
 
 
 def _said(path: Path, chain: Chain) -> Iterator[tuple[int, Begin | RecordedCall | End]]:

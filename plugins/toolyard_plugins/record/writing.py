@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Final
 
 from toolyard_hookspecs import NOTICE
-from toolyard_plugins.record.chain import START, read_link, seal
+from toolyard_plugins.record.chain import BEGINNING, START, read_link, seal
 from toolyard_plugins.record.errors import RecordError
 
 log = logging.getLogger("toolyard.record")
@@ -19,7 +19,6 @@ log = logging.getLogger("toolyard.record")
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 _MODE: Final = 0o600
 """What calls came to is nobody else's business."""
-_BEGINNING: Final = b'{"n":'
 _BLOCK: Final = 64 * 1024
 
 
@@ -127,7 +126,7 @@ class RecordFile:
         link = read_link(line)
         if link is None:
             what = "is none of a record"
-            if line.startswith(_BEGINNING):
+            if line.startswith(BEGINNING):
                 what = "was changed after it was written"
             raise RecordError(
                 f"{self._path} cannot be continued as a record: its last line {what}. Look at it "
@@ -139,8 +138,8 @@ class RecordFile:
         """Cut off a line that was not written to its end."""
         if end == size:
             return
-        begin = os.pread(self._handle, len(_BEGINNING), end)
-        if not _BEGINNING.startswith(begin):
+        begin = os.pread(self._handle, len(BEGINNING), end)
+        if not BEGINNING.startswith(begin):
             raise RecordError(
                 f"{self._path} cannot be continued as a record: what is at its end is none. "
                 "Record to another file."

@@ -343,10 +343,10 @@ def test_lines_missing_at_the_end_are_found_by_the_noted_hash(toolyard, example)
     ("arguments", "told"),
     [
         (("record", "show", "gone.jsonl"), "gone.jsonl cannot be read"),
-        (("record", "show", "desk.py"), "desk.py, line 1: it is not what was written"),
+        (("record", "show", "desk.py"), "desk.py is no record: it seems to be text"),
         (("replay", "gone.jsonl"), "gone.jsonl cannot be read"),
         (("call", "mark", "--record", "desk.py"), "desk.py cannot be continued as a record"),
-        (("call", "mark", "--replay", "desk.py"), "desk.py, line 1"),
+        (("call", "mark", "--replay", "desk.py"), "desk.py is no record: it seems to be text"),
     ],
 )
 def test_what_is_no_record_is_refused(toolyard, arguments, told):
@@ -385,6 +385,34 @@ def test_an_emptied_record_is_no_intact_one(toolyard):
     status, _, err = toolyard("record", "verify", "calls.jsonl")
     assert status == 2
     assert "calls.jsonl is empty: nothing was recorded, or all of it was removed" in err
+
+
+@pytest.mark.parametrize("command", [("replay",), ("record", "show"), ("record", "verify")])
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"abc", "it seems to be text. Name a file that `--record` has written."),
+        (b"\xff\x00\xfe", "it seems to be no text at all."),
+        (b"\n", "it seems to be text."),
+        (b'\n{"id": "1", "name": "pay", "arguments": {}}\n', "with `toolyard run other`;"),
+        (b'[\n  {"role": "user"}\n]\n', "it seems to be JSON of another kind."),
+        (b"[" * 100_000, "it seems to be JSON of another kind."),
+    ],
+    ids=["text", "bytes", "blank", "calls", "json", "deep"],
+)
+def test_a_file_of_another_kind_is_no_damaged_record(toolyard, command, content, told):
+    Path("other").write_bytes(content)
+    status, out, err = toolyard(*command, "other")
+    assert (status, out) == (2, "")
+    assert err.startswith("toolyard: error: other is no record: ")
+    assert told in err
+
+
+@pytest.mark.parametrize("end", [1, 5, 40])
+def test_a_record_that_was_torn_in_its_first_line_is_one(toolyard, example, end):
+    Path("calls.jsonl").write_bytes(lines()[0][:end])
+    status, out, _ = toolyard("record", "verify", "calls.jsonl")
+    assert (status, "line 1: torn;" in out) == (1, True)
 
 
 def test_an_order_to_replay_in_without_a_record_is_refused(toolyard):
