@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Generator
 from types import CoroutineType
-from typing import Any, cast
+from typing import Any
 
 from toolyard.pipeline.asking import (
     ENDLESS,
@@ -23,8 +23,10 @@ from toolyard.pipeline.marks import (
     RETURNED,
 )
 from toolyard.pipeline.plan import Plan, Table
+from toolyard.pipeline.plugin_faults import wrong_answer
 from toolyard.pipeline.refusals import Refusal
 from toolyard.pipeline.steps import Run, Step, WaitFor, raised
+from toolyard.plugins.implementations import Implementation
 from toolyard_hookspecs import (
     ConflictError,
     EffectUnknownError,
@@ -73,12 +75,15 @@ def _ask_executors(run: CallRun, plan: Plan) -> Staged:
         if given is not None:
             answer = yield from settle(run, given)
             if answer is not None:
+                _check_answer(each, answer)
                 break
     run.passed(CLAIMED)
-    if answer is None or isinstance(answer, (ToolResult, Replay)) or callable(answer):
-        return cast("Any", answer)
-    msg = f"a plugin answered toolyard_execute with {type(answer).__name__}, not a ToolResult"
-    raise TypeError(msg)
+    return answer
+
+
+def _check_answer(hook: Implementation, answer: Any) -> None:
+    if not (isinstance(answer, (ToolResult, Replay)) or callable(answer)):
+        raise wrong_answer(hook, answer, "a ToolResult, a Replay, a callable or None")
 
 
 def run_handler(run: CallRun, plan: Plan, instead: Any) -> Staged:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from toolyard.pipeline.limits import Cancelled, TimedOut
 from toolyard_hookspecs import (
@@ -46,6 +46,10 @@ class HandlerFailed(ToolyardError):
     def __init__(self, result: ToolResult[Any]) -> None:
         super().__init__(result.message)
         self.result = result
+
+
+class PluginFailed(ToolyardError):
+    """A plugin raised, or answered what it must not, so that the handler cannot run."""
 
 
 class CommitFailed(ToolyardError):
@@ -109,7 +113,8 @@ def read_failure(
     return _internal(error, called)
 
 
-def _text(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
+    """Return what an exception says, as far as a model is told it."""
     try:
         return str(error)[:MAX_TEXT]
     except Exception:  # noqa: BLE001 - anybody's exception; its class has to do
@@ -126,11 +131,16 @@ def _handler_failed(error: Any, called: Called) -> Failure:
 
 
 def _refused(error: Any, called: Called) -> Failure:  # noqa: ARG001 - one shape for all
-    return Failure(error.status, ToolResult.error(_text(error)))
+    return Failure(error.status, ToolResult.error(text_of(error)))
 
 
 def _refused_by_plugin(error: Any, called: Called) -> Failure:  # noqa: ARG001 - one shape for all
-    return Failure(Status.ERROR, ToolResult.error(_text(error)), logging.WARNING)
+    return Failure(Status.ERROR, ToolResult.error(text_of(error)), logging.WARNING)
+
+
+def _kept_by_plugin(error: Exception, called: Called) -> Failure:
+    message = f"{called.name} cannot run: {text_of(error)}. This requires human intervention."
+    return Failure(Status.ERROR, ToolResult.error(message), logging.ERROR, traceback=True)
 
 
 def _timed_out(error: Exception, called: Called) -> Failure:
@@ -143,7 +153,7 @@ def _timed_out(error: Exception, called: Called) -> Failure:
             f"{now} may have had effects outside; its changes here are rolled back. "
             "Find out what happened before you retry."
         )
-    message = f"{called.name} {_text(error)}. {told}"
+    message = f"{called.name} {text_of(error)}. {told}"
     return Failure(Status.TIMED_OUT, ToolResult.error(message))
 
 
@@ -153,7 +163,7 @@ def _cancelled(error: Exception, called: Called) -> Failure:  # noqa: ARG001 - o
 
 def _given_up(error: Exception, called: Called) -> Failure:
     return Failure(
-        Status.CANCELLED, ToolResult.error(f"{called.name} was given up: {_text(error)}")
+        Status.CANCELLED, ToolResult.error(f"{called.name} was given up: {text_of(error)}")
     )
 
 
@@ -167,16 +177,16 @@ def _deadline(error: Exception, called: Called) -> Failure:
 def _passed_on(error: Exception) -> Failure:
     late = isinstance(error.__cause__, DeadlineExceededError)
     status = Status.DEADLINE if late else Status.RAISED
-    result: ToolResult[Any] = ToolResult.error(_text(error) or type(error).__name__)
+    result: ToolResult[Any] = ToolResult.error(text_of(error) or type(error).__name__)
     return Failure(status, result, level=0, raises=error)
 
 
 def _invalid(error: Exception, called: Called) -> Failure:  # noqa: ARG001 - one shape for all
-    return Failure(Status.INVALID, ToolResult.error(_text(error)))
+    return Failure(Status.INVALID, ToolResult.error(text_of(error)))
 
 
 def _said_by_handler(error: Exception, called: Called) -> Failure:  # noqa: ARG001 - one shape for all
-    return Failure(Status.FAILED, ToolResult.error(_text(error)))
+    return Failure(Status.FAILED, ToolResult.error(text_of(error)))
 
 
 def _conflicting(error: Exception, called: Called) -> Failure:
@@ -185,19 +195,20 @@ def _conflicting(error: Exception, called: Called) -> Failure:
     else:
         told = "Effects it may have had outside were not undone."
     message = (
-        f"{called.name} was rolled back: {_text(error)} {told} Read the current state, then retry."
+        f"{called.name} was rolled back: {text_of(error)} {told} "
+        "Read the current state, then retry."
     )
     return Failure(Status.CONFLICT, ToolResult.error(message))
 
 
 def _half_committed(error: Exception, called: Called) -> Failure:  # noqa: ARG001 - one shape for all
-    return Failure(Status.COMMIT_FAILED, ToolResult.error(_text(error)), logging.ERROR)
+    return Failure(Status.COMMIT_FAILED, ToolResult.error(text_of(error)), logging.ERROR)
 
 
 def _badly_called(error: Exception, called: Called) -> Failure:
     message = (
         f"{called.name} was called in a way its code does not take, or its code is at fault "
-        f"(TypeError: {_text(error)}). Check the arguments against the schema, then retry once."
+        f"(TypeError: {text_of(error)}). Check the arguments against the schema, then retry once."
     )
     return Failure(Status.ERROR, ToolResult.error(message), logging.ERROR, traceback=True)
 
@@ -206,7 +217,7 @@ def _internal(error: Exception, called: Called) -> Failure:
     raised: BaseException = error
     if isinstance(error, RuntimeError) and isinstance(error.__cause__, _TURNED_BY_PYTHON):
         raised = error.__cause__
-    message = f"Internal error in {called.name}: {_text(raised) or type(raised).__name__}"
+    message = f"Internal error in {called.name}: {text_of(raised) or type(raised).__name__}"
     return Failure(Status.ERROR, ToolResult.error(message), logging.ERROR, traceback=True)
 
 
@@ -217,6 +228,7 @@ _ANYWHERE: Readers = (
     (HandlerFailed, _handler_failed),
     (Refusal, _refused),
     (CallRefused, _refused_by_plugin),
+    (PluginFailed, _kept_by_plugin),
     (TimedOut, _timed_out),
     (Cancelled, _cancelled),
     (DeadlineExceededError, _deadline),
@@ -231,3 +243,9 @@ _IN_HANDLER: Readers = (
     (TypeError, _badly_called),
 )
 _ELSEWHERE: Readers = (*_ANYWHERE, (ToolValidationError, _invalid), (CallClosed, _given_up))
+_TELLING: Final = tuple(kind for kind, _ in _ELSEWHERE)
+
+
+def says_what_happened(error: Exception) -> bool:
+    """Tell whether an exception that a hook raised stands for more than the hook's failure."""
+    return isinstance(error, _TELLING)

@@ -29,7 +29,12 @@ from toolyard.pipeline.marks import (
     VALIDATE,
 )
 from toolyard.pipeline.plan import Plan, Table
-from toolyard.pipeline.refusals import HandlerFailed, Refusal
+from toolyard.pipeline.plugin_faults import (
+    check_participant,
+    hook_failed,
+    name_who_raised,
+)
+from toolyard.pipeline.refusals import HandlerFailed, Refusal, says_what_happened
 from toolyard.pipeline.rendering import render
 from toolyard.pipeline.reviewing import Edited, review, start_over
 from toolyard.pipeline.steps import Step, WaitFor
@@ -162,8 +167,14 @@ def _take_in(run: CallRun, table: Table, plan: Plan, result: ToolResult[Any]) ->
 
 def _take_snapshots(run: CallRun, plan: Plan) -> Staged:
     for each in plan.snapshots:
-        participant = yield from settle(run, ask(run, each, run.context, plan.tool))
+        try:
+            participant = yield from settle(run, ask(run, each, run.context, plan.tool))
+        except Exception as error:
+            if says_what_happened(error):
+                raise
+            raise hook_failed(each, error) from error
         if participant is not None:
+            check_participant(each, participant)
             run.participants.append(participant)
 
 
@@ -174,11 +185,15 @@ def _tell_result(run: CallRun, plan: Plan) -> Staged:
         params = run.params if plan.shares_params else params_for(run, rule)
         started = perf_counter() if watched else 0.0
         tell_rule: Any = rule.on_result
-        answer = tell_rule(tool, params, result, context=context)
-        if watched and perf_counter() - started > SLOW:
-            warn_of_slow(rule.title, started)
-        if answer is not None:
-            yield from settle(run, answer)
+        try:
+            answer = tell_rule(tool, params, result, context=context)
+            if watched and perf_counter() - started > SLOW:
+                warn_of_slow(rule.title, started)
+            if answer is not None:
+                yield from settle(run, answer)
+        except Exception as error:
+            name_who_raised(error, rule.title, "on_result")
+            raise
 
 
 def _take_turn(run: CallRun) -> Staged:

@@ -191,9 +191,22 @@ FAILING = {
     "the approver raises": person("asking for it failed", broken("approve")),
     "no place": hook(Stage.RESERVE, "Full.", giving(PolicyDecision.deny("Full.")), Status.DENIED),
     "reserve raises": hook(Stage.RESERVE, "could not decide", broken("reserve"), Status.DENIED),
-    "snapshot raises": hook(Stage.SNAPSHOT, "inner: snapshot broke", broken("snapshot")),
+    "snapshot raises": hook(
+        Stage.SNAPSHOT,
+        "inner cannot run: plugin Meddling failed in toolyard_snapshot (snapshot broke).",
+        broken("snapshot"),
+    ),
+    "snapshot answers oddly": hook(
+        Stage.SNAPSHOT,
+        "plugin Meddling answered toolyard_snapshot with int; it must return a participant",
+        giving(5),
+    ),
     "execute raises": hook(Stage.EXECUTE, "inner: execute broke", broken("execute")),
-    "execute answers oddly": hook(Stage.EXECUTE, "with str, not a ToolResult", giving("odd")),
+    "execute answers oddly": hook(
+        Stage.EXECUTE,
+        "plugin Meddling answered toolyard_execute with str; it must return a ToolResult",
+        giving("odd"),
+    ),
     "execute answers with what raises": hook(
         Stage.EXECUTE, "inner: no luck", giving(raising(ValueError("no luck")))
     ),

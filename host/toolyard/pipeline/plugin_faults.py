@@ -1,0 +1,59 @@
+"""Whose fault it is when a hook fails during a call: the plugin's, by its name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolyard.pipeline.refusals import PluginFailed, text_of
+from toolyard.plugins.implementations import Implementation
+
+_STEPS = ("prepare", "commit", "rollback")
+
+
+def name_who_raised(error: BaseException, who: str, hook: str) -> None:
+    """Let the traceback in the log say who raised; what the model is told stays as it is.
+
+    Args:
+        error: What was raised.
+        who: The plugin or policy, such as `Plugin desk`.
+        hook: The hook or method.
+    """
+    note = f"{who} raised it in {hook}."
+    # Whoever raises one object again and again would otherwise collect them.
+    if note not in getattr(error, "__notes__", ()):
+        error.add_note(note)
+
+
+def hook_failed(hook: Implementation, error: Exception) -> PluginFailed:
+    """Return what to raise for a hook that raised before the handler could run."""
+    told = text_of(error).rstrip(".") or type(error).__name__
+    return PluginFailed(f"plugin {hook.plugin} failed in {hook.hook} ({told})")
+
+
+def wrong_answer(hook: Implementation, answer: object, expected: str) -> PluginFailed:
+    """Return what to raise for an answer that is of no use.
+
+    Args:
+        hook: The hook that gave it.
+        answer: The answer, of which only the type is told.
+        expected: What the hook may answer with.
+    """
+    kind = f"the class {answer.__qualname__}" if isinstance(answer, type) else _kind(answer)
+    return PluginFailed(
+        f"plugin {hook.plugin} answered {hook.hook} with {kind}; it must return {expected}"
+    )
+
+
+def check_participant(hook: Implementation, answer: Any) -> None:
+    """Refuse what cannot take part in a transaction, before the host relies on it.
+
+    Raises:
+        PluginFailed: Naming the plugin, its answer and what it must return.
+    """
+    if isinstance(answer, type) or not all(hasattr(answer, step) for step in _STEPS):
+        expected = "a participant, with prepare, commit and rollback, or None"
+        raise wrong_answer(hook, answer, expected)
+
+
+def _kind(answer: object) -> str:
+    return type(answer).__qualname__
