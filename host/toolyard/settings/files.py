@@ -19,12 +19,18 @@ def find(start: Path) -> tuple[Path, Mapping[str, Any]] | None:
     In one directory `toolyard.toml` comes before `[tool.toolyard]` of `pyproject.toml`.
 
     Raises:
-        ConfigurationError: When a file that is there cannot be read.
+        ConfigurationError: When a file that is there cannot be read, or is none.
     """
     for directory in (start, *start.parents):
         own = directory / OWN_FILE
         if own.is_file():
             return own, _read(own)
+        if own.is_dir():
+            msg = (
+                f"{own} is a directory, not a configuration file; give the directory another name, "
+                "or name a file with --config."
+            )
+            raise ConfigurationError(msg)
         project = directory / PROJECT_FILE
         if project.is_file() and (table := _project_table(project)) is not None:
             return project, table
@@ -66,8 +72,9 @@ def _project_table(path: Path) -> Mapping[str, Any] | None:
 
 
 def _read(path: Path) -> Mapping[str, Any]:
+    content = _bytes(path)
     try:
-        return tomllib.loads(_bytes(path).decode())
+        return tomllib.loads(content.decode())
     except UnicodeDecodeError as error:
         reason = f"byte {error.start} is not UTF-8"
     except RecursionError:
@@ -82,5 +89,5 @@ def _bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        msg = f"{path} cannot be read: {error.strerror or error}. Check its permissions."
+        msg = f"{path} cannot be read: {error.strerror or error}. See to it that it can be."
         raise ConfigurationError(msg) from error

@@ -157,14 +157,26 @@ def test_a_tool_table_that_is_none_is_named(project):
 
 
 def test_a_file_that_cannot_be_read_is_named(project, monkeypatch):
-    write(project / "toolyard.toml", "")
+    path = write(project / "toolyard.toml", "")
 
     def refuse(path):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "read_bytes", refuse)
-    with pytest.raises(ConfigurationError, match="cannot be read: Permission denied"):
+    with pytest.raises(ConfigurationError) as caught:
         load(project, environ={})
+    told = f"{path} cannot be read: Permission denied. See to it that it can be."
+    assert str(caught.value) == told
+    with pytest.raises(ConfigurationError, match=r"toml cannot be read: Permission denied\."):
+        load(config=path, environ={})
+
+
+def test_a_directory_in_the_place_of_the_file_is_not_passed_over(project):
+    write(project / "toolyard.toml", "timeout = 1")
+    (project / "a" / "toolyard.toml").mkdir()
+    with pytest.raises(ConfigurationError, match=r"toolyard\.toml is a directory, .* --config\."):
+        load(project / "a" / "b", environ={})
+    assert load(config=project / "toolyard.toml", environ={}).timeout == 1
 
 
 @pytest.mark.parametrize(
