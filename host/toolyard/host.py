@@ -290,8 +290,9 @@ class Host:
         found = self.dialects().get(name)
         if found is None:
             known = ", ".join(sorted(self.dialects())) or "none"
-            msg = f"There is no dialect {name!r}. Known: {known}. {self._off()}".rstrip()
-            raise ConfigurationError(msg)
+            faults = self.plugins.faults_in("toolyard_dialects")
+            told = (f"There is no dialect {name!r}. Known: {known}.", self._off(), *faults)
+            raise ConfigurationError(" ".join(filter(None, told)))
         return found
 
     def _off(self) -> str:

@@ -620,6 +620,27 @@ def test_options_of_an_executor_are_checked(options: Any, told: str) -> None:
     assert str(caught.value) == f"host.executor: {told}."
 
 
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ({"vulcan": 5}, "returned dict, which it must not. Return a list."),
+        ([5], "returned int, which it must not. Return dialects: objects with a name."),
+    ],
+)
+def test_a_dialect_that_is_missed_may_have_been_offered_wrongly(answer: Any, told: str) -> None:
+    class Desk:
+        @hookimpl
+        def toolyard_dialects(self) -> Any:
+            return answer
+
+    with Host(discover=False, plugins=[Desk()]) as host:
+        with pytest.raises(ConfigurationError) as caught:
+            host.dialect("vulcan")
+        assert str(caught.value) == (
+            f"There is no dialect 'vulcan'. Known: none. Plugin 'Desk': toolyard_dialects {told}"
+        )
+
+
 def test_a_dialect_that_is_missed_may_be_switched_off() -> None:
     with (
         Host(settings=Settings(), block=("dialects",)) as host,

@@ -221,6 +221,15 @@ class Plugins:
         self._dialects = (view.generation, dialects)
         return dialects
 
+    def faults_in(self, hook: str) -> tuple[str, ...]:
+        """Return what was wrong with the last answers to a hook, a sentence or two each."""
+        records = self._roster.records.values()
+        return tuple(
+            f"Plugin {record.origin}: {fault}"
+            for record in records
+            for fault in record.complaints.get(hook, ())
+        )
+
     def commands(self) -> tuple[Command, ...]:
         """Return the commands for the command line; a plugin's fault goes into its report."""
         found = offers.commands(self._view.implementations["toolyard_commands"])
