@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from toolyard.pipeline.batch import BatchOrder
 from toolyard.pipeline.call_run import CallRun
+from toolyard.pipeline.given_calls import several_calls
 from toolyard.pipeline.plan import Manner, Plan, Table
 from toolyard.pipeline.planning import Planning
 from toolyard.pipeline.rehearsing import Rehearsal
@@ -178,6 +179,9 @@ class Executor:
         Returns:
             The outcomes in call order; an exception that `dispatch` would have raised
             stands in its call's place.
+
+        Raises:
+            TypeError: When they are no `ToolCall`s; none is dispatched then.
         """
         runs = self._batch(calls, on_loop=False)
         return _in_place(runs, self.engine.sync.drive_all([pipeline(run) for run in runs]))
@@ -315,7 +319,7 @@ class Executor:
         return self.prompt.render(self.session)
 
     def _batch(self, calls: Iterable[ToolCall], *, on_loop: bool) -> list[CallRun]:
-        made = list(calls)
+        made = several_calls(calls)
         order = BatchOrder(len(made))
         return [
             CallRun(self, call, batch=order, index=index, on_loop=on_loop)

@@ -14,6 +14,7 @@ from toolyard.pipeline.batch import BatchOrder, Milestone
 from toolyard.pipeline.control import Control
 from toolyard.pipeline.gates import Gate, Turns
 from toolyard.pipeline.limits import Cancelled, Limit
+from toolyard.pipeline.given_calls import no_call
 from toolyard.pipeline.marks import ENDED, LOOKUP, NOT_BEGUN, SUCCEEDED
 from toolyard.resources.call import CallScope
 from toolyard.state.redoing import NOTHING
@@ -137,7 +138,7 @@ class CallRun:
     ) -> None:
         # Callers need not be type-checked.
         if not isinstance(call, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise _no_call(call)
+            raise no_call(call)
         self.executor = executor
         self.call_made = call
         self.parent = parent
@@ -428,11 +429,3 @@ def _earlier(one: Deadline | None, other: Deadline | None) -> Deadline | None:
     if one is None or other is None:
         return one or other
     return one if one.remaining() <= other.remaining() else other
-
-
-def _no_call(value: object) -> TypeError:
-    msg = (
-        f"what is dispatched is a ToolCall, not {type(value).__name__}: write "
-        "ToolCall(name, arguments), or have a dialect read the calls of a model's reply"
-    )
-    return TypeError(msg)

@@ -96,6 +96,40 @@ def test_what_is_no_call_is_refused_with_what_to_write(yard, given):
     yard.open(place)
     with pytest.raises(TypeError, match=r"is a ToolCall, not \w+: write ToolCall\("):
         yard.dispatch(given)
-    with pytest.raises(TypeError, match="is a ToolCall"):
-        yard.dispatch_all([ToolCall("place", {"city": "Ulm", "tags": []}), given])
     assert yard.events == []
+
+
+@pytest.mark.parametrize("given", [{"name": "place"}, "place", None])
+def test_one_that_is_no_call_keeps_a_batch_from_running_and_is_named(yard, given):
+    yard.open(place)
+    calls = [ToolCall("place", {"city": "Ulm", "tags": []}), given]
+    told = rf"at index 1 is {type(given).__name__}; none was dispatched: write ToolCall\("
+    with pytest.raises(TypeError, match=told):
+        yard.dispatch_all(calls)
+    assert yard.events == []
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        (ToolCall("place"), "one ToolCall"),
+        ("place", "str"),
+        ({"place": {}}, "dict"),
+        (None, "NoneType"),
+    ],
+)
+def test_what_is_not_several_calls_is_refused_with_what_to_give(yard, given, kind):
+    yard.open(place)
+    with pytest.raises(TypeError) as caught:
+        yard.dispatch_all(given)
+    assert str(caught.value) == (
+        f"what is dispatched at once are several ToolCalls, not {kind}: give a list"
+    )
+    assert yard.events == []
+
+
+def test_several_calls_may_be_made_one_by_one(yard):
+    yard.open(place)
+    arguments = {"city": "Ulm", "tags": []}
+    outcomes = yard.dispatch_all(ToolCall("place", arguments) for _ in range(2))
+    assert [outcome.text for outcome in outcomes] == ["Ulm ", "Ulm "]

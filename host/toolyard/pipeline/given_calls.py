@@ -1,0 +1,41 @@
+"""What is given to be dispatched, refused before anything runs where it is no call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from toolyard_hookspecs import ToolCall
+
+_REMEDY: Final = (
+    "write ToolCall(name, arguments), or have a dialect read the calls of a model's reply"
+)
+
+
+def no_call(value: object) -> TypeError:
+    """Return what to raise for a single call that is none."""
+    return TypeError(f"what is dispatched is a ToolCall, not {type(value).__name__}: {_REMEDY}")
+
+
+def several_calls(given: Any) -> list[ToolCall]:
+    """Return the calls of a batch.
+
+    Raises:
+        TypeError: When they are not several, or one of them is no call; names the first such.
+    """
+    if isinstance(given, (ToolCall, str, bytes, Mapping)) or not hasattr(given, "__iter__"):
+        msg = f"what is dispatched at once are several ToolCalls, not {_told(given)}: give a list"
+        raise TypeError(msg)
+    calls = list(given)
+    for index, call in enumerate(calls):
+        if not isinstance(call, ToolCall):
+            msg = (
+                "what is dispatched at once are ToolCalls, but the one at index "
+                f"{index} is {_told(call)}; none was dispatched: {_REMEDY}"
+            )
+            raise TypeError(msg)
+    return calls
+
+
+def _told(value: object) -> str:
+    return "one ToolCall" if isinstance(value, ToolCall) else type(value).__name__
