@@ -102,8 +102,8 @@ def read_failure(
         passed_on: Exceptions of other frameworks that are to leave `dispatch`.
     """
     if not isinstance(error, Exception):
-        message = f"{called.name} was interrupted ({type(error).__name__})."
-        return Failure(Status.RAISED, ToolResult.error(message), level=0, raises=error)
+        told = ToolResult.error(f"{called.name} was interrupted{_why_interrupted(error)}.")
+        return Failure(Status.RAISED, told, level=0, raises=error)
     read = _IN_HANDLER if stage is Stage.EXECUTE else _ELSEWHERE
     if read is _IN_HANDLER and isinstance(error, (*PASSED_ON, *passed_on)):
         return _passed_on(error)
@@ -111,6 +111,12 @@ def read_failure(
         if isinstance(error, kind):
             return reader(error, called)
     return _internal(error, called)
+
+
+def _why_interrupted(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return ": its process was asked to stop"
+    return ": its process was about to end" if isinstance(error, SystemExit) else ""
 
 
 def text_of(error: BaseException) -> str:

@@ -27,6 +27,7 @@ from toolyard_hookspecs import (
 )
 from toolyard_hookspecs.calls import APPROVAL, APPROVAL_TOKEN, REPLAYED_EFFECT, wire_time
 from toolyard_hookspecs.secrecy import MASK
+from toolyard_plugins.record.raising import name_of
 
 _REASON: Final = "toolyard.approval_reason"
 _KEPT_OUT: Final = frozenset({APPROVAL, _REASON, APPROVAL_TOKEN})
@@ -246,7 +247,7 @@ def _named(value: object) -> str:
 
 
 def _raised(error: BaseException, secrets: Secrets) -> dict[str, Any]:
-    name = type(error).__name__
+    name = name_of(error)
     if isinstance(error, VisibilityExpansionRequired):
         return {
             "type": name,

@@ -58,6 +58,31 @@ def test_a_timeout_tells_of_effects_outside_only_where_there_may_be_some(yard, c
     assert ("can change nothing any more" in outcome.text) is contained
 
 
+class Stopped(KeyboardInterrupt):
+    """Of a program that has one of its own."""
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (KeyboardInterrupt, "halt was interrupted: its process was asked to stop."),
+        (Stopped, "halt was interrupted: its process was asked to stop."),
+        (SystemExit, "halt was interrupted: its process was about to end."),
+        (GeneratorExit, "halt was interrupted."),
+    ],
+)
+def test_an_interruption_is_told_in_words(yard, error, told):
+    @tool
+    def halt() -> None:
+        """Stop."""
+        raise error
+
+    yard.open(halt)
+    with pytest.raises(error):
+        yard.call("halt")
+    assert yard.events[-1].result.message == told
+
+
 def test_where_a_render_hook_fails_a_text_is_read_as_it_is(yard):
     class Plugin:
         @hookimpl

@@ -108,6 +108,10 @@ def echo(text: str) -> str:
     return text
 
 
+class Stopped(KeyboardInterrupt):
+    """A host's own."""
+
+
 @tool
 def fail(how: str) -> None:
     """Fail in one of many ways."""
@@ -119,6 +123,7 @@ def fail(how: str) -> None:
         "open": VisibilityExpansionRequired(("manual",), "to read it"),
         "broken": RuntimeError("broken"),
         "stop": KeyboardInterrupt(),
+        "signal": Stopped(),
     }[how]
 
 

@@ -123,13 +123,14 @@ def test_what_left_dispatch_leaves_it_again(desk, path, how, kind, status):
     assert desk.ran == []
 
 
-def test_what_stopped_the_recording_does_not_stop_the_replay(desk, path):
+@pytest.mark.parametrize("how", ["stop", "signal"])
+def test_what_stopped_the_recording_does_not_stop_the_replay(desk, path, how):
     with desk.recording(path) as tools, pytest.raises(KeyboardInterrupt):
-        desk.call(tools, "fail", how="stop")
+        desk.call(tools, "fail", how=how)
+    assert desk.lines_of(path)[0]["error"]["type"] == "KeyboardInterrupt"
     with desk.replaying(path) as (tools, _):
-        assert (
-            desk.call(tools, "fail", how="stop").text == "fail was interrupted (KeyboardInterrupt)."
-        )
+        told = desk.call(tools, "fail", how=how).text
+    assert told == "fail was interrupted: its process was asked to stop."
 
 
 @pytest.mark.parametrize(
