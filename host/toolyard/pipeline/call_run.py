@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from toolyard.pipeline.batch import BatchOrder, Milestone
 from toolyard.pipeline.control import Control
 from toolyard.pipeline.gates import Gate, Turns
-from toolyard.pipeline.limits import Cancelled, Limit
 from toolyard.pipeline.given_calls import no_call
+from toolyard.pipeline.limits import Cancelled, Limit
 from toolyard.pipeline.marks import ENDED, LOOKUP, NOT_BEGUN, SUCCEEDED
 from toolyard.resources.call import CallScope
 from toolyard.state.redoing import NOTHING

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeGuard
 
 from toolyard_hookspecs import ToolCall
 
@@ -17,24 +17,29 @@ def no_call(value: object) -> TypeError:
     return TypeError(f"what is dispatched is a ToolCall, not {type(value).__name__}: {_REMEDY}")
 
 
-def several_calls(given: Any) -> list[ToolCall]:
+def several_calls(given: object) -> list[ToolCall]:
     """Return the calls of a batch.
 
     Raises:
         TypeError: When they are not several, or one of them is no call; names the first such.
     """
-    if isinstance(given, (ToolCall, str, bytes, Mapping)) or not hasattr(given, "__iter__"):
+    if not _is_several(given):
         msg = f"what is dispatched at once are several ToolCalls, not {_told(given)}: give a list"
         raise TypeError(msg)
-    calls = list(given)
-    for index, call in enumerate(calls):
+    calls: list[ToolCall] = []
+    for index, call in enumerate(given):
         if not isinstance(call, ToolCall):
             msg = (
                 "what is dispatched at once are ToolCalls, but the one at index "
                 f"{index} is {_told(call)}; none was dispatched: {_REMEDY}"
             )
             raise TypeError(msg)
+        calls.append(call)
     return calls
+
+
+def _is_several(given: object) -> TypeGuard[Iterable[object]]:
+    return isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping))
 
 
 def _told(value: object) -> str:
