@@ -55,7 +55,8 @@ class Host:
     Args:
         config: The configuration file; found upward from the working directory if None.
         settings: Settings made in Python, in place of any file.
-        plugins: Objects and modules to register besides those that are found.
+        plugins: Objects and modules to register besides those that are found; an installed one
+            is named in `discover`, a file in `plugin_files`.
         plugin_files: Single Python files to register.
         block: Names of plugins to leave out.
         discover: Whether to load the plugins that are installed; or the names of those to load.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
@@ -16,6 +17,7 @@ from toolyard.plugins.contributions import Contribution
 from toolyard.plugins.discovery import FoundPlugin, installed
 from toolyard.plugins.faults import PluginFault, in_configuration, nearest
 from toolyard.plugins.files import forget, load_file
+from toolyard.plugins.given_plugins import refuse_plain
 from toolyard.plugins.host_keys import host_keys
 from toolyard.plugins.implementations import Implementation
 from toolyard.plugins.records import LoadedPlugin, Origin, default_name
@@ -33,6 +35,8 @@ from toolyard_hookspecs import (
     PluginError,
     Section,
 )
+
+_log = logging.getLogger(__name__)
 
 Loader = Callable[[], object]
 
@@ -111,8 +115,12 @@ class Plugins:
         Raises:
             PluginError: Naming the plugin, the cause and the remedy; nothing of it stays.
         """
+        refuse_plain(plugin)
         origin = Origin(name or default_name(plugin), "python", distribution, version)
-        return self._register(origin, lambda: plugin)
+        report = self._register(origin, lambda: plugin)
+        if report.status == "loaded" and not report.hooks:
+            _log.warning("%s", report)
+        return report
 
     def register_file(self, path: Path) -> PluginReport:
         """Register a single Python file; its name is the file's, without the ending.

@@ -3,6 +3,7 @@
 import re
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
@@ -85,6 +86,46 @@ def test_a_fault_from_python_raises_and_leaves_nothing(plugins):
     assert plugins.implementations("toolyard_sections") == ()
     assert plugins.generation == generation
     plugins.register(Offering(make_tool("one")), "b")
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (
+            "desk",
+            "'desk' is no plugin: .* write Host\\(discover=\\['desk'\\]\\); for one",
+        ),
+        ("desk.py", "'desk.py' is no plugin: .* write Host\\(plugin_files=\\['desk.py'\\]\\)"),
+        (Path("desk.py"), "'desk.py'\\) is no plugin: .* Host\\(plugin_files=\\['desk.py'\\]\\)"),
+        (None, "None is no plugin: it can have no hooks. Give a module, or an object with"),
+        (5, "A value of type int is no plugin: it can have no hooks. Give a module"),
+        ({"desk": 5}, "A value of type dict is no plugin: it can have no hooks. Give a module"),
+        ([], "A value of type list is no plugin: it can have no hooks. Give a module"),
+    ],
+)
+def test_a_plain_value_is_no_plugin_and_is_told_what_to_write(plugins, given, told):
+    with pytest.raises(PluginError, match=told):
+        plugins.register(given)
+    assert plugins.reports == ()
+
+
+def test_a_plugin_may_be_a_mapping_with_hooks(plugins):
+    class Shelf(dict):
+        @hookimpl
+        def toolyard_rollback(self):
+            return None
+
+    assert plugins.register(Shelf()).hooks == ("toolyard_rollback",)
+
+
+def test_an_object_without_hooks_is_taken_with_a_warning(plugins, caplog):
+    class Desk:
+        def toolyardcheck(self):
+            return None
+
+    report = plugins.register(Desk())
+    assert (report.status, report.fault) == ("loaded", "It implements no hook.")
+    assert "Plugin 'Desk': loaded. It implements no hook. Mark functions" in caplog.text
 
 
 def test_a_name_is_given_once(plugins):
