@@ -143,9 +143,12 @@ def test_a_handler_that_was_given_up_is_told_why(yard: Any, ending: str) -> None
         """Wait for the other one."""
         context.call("waits")
 
-    deadline = Deadline.after(SOON) if ending == "deadline" else None
-    yard.open(waits, outer, deadline=deadline)
-    call = ToolCall("outer" if ending == "caller's timeout" else "waits", cancellation=stop)
+    yard.open(waits, outer)
+    call = ToolCall(
+        "outer" if ending == "caller's timeout" else "waits",
+        cancellation=stop,
+        deadline=Deadline.after(SOON) if ending == "deadline" else None,
+    )
     with suppress(PromptEvaluationError):
         assert not yard.dispatch(call).success
     go_on.set()
