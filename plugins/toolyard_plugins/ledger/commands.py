@@ -5,14 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
-from toolyard_hookspecs import HostHandle, LedgerError, Tool, ToolValidationError
+from toolyard_hookspecs import HostHandle, LedgerError, Severity, Tool, ToolValidationError
 from toolyard_hookspecs.ledger import EffectState, LedgerEntry, LedgerStore, RecordedResult
 from toolyard_plugins.ledger import showing
 from toolyard_plugins.ledger.effects import DAY
 from toolyard_plugins.ledger.settings import LedgerSettings, offered_store
 from toolyard_plugins.ledger.stores.memory import MemoryStore
+from toolyard_plugins.places import file_finding
 
 BY_HAND: Final = "A person found out that it has not happened."
 SHOWN_KEYS: Final = 5
@@ -28,7 +30,7 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
     with host.executor() as tools:
         offered = offered_store(tools.resources)
     if offered is None and settings.is_empty:
-        store: LedgerStore = MemoryStore()
+        store: LedgerStore = _nothing_yet(settings.path)
     else:
         store = settings.ledger(offered).store
     commands: dict[str, Callable[[HostHandle, LedgerStore, argparse.Namespace], None]] = {
@@ -40,6 +42,14 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
     }
     commands[args.what](host, store, args)
     return 0
+
+
+def _nothing_yet(file: Path) -> LedgerStore:
+    """Return a store in the place of a file that is not there yet, so that none is made."""
+    found = file_finding(file, "ledger")
+    if found.severity is Severity.ERROR:
+        raise LedgerError(f"The ledger {file} cannot be used: {found.text} {found.remedy}")
+    return MemoryStore()
 
 
 def _list(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> None:

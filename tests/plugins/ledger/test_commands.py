@@ -228,6 +228,14 @@ def test_equal_params_of_two_tools_are_told_apart(shop):
         assert f"global:{tool}:abcdef" in toolyard(shop, "ledger", "show", shown)
 
 
+@pytest.mark.parametrize("what", [("list",), ("list", "--json"), ("prune",), ("show", "a")])
+def test_a_place_where_no_ledger_can_be_is_an_error(shop, what):
+    (shop / ".toolyard").write_text("")
+    told = toolyard(shop, "ledger", *what, ok=False)
+    assert "error: The ledger .toolyard/ledger.db cannot be used: " in told
+    assert ".toolyard is not a directory. Configure a path within a directory." in told
+
+
 @pytest.mark.long
 def test_looking_makes_no_file(shop):
     for arguments in (("list",), ("list", "--json"), ("prune",), ("invalidate", "--all")):
