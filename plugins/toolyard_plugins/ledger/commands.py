@@ -17,6 +17,7 @@ from toolyard_plugins.ledger.stores.memory import MemoryStore
 from toolyard_plugins.places import file_finding
 
 BY_HAND: Final = "A person found out that it has not happened."
+UNFIT: Final = "Its recorded value did not fit what the tool returns."
 SHOWN_KEYS: Final = 5
 
 
@@ -87,15 +88,16 @@ def _resolve(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> 
         )
     entry = _find(store, args.key)
     claim = entry.claim
-    if entry.state is not EffectState.UNKNOWN:
-        raise LedgerError(
-            f"The call {claim.key} is {entry.state}, so there is nothing to resolve. Look at it "
-            f"with `toolyard ledger show '{claim.key}'`."
-        )
     now = host.clock.now()
     tool = host.catalog.get(claim.tool_name)
+    is_unfit = _is_unfit(entry, tool)
+    if entry.state is not EffectState.UNKNOWN and not is_unfit:
+        raise LedgerError(_nothing_to_resolve(entry, tool))
+    result = RecordedResult(args.message or "", _value(args.value, tool))
+    if is_unfit:
+        # Nothing of it is of use to any call, and stores finish only what is unknown.
+        store.doubt(claim.key, claim.effect_id, UNFIT)
     if args.done:
-        result = RecordedResult(args.message or "", _value(args.value, tool))
         ttl = DAY if tool is None or tool.idempotency is None else tool.idempotency.ttl
         kept = store.finish(claim.key, claim.effect_id, result, None if ttl is None else now + ttl)
     else:
@@ -108,9 +110,37 @@ def _resolve(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> 
     told = f"{claim.key} is resolved."
     wire: dict[str, object] = {"key": claim.key, "done": bool(args.done)}
     if args.value is not None and tool is None:
-        told += f" No plugin here offers {claim.tool_name}, so its value was not checked."
+        told += (
+            f" No plugin here offers {claim.tool_name}, so its value was not checked. If it does "
+            "not fit, resolve it again, and load the plugin that does, with --plugin FILE.py, say."
+        )
         wire["checked"] = False
     _tell(args, told, wire)
+
+
+def _is_unfit(entry: LedgerEntry, tool: Tool[object, object] | None) -> bool:
+    """Tell whether a value is recorded that the tool cannot return."""
+    if tool is None or entry.result is None or entry.result.value is None:
+        return False
+    try:
+        tool.result_codec.decode(entry.result.value)
+    except ToolValidationError:
+        return True
+    return False
+
+
+def _nothing_to_resolve(entry: LedgerEntry, tool: Tool[object, object] | None) -> str:
+    name, key = entry.claim.tool_name, entry.claim.key
+    told = (
+        f"The call {key} is {entry.state}, so there is nothing to resolve. Look at it with "
+        f"`toolyard ledger show '{key}'`."
+    )
+    if tool is None and entry.state is EffectState.DONE:
+        told += (
+            f" If its value does not fit, load the plugin that offers {name}, with --plugin "
+            "FILE.py, say; then it can be resolved again."
+        )
+    return told
 
 
 def _value(text: str | None, tool: Tool[object, object] | None) -> bytes | None:

@@ -310,6 +310,7 @@ class TestFailures:
         again = bench.call("fail")
         assert "may have happened" in again.text
         assert "toolyard ledger resolve" in again.text
+        assert again.text.endswith("--done [--value JSON], or --not-done.")
         assert again.event.facts["ledger.state"] == "unknown"
         assert len(ran) == 1
 

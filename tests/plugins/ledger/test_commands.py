@@ -174,6 +174,25 @@ def test_a_value_that_does_not_fit_the_tool_is_refused(shop):
     assert "unknown" in toolyard(shop, "ledger", "list")
 
 
+def test_a_value_that_was_not_checked_and_does_not_fit_can_be_corrected(shop):
+    call(shop, "poison", ok=False)
+    (entry,) = map(json.loads, toolyard(shop, "ledger", "list", "--json").splitlines())
+    key = entry["key"]
+    resolving = ("ledger", "resolve", key, "--done", "--value")
+    told = toolyard(shop, *resolving, '"nonsense"')
+    assert "load the plugin that does, with --plugin FILE.py" in told
+    told = json.loads(call(shop, "poison", ok=False))["error"]
+    assert f"toolyard ledger resolve '{key}' --done --value JSON, with the plugin" in told
+    told = toolyard(shop, *resolving, '{"number": 7}', ok=False)
+    assert "If its value does not fit, load the plugin that offers order" in told
+    again = (*resolving[:2], "--plugin", "shop.py", *resolving[2:])
+    assert "does not fit" in toolyard(shop, *again, '{"number": "x"}', ok=False)
+    toolyard(shop, *again, '{"number": 7}')
+    assert json.loads(call(shop, "poison"))["data"] == {"number": 7}
+    assert "nothing to resolve" in toolyard(shop, *again, '{"number": 8}', ok=False)
+    assert (shop / "done.txt").read_text() == "poison\n"
+
+
 def test_no_secret_is_shown(shop):
     arguments = ("call", "sign_in", json.dumps({"password": "hunter2"}), "--plugin", "shop.py")
     assert "In with hunter2." in toolyard(shop, *arguments)
