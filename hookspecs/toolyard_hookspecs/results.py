@@ -153,7 +153,7 @@ def _warn_once(kind: type) -> None:
         return
     _warned.add(kind)
     warnings.warn(
-        f"{kind.__qualname__} has no render(), so the model reads it as JSON; "
+        f"{kind.__module__}.{kind.__qualname__} has no render(), so the model reads it as JSON; "
         "define render() to choose what it reads.",
         stacklevel=4,
     )

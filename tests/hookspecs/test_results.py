@@ -61,7 +61,8 @@ def test_a_dataclass_without_render_is_json_with_one_warning_per_type():
     class Fresh:
         a: int
 
-    with pytest.warns(UserWarning, match=r"Fresh has no render\(\).*define render\(\)"):
+    told = rf"^{__name__}\.\S+\.Fresh has no render\(\).*define render\(\)"
+    with pytest.warns(UserWarning, match=told):
         assert render_value(Fresh(1)) == '{"a":1}'
     assert render_value(Fresh(2)) == '{"a":2}'
 
