@@ -173,12 +173,20 @@ def is_unknown(rest: Sequence[str], known: Container[str]) -> bool:
     return bool(rest) and not rest[0].startswith("-") and rest[0] not in known
 
 
-def check_command(rest: Sequence[str], known: Iterable[str]) -> None:
-    """Refuse an unknown command, suggesting the nearest."""
+def check_command(rest: Sequence[str], known: Iterable[str], *, example: bool = False) -> None:
+    """Refuse an unknown command, suggesting the nearest.
+
+    Args:
+        rest: What the common options leave of the arguments.
+        known: The commands.
+        example: Whether an example is asked for, whose name it may have been.
+    """
     known = list(known)
     if is_unknown(rest, known):
         near = nearest(rest[0], known)
-        say("error", f"there is no command {rest[0]!r}{near or f'. There are {_list(known)}.'}")
+        told = f"there is no command {rest[0]!r}{near or f'. There are {_list(known)}.'}"
+        examples = f" The examples are {_list(tuple(SESSIONS))}." if example else ""
+        say("error", told + examples)
         sys.exit(Exit.USAGE)
 
 

@@ -78,6 +78,7 @@ def run_program(arguments: Sequence[str], *, owns_process: bool) -> int:
     except SystemExit as leaving:
         return _status(leaving)
     except KeyboardInterrupt as stopped:
+        say("interrupted", *getattr(stopped, "__notes__", ()))
         return stopped.status if isinstance(stopped, Stopped) else Exit.INTERRUPTED
     except BrokenPipeError:
         raise
@@ -99,7 +100,7 @@ def _run(common: argparse.Namespace, rest: list[str], *, owns_process: bool) -> 
         if host is not None and is_unknown(rest, runs):
             # It may be one of a plugin that did not load.
             report_faults(host, common)
-        check_command(rest, runs)
+        check_command(rest, runs, example=common.example is not None)
         if host is None or not rest:
             parse(parser, rest or ["--help"], common)
             return Exit.OK

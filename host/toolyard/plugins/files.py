@@ -37,6 +37,7 @@ def load_file(path: Path) -> ModuleType:
     except BaseException as error:
         del sys.modules[name]
         if not isinstance(error, (Exception, SystemExit)):
+            error.add_note(f"{path} was being imported ({type(error).__name__}).")
             raise
         _log.debug("%s cannot be imported", path, exc_info=True)
         raise PluginFault(

@@ -261,3 +261,17 @@ def test_output_in_ascii_is_readable(process, calls):
     assert (started.returncode, err) == (0, "")
     assert "+ succeeded" in out
     assert r"na\xefve" in out
+
+
+def test_what_may_be_the_name_of_an_example_is_told_those_there_are(toolyard):
+    status, _, err = toolyard("--example", "nope", "tools", plugin=False)
+    assert status == 2
+    assert err.startswith("toolyard: error: there is no command 'nope'. There are run, ")
+    assert err.endswith(" The examples are orders and workspace.\n")
+
+
+def test_the_file_that_was_interrupted_while_it_was_imported_is_named(toolyard, folder):
+    (folder / "slow.py").write_text("raise KeyboardInterrupt\n", encoding="utf-8")
+    status, _, err = toolyard("--plugin", "slow.py", "tools", plugin=False)
+    assert status == 130
+    assert err == "toolyard: interrupted: slow.py was being imported (KeyboardInterrupt).\n"
