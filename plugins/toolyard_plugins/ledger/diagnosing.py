@@ -24,7 +24,7 @@ def diagnosed(settings: LedgerSettings, *, is_offered: bool) -> Iterator[Finding
         is_offered: Whether a plugin offers one, which takes the place of the one that is named.
     """
     if is_offered:
-        yield Finding.ok("ledger", "A plugin offers the store that is used.")
+        yield _offered(settings.unused)
         return
     match settings.store:
         case "memory":
@@ -35,6 +35,17 @@ def diagnosed(settings: LedgerSettings, *, is_offered: bool) -> Iterator[Finding
             yield _opened(found, settings.path) if opened else found
         case "postgres":
             yield _reached(settings)
+
+
+def _offered(unused: list[str]) -> Finding:
+    told = "A plugin offers the store that is used."
+    if not unused:
+        return Finding.ok("ledger", told)
+    return Finding.warning(
+        "ledger",
+        f"{told} So {' and '.join(unused)} of [plugins.ledger] is not.",
+        "Remove it there, or block the plugin that offers a LedgerStore.",
+    )
 
 
 def _opened(found: Finding, file: Path) -> Finding:

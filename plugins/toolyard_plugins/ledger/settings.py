@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
 
-from toolyard_hookspecs import Clock, ResourceResolver
+from toolyard_hookspecs import NOTICE, Clock, ResourceResolver
 from toolyard_hookspecs.ledger import LedgerStore
 from toolyard_plugins.ledger.effects import EffectLedger
 from toolyard_plugins.ledger.stores.memory import MemoryStore
+
+log = logging.getLogger("toolyard.ledger")
 
 Seconds = Annotated[float, Field(gt=0)]
 
@@ -69,6 +72,14 @@ class LedgerSettings(BaseModel):
         with self._lock:
             if self._ledger is None:
                 self._offered = offered
+                if offered is not None and self.unused:
+                    log.warning(
+                        "The ledger is kept in the store that is offered, %s: %s of "
+                        "[plugins.ledger] is not used. Remove it there, or what offers the store.",
+                        _described(offered),
+                        " and ".join(self.unused),
+                        extra=NOTICE,
+                    )
                 store = self._open_store() if offered is None else offered
                 self._ledger = EffectLedger(store, clock=self._clock, wait=self.wait)
             return self._ledger
@@ -79,6 +90,11 @@ class LedgerSettings(BaseModel):
         if self._offered is not None:
             return type(self._offered).__qualname__
         return str(self.path) if self.store == "sqlite" else self.store
+
+    @property
+    def unused(self) -> list[str]:
+        """What was set and names a store, which is not used where another one is offered."""
+        return [name for name in ("store", "path", "url") if name in self.model_fields_set]
 
     @property
     def is_empty(self) -> bool:
@@ -105,6 +121,11 @@ class LedgerSettings(BaseModel):
 
                 assert self.url is not None  # noqa: S101 - validated
                 return PostgresStore(self.url.get_secret_value(), lease=self.lease)
+
+
+def _described(store: LedgerStore) -> str:
+    kind = type(store)
+    return f"{kind.__qualname__} of {kind.__module__}"
 
 
 def offered_store(resources: ResourceResolver) -> LedgerStore | None:

@@ -5,9 +5,9 @@ import argparse
 import pytest
 
 from toolyard.testing import assert_ok
-from toolyard_hookspecs import Binding, IdempotencyConfig, hookimpl, tool
+from toolyard_hookspecs import Binding, IdempotencyConfig, hookimpl, is_notice, tool
 from toolyard_hookspecs.ledger import EffectState, LedgerStore
-from toolyard_plugins.ledger import MemoryStore
+from toolyard_plugins.ledger import LedgerSettings, MemoryStore
 from toolyard_plugins.ledger.commands import run_command
 
 RUNS = []
@@ -53,6 +53,19 @@ def test_effects_are_recorded_there_and_found_again(opened, tmp_path):
     (entry,) = store.entries()
     assert entry.state is EffectState.DONE
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("values", [{}, {"path": "other.db"}, {"store": "memory"}])
+def test_what_names_another_store_is_said_not_to_be_used(caplog, values):
+    settings = LedgerSettings.model_validate(values)
+    for _ in range(2):
+        settings.ledger(OwnStore())
+    told = [each for each in caplog.records if each.name == "toolyard.ledger"]
+    assert [is_notice(each) for each in told] == [True] * len(values)
+    for name, record in zip(values, told, strict=True):
+        assert f"OwnStore of {__name__}: {name} of [plugins.ledger] is not used." in (
+            record.getMessage()
+        )
 
 
 def test_the_command_looks_there(opened, capsys):
