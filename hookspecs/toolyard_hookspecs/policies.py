@@ -90,7 +90,11 @@ class PolicyState:
     @classmethod
     def of(cls, context: ToolContext, name: str) -> PolicyState:
         """Return the newest record of the named instance, or an empty one."""
-        return record_of(context.session[PolicyState], name) or cls(name)
+        # The host's own session finds it at once; stand-ins have it in their slice.
+        session = context.session
+        find: Callable[[str], PolicyState | None] | None = getattr(session, "policy_record", None)
+        found = record_of(session[PolicyState], name) if find is None else find(name)
+        return found or cls(name)
 
     @classmethod
     def reserved(cls, context: ToolContext, name: str) -> PolicyState:

@@ -86,7 +86,6 @@ class CallRun:
         "facts",
         "handler_duration",
         "handler_state",
-        "has_turn",
         "index",
         "left_child",
         "limit",
@@ -115,6 +114,7 @@ class CallRun:
         "tells_json",
         "text",
         "timestamp",
+        "turns",
         "when_abandoned",
     )
 
@@ -156,7 +156,9 @@ class CallRun:
         self.opened = False
         self.admitted = False
         self.committed = False
-        self.has_turn = False
+        # The queue in which it has its turn to commit, or waits for it: the session's, its
+        # parent's or the dry run's own.
+        self.turns: Turns | None = None
         self.stage: Stage = LOOKUP
         self.status: Status = SUCCEEDED
         self.text = ""
@@ -220,26 +222,9 @@ class CallRun:
         return run
 
     @property
-    def unusual(self) -> bool:
-        """Whether its event says more than that it succeeded."""
-        return bool(
-            self.parent is not None
-            or self.replayed
-            or self.reruns
-            or self.decisions
-            or self.rolled_back
-        )
-
-    @property
     def name(self) -> str:
         """The tool's own name, or the one that was asked for."""
         return self.plan.tool.name if self.plan is not None else self.call_made.name
-
-    @property
-    def turns(self) -> Turns:
-        """The queue in which calls commit: the session's, the parent's or the dry run's own."""
-        above = self.parent or self.executor.rehearsal
-        return self.executor.runtime.turns if above is None else above.child_turns()
 
     def child_turns(self) -> Turns:
         """The queue in which calls nested in this one commit."""
@@ -267,7 +252,8 @@ class CallRun:
 
     def check_limits(self) -> None:
         """Raise when the call is cancelled, abandoned or out of time."""
-        self.check_open()
+        if self.closed is not None:
+            self.check_open()
         if self.cancellation is not None and self.cancellation.aborted:
             msg = "Request was cancelled"
             raise Cancelled(msg)
@@ -300,16 +286,19 @@ class CallRun:
 
     def take_turn(self) -> Gate | None:
         """Take the turn to commit; return what to wait for, while it is another's."""
-        if self.has_turn:
+        if self.turns is not None:
             return None
-        self.has_turn = True
-        return self.turns.take(self)
+        above = self.parent or self.executor.rehearsal
+        turns = self.executor.runtime.turns if above is None else above.child_turns()
+        self.turns = turns
+        return turns.take(self)
 
     def give_turn_back(self) -> None:
         """Let others commit while this call waits for something else."""
-        if self.has_turn:
-            self.has_turn = False
-            self.turns.give_back(self)
+        turns = self.turns
+        if turns is not None:
+            self.turns = None
+            turns.give_back(self)
 
     def _make_context(self, above: CallRun | None) -> None:
         parent = self.parent
@@ -341,13 +330,17 @@ class CallRun:
         """Give back everything a call holds while it lasts."""
         if self.admitted:
             self.executor.runtime.leave(self)
-        if self.has_turn:
+        if self.turns is not None:
             self.give_turn_back()
         if self.opened:
-            self.branch.close(_OVER)
+            # The commit has closed it.
+            if not self.committed:
+                self.branch.close(_OVER)
             self.scope.close()
             if self.closed is None:
-                self._let_go()
+                # Circles through what it was given would wait for the collector.
+                del self.context, self.control, self.scope, self.branch, self.participants
+                self.opened = False
         if self.serial_ticket is not None and self.closed is None:
             self.serial_ticket.withdraw()
         if self.closed is not None and not self._runs_on:
@@ -358,12 +351,8 @@ class CallRun:
             self.parent.disown(self)
         if self.batch is not None:
             self.passed(ENDED)
-        self.closed = self.closed or _ENDED
-
-    def _let_go(self) -> None:
-        """Break the circles through what it was given, which would wait for the collector."""
-        del self.context, self.control, self.scope, self.branch, self.participants
-        self.opened = False
+        if self.closed is None:
+            self.closed = _ENDED
 
     def disown(self, child: CallRun) -> None:
         """Forget a nested call that has ended."""

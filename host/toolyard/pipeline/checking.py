@@ -57,7 +57,9 @@ def check(run: CallRun, table: Table) -> Staged:
     if run.resumption is not None:
         run.resumption.redeem(run)
         run.stage = CHECK
-    reasons = _or_asked_before(run, (yield from ask_rules(run)))
+    reasons = yield from ask_rules(run)
+    if run.resumption is not None and run.resumption.waits and not reasons:
+        reasons = [ASKED_BEFORE]
     if plan.approves_diff:
         run.asks = tuple(reasons)
         if reasons and run.resumption is None:
@@ -74,13 +76,6 @@ def check(run: CallRun, table: Table) -> Staged:
         run.branch.freeze()
         run.stage = CHECK
         reasons = yield from ask_rules(run)
-
-
-def _or_asked_before(run: CallRun, reasons: list[str]) -> list[str]:
-    """Return why a person has to be asked, if only because one was before."""
-    if not reasons and run.resumption is not None and run.resumption.waits:
-        return [ASKED_BEFORE]
-    return reasons
 
 
 def check_again(run: CallRun) -> Staged:

@@ -13,7 +13,7 @@ from toolyard.pipeline.checking import own_params, params_for
 from toolyard.pipeline.limits import Cancelled
 from toolyard.pipeline.marks import SUCCEEDED, TELEMETRY
 from toolyard.pipeline.masking import log_failure, mask
-from toolyard.pipeline.plan import Plan, Table
+from toolyard.pipeline.plan import Table
 from toolyard.pipeline.refusals import Called, Failure, Refusal, read_failure
 from toolyard.pipeline.steps import Step
 from toolyard.pipeline.undoing import undo
@@ -131,7 +131,13 @@ def publish(run: CallRun, table: Table) -> None:
     fields["tool"] = plan.tool if plan is not None else None
     fields["arguments"] = run.arguments if run.params is not None else None
     result = run.result
-    if succeeded and run.data is not None and _is_kept_as_json(run.plan, result):
+    kept_as_json = plan.kept_as_json if plan is not None and run.data is not None else None
+    if (
+        kept_as_json is not None
+        and result.value.__class__ is kept_as_json
+        and result.__class__ is ToolResult
+        and succeeded
+    ):
         fields["message"] = result.message
     else:
         fields["result"] = result
@@ -143,7 +149,7 @@ def publish(run: CallRun, table: Table) -> None:
     fields["duration"] = executor.monotonic() - run.started
     fields["handler_duration"] = run.handler_duration
     fields["facts"] = run.facts
-    if not succeeded or run.unusual:
+    if not succeeded or run.parent is not None or run.replayed or run.reruns or run.decisions:
         fields["rolled_back"] = run.rolled_back
         fields["pending_parent"] = succeeded and run.parent is not None
         fields["replayed"] = run.replayed
@@ -171,11 +177,6 @@ def publish(run: CallRun, table: Table) -> None:
         observe(run, table.retelling, "toolyard_telemetry", event, changes)
     if run.error is not None and run.raises is None:
         _forget_frames(run.error)
-
-
-def _is_kept_as_json(plan: Plan | None, result: ToolResult[Any]) -> bool:
-    plain = result.__class__ is ToolResult
-    return plain and plan is not None and result.value.__class__ is plan.kept_as_json
 
 
 def _forget_frames(error: BaseException) -> None:

@@ -98,11 +98,13 @@ def run_handler(run: CallRun, plan: Plan, instead: Any) -> Staged:
         Refusal: When there is nothing to run, or what came of it is no result.
     """
     params, context = run.params, run.context
-    function, is_async = _handler_of(run, plan.tool, instead)
+    function, is_async = plan.invoke, plan.is_async
+    if instead is not None or function is None:
+        function, is_async = _other_handler(run, plan.tool, instead)
     limit = run.limit = _limit_of(run, plan, elsewhere=is_async and not run.on_loop)
     parent = run.parent
     if parent is None or parent.limit is None:
-        inline = limit.endless
+        inline = limit is ENDLESS
     else:
         inline = not limit.ends_before(parent.limit)
     if limit.cancellation is not None:
@@ -146,17 +148,15 @@ def _note_end(run: CallRun, state: HandlerState) -> None:
         run.handler_state = state
 
 
-def _handler_of(
+def _other_handler(
     run: CallRun, tool: Tool[Any, Any], instead: Any
 ) -> tuple[Callable[..., Any], bool]:
-    """Return what is run, and whether it is async."""
+    """Return what is run where it is not the tool's handler here, and whether it is async."""
     if instead is not None:
         return instead, is_async_callable(instead)
     if tool.handler is None:
         raise Refusal(Status.UNKNOWN_TOOL, f"{tool.name} cannot be called: it has no handler.")
-    if tool.isolation == "process":
-        return run.executor.engine.isolated(run), False
-    return tool.signature.invoke, tool.signature.is_async
+    return run.executor.engine.isolated(run), False
 
 
 def _is_cancelled(run: CallRun) -> bool:

@@ -11,6 +11,7 @@ from toolyard.plugins.implementations import Implementation
 from toolyard.plugins.registry import Plugins
 from toolyard.policies.rules import Rule
 from toolyard_hookspecs import Tool
+from toolyard_hookspecs.signatures import Handler
 from toolyard_hookspecs.tools import HostDefault
 
 Implementations = tuple[Implementation, ...]
@@ -22,6 +23,8 @@ class Plan:
 
     Args:
         tool: The tool.
+        invoke: Its handler in its full form, None where it has none or runs in its own process.
+        is_async: Whether calling the handler gives a coroutine.
         timeout: Its timeout in seconds, None for never.
         checks: The rules that are asked.
         reserves: The rules that take a place.
@@ -37,6 +40,8 @@ class Plan:
     """
 
     tool: Tool[Any, Any]
+    invoke: Handler | None
+    is_async: bool
     timeout: float | None
     checks: tuple[Rule, ...]
     reserves: tuple[Rule, ...]
@@ -92,8 +97,11 @@ def plan_for(
     """
     timeout = manner.timeout if isinstance(tool.timeout, HostDefault) else tool.timeout
     approves_diff = manner.approves_diff(tool)
+    elsewhere = tool.handler is None or tool.isolation == "process"
     return Plan(
         tool=tool,
+        invoke=None if elsewhere else tool.signature.invoke,
+        is_async=tool.signature.is_async,
         timeout=timeout,
         checks=tuple(rule for rule in own if rule.check is not None),
         reserves=tuple(rule for rule in own if rule.reserve is not None),

@@ -135,7 +135,7 @@ def _run_once(run: CallRun, table: Table, plan: Plan) -> Staged:
     if plan.shows_diff:
         yield from review(run)
     # What `_take_turn` does: a generator less on every call's path.
-    if run.batch is not None and not run.has_turn:
+    if run.batch is not None and run.turns is None:
         yield from _wait_for_earlier_calls(run)
     if (turn := run.take_turn()) is not None:
         yield WaitFor(turn, run.limit_without_timeout())
@@ -197,7 +197,7 @@ def _tell_result(run: CallRun, plan: Plan) -> Staged:
 
 
 def _take_turn(run: CallRun) -> Staged:
-    if run.batch is not None and not run.has_turn:
+    if run.batch is not None and run.turns is None:
         yield from _wait_for_earlier_calls(run)
     if (turn := run.take_turn()) is not None:
         yield WaitFor(turn, run.limit_without_timeout())

@@ -11,7 +11,7 @@ from toolyard.state.cells import Cell
 from toolyard.state.changes import described
 from toolyard.state.copies import private
 from toolyard.state.items import EMPTY, Items
-from toolyard.state.records import Records, RecordSlice, is_reserved, refuse_reserved
+from toolyard.state.records import Records, RecordSlice, is_reserved, own, refuse_reserved
 from toolyard.state.reducers import Kept, Registration, reduced
 from toolyard.state.reserving import ReservingView
 from toolyard.state.slices import BranchedLog
@@ -70,7 +70,8 @@ class Branch(Transaction):
         """
         registered = self._store.reducers.get(type(event))
         if registered is None and not self._store.subscribers.handlers:
-            self.check(to_write=True)
+            if self._closed is not None or self.frozen:
+                self.check(to_write=True)
             return
         with self.lock:
             self.check(to_write=True)
@@ -143,6 +144,11 @@ class Branch(Transaction):
 
     # What the host uses.
 
+    def policy_record(self, name: str) -> PolicyState | None:
+        """Return the newest record of a policy, or None; see `PolicyState.of`."""
+        record = self.read_record(name)
+        return None if record is None else own(record)
+
     @property
     def closed(self) -> bool:
         """Whether it was committed, rolled back or closed."""
@@ -205,9 +211,9 @@ class Branch(Transaction):
             ConflictError: Another call changed such a slice; names all of them.
             CallClosed: It is closed.
         """
-        self._close_children(_CALLER_ENDED)
-        if self._store.head is self._head and self._parent is None:
-            self.check()
+        if self._children is not None:
+            self._close_children(_CALLER_ENDED)
+        if self._store.head is self._head and self._parent is None and self._closed is None:
             return
         with self.lock:
             self.check()
@@ -225,7 +231,8 @@ class Branch(Transaction):
             CallClosed: It, or its parent, is closed.
         """
         with self.lock:
-            self.check()
+            if self._closed is not None:
+                self.check()
             events = self._events
             if self._parent is not None:
                 self._parent.join(self)
@@ -277,7 +284,7 @@ class Branch(Transaction):
         """Return the items of a slice without counting as a read."""
         self.check()
         log = self._store.logs.get(kind)
-        return self.now(kind) if log is None else log
+        return self.now(kind) if log is None else log.items()
 
     def publish(self, event: object) -> None:
         """Keep an event until the commit."""

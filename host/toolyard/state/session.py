@@ -11,6 +11,7 @@ from toolyard.state.branch import Branch
 from toolyard.state.copies import is_shared
 from toolyard.state.dispatcher import Subscribers
 from toolyard.state.items import Items
+from toolyard.state.logs import Log
 from toolyard.state.records import Records, RecordSlice, with_reserved_of
 from toolyard.state.reducers import keep
 from toolyard.state.reserving import ReservingView
@@ -92,7 +93,7 @@ class Session:
         kind = type(event)
         store = self._store
         if kind is ToolInvoked and kind not in store.reducers:
-            store.append_event(event)
+            store.calls.add(event)
             if store.subscribers.handlers:
                 store.subscribers.publish(event)
             return
@@ -172,7 +173,8 @@ class Session:
         """
         store = self._store
         with store.lock:
-            logs = {kind: items for kind, items in store.logs.items() if kind is not ToolInvoked}
+            logs = {kind: log.items() for kind, log in store.logs.items()}
+            del logs[ToolInvoked]
             head = store.head
         return write(Saved(self.id, None, head.slices, logs, head.records))
 
@@ -192,7 +194,7 @@ class Session:
         store = session._store
         store.head = _head(saved)
         for kind, items in saved.logs.items():
-            store.logs[kind] = _items(items)
+            store.logs[kind] = Log(_items(items))
         return session
 
     def read_snapshot(self, text: str, *, kinds: Iterable[type[Any]] = ()) -> Snapshot:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from toolyard.state.copies import Copies
-from toolyard.state.items import EMPTY, readable
+from toolyard.state.items import readable
 from toolyard.state.reducers import cleared, keep, reduced, seeded
 from toolyard.state.store import Store
 from toolyard_hookspecs.errors import StateError
@@ -106,13 +106,13 @@ class BranchedLog:
     def latest(self) -> Any:
         """Return the newest item, or None."""
         self._check(False)  # noqa: FBT003 - to read
-        items = self._store.logs.get(self._kind, EMPTY)
+        items = self._store.items(self._kind)
         return Copies()(items.last()) if items else None
 
     def all(self) -> Sequence[Any]:
         """Return all items, oldest first."""
         self._check(False)  # noqa: FBT003 - to read
-        return readable(self._store.logs.get(self._kind, EMPTY), Copies())
+        return readable(self._store.items(self._kind), Copies())
 
     def where(self, predicate: Callable[[Any], bool]) -> Sequence[Any]:
         """Return the items for which the predicate holds."""

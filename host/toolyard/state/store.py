@@ -10,6 +10,7 @@ from uuid import uuid4
 from toolyard.state.copies import Copies
 from toolyard.state.dispatcher import Subscribers
 from toolyard.state.items import EMPTY, Items, readable
+from toolyard.state.logs import Log
 from toolyard.state.records import NO_RECORDS, Records, overlaid
 from toolyard.state.reducers import (
     Kept,
@@ -53,6 +54,9 @@ class Store:
         id: The session's id.
         face: Makes a session of a store; so that a branch can clone without knowing sessions.
         lineage: The same for a session and its clones: their snapshots fit one another.
+
+    Attributes:
+        calls: The LOG slice of the calls' events, which is among the `logs`.
     """
 
     def __init__(
@@ -66,7 +70,8 @@ class Store:
         self.lineage = lineage
         self.lock = RLock()
         self.head = _START
-        self.logs: dict[type[Any], Items] = {ToolInvoked: EMPTY}
+        self.calls = Log()
+        self.logs: dict[type[Any], Log] = {ToolInvoked: self.calls}
         self.reducers: ReducerTable = {}
         self.subscribers = Subscribers()
 
@@ -75,7 +80,8 @@ class Store:
         other = Store(id or uuid4().hex, self.face, self.lineage)
         with self.lock:
             other.head = Head(head.slices, head.records, 0)
-            other.logs = dict(self.logs)
+            other.logs = {kind: log.fork() for kind, log in self.logs.items()}
+            other.calls = other.logs[ToolInvoked]
             other.reducers = self.reducers
         return other
 
@@ -87,7 +93,7 @@ class Store:
     def items(self, kind: type[Any]) -> Items:
         """Return the newest items of a slice."""
         log = self.logs.get(kind)
-        return self.head.slices.get(kind, EMPTY) if log is None else log
+        return self.head.slices.get(kind, EMPTY) if log is None else log.items()
 
     def register(
         self, kind: type[Any], event: type[Any], reducer: Reducer, policy: SlicePolicy
@@ -111,7 +117,7 @@ class Store:
                 f"The slice of {kind.__qualname__} is {now} and cannot become {other}. Register "
                 f"with SlicePolicy.{now}, or keep the items in a slice of another type."
             )
-        self.logs[kind] = EMPTY
+        self.logs[kind] = Log()
 
     def as_log(self, kind: type[Any]) -> None:
         """Make a slice a LOG unless it is one; raises StateError if it is STATE."""
@@ -119,16 +125,11 @@ class Store:
             with self.lock:
                 self._settle(kind, SlicePolicy.LOG)
 
-    def append_event(self, event: object) -> None:
-        """Add a call's event to its LOG slice; on every call's path."""
-        with self.lock:
-            self.logs[ToolInvoked] = self.logs[ToolInvoked].extended(self, [event], mutable=False)
-
     def append_log(self, kind: type[Any], new: Kept) -> None:
         """Add kept items to a LOG slice, at once and for good."""
         with self.lock:
             items, mutable = new
-            self.logs[kind] = self.logs[kind].extended(self, items, mutable=mutable)
+            self.logs[kind].extend(items, mutable=mutable)
 
     def log_additions(self, kind: type[Any], reducer: Reducer, event: object) -> Kept:
         """Return what a reducer adds to its LOG slice.
@@ -136,7 +137,7 @@ class Store:
         Raises:
             StateError: It does not add but replace.
         """
-        result = reducer(readable(self.logs[kind], Copies()), event)
+        result = reducer(readable(self.logs[kind].items(), Copies()), event)
         if not isinstance(result, Append):
             raise StateError(
                 f"The slice of {kind.__qualname__} is a LOG, to which items are only added, but "

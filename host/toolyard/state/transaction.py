@@ -108,11 +108,12 @@ class Transaction:
 
     def read_record(self, name: str) -> PolicyState | None:
         """Return the newest record of a name, or None."""
-        self.check()
+        if self._closed is not None:
+            self.check()
         if name in self._overlay:
             return self._overlay[name]
         parent = self._parent
-        return self._store.read_record(name) if parent is None else parent.read_record(name)
+        return self._store.head.records.get(name) if parent is None else parent.read_record(name)
 
     def _update_records(self, update: Mapping[str, PolicyState | None]) -> None:
         # A new mapping each time: readers in other threads may be looking at the old one.
@@ -254,7 +255,8 @@ class Transaction:
     def _shut(self, reason: str) -> None:
         """Drop everything and refuse what comes; waits for no lock that a handler may hold."""
         self._closed = reason
-        self._close_children(reason)
+        if self._children is not None:
+            self._close_children(reason)
         if self._parent is not None:
             self._parent.release(self)
         if self._cells:
