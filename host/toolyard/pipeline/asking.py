@@ -35,6 +35,11 @@ class Asker(Abandonable, Protocol):
         ...
 
 
+def waits(value: object) -> bool:
+    """Tell whether a hook's answer has to be awaited first."""
+    return hasattr(value.__class__, "__await__")
+
+
 def settle(run: Asker, value: Any, limit: Limit | None = None) -> Asking:
     """Return the value, awaited first when it has to be.
 
@@ -43,7 +48,7 @@ def settle(run: Asker, value: Any, limit: Limit | None = None) -> Asking:
         value: The value, or what gives it.
         limit: How long to wait; by default until the call is out of time or cancelled.
     """
-    if not hasattr(value.__class__, "__await__"):
+    if not waits(value):
         return value
     if limit is None:
         limit = run.limit_without_timeout()
@@ -61,7 +66,7 @@ def settle_surely(run: Asker, value: Any) -> Asking:
 
     What keeps or puts back a call's changes is not left half done.
     """
-    if not hasattr(value.__class__, "__await__"):
+    if not waits(value):
         return value
     return (yield Run(lambda: _await(value), True, ENDLESS, run, False, to_the_end=True))  # noqa: FBT003 - see Run
 

@@ -399,7 +399,8 @@ class CallRun:
 
     def note(self, name: str, value: object) -> None:
         """Keep a fact for the event."""
-        self.check_open()
+        if self.closed is not None:
+            self.check_open()
         self.facts = {**self.facts, name: value}
 
     def __str__(self) -> str:

@@ -149,7 +149,8 @@ def publish(run: CallRun, table: Table) -> None:
     fields["duration"] = executor.monotonic() - run.started
     fields["handler_duration"] = run.handler_duration
     fields["facts"] = run.facts
-    if not succeeded or run.parent is not None or run.replayed or run.reruns or run.decisions:
+    remarkable = run.replayed or run.reruns or run.decisions or run.rolled_back
+    if remarkable or not succeeded or run.parent is not None:
         fields["rolled_back"] = run.rolled_back
         fields["pending_parent"] = succeeded and run.parent is not None
         fields["replayed"] = run.replayed

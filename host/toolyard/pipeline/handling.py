@@ -46,24 +46,31 @@ Staged = Generator[Step, Any, Any]
 
 def ask_and_run(run: CallRun, table: Table, plan: Plan) -> Staged:
     """Return the result of whichever answers first: a plugin, or the handler."""
+    if not table.execute_wrappers:
+        return (yield from _answer(run, plan))
     wrapped = Wrapped()
     try:
         for each in table.execute_wrappers:
             wrapped.enter(each, plan.tool, own_params(run, each), run.context)
-        if not run.claimed:
-            run.answer = yield from _ask_executors(run, plan)
-            run.claimed = True
-        run.replayed = isinstance(run.answer, (ToolResult, Replay))
-        result: Any = run.answer
-        if not run.replayed:
-            result = yield from run_handler(run, plan, run.answer)
-        elif result.__class__ is Replay:
-            if result.effect_id is not None:
-                run.note(REPLAYED_EFFECT, result.effect_id)
-            result = result.result
+        result = yield from _answer(run, plan)
     except BaseException as error:  # noqa: BLE001 - the wrappers see it first
         return _read_result(run, plan, wrapped.fail(error))
     return _read_result(run, plan, wrapped.leave(result))
+
+
+def _answer(run: CallRun, plan: Plan) -> Staged:
+    if not run.claimed:
+        run.answer = yield from _ask_executors(run, plan)
+        run.claimed = True
+    answer: Any = run.answer
+    run.replayed = isinstance(answer, (ToolResult, Replay))
+    if not run.replayed:
+        return (yield from run_handler(run, plan, answer))
+    if answer.__class__ is Replay:
+        if answer.effect_id is not None:
+            run.note(REPLAYED_EFFECT, answer.effect_id)
+        answer = answer.result
+    return _read_result(run, plan, answer)
 
 
 def _ask_executors(run: CallRun, plan: Plan) -> Staged:
@@ -71,7 +78,8 @@ def _ask_executors(run: CallRun, plan: Plan) -> Staged:
         yield WaitFor(run.batch.before(CLAIMED, run.index), run.limit_without_timeout())
     answer: Any = None
     for each in plan.executes:
-        given = ask(run, each, plan.tool, own_params(run, each), run.context)
+        params = run.params if plan.shares_params else own_params(run, each)
+        given = ask(run, each, plan.tool, params, run.context)
         if given is not None:
             answer = yield from settle(run, given)
             if answer is not None:

@@ -38,7 +38,7 @@ def note_secrets(run: CallRun, value: object, schema: Schema) -> None:
 
 def holds_secrets(run: CallRun, *written: str | bytes | None) -> bool:
     """Tell whether anything in the texts is a secret of the call."""
-    secrets = tuple(secrets_of_call(run))
+    secrets = tuple(secrets_of_call(run)) if _may_hold_secrets(run) else ()
     if not secrets:
         return False
     texts = [each.decode() if isinstance(each, bytes) else each or "" for each in written]
@@ -84,6 +84,12 @@ def _secrets_of_params(run: CallRun, tool: Tool[Any, Any]) -> Iterator[str]:
         yield from secrets_in(run.params)
         if schema := tool.params_codec.secret_schema():
             yield from secrets_of(json.loads(run.arguments), schema)
+
+
+def _may_hold_secrets(run: CallRun) -> bool:
+    if run.result_secrets or run.executor.auth is not None:
+        return True
+    return run.plan is not None and _takes_secrets(run.plan.tool)
 
 
 @lru_cache(maxsize=1024)

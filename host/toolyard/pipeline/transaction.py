@@ -11,6 +11,7 @@ from toolyard.pipeline.asking import (
     SLOW,
     ask,
     settle,
+    waits,
     warn_of_slow,
 )
 from toolyard.pipeline.call_run import CallRun
@@ -168,7 +169,9 @@ def _take_in(run: CallRun, table: Table, plan: Plan, result: ToolResult[Any]) ->
 def _take_snapshots(run: CallRun, plan: Plan) -> Staged:
     for each in plan.snapshots:
         try:
-            participant = yield from settle(run, ask(run, each, run.context, plan.tool))
+            participant = ask(run, each, run.context, plan.tool)
+            if waits(participant):
+                participant = yield from settle(run, participant)
         except Exception as error:
             if says_what_happened(error):
                 raise

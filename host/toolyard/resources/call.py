@@ -238,6 +238,9 @@ class CallScope:
     # --- giving ---
 
     def _find(self, kind: type[Any]) -> Built:
+        built = self._resources.settled(kind)
+        if built is not None:
+            return built
         tools = self._tools
         if tools is None:
             with self._mutex:
@@ -251,7 +254,7 @@ class CallScope:
         elif built.role is Role.EXCLUSIVE:
             self._begin(built)
         self.check_open()
-        if self._resources.keeps(kind):
+        if built.shared or self._resources.keeps(kind):
             value = self._given.setdefault(kind, value)
         return value
 

@@ -59,6 +59,11 @@ class Container:
         """Tell whether something is bound for the type."""
         return kind in self._bindings
 
+    def settled(self, kind: type[Any]) -> Built | None:
+        """Return a singleton that stands ready: the short way to what most calls ask for."""
+        found = self._shelf.built.get(kind)
+        return None if self._shelf.closed else found
+
     def keeps(self, kind: type[Any]) -> bool:
         """Tell whether asking again within a call gives the same instance again."""
         return self._bindings[kind].scope is not Scope.PROTOTYPE
@@ -109,8 +114,8 @@ class Container:
             scope: The scope of the call that asks, or None outside of one.
             asker: The construction that asks, or None.
         """
-        found = self._shelf.built.get(kind)
-        if found is not None and not self._shelf.closed:
+        found = self.settled(kind)
+        if found is not None:
             return found
         binding = self._bindings.get(kind)
         if binding is None:

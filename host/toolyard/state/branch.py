@@ -119,10 +119,10 @@ class Branch(Transaction):
             CallClosed: The call is over.
             SnapshotError: An event or item cannot be written as JSON.
         """
+        if not self._cells and not self._events and self._closed is None:
+            return redoing.NOTHING
         with self.lock:
             self.check()
-            if not self._cells and not self._events:
-                return redoing.NOTHING
             return redoing.written(redoing.told(self._cells.values(), self._events or ()))
 
     def redo(self, changes: str, *, kinds: Iterable[type[Any]] = ()) -> None:

@@ -11,7 +11,7 @@ from toolyard_hookspecs import LedgerError, Replay, ToolResult, ToolValidationEr
 from toolyard_hookspecs.ledger import Claim, EffectState, LedgerEntry
 from toolyard_plugins.ledger import wording
 from toolyard_plugins.ledger.holding import Holding, is_on_loop
-from toolyard_plugins.ledger.keys import keys_of, new_effect_id, printable
+from toolyard_plugins.ledger.keys import keys_of, new_effect_id, printable, printable_session
 
 SHORTEST: Final = 0.001
 LONGEST: Final = 0.05
@@ -46,14 +46,15 @@ def claim_or_replay(holding: Holding, params: Any) -> Awaitable[Replay | None] |
 
 def _claim_of(holding: Holding, params: Any) -> Claim:
     tool, context = holding.tool, holding.context
-    key, params_hash = keys_of(tool, params, context)
+    effect_id = new_effect_id()
+    key, params_hash = keys_of(tool, params, context, effect_id)
     call = context.tool_call
     return Claim(
         key,
         tool.name,
         params_hash,
-        new_effect_id(),
-        printable(context.session.id),
+        effect_id,
+        printable_session(context.session.id),
         "" if call is None else printable(call.id),
         context.clock.now(),
     )

@@ -15,8 +15,16 @@ from toolyard_hookspecs.calls import MadeUpId
 from toolyard_plugins.ledger.canonical import canonical_json, encoder
 
 
-def keys_of(tool: Tool[Any, Any], params: Any, context: ToolContext) -> tuple[str, str]:
+def keys_of(
+    tool: Tool[Any, Any], params: Any, context: ToolContext, effect_id: str
+) -> tuple[str, str]:
     """Return the key of a call of a tool that is idempotent, and the hash of all its params.
+
+    Args:
+        tool: The tool.
+        params: The call's params.
+        context: The call's context.
+        effect_id: What the call would have the effect as, like no other.
 
     Raises:
         TypeError: The tool's `key_fn` returned no string.
@@ -28,7 +36,7 @@ def keys_of(tool: Tool[Any, Any], params: Any, context: ToolContext) -> tuple[st
     chosen = params_hash
     if config.strategy != "auto":
         chosen = _hash_of_chosen(tool, config, params, written)
-    return f"{_scope(config.scope, context)}:{tool.name}:{chosen}", params_hash
+    return f"{_scope(config.scope, context, effect_id)}:{tool.name}:{chosen}", params_hash
 
 
 def _hash_of_chosen(
@@ -47,17 +55,24 @@ def _hash_of_chosen(
     ).hexdigest()
 
 
-def _scope(scope: str, context: ToolContext) -> str:
+def _scope(scope: str, context: ToolContext, effect_id: str) -> str:
     if scope == "session":
         return _of_session("session", context.session.id)
     if scope == "call":
-        return f"{_of_session('call', context.session.id)}/{printable(_call_id(context.tool_call))}"
+        call_id = _call_id(context.tool_call, effect_id)
+        return f"{_of_session('call', context.session.id)}/{call_id}"
     return "global" if scope == "global" else f"name/{printable(scope)}"
 
 
 @lru_cache(maxsize=256)
 def _of_session(what: str, session_id: str) -> str:
     return f"{what}/{printable(session_id)}"
+
+
+@lru_cache(maxsize=256)
+def printable_session(session_id: str) -> str:
+    """Return a session's id as `printable` does; most calls are of a session just met."""
+    return printable(session_id)
 
 
 def printable(text: str) -> str:
@@ -67,11 +82,11 @@ def printable(text: str) -> str:
     return json.dumps(text)[1:-1]
 
 
-def _call_id(call: ToolCall | None) -> str:
+def _call_id(call: ToolCall | None, effect_id: str) -> str:
     # An id that nobody gave is met again only by chance: in the next process, say.
-    if call is None or isinstance(call.id, MadeUpId):
-        return f"{'' if call is None else call.id}-{new_effect_id()}"
-    return call.id
+    if call is None or call.id.__class__ is MadeUpId:
+        return f"{'' if call is None else call.id}-{effect_id}"
+    return printable(call.id)
 
 
 class _Ids:
