@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from threading import Lock, Thread
 from typing import Any
 
 from floors import FLOOR_OF_ADD, FLOOR_OF_ORDER
@@ -66,7 +68,8 @@ ORDER = Work(
 def measure_dispatch(effort: Effort) -> list[Row]:
     """Measure single calls in each pairing of handler and driver."""
     with full_host() as host:
-        return compare([*_singles(host, ADD), *_singles(host, ORDER), _in_turn(host)], effort)
+        cases = [*_singles(host, ADD), *_singles(host, ORDER), _in_turn(host)]
+        return compare([*cases, *(Case(probe, ADD.floor) for probe in _HAND_OVERS)], effort)
 
 
 def measure_batch(effort: Effort) -> list[Row]:
@@ -106,6 +109,48 @@ def _in_turn(host: Host) -> Case:
             yield block
 
     return Case(Probe(f"{ORDER.floor.name}, each after a call of add", opened), ORDER.floor)
+
+
+@contextmanager
+def _handing_over() -> Iterator[Block]:
+    """Wake a waiting thread and be woken by it, as cheaply as Python can."""
+    there, back = Lock(), Lock()
+    ended = False
+
+    def wait() -> None:
+        while True:
+            there.acquire()
+            if ended:
+                return
+            back.release()
+
+    def hand_over() -> None:
+        there.release()
+        back.acquire()
+
+    there.acquire()
+    back.acquire()
+    thread = Thread(target=wait, daemon=True)
+    thread.start()
+    yield timed(hand_over)
+    ended = True
+    there.release()
+    thread.join()
+
+
+@contextmanager
+def _handing_over_from_loop() -> Iterator[Block]:
+    def nothing() -> None:
+        pass
+
+    with timed_on_loop(lambda: asyncio.to_thread(nothing)) as block:
+        yield block
+
+
+_HAND_OVERS = (
+    Probe("a bare hand-over to a waiting thread, and back", _handing_over),
+    Probe("the same from an event loop, with asyncio.to_thread", _handing_over_from_loop),
+)
 
 
 def _batches(host: Host, work: Work) -> list[Case]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from time import perf_counter
 from typing import Final
 
 from floors import FLOOR_OF_ADD
@@ -38,6 +39,7 @@ LIMIT: Final = 20
 """How many times the floor a span and a histogram may add."""
 
 SDK_ALONE: Final = "the SDK alone: the same span and duration, without a call"
+SDK_IN_TURN: Final = "the SDK alone, each after a call without tracing"
 
 HOSTS: Final[dict[str, Callable[[], object | None]]] = {
     "add: full host, no plugin otel": lambda: None,
@@ -50,7 +52,11 @@ HOSTS: Final[dict[str, Callable[[], object | None]]] = {
 def measure_tracing(effort: Effort) -> list[Row]:
     """Measure `add` through a full host, and with tracing."""
     hosts = [Case(Probe(name, _calling(HOSTS[name])), FLOOR_OF_ADD) for name in HOSTS]
-    rows = compare([*hosts, Case(Probe(SDK_ALONE, _sdk_alone), FLOOR_OF_ADD)], effort)
+    sdk = {SDK_ALONE: _sdk_alone, SDK_IN_TURN: _sdk_in_turn}
+    rows = compare(
+        [*hosts, *(Case(Probe(name, opened), FLOOR_OF_ADD) for name, opened in sdk.items())],
+        effort,
+    )
     by_name = {row.case: row for row in rows}
     plain, _, traced, _ = (by_name[name] for name in HOSTS)
     return [
@@ -74,7 +80,29 @@ def _calling(make: Callable[[], object | None]) -> Callable[[], AbstractContextM
 
 @contextmanager
 def _sdk_alone() -> Iterator[Block]:
-    """Do by hand what a call has done for it, with the same SDK and the same attributes."""
+    yield timed(_by_hand())
+
+
+@contextmanager
+def _sdk_in_turn() -> Iterator[Block]:
+    """Show what the processor's caches cost: the SDK is never run again and again in life."""
+    trace = _by_hand()
+    with _calling(lambda: None)() as call:
+
+        def block(times: int) -> float:
+            seconds = 0.0
+            for _ in range(times):
+                call(1)
+                started = perf_counter()
+                trace()
+                seconds += perf_counter() - started
+            return seconds
+
+        yield block
+
+
+def _by_hand() -> Callable[[], None]:
+    """Return what does what a call has done for it, with the same SDK and the same attributes."""
     tracer = TracerProvider().get_tracer(SCOPE)
     meter = MeterProvider([InMemoryMetricReader()]).get_meter(SCOPE)
     durations = meter.create_histogram(NAME, explicit_bucket_boundaries_advisory=BUCKETS)
@@ -89,7 +117,7 @@ def _sdk_alone() -> Iterator[Block]:
         span.end()
         durations.record(0.00002, labels)
 
-    yield timed(trace)
+    return trace
 
 
 def _tracing(*, exported: bool) -> CallTracing:

@@ -333,14 +333,7 @@ class CallRun:
         if self.turns is not None:
             self.give_turn_back()
         if self.opened:
-            # The commit has closed it.
-            if not self.committed:
-                self.branch.close(_OVER)
-            self.scope.close()
-            if self.closed is None:
-                # Circles through what it was given would wait for the collector.
-                del self.context, self.control, self.scope, self.branch, self.participants
-                self.opened = False
+            self._let_go()
         if self.serial_ticket is not None and self.closed is None:
             self.serial_ticket.withdraw()
         if self.closed is not None and not self._runs_on:
@@ -353,6 +346,16 @@ class CallRun:
             self.passed(ENDED)
         if self.closed is None:
             self.closed = _ENDED
+
+    def _let_go(self) -> None:
+        # The commit has closed it.
+        if not self.committed:
+            self.branch.close(_OVER)
+        self.scope.close()
+        if self.closed is None:
+            # Circles through what it was given would wait for the collector.
+            del self.context, self.control, self.scope, self.branch, self.participants
+            self.opened = False
 
     def disown(self, child: CallRun) -> None:
         """Forget a nested call that has ended."""

@@ -149,14 +149,9 @@ def publish(run: CallRun, table: Table) -> None:
     fields["duration"] = executor.monotonic() - run.started
     fields["handler_duration"] = run.handler_duration
     fields["facts"] = run.facts
-    remarkable = run.replayed or run.reruns or run.decisions or run.rolled_back
-    if remarkable or not succeeded or run.parent is not None:
-        fields["rolled_back"] = run.rolled_back
-        fields["pending_parent"] = succeeded and run.parent is not None
-        fields["replayed"] = run.replayed
-        fields["reruns"] = run.reruns
-        fields["decisions"] = run.decisions
-        fields["error"] = run.error
+    unusual = run.replayed or run.reruns or run.decisions or run.rolled_back
+    if unusual or not succeeded or run.parent is not None:
+        _add_what_is_unusual(fields, run, succeeded=succeeded)
     if run.result_secrets:
         fields["result_secrets"] = run.result_secrets
     if executor.user_id is not None:
@@ -178,6 +173,15 @@ def publish(run: CallRun, table: Table) -> None:
         observe(run, table.retelling, "toolyard_telemetry", event, changes)
     if run.error is not None and run.raises is None:
         _forget_frames(run.error)
+
+
+def _add_what_is_unusual(fields: dict[str, Any], run: CallRun, *, succeeded: bool) -> None:
+    fields["rolled_back"] = run.rolled_back
+    fields["pending_parent"] = succeeded and run.parent is not None
+    fields["replayed"] = run.replayed
+    fields["reruns"] = run.reruns
+    fields["decisions"] = run.decisions
+    fields["error"] = run.error
 
 
 def _forget_frames(error: BaseException) -> None:

@@ -51,7 +51,7 @@ def check_participant(hook: Implementation, answer: Any) -> None:
     Raises:
         PluginFailed: Naming the plugin, its answer and what it must return.
     """
-    if isinstance(answer, type) or not (_takes_part(type(answer)) or _has_steps(answer)):
+    if isinstance(answer, type) or not (_takes_part(answer.__class__) or _has_steps(answer)):
         expected = "a participant, with prepare, commit and rollback, or None"
         raise wrong_answer(hook, answer, expected)
 

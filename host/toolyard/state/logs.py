@@ -24,7 +24,7 @@ class Log:
     __slots__ = ("_below", "_mutable", "_tail", "add")
 
     def __init__(self, below: Items = EMPTY) -> None:
-        self._below = below if below else None
+        self._below = below or None
         self._tail: list[Any] = []
         self._mutable = below.mutable
         self.add: Callable[[Any], None] = self._tail.append

@@ -1,0 +1,83 @@
+"""A log only grows; what was read of it, and what was forked from it, stays as it was."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolyard.state.items import Items
+from toolyard.state.logs import Log
+
+STEPS = st.lists(
+    st.tuples(st.integers(0, 5), st.sampled_from(["add", "extend", "fork", "read"])), max_size=40
+)
+
+
+def test_a_new_log_is_empty():
+    assert len(Log().items()) == 0
+
+
+def test_items_are_kept_in_the_order_in_which_they_were_added():
+    log = Log()
+    log.add("a")
+    log.extend(["b", "c"], mutable=False)
+    log.add("d")
+    assert list(log.items()) == ["a", "b", "c", "d"]
+
+
+def test_what_was_read_does_not_grow():
+    log = Log()
+    log.add("a")
+    read = log.items()
+    log.add("b")
+    assert list(read) == ["a"]
+    assert read.last() == "a"
+
+
+def test_it_can_begin_with_items():
+    log = Log(Items.of(["a"], None, mutable=False))
+    log.add("b")
+    assert list(log.items()) == ["a", "b"]
+
+
+def test_readers_get_copies_from_the_first_item_on_that_can_change():
+    log = Log()
+    log.add("a")
+    assert not log.items().mutable
+    log.extend([["b"]], mutable=True)
+    log.add("c")
+    assert log.items().mutable
+    assert log.fork().items().mutable
+
+
+@given(STEPS)
+def test_logs_and_their_forks_are_independent(steps):
+    logs, models = [Log()], [[]]
+    read = []
+    for number, (which, step) in enumerate(steps):
+        log, model = logs[which % len(logs)], models[which % len(models)]
+        if step == "add":
+            log.add(number)
+            model.append(number)
+        elif step == "extend":
+            log.extend([number, number], mutable=False)
+            model += [number, number]
+        elif step == "fork":
+            logs.append(log.fork())
+            models.append(list(model))
+        else:
+            read.append((log.items(), list(model)))
+    assert [list(log.items()) for log in logs] == models
+    assert [list(items) for items, _ in read] == [model for _, model in read]
+
+
+def test_a_log_that_is_forked_again_and_again_stays_shallow():
+    log = Log()
+    for number in range(5_000):
+        log.add(number)
+        log = log.fork()
+    depth, items = 0, log.items()
+    while items is not None:
+        depth, items = depth + 1, items.below
+    assert depth < 20
+    assert list(log.items()) == list(range(5_000))
