@@ -14,14 +14,13 @@ from toolyard.pipeline.batch import BatchOrder, Milestone
 from toolyard.pipeline.control import Control
 from toolyard.pipeline.gates import Gate, Turns
 from toolyard.pipeline.given_calls import no_call
-from toolyard.pipeline.limits import Cancelled, Limit
+from toolyard.pipeline.lifetime import Lifetime
+from toolyard.pipeline.limits import Limit
 from toolyard.pipeline.marks import ENDED, LOOKUP, NOT_BEGUN, SUCCEEDED
 from toolyard.resources.call import CallScope
 from toolyard.state.redoing import NOTHING
 from toolyard_hookspecs import (
-    CallClosed,
     Cancellation,
-    Deadline,
     HandlerState,
     Outcome,
     SnapshotError,
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from toolyard_hookspecs import Participant, PolicyDecision
 
 
-class CallRun:
+class CallRun(Lifetime["CallRun"]):
     """One call on its way through the stages.
 
     Args:
@@ -57,10 +56,6 @@ class CallRun:
     # Slots, all of them filled: every stage of every call reads and writes them.
     __slots__ = (
         "_child_turns",
-        "_children",
-        "_forget_left",
-        "_left",
-        "_runs_on",
         "admitted",
         "answer",
         "approved",
@@ -68,17 +63,13 @@ class CallRun:
         "asks",
         "batch",
         "branch",
-        "call_made",
-        "cancellation",
         "claimed",
-        "closed",
         "committed",
         "context",
         "control",
         "copies",
         "crossings",
         "data",
-        "deadline",
         "decisions",
         "edited",
         "error",
@@ -94,7 +85,6 @@ class CallRun:
         "opened",
         "outcome",
         "params",
-        "parent",
         "participants",
         "plan",
         "questions",
@@ -115,7 +105,6 @@ class CallRun:
         "text",
         "timestamp",
         "turns",
-        "when_abandoned",
     )
 
     branch: Branch
@@ -125,7 +114,7 @@ class CallRun:
     result: ToolResult[Any]
     outcome: Outcome
 
-    def __init__(  # noqa: PLR0913, PLR0915 - each is named
+    def __init__(  # noqa: PLR0913 - each is named
         self,
         executor: Executor,
         call: ToolCall,
@@ -139,9 +128,8 @@ class CallRun:
         # Callers need not be type-checked.
         if not isinstance(call, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise no_call(call)
+        super().__init__(call, parent, executor.deadline)
         self.executor = executor
-        self.call_made = call
-        self.parent = parent
         self.batch = batch
         self.index = index
         self.on_loop = on_loop
@@ -182,7 +170,6 @@ class CallRun:
         self.session_changes: str | SnapshotError = NOTHING
         self.answer: Any = None
         self.decisions: tuple[PolicyDecision, ...] = ()
-        self.closed: str | None = None
         self.serial_ticket: Any = None
         self.facts: Mapping[str, Any] = NO_META
         # What gives the traces that go along into the process of an isolated handler, by plugin.
@@ -195,31 +182,11 @@ class CallRun:
         # Whether a person has changed the arguments.
         self.edited = False
         self.questions = 0
-        self.when_abandoned: Callable[[], None] | None = None
-        self._left: Cancellation | None = None
-        self._forget_left: Callable[[], None] | None = None
-        # Whether its own handler was given up, and may not have ended.
-        self._runs_on = False
-        self._children: list[CallRun] | None = None
         self._child_turns: Turns | None = None
-        if parent is None:
-            self.cancellation = call.cancellation
-            ends = call.deadline
-            self.deadline = executor.deadline if ends is None else _earlier(executor.deadline, ends)
-        else:
-            self.cancellation = parent.cancellation
-            self.deadline = _earlier(parent.deadline, call.deadline)
+        if parent is not None:
             parent.adopt(self)
 
     # --- what the stages ask ---
-
-    @property
-    def root(self) -> CallRun:
-        """The top-level call of its tree."""
-        run = self
-        while run.parent is not None:
-            run = run.parent
-        return run
 
     @property
     def name(self) -> str:
@@ -233,32 +200,6 @@ class CallRun:
                 turns: Turns | None = self._child_turns
                 self._child_turns = Turns() if turns is None else turns
         return self._child_turns
-
-    def limit_without_timeout(self) -> Limit:
-        """The limit of everything but the handler: the deadline and the cancellation."""
-        return Limit(None, self.deadline, self.left())
-
-    def left(self) -> Cancellation | None:
-        """Return what tells that nobody waits for the call any more, None where nothing can."""
-        if self.parent is None:
-            return self.cancellation
-        if self._left is None:
-            self._left = Cancellation()
-            if self.cancellation is not None:
-                self._forget_left = self.cancellation.on_cancel(self._left.cancel)
-            if self.closed is not None:
-                self._left.cancel()
-        return self._left
-
-    def check_limits(self) -> None:
-        """Raise when the call is cancelled, abandoned or out of time."""
-        if self.closed is not None:
-            self.check_open()
-        if self.cancellation is not None and self.cancellation.aborted:
-            msg = "Request was cancelled"
-            raise Cancelled(msg)
-        if self.deadline is not None:
-            self.deadline.check()
 
     def passed(self, milestone: Milestone) -> None:
         """Let the later calls of the batch go on."""
@@ -320,12 +261,6 @@ class CallRun:
         fields["control"] = self.control
         self.context = context
 
-    def adopt(self, child: CallRun) -> None:
-        """Take note of a nested call."""
-        if self._children is None:
-            self._children = []
-        self._children.append(child)
-
     def end(self) -> None:
         """Give back everything a call holds while it lasts."""
         if self.admitted:
@@ -336,16 +271,9 @@ class CallRun:
             self._let_go()
         if self.serial_ticket is not None and self.closed is None:
             self.serial_ticket.withdraw()
-        if self.closed is not None and not self._runs_on:
-            self.ended_late()
-        if self._forget_left is not None:
-            self._forget_left()
-        if self.parent is not None:
-            self.parent.disown(self)
+        self.over()
         if self.batch is not None:
             self.passed(ENDED)
-        if self.closed is None:
-            self.closed = _ENDED
 
     def _let_go(self) -> None:
         # The commit has closed it.
@@ -357,26 +285,8 @@ class CallRun:
             del self.context, self.control, self.scope, self.branch, self.participants
             self.opened = False
 
-    def disown(self, child: CallRun) -> None:
-        """Forget a nested call that has ended."""
-        if self._children is not None and child in self._children:
-            self._children.remove(child)
-
-    # --- told by a job ---
-
-    def abandon(self, reason: str) -> None:
-        """Close everything the handler could still change; it may run on for ever."""
-        self._runs_on = True
-        self._shut(reason)
-
-    def _shut(self, reason: str) -> None:
-        if self.closed is not None:
-            return
-        self.closed = reason
-        if self.when_abandoned is not None:
-            self.when_abandoned()
-        if self._left is not None:
-            self._left.cancel()
+    def cut_off(self, reason: str) -> None:
+        """Close everything that the handler could still change; see `Lifetime`."""
         # Its own thread may be ending it at this very moment.
         branch, scope = getattr(self, "branch", None), getattr(self, "scope", None)
         if branch is not None and scope is not None:
@@ -384,8 +294,6 @@ class CallRun:
             scope.abandon(self.name)
         if self.serial_ticket is not None:
             self.serial_ticket.abandon()
-        for child in list(self._children or ()):
-            child._shut(f"was called by {self.name}, which {reason}")  # noqa: SLF001 - its own kind
 
     def ended_late(self) -> None:
         """Hear that an abandoned handler, or what abandoned this call, has ended after all."""
@@ -393,12 +301,6 @@ class CallRun:
             self.scope.release_abandoned()
         if self.serial_ticket is not None:
             self.serial_ticket.withdraw()
-
-    def check_open(self) -> None:
-        """Raise `CallClosed` once the call is abandoned or has ended."""
-        if self.closed is not None:
-            msg = f"{self.name} {self.closed}, so nothing can be done on its behalf any more."
-            raise CallClosed(msg)
 
     def note(self, name: str, value: object) -> None:
         """Keep a fact for the event."""
@@ -413,12 +315,5 @@ class CallRun:
 
 _new: Any = object.__new__
 _lock = threading.Lock()
-_ENDED = "has ended"
 _NO_SESSION = "so it can neither read nor change the session any more."
 _OVER = f"The call is over, {_NO_SESSION}"
-
-
-def _earlier(one: Deadline | None, other: Deadline | None) -> Deadline | None:
-    if one is None or other is None:
-        return one or other
-    return one if one.remaining() <= other.remaining() else other

@@ -1,0 +1,164 @@
+"""How long a call may go on: until its deadline, its cancellation, or the end of its caller."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar, cast
+
+from toolyard.pipeline.limits import Cancelled, Limit
+from toolyard_hookspecs import CallClosed, Cancellation, Deadline, ToolCall
+
+# The calls it is among, which are of its own kind.
+N = TypeVar("N", bound="Lifetime[Any]")
+
+
+class Lifetime(Generic[N]):
+    """A call among those nested in one another, from its beginning until it is over.
+
+    Args:
+        call: The call as it came.
+        parent: The call whose handler made it, None for a top-level one.
+        deadline: When the evaluation must have ended, None for never.
+
+    Attributes:
+        closed: What befell it, to be said after its name, once it is abandoned or has ended.
+        when_abandoned: Called when it is abandoned.
+    """
+
+    __slots__ = (
+        "_children",
+        "_forget_left",
+        "_left",
+        "_runs_on",
+        "call_made",
+        "cancellation",
+        "closed",
+        "deadline",
+        "parent",
+        "when_abandoned",
+    )
+
+    def __init__(self, call: ToolCall, parent: N | None, deadline: Deadline | None) -> None:
+        self.call_made = call
+        self.parent: N | None = parent
+        self.closed: str | None = None
+        self.when_abandoned: Callable[[], None] | None = None
+        self._left: Cancellation | None = None
+        self._forget_left: Callable[[], None] | None = None
+        # Whether its own handler was given up, and may not have ended.
+        self._runs_on = False
+        self._children: list[N] | None = None
+        if parent is None:
+            self.cancellation = call.cancellation
+            self.deadline = deadline if call.deadline is None else _earlier(deadline, call.deadline)
+        else:
+            self.cancellation = parent.cancellation
+            self.deadline = _earlier(parent.deadline, call.deadline)
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What messages call it."""
+
+    @abstractmethod
+    def cut_off(self, reason: str) -> None:
+        """Close everything that the handler could still change.
+
+        Args:
+            reason: What befell the call, to be said after its name.
+        """
+
+    @abstractmethod
+    def ended_late(self) -> None:
+        """Hear that an abandoned handler, or what abandoned this call, has ended after all."""
+
+    @property
+    def root(self) -> N:
+        """The top-level call of its tree."""
+        run = cast("N", self)
+        while run.parent is not None:
+            run = run.parent
+        return run
+
+    def limit_without_timeout(self) -> Limit:
+        """The limit of everything but the handler: the deadline and the cancellation."""
+        return Limit(None, self.deadline, self.left())
+
+    def left(self) -> Cancellation | None:
+        """Return what tells that nobody waits for the call any more, None where nothing can."""
+        if self.parent is None:
+            return self.cancellation
+        if self._left is None:
+            self._left = Cancellation()
+            if self.cancellation is not None:
+                self._forget_left = self.cancellation.on_cancel(self._left.cancel)
+            if self.closed is not None:
+                self._left.cancel()
+        return self._left
+
+    def check_limits(self) -> None:
+        """Raise when the call is cancelled, abandoned or out of time."""
+        if self.closed is not None:
+            self.check_open()
+        if self.cancellation is not None and self.cancellation.aborted:
+            msg = "Request was cancelled"
+            raise Cancelled(msg)
+        if self.deadline is not None:
+            self.deadline.check()
+
+    def check_open(self) -> None:
+        """Raise `CallClosed` once the call is abandoned or has ended."""
+        if self.closed is not None:
+            msg = f"{self.name} {self.closed}, so nothing can be done on its behalf any more."
+            raise CallClosed(msg)
+
+    def abandon(self, reason: str) -> None:
+        """Close everything the handler could still change; it may run on for ever."""
+        self._runs_on = True
+        self.shut(reason)
+
+    def over(self) -> None:
+        """End it, as far as the calls around it and its limits are concerned."""
+        if self.closed is None:
+            self.closed = "has ended"
+        elif not self._runs_on:
+            self.ended_late()
+        if self._forget_left is not None:
+            self._forget_left()
+        if self.parent is not None:
+            self.parent.disown(cast("N", self))
+
+    def shut(self, reason: str) -> None:
+        """Let nothing be done any more on its behalf, nor on that of the calls within it.
+
+        Args:
+            reason: What befell it, to be said after its name.
+        """
+        if self.closed is not None:
+            return
+        self.closed = reason
+        if self.when_abandoned is not None:
+            self.when_abandoned()
+        if self._left is not None:
+            self._left.cancel()
+        self.cut_off(reason)
+        for child in list(self._children or ()):
+            child.shut(f"was called by {self.name}, which {reason}")
+
+    def adopt(self, child: N) -> None:
+        """Take note of a nested call, which has to be complete: it may be abandoned at once."""
+        if self._children is None:
+            self._children = []
+        self._children.append(child)
+
+    def disown(self, child: N) -> None:
+        """Forget a nested call that has ended."""
+        if self._children is not None and child in self._children:
+            self._children.remove(child)
+
+
+def _earlier(one: Deadline | None, other: Deadline | None) -> Deadline | None:
+    if one is None or other is None:
+        return one or other
+    return one if one.remaining() <= other.remaining() else other
