@@ -195,7 +195,6 @@ class Session:
         store.head = _head(saved)
         for kind, items in saved.logs.items():
             store.logs[kind] = Log(_items(items))
-        store.calls = store.logs[ToolInvoked]
         return session
 
     def read_snapshot(self, text: str, *, kinds: Iterable[type[Any]] = ()) -> Snapshot:

@@ -2,7 +2,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from toolyard_hookspecs.errors import StateError
+from toolyard_hookspecs.errors import CallClosed, StateError
 from toolyard_hookspecs.policies import PolicyState
 
 
@@ -42,6 +42,16 @@ def test_latest_is_the_record_that_was_updated_last(session, save):
     assert names(branch) == ["a", "b"]
     branch.commit()
     assert names(session) == ["a", "b"]
+
+
+def test_a_call_reads_the_newest_record_with_data_of_its_own_until_it_is_over(session, save):
+    branch = session.fork()
+    save(PolicyState("a", data={"n": [1]}))
+    PolicyState.of(context(branch), "a").data["n"].append(2)
+    assert PolicyState.of(context(branch), "a").data == {"n": [1]}
+    branch.rollback()
+    with pytest.raises(CallClosed):
+        PolicyState.of(context(branch), "a")
 
 
 def test_seeding_a_record_leaves_those_of_other_policies(session, save):
