@@ -26,6 +26,7 @@ Part = BranchPart | ExclusivePart
 
 _log = logging.getLogger(__name__)
 _MISSING: Any = object()
+_PLAIN = Role.PLAIN
 _ENDED = "The call has ended, so it can use no resources any more."
 
 
@@ -102,9 +103,12 @@ class CallScope:
         given = self._given.get(kind, _MISSING)
         if given is not _MISSING:
             return given
+        built = self._resources.settled(kind)
+        if built is not None and built.role is _PLAIN:
+            return self._given.setdefault(kind, built.value)
         if default is not _MISSING and kind not in self._resources:
             return default
-        built = self._find(kind)
+        built = built or self._find(kind)
         if built.role is Role.EXCLUSIVE:
             for turn in self._turns(kind, built):
                 block(turn, self, name_of(kind))
@@ -119,7 +123,7 @@ class CallScope:
         given = self._given.get(kind, _MISSING)
         if given is not _MISSING:
             return cast("T", given)
-        built = self._find(kind)
+        built = self._resources.settled(kind) or self._find(kind)
         if built.role is Role.EXCLUSIVE:
             for turn in self._turns(kind, built):
                 await suspend(turn, self, name_of(kind))
@@ -238,9 +242,6 @@ class CallScope:
     # --- giving ---
 
     def _find(self, kind: type[Any]) -> Built:
-        built = self._resources.settled(kind)
-        if built is not None:
-            return built
         tools = self._tools
         if tools is None:
             with self._mutex:
