@@ -90,10 +90,12 @@ class PolicyState:
     @classmethod
     def of(cls, context: ToolContext, name: str) -> PolicyState:
         """Return the newest record of the named instance, or an empty one."""
-        # The host's own session finds it at once; stand-ins have it in their slice.
         session = context.session
-        find: Callable[[str], PolicyState | None] | None = getattr(session, "policy_record", None)
-        found = record_of(session[PolicyState], name) if find is None else find(name)
+        # The host's own sessions find it at once. Asked by their class: what stands in for one,
+        # or stands around one, has it in its slice.
+        find: Callable[[Any, str], PolicyState | None] | None
+        find = getattr(type(session), "policy_record", None)
+        found = record_of(session[PolicyState], name) if find is None else find(session, name)
         return found or cls(name)
 
     @classmethod

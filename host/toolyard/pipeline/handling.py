@@ -47,7 +47,8 @@ Staged = Generator[Step, Any, Any]
 def ask_and_run(run: CallRun, table: Table, plan: Plan) -> Staged:
     """Return the result of whichever answers first: a plugin, or the handler."""
     if not table.execute_wrappers:
-        return (yield from _answer(run, plan))
+        result = yield from _answer(run, plan)
+        return _read_result(run, plan, result) if run.replayed else result
     wrapped = Wrapped()
     try:
         for each in table.execute_wrappers:
@@ -70,7 +71,7 @@ def _answer(run: CallRun, plan: Plan) -> Staged:
         if answer.effect_id is not None:
             run.note(REPLAYED_EFFECT, answer.effect_id)
         answer = answer.result
-    return _read_result(run, plan, answer)
+    return answer
 
 
 def _ask_executors(run: CallRun, plan: Plan) -> Staged:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 from toolyard.pipeline.refusals import PluginFailed, text_of
 from toolyard.plugins.implementations import Implementation
-
-_STEPS = ("prepare", "commit", "rollback")
 
 
 def name_who_raised(error: BaseException, who: str, hook: str) -> None:
@@ -51,19 +48,10 @@ def check_participant(hook: Implementation, answer: Any) -> None:
     Raises:
         PluginFailed: Naming the plugin, its answer and what it must return.
     """
-    if isinstance(answer, type) or not (_takes_part(answer.__class__) or _has_steps(answer)):
+    takes_part = hasattr(answer, "prepare") and hasattr(answer, "commit")
+    if isinstance(answer, type) or not (takes_part and hasattr(answer, "rollback")):
         expected = "a participant, with prepare, commit and rollback, or None"
         raise wrong_answer(hook, answer, expected)
-
-
-@lru_cache(maxsize=256)
-def _takes_part(kind: type[Any]) -> bool:
-    # Looked at once for each class, since it is asked in every call.
-    return _has_steps(kind)
-
-
-def _has_steps(what: object) -> bool:
-    return all(hasattr(what, step) for step in _STEPS)
 
 
 def _kind(answer: object) -> str:

@@ -255,7 +255,7 @@ class CallScope:
         elif built.role is Role.EXCLUSIVE:
             self._begin(built)
         self.check_open()
-        if built.shared or self._resources.keeps(kind):
+        if self._resources.keeps(kind):
             value = self._given.setdefault(kind, value)
         return value
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from toolyard.state.items import EMPTY, Items
+
+DEEPEST: Final = 16
+"""Of how many lists a version consists at most, before a fork makes one of them."""
 
 
 class Log:
@@ -24,7 +27,7 @@ class Log:
     __slots__ = ("_below", "_mutable", "_tail", "add")
 
     def __init__(self, below: Items = EMPTY) -> None:
-        self._below = below or None
+        self._below = below
         self._tail: list[Any] = []
         self._mutable = below.mutable
         self.add: Callable[[Any], None] = self._tail.append
@@ -42,16 +45,27 @@ class Log:
 
     def items(self) -> Items:
         """Return the items there are now."""
-        below, tail = self._below, self._tail
-        length = len(tail) + (0 if below is None else below.length)
-        return Items(below, tail, length, None, self._mutable) if length else EMPTY
+        below = self._below
+        added = len(self._tail)
+        if not added:
+            return below
+        return Items(below or None, self._tail, below.length + added, None, self._mutable)
 
     def fork(self) -> Log:
-        """Return an independent log with the same items; costs no more than its newest part."""
+        """Return an independent log with the same items.
+
+        It costs a pointer, but for forks of forks, of which every sixteenth makes one list.
+        """
         items = self.items()
-        below = items.below
-        if below is None:
+        if _depth(items) < DEEPEST:
             return Log(items)
-        # As ever, lists no longer than what comes on top are merged: few remain however often
-        # a clone is cloned.
-        return Log(below.extended(self, items.own(), mutable=items.mutable))
+        return Log(Items.of(list(items), None, mutable=items.mutable))
+
+
+def _depth(items: Items) -> int:
+    depth = 0
+    each: Items | None = items
+    while each is not None:
+        depth += 1
+        each = each.below
+    return depth

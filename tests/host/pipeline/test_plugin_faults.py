@@ -26,6 +26,23 @@ class Whole(Half):
         self.told.append("rollback")
 
 
+class Bare:
+    """Has what it does in slots, of which one is empty."""
+
+    __slots__ = ("commit", "prepare", "rollback")
+
+    def __init__(self):
+        self.prepare = self.rollback = lambda: None
+
+
+class Odd(type):
+    __hash__ = None
+
+
+class Unhashable(Whole, metaclass=Odd):
+    """A participant whose class cannot be put into a table."""
+
+
 class Desk:
     """A plugin that answers or raises what it is given, at the hooks it is given."""
 
@@ -75,7 +92,8 @@ IS_ASYNC = pytest.mark.parametrize("is_async", [False, True], ids=["answers", "a
 
 @IS_ASYNC
 @pytest.mark.parametrize(
-    ("answer", "kind"), [(5, "int"), (Half(), "Half"), (Whole, "the class Whole")]
+    ("answer", "kind"),
+    [(5, "int"), (Half(), "Half"), (Bare(), "Bare"), (Whole, "the class Whole")],
 )
 def test_what_cannot_take_part_is_named_with_its_plugin(
     yard, put, caplog, *, answer, kind, is_async
@@ -89,6 +107,13 @@ def test_what_cannot_take_part_is_named_with_its_plugin(
     )
     assert "AttributeError" not in caplog.text
     yard.assert_untouched()
+
+
+def test_a_participant_may_be_of_any_class(yard, put):
+    whole = Unhashable()
+    yard.open(put, plugins=(Desk("snapshot", whole),))
+    assert yard.call("put").success
+    assert whole.told == ["commit"]
 
 
 def test_those_that_have_begun_are_rolled_back_when_another_cannot_take_part(yard, put):

@@ -144,6 +144,29 @@ def test_they_change_what_goes_through(yard: Any) -> None:
     assert (outcome.text, outcome.result.value) == ("<13>", 13)
 
 
+class Unreadable:
+    """Answers with a result that nobody can read."""
+
+    @hookimpl
+    def toolyard_execute(self, tool: Tool[Any, Any]) -> ToolResult[int]:
+        message: Any = 3
+        return ToolResult(message, 5)
+
+
+def test_a_result_that_cannot_be_read_can_be_mended(yard: Any) -> None:
+    class Mending:
+        @hookimpl(wrapper=True)
+        def toolyard_execute(self, tool: Tool[Any, Any]) -> Steps:
+            result = yield
+            return replace(result, message="")
+
+    yard.open(add, plugins=(Unreadable(), Mending()))
+    assert yard.call("add", a=1, b=2).text == "5"
+
+    yard.open(add, plugins=(Unreadable(),))
+    assert yard.call("add", a=1, b=2).status is Status.ERROR
+
+
 class Saving:
     """Turns every exception into an answer."""
 

@@ -77,6 +77,21 @@ def test_gives_singletons_and_instances_of_the_call(kit):
     assert call.scope.participants() == []
 
 
+def test_a_prototype_that_gives_a_singleton_is_asked_at_each_access(kit):
+    asked = []
+
+    def pick(resources):
+        asked.append(1)
+        return resources.get(Plain)
+
+    resources = ResourceRegistry.of(
+        Binding(Plain, lambda r: Plain()), Binding(object, pick, Scope.PROTOTYPE)
+    ).open()
+    scope = kit.call(resources).scope
+    assert scope.get(object) is scope.get(object)
+    assert len(asked) == 2
+
+
 def test_asks_first_or_with_a_default(kit):
     scope = kit.call(ResourceRegistry.build({}).open()).scope
     assert Plain not in scope

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolyard.state.items import Items
-from toolyard.state.logs import Log
+from toolyard.state.logs import DEEPEST, Log
 
 STEPS = st.lists(
     st.tuples(st.integers(0, 5), st.sampled_from(["add", "extend", "fork", "read"])), max_size=40
@@ -36,8 +36,10 @@ def test_what_was_read_does_not_grow():
 
 def test_it_can_begin_with_items():
     log = Log(Items.of(["a"], None, mutable=False))
+    read = log.items()
     log.add("b")
     assert list(log.items()) == ["a", "b"]
+    assert (list(read), read.last()) == (["a"], "a")
 
 
 def test_readers_get_copies_from_the_first_item_on_that_can_change():
@@ -67,8 +69,11 @@ def test_logs_and_their_forks_are_independent(steps):
             models.append(list(model))
         else:
             read.append((log.items(), list(model)))
-    assert [list(log.items()) for log in logs] == models
-    assert [list(items) for items, _ in read] == [model for _, model in read]
+    for items, model in [*zip((log.items() for log in logs), models, strict=True), *read]:
+        assert list(items) == model
+        assert len(items) == len(model)
+        if model:
+            assert items.last() == model[-1] == items[-1]
 
 
 def test_a_log_that_is_forked_again_and_again_stays_shallow():
@@ -79,5 +84,5 @@ def test_a_log_that_is_forked_again_and_again_stays_shallow():
     depth, items = 0, log.items()
     while items is not None:
         depth, items = depth + 1, items.below
-    assert depth < 20
+    assert depth <= DEEPEST + 1
     assert list(log.items()) == list(range(5_000))

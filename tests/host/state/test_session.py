@@ -213,6 +213,7 @@ def test_a_clone_goes_its_own_way_with_the_same_reducers(session):
     session.dispatch(Add(1))
     session.log(Audit("a"))
     other = session.clone(id="s2")
+    assert other[Audit].latest() == other.fork()[Audit].latest() == Audit("a")
     session.dispatch(Add(1))
     other.dispatch(Add(10))
     other.log(Audit("b"))

@@ -126,6 +126,7 @@ def test_a_session_survives_json(session):
     assert again.id == "s1"
     for kind in (*KINDS, PolicyState):
         assert again[kind].all() == session[kind].all()
+        assert again[kind].latest() == session[kind].latest()
     assert again.to_json() == text
     again[Note].append(Note("more"))
     again.log(Audit("more"))
