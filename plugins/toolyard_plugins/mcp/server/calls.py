@@ -159,6 +159,12 @@ async def _dispatch(
         except VisibilityExpansionRequired as wanted:
             opened = session.executor.expand(wanted)
             return f"Opened {', '.join(wanted.section_keys)}. The prompt is now:\n{opened.text}"
+        except KeyboardInterrupt as error:
+            # Of this very class it is the handler's own: Ctrl-C cancels the server's task, and
+            # signals that a command hears come as something more.
+            if type(error) is not KeyboardInterrupt:
+                raise
+            return _of(call, error)
         except SystemExit as error:
             return _of(call, error)
         except Exception as error:  # noqa: BLE001 - the dialect tells of it

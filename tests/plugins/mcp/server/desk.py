@@ -100,6 +100,18 @@ def leave() -> None:
 
 
 @tool
+def interrupt() -> None:
+    """Interrupt the process, or so it thinks."""
+    raise KeyboardInterrupt
+
+
+@tool
+async def interrupt_loop() -> None:
+    """Interrupt the process from its event loop."""
+    raise KeyboardInterrupt
+
+
+@tool
 def stop_evaluation() -> None:
     """End the evaluation."""
     raise PromptEvaluationError("enough of it")
@@ -177,7 +189,17 @@ def toolyard_sections():
             template="Use add to add.",
             tools=[
                 *(add, add_up, keep_note, read_notes, who, came_along, fail, breaks, refuse),
-                *(leave, stop_evaluation, pause, chatter, steps, wait_for_cancellation, sleep_on),
+                *(
+                    leave,
+                    interrupt,
+                    interrupt_loop,
+                    stop_evaluation,
+                    pause,
+                    chatter,
+                    steps,
+                    wait_for_cancellation,
+                    sleep_on,
+                ),
                 *(hide_value, hide_all_values, miscount),
             ],
         ),

@@ -63,7 +63,9 @@ async def test_an_unknown_tool_is_an_error_of_the_protocol(connect):
     assert "add" in caught.value.error.message
 
 
-@pytest.mark.parametrize("name", ["leave", "stop_evaluation", "pause"])
+@pytest.mark.parametrize(
+    "name", ["leave", "interrupt", "interrupt_loop", "stop_evaluation", "pause"]
+)
 async def test_what_leaves_a_dispatch_is_a_failed_result_and_the_server_goes_on(connect, name):
     async with connect() as client:
         ended = await client.call_tool(name, {})
