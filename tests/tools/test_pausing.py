@@ -54,5 +54,28 @@ def test_what_counts_on_time_fails_and_is_told_what_was_stopped(tmp_path: Path) 
     assert "test_steps.py)" in told
 
 
+@pytest.mark.parametrize(
+    ("file", "is_ours"),
+    [
+        ("toolyard/.tox/slow/lib/python3.13/site-packages/pluggy/_callers.py", False),
+        ("toolyard/.tox/slow/lib/python3.13/site-packages/toolyard/host.py", True),
+        ("checkout/host/toolyard/host.py", True),
+        ("checkout/tests/host/test_host.py", True),
+        ("lib/python3.13/asyncio/tasks.py", True),
+        ("lib/python3.13/json/decoder.py", False),
+    ],
+)
+def test_packages_are_known_wherever_the_checkout_is(file: str, *, is_ours: bool) -> None:
+    asked = f"from pausing.pauses import _is_ours; print(_is_ours({file!r}))"
+    run = subprocess.run(
+        [sys.executable, "-c", asked],
+        env={**os.environ, "PYTHONPATH": str(TOOLS)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.strip() == str(is_ours)
+
+
 def test_without_it_nothing_is_stopped(tmp_path: Path) -> None:
     assert "2 passed" in paused(tmp_path)

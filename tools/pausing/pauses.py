@@ -81,4 +81,11 @@ class Pauses:
 def _is_ours(file: str) -> bool:
     if file.startswith(_HERE):
         return False
-    return any(part.startswith("toolyard") or part in _PLACES for part in Path(file).parts)
+    # Only from where packages begin: the folder of a checkout may be called toolyard, too.
+    parts = Path(file).parts[_start_of_packages(file) :]
+    return any(part.startswith("toolyard") or part in _PLACES for part in parts)
+
+
+def _start_of_packages(file: str) -> int:
+    parts = Path(file).parts
+    return parts.index("site-packages") + 1 if "site-packages" in parts else 0
