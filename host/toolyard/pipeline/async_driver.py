@@ -11,11 +11,13 @@ from toolyard.pipeline.background import Background, guarded
 from toolyard.pipeline.jobs import Job
 from toolyard.pipeline.limits import (
     CALLER_CANCELLED,
+    INTERRUPTED,
     Cancelled,
     Limit,
     TimedOut,
     why_given_up,
 )
+from toolyard.pipeline.pace import look_out
 from toolyard.pipeline.steps import Run, Step, WaitFor, raised
 from toolyard.pipeline.sync_driver import Pipeline
 from toolyard.pipeline.workers import Workers
@@ -84,11 +86,23 @@ class AsyncDriver:
         return _Attended(step).run()
 
     async def _run_elsewhere(self, step: Run) -> Any:
-        waiter = _Waiter(asyncio.get_running_loop())
-        job = Job(step, waiter.wake_from_thread)
+        job = Job(step)
         job.start(self._workers, self._background)
+        if step.is_brief and _looked_out_for(job):
+            return job.answer()
+        waiter = _Waiter(asyncio.get_running_loop())
+        job.when_finished(waiter.wake_from_thread)
         await waiter.until(lambda: job.finished, step.limit, job.give_up)
         return job.answer()
+
+
+def _looked_out_for(job: Job) -> bool:
+    """Look out for the end of a job for a moment, which costs less than a turn of the loop."""
+    try:
+        return look_out(lambda: job.finished)
+    except BaseException:
+        job.give_up(INTERRUPTED)
+        raise
 
 
 async def _see_through(work: Coroutine[Any, Any, Any]) -> Any:

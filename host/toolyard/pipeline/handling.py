@@ -130,7 +130,12 @@ def run_handler(run: CallRun, plan: Plan, instead: Any) -> Staged:
                 raise raised(error) from error.__cause__
         else:
             result = yield Run(
-                lambda: function(params, context=context), is_async, limit, run, inline
+                lambda: function(params, context=context),
+                is_async,
+                limit,
+                run,
+                inline,
+                pace=plan.pace,
             )
     except (TimedOut, Cancelled, ProcessDied, ConflictError, EffectUnknownError):
         raise

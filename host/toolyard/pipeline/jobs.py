@@ -31,18 +31,22 @@ class Job:
 
     Args:
         step: What to run.
-        notify: Called once it has finished, on the thread that ran it.
+
+    Attributes:
+        finished: Whether it has ended, and was not given up before.
+        value: What it gave then.
+        error: What it raised then.
     """
 
     __slots__ = ("_claim", "_loop", "_notify", "_task", "error", "finished", "step", "value")
 
-    def __init__(self, step: Run, notify: Callable[[], None]) -> None:
+    def __init__(self, step: Run) -> None:
         self.step = step
         self.finished = False
         self.value: Any = None
         self.error: BaseException | None = None
         self._claim = threading.Lock()
-        self._notify = notify
+        self._notify: Callable[[], None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -57,6 +61,15 @@ class Job:
             self._loop.call_soon_threadsafe(self._begin_task, context)
         else:
             workers.submit(partial(context.run, self._work))
+
+    def when_finished(self, notify: Callable[[], None]) -> None:
+        """Have this called once it has finished, on its thread; at once, if it has.
+
+        It may be called twice, where it finishes at this very moment.
+        """
+        self._notify = notify
+        if self.finished:
+            notify()
 
     def answer(self) -> Any:
         """Return what the finished job gave, or raise what it raised."""
@@ -95,10 +108,13 @@ class Job:
         self.step.owner.ended_late()
 
     def _work(self) -> None:
+        started = time.perf_counter()
         try:
             self.value = self.step.function()
         except BaseException as error:  # noqa: BLE001 - raised where the call was dispatched
             self.error = raised(error)
+        if self.step.pace is not None:
+            self.step.pace.seconds = time.perf_counter() - started
         self._finish()
 
     def _begin_task(self, context: contextvars.Context) -> None:
@@ -116,6 +132,7 @@ class Job:
     def _finish(self) -> None:
         if self._claim.acquire(blocking=False):
             self.finished = True
-            self._notify()
+            if self._notify is not None:
+                self._notify()
         else:
             self._end_late()

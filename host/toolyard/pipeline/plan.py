@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from toolyard.pipeline.missing import Missing
+from toolyard.pipeline.pace import Pace
 from toolyard.plugins.implementations import Implementation
 from toolyard.plugins.registry import Plugins
 from toolyard.policies.rules import Rule
@@ -37,6 +38,7 @@ class Plan:
         shows_diff: Whether the diff may have to be shown, to a person or in a dry run.
         snapshots: The plugins that may take part in its transactions.
         executes: The plugins that may answer in its handler's place.
+        pace: How long its handler takes on a worker thread.
     """
 
     tool: Tool[Any, Any]
@@ -54,6 +56,7 @@ class Plan:
     shows_diff: bool
     snapshots: Implementations
     executes: Implementations
+    pace: Pace = field(default_factory=Pace, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from toolyard.pipeline.limits import Limit
+from toolyard.pipeline.pace import Pace
 
 
 class Waitable(Protocol):
@@ -46,6 +47,7 @@ class Run:
         inline: Whether it may run on the driver's own thread.
         to_the_end: Whether an interruption has to wait until it has ended; a second one
             does not.
+        pace: Where to note how long it takes on a worker thread, for the next time.
     """
 
     function: Callable[[], Any]
@@ -54,6 +56,12 @@ class Run:
     owner: Abandonable
     inline: bool
     to_the_end: bool = False
+    pace: Pace | None = None
+
+    @property
+    def is_brief(self) -> bool:
+        """Whether its end is worth a look-out."""
+        return self.pace is not None and self.pace.is_brief
 
 
 @dataclass(slots=True)

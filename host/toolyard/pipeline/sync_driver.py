@@ -107,7 +107,7 @@ class _Pending:
 
     def __init__(self, step: Step, wake: Callable[[], None]) -> None:
         self.step = step
-        self.job = Job(step, wake) if isinstance(step, Run) else None
+        self.job = Job(step) if isinstance(step, Run) else None
         self._wake = wake
         self._forget: Callable[[], None] | None = None
 
@@ -122,6 +122,7 @@ class _Pending:
             self._forget = cancellation.on_cancel(self._wake)
         if self.job is not None:
             self.job.start(workers, background)
+            self.job.when_finished(self._wake)
         elif isinstance(self.step, WaitFor):
             self.step.waitable.on_grant(self._wake)
 

@@ -43,7 +43,8 @@ class Bench:
 
     def start(self, function: Any, owner: Owner, *, is_async: bool) -> tuple[Job, threading.Event]:
         done = threading.Event()
-        job = Job(Run(function, is_async, Limit(), owner, inline=False), done.set)
+        job = Job(Run(function, is_async, Limit(), owner, inline=False))
+        job.when_finished(done.set)
         job.start(self.workers, self.background)
         return job, done
 

@@ -1,0 +1,169 @@
+"""What was brief the last time is looked out for, and nothing else is."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from itertools import chain, repeat
+from typing import Any
+
+import pytest
+
+from toolyard.pipeline import async_driver, pace
+from toolyard.pipeline.async_driver import AsyncDriver
+from toolyard.pipeline.background import Background
+from toolyard.pipeline.limits import Limit
+from toolyard.pipeline.pace import BRIEF, MOMENT, Pace, look_out
+from toolyard.pipeline.steps import Run
+from toolyard.pipeline.workers import Workers
+
+PATIENCE = 60.0
+
+
+class Owner:
+    """Keeps what it is told of its job."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.ended = threading.Event()
+
+    def abandon(self, reason: str) -> None:
+        self.told.append(reason)
+
+    def ended_late(self) -> None:
+        self.ended.set()
+
+
+@pytest.fixture
+def driver() -> Iterator[AsyncDriver]:
+    workers, background = Workers(), Background()
+    yield AsyncDriver(workers, background)
+    workers.close()
+    background.close()
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """What came of each look-out."""
+    seen: list[bool] = []
+
+    def watched(ended: Any) -> bool:
+        seen.append(look_out(ended))
+        return seen[-1]
+
+    monkeypatch.setattr(async_driver, "look_out", watched)
+    return seen
+
+
+def of(seconds: float) -> Pace:
+    known = Pace()
+    known.seconds = seconds
+    return known
+
+
+def drive(
+    driver: AsyncDriver, function: Any, known: Pace | None, owner: Owner | None = None
+) -> Any:
+    def pipeline() -> Any:
+        return (yield Run(function, False, Limit(PATIENCE), owner or Owner(), False, pace=known))
+
+    return asyncio.run(driver.drive(pipeline()))
+
+
+def test_what_is_not_known_is_not_taken_for_brief() -> None:
+    assert not Pace().is_brief
+
+
+@pytest.mark.parametrize(("seconds", "brief"), [(BRIEF / 2, True), (BRIEF, False), (1.0, False)])
+def test_what_was_brief_is_taken_to_be_so_again(seconds: float, brief: bool) -> None:
+    assert of(seconds).is_brief is brief
+
+
+def test_a_look_out_ends_with_what_it_waits_for() -> None:
+    answers = chain(repeat(False, 3), repeat(True))
+    assert look_out(lambda: next(answers))
+
+
+def test_a_look_out_ends_after_a_moment() -> None:
+    began = time.perf_counter()
+
+    assert not look_out(lambda: False)
+
+    assert time.perf_counter() - began >= MOMENT
+
+
+def test_where_threads_cannot_yield_it_looks_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace, "_let_others_run", None)
+    asked: list[bool] = []
+    assert not look_out(lambda: bool(asked.append(True)))
+    assert asked == [True]
+
+
+def test_a_handler_is_known_by_what_it_took_the_last_time(driver: AsyncDriver) -> None:
+    known = Pace()
+
+    drive(driver, lambda: time.sleep(2 * BRIEF), known)
+    slow = known.seconds
+    drive(driver, lambda: None, known)
+
+    assert slow > BRIEF
+    assert known.seconds < slow
+
+
+def test_a_slow_handler_is_not_looked_out_for(driver: AsyncDriver, looks: list[bool]) -> None:
+    assert drive(driver, lambda: "done", of(1.0)) == "done"
+    assert drive(driver, lambda: "done", Pace()) == "done"
+    assert drive(driver, lambda: "done", None) == "done"
+    assert looks == []
+
+
+def test_what_a_look_out_finds_is_the_answer(
+    driver: AsyncDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As long as it takes, whatever the machine has to do meanwhile.
+    monkeypatch.setattr(pace, "MOMENT", PATIENCE)
+    assert drive(driver, lambda: "done", of(0.0)) == "done"
+
+    def fail() -> None:
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        drive(driver, fail, of(0.0))
+
+
+def test_what_takes_longer_than_it_did_is_waited_for(
+    driver: AsyncDriver, looks: list[bool]
+) -> None:
+    release = threading.Event()
+
+    async def main() -> Any:
+        # The loop goes on while the handler waits for what happens on the loop.
+        asyncio.get_running_loop().call_later(0.01, release.set)
+        return await driver.drive(pipeline())
+
+    def pipeline() -> Any:
+        work = lambda: release.wait(PATIENCE)  # noqa: E731 - a handler
+        return (yield Run(work, False, Limit(PATIENCE), Owner(), False, pace=of(0.0)))
+
+    assert asyncio.run(main())
+    assert looks == [False]
+
+
+def test_an_interrupted_look_out_gives_its_job_up(
+    driver: AsyncDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner, release = Owner(), threading.Event()
+
+    def interrupted(ended: Any) -> bool:
+        del ended
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(async_driver, "look_out", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        drive(driver, lambda: release.wait(PATIENCE), of(0.0), owner)
+    release.set()
+
+    assert owner.told == ["lost its caller, which was interrupted"]
+    assert owner.ended.wait(PATIENCE)
