@@ -19,7 +19,7 @@ Rules that hold for all stages of a call:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -193,7 +193,7 @@ def toolyard_lifespan(
 
 
 @hookspec
-def toolyard_diagnose(settings: Any, bound: Collection[type[Any]]) -> Iterable[Finding] | None:
+def toolyard_diagnose(settings: Any, bound: Mapping[type[Any], str]) -> Iterable[Finding] | None:
     """Find out whether what the plugin relies on is there: a file, a server, a program.
 
     Called by `toolyard doctor` only, on a host that is not open. Every plugin is asked. It
@@ -201,8 +201,8 @@ def toolyard_diagnose(settings: Any, bound: Collection[type[Any]]) -> Iterable[F
 
     Args:
         settings: The plugin's own validated settings, or None.
-        bound: The kinds of resources that the plugins offer, so that one can tell which it will
-            use.
+        bound: The name of the plugin that offers it, by kind of resource, so that one can tell
+            which it will use.
 
     Returns:
         Findings, also of what is as it should be, or None. An exception is a finding.

@@ -62,7 +62,7 @@ def of_what_they_rely_on(host: Host) -> Iterator[Finding]:
 
 
 def _diagnosed(host: Host) -> Iterator[Finding]:
-    bound = frozenset(each.kind for each in host.plugins.bindings())
+    bound = host.plugins.providers()
     for implementation in reversed(host.plugins.implementations(HOOK)):
         plugin = implementation.plugin
         try:

@@ -214,6 +214,10 @@ class Plugins:
         """Return the resources of all plugins, in the order of registration."""
         return self._view.bindings
 
+    def providers(self) -> Mapping[type[Any], str]:
+        """Return the plugin that has bound it, by kind of resource."""
+        return self._view.providers
+
     def policy_kinds(self) -> Mapping[str, type[Any]]:
         """Return what makes each kind of policy, by the kind's name."""
         return self._view.policies

@@ -25,6 +25,7 @@ class View:
         wrappers: By hook, the outermost first.
         sections: Of all plugins, in the order of registration.
         bindings: Of all plugins, likewise.
+        providers: The plugin that has bound it, by kind of resource.
         policies: What makes each kind of policy.
         tools: The tools by name.
     """
@@ -34,6 +35,7 @@ class View:
     wrappers: Calls
     sections: tuple[Section, ...] = ()
     bindings: tuple[Binding[Any], ...] = ()
+    providers: Mapping[type[Any], str] = field(default_factory=dict[type[Any], str])
     policies: Mapping[str, type[Any]] = field(default_factory=dict[str, type[Any]])
     tools: ToolIndex = field(default_factory=ToolIndex)
 
@@ -48,6 +50,9 @@ def view_of(roster: Roster, generation: int) -> View:
         wrappers=_only(calls, wrappers=True),
         sections=tuple(section for _, each in offered for section in each.sections),
         bindings=tuple(binding for _, each in offered for binding in each.bindings),
+        providers=MappingProxyType(
+            {binding.kind: name for name, each in offered for binding in each.bindings}
+        ),
         policies=MappingProxyType(
             {kind: made for _, each in offered for kind, made in each.policies.items()}
         ),

@@ -6,7 +6,7 @@ shows it, and settles what is unknown.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Generator, Iterable
+from collections.abc import Awaitable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -51,11 +51,13 @@ def toolyard_settings() -> type[BaseModel]:
 
 
 @hookimpl
-def toolyard_diagnose(settings: LedgerSettings, bound: Collection[type[Any]]) -> Iterable[Finding]:
+def toolyard_diagnose(
+    settings: LedgerSettings, bound: Mapping[type[Any], str]
+) -> Iterable[Finding]:
     """Find out whether the store can be used."""
     from toolyard_plugins.ledger.diagnosing import diagnosed  # only `toolyard doctor` asks
 
-    return diagnosed(settings, is_offered=LedgerStore in bound)
+    return diagnosed(settings, offering=bound.get(LedgerStore))
 
 
 @hookimpl

@@ -16,15 +16,15 @@ PATIENCE: Final = 3
 """Seconds to wait for a database."""
 
 
-def diagnosed(settings: LedgerSettings, *, is_offered: bool) -> Iterator[Finding]:
+def diagnosed(settings: LedgerSettings, *, offering: str | None) -> Iterator[Finding]:
     """Yield what is the case with the store that is used.
 
     Args:
         settings: What names one.
-        is_offered: Whether a plugin offers one, which takes the place of the one that is named.
+        offering: The plugin that offers one in the place of the one that is named, or None.
     """
-    if is_offered:
-        yield _offered(settings.unused)
+    if offering is not None:
+        yield _offered(offering, settings.unused)
         return
     match settings.store:
         case "memory":
@@ -37,14 +37,14 @@ def diagnosed(settings: LedgerSettings, *, is_offered: bool) -> Iterator[Finding
             yield _reached(settings)
 
 
-def _offered(unused: list[str]) -> Finding:
-    told = "A plugin offers the store that is used."
+def _offered(offering: str, unused: list[str]) -> Finding:
+    told = f"The store that is used is offered by plugin {offering}."
     if not unused:
         return Finding.ok("ledger", told)
     return Finding.warning(
         "ledger",
         f"{told} So {' and '.join(unused)} of [plugins.ledger] is not.",
-        "Remove it there, or block the plugin that offers a LedgerStore.",
+        f"Remove it there, or block {offering}.",
     )
 
 

@@ -201,11 +201,12 @@ def test_a_store_that_a_plugin_offers(doctor, folder):
     status, found = doctor(config='plugin_files = ["shelf.py"]\n')
     assert status == 0
     told = [each["text"] for subject, each in found.items() if subject.startswith("ledger")]
-    assert told == ["A plugin offers the store that is used."]
+    assert told == ["The store that is used is offered by plugin shelf."]
     tables = '[plugins.ledger]\npath = "gone/ledger.db"\n'
     status, found = doctor(config='plugin_files = ["shelf.py"]\n' + tables)
     assert (status, found["ledger"]["severity"]) == (0, "warning")
     assert found["ledger"]["text"].endswith("So path of [plugins.ledger] is not.")
+    assert found["ledger"]["remedy"] == "Remove it there, or block shelf."
 
 
 def test_what_is_switched_off_is_no_more_than_a_note(doctor):
