@@ -21,6 +21,8 @@ RETRY: Final = "\nMend these, then retry."
 """The end of every listing."""
 
 _NOT_TEXT: Final = "the text holds a lone surrogate, which is no character"
+# What pydantic says, and what a model understands.
+_TOO_DEEP: Final = ("recursion limit exceeded", "nested too deeply")
 
 
 def explain(error: ValidationError, read_schema: Callable[[], Schema]) -> str:
@@ -52,7 +54,8 @@ def explain(error: ValidationError, read_schema: Callable[[], Schema]) -> str:
 
 def not_json(reason: str) -> str:
     """Return the message for text that is no JSON at all."""
-    return f"Invalid arguments: not valid JSON ({shorten(reason)}). Mend it, then retry."
+    told = shorten(reason.replace(*_TOO_DEEP))
+    return f"Invalid arguments: not valid JSON ({told}). Mend it, then retry."
 
 
 def listing(faults: list[str]) -> str:

@@ -49,8 +49,8 @@ MALFORMED: dict[str, tuple[str | bytes, str]] = {
     "an array": ("[1, 2]", "object"),
     "a string": ('"city"', "object"),
     "null": ("null", "object"),
-    "nested deeply": ("[" * 10_000 + "]" * 10_000, "not valid JSON"),
-    "objects nested deeply": ('{"a":' * 10_000 + "1" + "}" * 10_000, "not valid JSON"),
+    "nested deeply": ("[" * 10_000 + "]" * 10_000, "nested too deeply"),
+    "objects nested deeply": ('{"a":' * 10_000 + "1" + "}" * 10_000, "nested too deeply"),
     "a name twice": (
         '{"city": "a", "city": "b", "floors": 1, "height": 1}',
         "'city' is given twice",

@@ -81,7 +81,9 @@ def test_what_was_brief_is_taken_to_be_so_again(seconds: float, brief: bool) -> 
     assert of(seconds).is_brief is brief
 
 
-def test_a_look_out_ends_with_what_it_waits_for() -> None:
+def test_a_look_out_ends_with_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    # As long as it takes, whatever the machine has to do meanwhile.
+    monkeypatch.setattr(pace, "MOMENT", PATIENCE)
     answers = chain(repeat(False, 3), repeat(True))
     assert look_out(lambda: next(answers))
 
@@ -122,7 +124,6 @@ def test_a_slow_handler_is_not_looked_out_for(driver: AsyncDriver, looks: list[b
 def test_what_a_look_out_finds_is_the_answer(
     driver: AsyncDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # As long as it takes, whatever the machine has to do meanwhile.
     monkeypatch.setattr(pace, "MOMENT", PATIENCE)
     assert drive(driver, lambda: "done", of(0.0)) == "done"
 
