@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from toolyard.overrides import Overrides
     from toolyard.policies.sealing import Seal
 
-log = logging.getLogger("toolyard")
+_reports = logging.getLogger("toolyard.plugins.reports")
 
 
 class Host:
@@ -307,13 +307,24 @@ class Host:
         Raises:
             PluginError: Naming the plugin that cannot be started, the cause and the remedy;
                 those started before are stopped again.
-            ConfigurationError: When it is the configuration that keeps one from starting.
+            ConfigurationError: When it is the configuration that keeps one from starting, or
+                when a plugin file that it names is not to be had, or a plugin's table wrong.
         """
         if not self.is_open:
+            self._refuse_what_is_unmet()
             _ = self.approver
             enter_lifespans(self, self._running)
             self.is_open = True
         return self
+
+    def _refuse_what_is_unmet(self) -> None:
+        """Raise where the configuration asks for what is not there; log what else is wrong."""
+        reports = self.plugins.reports
+        if unmet := [str(each) for each in reports if each.is_unmet]:
+            raise ConfigurationError("\n".join(unmet))
+        for each in reports:
+            if each.fault is not None and each.status != "blocked" and each.source != "python":
+                _reports.warning("%s", each)
 
     def close(self) -> None:
         """Stop what the plugins keep running, in reverse order."""

@@ -377,6 +377,54 @@ def test_files_may_be_given_by_their_names(tmp_path: Path) -> None:
         Host(config=str(tmp_path / "nowhere.toml"))
 
 
+HOURS = """
+from pydantic import BaseModel
+from toolyard_hookspecs import hookimpl
+
+class Settings(BaseModel):
+    hours: int = 8
+
+@hookimpl
+def {hook}():
+    return Settings
+"""
+UNMET = {
+    "is not there": (None, "rules.py"),
+    "cannot be imported": ("import no_such_module", "no_such_module"),
+    "misspells a hook": (HOURS.format(hook="toolyard_setings"), "Did you mean toolyard_settings"),
+    "marks no hook": ("def toolyard_check(): pass", "Write @hookimpl above it"),
+    "has no hook": ("RULES = 1", "implements no hook"),
+    "has settings that do not fit": (HOURS.format(hook="toolyard_settings"), "mean 'hours'"),
+}
+
+
+@pytest.mark.parametrize("fault", UNMET)
+def test_a_host_does_not_open_without_a_plugin_that_the_configuration_names(
+    tmp_path: Path, fault: str
+) -> None:
+    code, told = UNMET[fault]
+    table = "[plugins.rules]\nhuors = 3\n" if "settings" in fault else ""
+    (tmp_path / "toolyard.toml").write_text(f"plugin_files = ['rules.py']\n{table}")
+    if code is not None:
+        (tmp_path / "rules.py").write_text(code)
+
+    host = Host(config=tmp_path / "toolyard.toml")
+    with pytest.raises(ConfigurationError, match=told):
+        host.open()
+    assert not host.is_open
+
+    with Host(config=tmp_path / "toolyard.toml", block=["rules"]) as host:
+        assert host.is_open
+
+
+def test_a_host_logs_what_else_is_wrong_with_plugins(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "toolyard.toml").write_text("[plugins.nowhere]\na = 1")
+    with Host(config=tmp_path / "toolyard.toml"):
+        assert "has a table for 'nowhere', which is not installed" in caplog.text
+
+
 def test_an_unknown_dialect_is_an_error_that_names_the_known() -> None:
     class Speaks:
         @hookimpl

@@ -19,6 +19,9 @@ NOTIFYING: Final = frozenset(
 )
 """The host's loggers whose records are all notices."""
 
+SAID: Final = "toolyard.plugins.reports"
+"""The logger of what commands say themselves: which plugins did not load."""
+
 _TRACEBACK: Final = "Traceback (most recent call last):\n"
 
 
@@ -52,6 +55,7 @@ def logging_to_stderr(verbosity: int) -> Generator[None]:
     """
     handler = logging.StreamHandler()
     handler.setFormatter(_Lines(tracebacks=verbosity > 1))
+    handler.addFilter(lambda record: record.name != SAID)
     root = logging.getLogger()
     before = root.level
     if not verbosity:

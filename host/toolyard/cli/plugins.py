@@ -13,7 +13,6 @@ from rich.text import Text
 from toolyard.cli.console import Terminal
 from toolyard.cli.exits import Exit
 from toolyard.cli.failures import say
-from toolyard.cli.faults import misconfigured
 from toolyard.cli.table import Column, Table, widest
 from toolyard.cli.text import counted, one_line
 from toolyard.host import Host
@@ -42,7 +41,8 @@ def plugins(host: Host, args: argparse.Namespace) -> int:
             args.out.write(_described(report))
     if not _has_approver(host):
         return Exit.USAGE
-    return Exit.USAGE if misconfigured(host, args, reports) else Exit.OK
+    unmet = any(each.is_unmet for each in host.plugins.reports)
+    return Exit.USAGE if unmet or any(each.misconfigured for each in reports) else Exit.OK
 
 
 def _with_fault(report: PluginReport, fault: PluginFault | None) -> PluginReport:

@@ -99,7 +99,7 @@ def _run(common: argparse.Namespace, rest: list[str], *, owns_process: bool) -> 
         parser, runs, commands = with_extensions(offered, BUILT_IN)
         if host is not None and is_unknown(rest, runs):
             # It may be one of a plugin that did not load.
-            report_faults(host, common)
+            report_faults(host)
         check_command(rest, runs, example=common.example is not None)
         if host is None or not rest:
             parse(parser, rest or ["--help"], common)
@@ -114,7 +114,7 @@ def _run(common: argparse.Namespace, rest: list[str], *, owns_process: bool) -> 
             # It tells what is wrong with plugins, also with one that keeps a host from opening.
             with contextlib.closing(host):
                 return runs[args.command](host, args)
-        report_faults(host, args)
+        report_faults(host)
         with _for_the_command_alone():
             host.open()
         with contextlib.closing(host):

@@ -46,6 +46,16 @@ class PluginReport:
     summary: str = ""
     deprecations: tuple[str, ...] = ()
 
+    @property
+    def is_unmet(self) -> bool:
+        """Whether the configuration asks for something of it that cannot be had.
+
+        A host that left it at that would do without a policy that somebody relies on.
+        """
+        is_there = self.status != "failed" and bool(self.hooks)
+        named = self.source == "file" and self.status != "blocked"
+        return self.misconfigured or (named and not is_there)
+
     def __str__(self) -> str:
         """Return the report as one line for people."""
         return " ".join(

@@ -92,10 +92,17 @@ def test_an_approver_that_is_not_there_does_not_hide_the_list(toolyard, folder):
 
 
 @pytest.mark.usefixtures("broken")
-def test_a_failed_plugin_takes_nothing_else_down(toolyard):
+def test_nothing_runs_without_a_plugin_that_the_configuration_names(toolyard):
     status, out, err = toolyard("call", "add", '{"a": 1, "b": 2}')
-    assert (status, out) == (0, "3\n")
-    assert err.startswith("toolyard: warning: Plugin 'broken'")
+    assert (status, out) == (2, "")
+    assert err.startswith("toolyard: error: Plugin 'broken'")
+    assert "no_such_module" in err
+
+
+@pytest.mark.usefixtures("broken")
+def test_a_failed_plugin_that_is_switched_off_takes_nothing_down(toolyard):
+    status, out, err = toolyard("--block", "broken", "call", "add", '{"a": 1, "b": 2}')
+    assert (status, out, err) == (0, "3\n", "")
 
 
 def test_a_broken_plugin_that_was_asked_for_is_status_2(toolyard, folder):
