@@ -174,14 +174,25 @@ class Container:
             known = self._shelf.known.get(id(instance)) or shelf.known.get(id(instance))
         borrowed = is_borrowed(binding)
         if known is None and not borrowed:
-            _finish(instance)
-            self._recover(instance)
+            self._finish(instance)
         with self.lock:
             if not shelf.closed:
                 return self._keep(binding, shelf, instance, known)
         if known is None and not borrowed:
             close_all([instance]).raise_any()
         raise _closed(binding.kind)
+
+    def _finish(self, instance: object) -> None:
+        try:
+            if isinstance(instance, PostConstruct) and not isinstance(instance, type):
+                instance.post_construct()
+            self._recover(instance)
+        except BaseException as error:
+            # Half built it stays nowhere, so whatever it already holds has to be given back here.
+            note = close_all([instance]).text()
+            if note:
+                error.add_note(note)
+            raise
 
     def _recover(self, instance: object) -> None:
         """Let a resource that was left in the middle of a commit ask what became of it."""
@@ -342,19 +353,6 @@ class _Resolver:
 
     def __contains__(self, kind: type[object]) -> bool:
         return kind in self._container
-
-
-def _finish(instance: object) -> None:
-    if isinstance(instance, type) or not isinstance(instance, PostConstruct):
-        return
-    try:
-        instance.post_construct()
-    except BaseException as error:
-        # Half built it stays nowhere, so whatever it already holds has to be given back here.
-        note = close_all([instance]).text()
-        if note:
-            error.add_note(note)
-        raise
 
 
 def _closed(kind: type[Any]) -> ResourceError:

@@ -8,6 +8,7 @@ from toolyard.resources.registry import ResourceRegistry
 from toolyard_hookspecs import (
     Binding,
     CircularDependencyError,
+    Decider,
     ResourceError,
     Scope,
     UnboundResourceError,
@@ -254,6 +255,19 @@ def test_what_cannot_finish_its_construction_is_closed_and_not_kept():
     assert "stuck" in caught.value.__notes__[0]
     resources.close()
     assert log == ["made A", "closed A"]
+
+
+def test_what_cannot_recover_is_closed_and_not_kept():
+    log = []
+
+    class Journal(Logged):
+        def recover(self, decided):
+            raise OSError("no answer")
+
+    resources = opened(Binding(A, lambda r: Journal(log, "A")), Binding.instance(Decider, object()))
+    with pytest.raises(OSError, match="no answer"):
+        resources.get(A)
+    assert log == ["made A", "finished A", "closed A"]
 
 
 def test_a_tool_call_resource_is_one_for_each_call():
