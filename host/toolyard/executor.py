@@ -122,7 +122,8 @@ class Executor:
         self._own_prompt = None if prompt is None else host.overridden(prompt)
         self._planning: Planning | None = None
         self._retired = False
-        self._set_up: set[int] = set()
+        # Kept by their ids and held: an id is given again once its section is gone.
+        self._set_up: dict[int, Section] = {}
         self._beginning = threading.Lock()
         registry = self._registry(options)
         bindings = registry.bindings.values()
@@ -364,10 +365,12 @@ class Executor:
         return None if self.dry_run else keeper
 
     def _set_up_once(self, sections: Iterable[Section]) -> None:
-        for section in sections:
-            if id(section) not in self._set_up:
+        present = {id(section): section for section in sections}
+        for known, section in present.items():
+            if known not in self._set_up:
                 section.setup(self.session)
-                self._set_up.add(id(section))
+                self._set_up[known] = section
+        self._set_up = present
 
     def _registry(self, options: ExecutorOptions) -> ResourceRegistry:
         """Return what is bound; whoever is nearer to the application wins."""

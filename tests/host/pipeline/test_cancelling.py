@@ -169,6 +169,31 @@ def test_a_nested_call_is_cancelled_with_its_root(
     yard.assert_untouched()
 
 
+def test_what_a_cancelled_call_calls_does_not_begin(yard: Any, touch: Touch) -> None:
+    told: list[str] = []
+
+    @tool
+    def inner(*, context: ToolContext) -> ToolResult[None]:
+        """Change something."""
+        touch(context, "inner")
+        return ToolResult.ok()
+
+    @tool
+    def outer(*, context: ToolContext) -> ToolResult[None]:
+        """Call another tool after the end."""
+        cancellation.cancel()
+        told.append(context.call("inner").text)
+        return ToolResult.ok()
+
+    cancellation = Cancellation()
+    yard.open(inner, outer)
+    yard.dispatch(ToolCall("outer", cancellation=cancellation))
+
+    assert told == ["Request was cancelled"]
+    assert {event.session_id for event in yard.events} == {"session"}
+    yard.assert_untouched()
+
+
 def test_a_call_that_waits_for_its_turn_is_cancelled(yard: Any, touch: Touch) -> None:
     stop, release, holding = Stopper(0.2), threading.Event(), threading.Event()
     ran: list[str] = []

@@ -167,6 +167,16 @@ def test_a_log_only_grows(session):
     assert session[Audit].all() == [Audit("a"), Audit("b")]
 
 
+def test_a_reducer_of_a_log_sees_what_is_in_it(session):
+    def numbered(items, event):
+        return Append([Audit(f"{len(items)} {event.text}")])
+
+    session[Audit].register(Audit, numbered, SlicePolicy.LOG)
+    for each in ("a", "b"):
+        session.dispatch(Audit(each))
+    assert session[Audit].all() == [Audit("0 a"), Audit("1 b")]
+
+
 def test_a_reducer_of_a_log_must_add(session):
     session[Audit].register(Audit, replace_latest, SlicePolicy.LOG)
     with pytest.raises(StateError, match=r"replace_latest replaces.*Append"):
