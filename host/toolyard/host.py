@@ -116,7 +116,8 @@ class Host:
         self._interrupts = tuple(interrupts)
         self._engine: Engine | None = None
         self._seal: Seal | None = None
-        self._sealing = threading.Lock()
+        # Held while what all executors share is made.
+        self._making = threading.Lock()
         self.resources = tuple(resources)
         self.plugins = Plugins(settings=self.configuration, block=block)
         if discover:
@@ -127,10 +128,10 @@ class Host:
         for plugin in plugins:
             self.plugins.register(plugin)
         self._given_policies = tuple(policies)
-        self.policies = self._make_policies(self._given_policies)
+        self.policies = self._make_policies(self.configuration)
         self.stray_names = StrayNames()
         self._given_approver = approver
-        self._overrides = self._load_overrides()
+        self._overrides = _load_overrides(self.configuration)
         self._prompt: tuple[int, Prompt] | None = None
         self._running = ExitStack()
         self._executors: WeakSet[Executor] = WeakSet()
@@ -139,16 +140,18 @@ class Host:
     @property
     def engine(self) -> Engine:
         """What all executors share: threads, the background loop, the drivers."""
-        if self._engine is None:
+        engine = self._engine
+        if engine is None:
             from toolyard.engine import Engine  # listing tools needs no event loop
 
-            self._engine = Engine(self._interrupts)
-        return self._engine
+            with self._making:
+                engine = self._engine = self._engine or Engine(self._interrupts)
+        return engine
 
     @property
     def seal(self) -> Seal:
         """What seals the tokens of calls that wait for approval."""
-        with self._sealing:
+        with self._making:
             if self._seal is None:
                 from toolyard.policies.sealing import seal_for  # few calls wait
 
@@ -183,14 +186,21 @@ class Host:
         """Let values, by dotted key, win over the configuration, before the host is opened.
 
         Raises:
-            ConfigurationError: When a key is unknown, or a value does not fit.
+            ConfigurationError: When a key is unknown, or a value does not fit; then nothing
+                changes.
             StateError: When the host is open.
         """
         if self.is_open:
             raise StateError("This host is open; configure it before it is opened.")
-        self.configuration = overridden(self.configuration, values)
-        self.plugins.configure(self.configuration)
-        self.policies = self._make_policies(self._given_policies)
+        before, configuration = self.configuration, overridden(self.configuration, values)
+        overrides = _load_overrides(configuration)
+        self.plugins.configure(configuration)
+        try:
+            self.policies = self._make_policies(configuration)
+        except ConfigurationError:
+            self.plugins.configure(before)
+            raise
+        self.configuration, self._overrides = configuration, overrides
 
     def executor(
         self,
@@ -266,14 +276,6 @@ class Host:
 
         return override(prompt, self._overrides)
 
-    def _load_overrides(self) -> Overrides | None:
-        path = self.configuration.prompt_overrides
-        if path is None:
-            return None
-        from toolyard.overrides import load_overrides  # most hosts override nothing
-
-        return load_overrides(path)
-
     def settings(self, plugin: str) -> Any:
         """Return a plugin's validated settings, or None where it declares none."""
         return self.plugins.settings_of(plugin)
@@ -332,8 +334,9 @@ class Host:
         try:
             self._running.close()
         finally:
-            while self._executors:
-                self._executors.pop().retire()
+            for executor in list(self._executors):
+                executor.retire()
+            self._executors.clear()
             if self._engine is not None:
                 self._engine.close()
                 self._engine = None
@@ -368,16 +371,25 @@ class Host:
 
         await asyncio.to_thread(self.close)
 
-    def _make_policies(self, given: Iterable[ToolPolicy]) -> tuple[ToolPolicy, ...]:
+    def _make_policies(self, configuration: Settings) -> tuple[ToolPolicy, ...]:
         policies = [
-            *make_policies(self.configuration, self.plugins.policy_kinds()),
-            *named(given, place="host"),
+            *make_policies(configuration, self.plugins.policy_kinds()),
+            *named(self._given_policies, place="host"),
         ]
         try:
             refuse_duplicates(policies)
         except DefinitionError as error:
             raise ConfigurationError(str(error)) from None
         return tuple(policies)
+
+
+def _load_overrides(configuration: Settings) -> Overrides | None:
+    path = configuration.prompt_overrides
+    if path is None:
+        return None
+    from toolyard.overrides import load_overrides  # most hosts override nothing
+
+    return load_overrides(path)
 
 
 def _check_options(

@@ -9,13 +9,14 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import logging
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
+from toolyard.settings.files import read_toml
+from toolyard.settings.tables import validate_table
 from toolyard_hookspecs import (
     Binding,
     ConfigurationError,
@@ -75,20 +76,7 @@ def load_overrides(path: Path) -> Overrides:
     Raises:
         ConfigurationError: Naming the file, the key and what was expected.
     """
-    try:
-        return Overrides.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        msg = f"prompt_overrides: {path} cannot be read ({error.strerror}); mend the path."
-        raise ConfigurationError(msg) from None
-    except tomllib.TOMLDecodeError as error:
-        msg = f"{path}: not valid TOML ({error})."
-        raise ConfigurationError(msg) from None
-    except ValidationError as error:
-        lines = [
-            f"{path}: {'.'.join(map(str, each['loc']))}: {each['msg'].lower()}"
-            for each in error.errors(include_url=False, include_input=False)
-        ]
-        raise ConfigurationError("\n".join(lines)) from None
+    return validate_table(Overrides, read_toml(path), plugin=None, source=str(path))
 
 
 def override(prompt: Prompt, overrides: Overrides) -> Prompt:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import hashlib
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +17,7 @@ from typing import Any
 import pytest
 
 from toolyard import Host, Session, Settings
+from toolyard.engine import Engine
 from toolyard_hookspecs import (
     Binding,
     ConfigurationError,
@@ -626,6 +630,14 @@ def test_an_argument_that_is_not_what_it_should_be_is_named(arguments: Any, told
         ({"max_arguments": 0}, "max_arguments is 0; give a positive whole number"),
         ({"approver": 3}, "approver is 3; give a name, or None"),
         ({"plugins": {"vfs": 3}}, "plugins is {'vfs': 3}; give a mapping from names"),
+        ({"approve_diff": "add"}, "approve_diff is one text; give several, approve_diff=('add',)"),
+        ({"approve_diff": (1,)}, "approve_diff holds 1; give names"),
+        ({"policies": {"kind": "quota"}}, "policies is {'kind': 'quota'}; give several mappings"),
+        ({"policies": ("quota",)}, "policies is ('quota',); give several mappings, in a tuple"),
+        (
+            {"prompt_overrides": "texts.toml"},
+            "prompt_overrides is of type str; write Path('texts.toml')",
+        ),
     ],
 )
 def test_settings_made_in_python_are_checked(fields: Any, told: str) -> None:
@@ -637,6 +649,75 @@ def test_settings_made_in_python_are_checked(fields: Any, told: str) -> None:
 def test_all_faults_of_settings_are_told_at_once() -> None:
     with pytest.raises(ConfigurationError, match=r"block is one text.*; timeout is -1"):
         Settings(block="a", timeout=-1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"policies": [{"kind": "nope"}]}, "nope"),
+        ({"prompt_overrides": "none.toml"}, r"none\.toml cannot be read"),
+    ],
+)
+def test_a_host_is_configured_as_a_whole_or_not_at_all(values: Any, told: str) -> None:
+    host = Host(discover=["dialects"], settings=Settings())
+    before = host.configuration, host.plugins.settings, host.policies
+    with pytest.raises(ConfigurationError, match=told):
+        host.configure({"timeout": 3, "plugins.nowhere.a": 1, **values})
+    assert (host.configuration, host.plugins.settings, host.policies) == before
+
+
+def test_a_host_takes_the_texts_that_it_is_configured_with(tmp_path: Path) -> None:
+    texts = tmp_path / "texts.toml"
+    told = hashlib.sha256(b"Add two integers.").hexdigest()
+    texts.write_text(
+        f'[prompts."tests/host".tools.add]\ndescription = "Sum up."\nhash = "{told}"\n'
+    )
+    sums = MarkdownSection(key="sums", title="Sums", tools=[add], accepts_overrides=True)
+    host = Host(discover=False)
+    host.configure({"prompt_overrides": texts})
+    with host, host.executor(prompt=Prompt.of("tests", "host", (sums,))) as tools:
+        assert tools.prompt.render().tools[0].description == "Sum up."
+
+
+def test_each_section_is_set_up_once_however_many_there_were_before_it() -> None:
+    made, set_up = 0, 0
+
+    class Counting(MarkdownSection):
+        def setup(self, session: Any) -> None:
+            nonlocal set_up
+            set_up += 1
+
+    class Changing:
+        @hookimpl
+        def toolyard_sections(self) -> list[MarkdownSection]:
+            nonlocal made
+            made += 1
+            return [Counting(key="sums", title="Sums", tools=[add])]
+
+    with Host(discover=False) as host:
+        host.register(Changing(), "changing")
+        with host.executor() as tools:
+            for _ in range(50):
+                tools.dispatch(ToolCall("add", {"a": 1, "b": 2}))
+                # What comes next may be where this one was.
+                host.catalog.invalidate("changing")
+                gc.collect()
+            tools.dispatch(ToolCall("add", {"a": 1, "b": 2}))
+    assert set_up == made
+
+
+def test_threads_that_need_it_first_get_one_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow(Engine):
+        def __init__(self, interrupts: Any) -> None:
+            time.sleep(0.02)
+            super().__init__(interrupts)
+
+    monkeypatch.setattr("toolyard.engine.Engine", Slow)
+    host = Host(discover=False)
+    with ThreadPoolExecutor(4) as pool:
+        engines = set(pool.map(lambda _: host.engine, range(4)))
+    assert len(engines) == 1
+    host.close()
 
 
 def test_a_new_session_has_the_id_that_is_given() -> None:

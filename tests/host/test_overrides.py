@@ -30,9 +30,9 @@ SECTION = MarkdownSection(
 PROMPT = Prompt.of("app", "main", [SECTION]).bind({"what": "numbers"})
 
 
-def write(path: Path, text: str) -> Path:
+def write(path: Path, text: str | bytes) -> Path:
     file = path / "overrides.toml"
-    file.write_text(text)
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
     return file
 
 
@@ -105,9 +105,12 @@ def test_what_the_skeleton_prints_is_a_file_that_changes_nothing(
         ("prompts = 3", "prompts"),
         ('[prompts."a/b".tools.x]\ndescription = "d"', "prompts.a/b.tools.x.hash"),
         ("[[", "not valid TOML"),
+        ("a = " + "[" * 5_000, "not valid TOML"),
+        (b"a = '\xff'", "byte 5 is not UTF-8"),
+        ("promts = {}", "did you mean 'prompts'"),
     ],
 )
-def test_a_wrong_file_is_told_with_its_key(tmp_path: Path, text: str, told: str) -> None:
+def test_a_wrong_file_is_told_with_its_key(tmp_path: Path, text: str | bytes, told: str) -> None:
     with pytest.raises(ConfigurationError, match=r"overrides\.toml") as raised:
         load_overrides(write(tmp_path, text))
     assert told in str(raised.value)

@@ -24,7 +24,7 @@ def find(start: Path) -> tuple[Path, Mapping[str, Any]] | None:
     for directory in (start, *start.parents):
         own = directory / OWN_FILE
         if own.is_file():
-            return own, _read(own)
+            return own, read_toml(own)
         if own.is_dir():
             msg = (
                 f"{own} is a directory, not a configuration file; give the directory another name, "
@@ -49,7 +49,7 @@ def read_given(path: Path) -> Mapping[str, Any]:
         msg = f"{path} {what}; name an existing configuration file with --config."
         raise ConfigurationError(msg)
     if path.name != PROJECT_FILE:
-        return _read(path)
+        return read_toml(path)
     table = _project_table(path)
     if table is None:
         msg = f"{path} has no table [tool.toolyard]; add it, or name another file with --config."
@@ -61,7 +61,7 @@ def _project_table(path: Path) -> Mapping[str, Any] | None:
     # Most projects do not configure Toolyard: theirs need not be parsed, nor even be right.
     if b"toolyard" not in _bytes(path):
         return None
-    tool = _read(path).get("tool")
+    tool = read_toml(path).get("tool")
     table = cast("Mapping[str, Any]", tool).get("toolyard") if isinstance(tool, Mapping) else None
     if table is None:
         return None
@@ -71,7 +71,12 @@ def _project_table(path: Path) -> Mapping[str, Any] | None:
     return cast("Mapping[str, Any]", table)
 
 
-def _read(path: Path) -> Mapping[str, Any]:
+def read_toml(path: Path) -> Mapping[str, Any]:
+    """Return what a TOML file holds.
+
+    Raises:
+        ConfigurationError: When it cannot be read, or is no TOML.
+    """
     content = _bytes(path)
     try:
         return tomllib.loads(content.decode())

@@ -125,6 +125,24 @@ def table_fault(name: str, value: object) -> str | None:
     return f"{name} is {value!r}; give a mapping from names to mappings"
 
 
+def tables_fault(name: str, value: object) -> str | None:
+    """Return why an argument is not several tables."""
+    several = isinstance(value, Iterable) and not isinstance(value, Mapping)
+    if several and all(isinstance(each, Mapping) for each in cast("Iterable[object]", value)):
+        return None
+    return f"{name} is {value!r}; give several mappings, in a tuple"
+
+
+def path_fault(name: str, value: object) -> str | None:
+    """Return why an argument is no path, where it is given at all.
+
+    Example:
+        >>> path_fault("prompt_overrides", "texts.toml")
+        "prompt_overrides is of type str; write Path('texts.toml')"
+    """
+    return kind_fault(name, value, Path, f"write Path({str(value)!r})")
+
+
 def kind_fault(name: str, value: object, kind: type, remedy: str) -> str | None:
     """Return why an argument is not of a kind, where it is given at all."""
     if value is None or isinstance(value, kind):

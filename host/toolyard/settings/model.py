@@ -79,9 +79,15 @@ class Settings:
                 given.pair_fault(
                     approval_key=self.approval_key, approval_spent=self.approval_spent
                 ),
+                given.path_fault("approval_spent", self.approval_spent),
+                None
+                if isinstance(self.approve_diff, bool)
+                else given.names_fault("approve_diff", self.approve_diff),
                 given.count_fault("max_arguments", self.max_arguments),
+                given.tables_fault("policies", self.policies),
                 given.table_fault("plugins", self.plugins),
                 given.several_fault("plugin_files", self.plugin_files),
+                given.path_fault("prompt_overrides", self.prompt_overrides),
             ),
         )
 
