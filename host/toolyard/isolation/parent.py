@@ -175,8 +175,7 @@ class _Process:
     def _reap(self, process: subprocess.Popen[bytes]) -> None:
         # It is killed before it is reaped, as only until then its number is its own; and what
         # it started and left behind would keep the pipe open.
-        with contextlib.suppress(ChildProcessError):
-            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        _await_end(process)
         with self._lock:
             _kill_group(process.pid)
             process.wait()
@@ -241,6 +240,15 @@ def _fields(context: ToolContext) -> dict[str, Any]:
         "auth": context.auth if travels(context.auth) else None,
         "tool_call": portable_call(context.tool_call),
     }
+
+
+def _await_end(process: subprocess.Popen[bytes]) -> None:
+    if not hasattr(os, "waitid"):
+        # On macOS before Python 3.13. What it left behind keeps its number from being given again.
+        process.wait()
+        return
+    with contextlib.suppress(ChildProcessError):
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
 
 
 def _kill_group(number: int) -> None:

@@ -412,6 +412,19 @@ def test_what_it_left_behind_ends_with_it(yard: Any, handlers: Any, tmp_path: Pa
     assert gone(pids)
 
 
+def test_it_ends_in_time_where_a_process_cannot_be_awaited_without_reaping_it(
+    yard: Any, handlers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "waitid")
+    yard.open(handlers.die)
+
+    outcome = yard.call("die", how="exit", pids=str(tmp_path / "pids"))
+
+    assert (
+        outcome.text == "Internal error in die: its process ended without a result (exit status 3)"
+    )
+
+
 @pytest.mark.parametrize(
     ("how", "told"), [("exit", "exit status 3"), ("signal", "killed by signal 9")]
 )
