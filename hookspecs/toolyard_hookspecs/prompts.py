@@ -13,7 +13,12 @@ from toolyard_hookspecs.errors import PromptValidationError
 from toolyard_hookspecs.opening import section_tools
 from toolyard_hookspecs.policies import ToolPolicy
 from toolyard_hookspecs.resources import Binding
-from toolyard_hookspecs.sections import OpenedSections, Section, Visibility
+from toolyard_hookspecs.sections import (
+    OpenedSections,
+    Section,
+    Visibility,
+    refuse_other_than_sections,
+)
 from toolyard_hookspecs.sessions import SessionProtocol
 from toolyard_hookspecs.tools import Tool
 
@@ -40,12 +45,19 @@ class PromptTemplate:
         key: What finds it within the namespace.
         sections: The sections, in order.
         policies: The rules over all its tools.
+
+    Raises:
+        DefinitionError: When there is something among the sections that is none.
     """
 
     ns: str
     key: str
     sections: Sequence[Section] = ()
     policies: Sequence[ToolPolicy] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse what is no section."""
+        refuse_other_than_sections(f"Prompt {self.ns}:{self.key}", self.sections)
 
 
 @dataclass(frozen=True)
@@ -113,7 +125,11 @@ class Prompt:
             *params: Mappings, dataclasses or models whose fields fill the placeholders.
             resources: From type to instance or `Binding`, or bindings.
             sections: Sections after those there are.
+
+        Raises:
+            DefinitionError: When there is something among them that is no section.
         """
+        refuse_other_than_sections(f"Prompt {self.ns}:{self.key}", sections)
         values = {name: value for each in params for name, value in _as_mapping(each).items()}
         return replace(
             self,

@@ -6,7 +6,7 @@ import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, Generic, Protocol
+from typing import Any, Final, Generic, Protocol, cast
 
 from typing_extensions import TypeVar
 
@@ -153,6 +153,8 @@ class MarkdownSection(Generic[P]):
                 f"Section {self.key!r}: {strangers[0]!r} is not a Tool; decorate it with @tool."
             )
 
+        refuse_other_than_sections(f"Section {self.key!r}", self.children)
+
     def _refuse_what_is_not_several(self) -> None:
         for name in ("tools", "policies", "resources", "children"):
             if not isinstance(vars(self).get(name, ()), Iterable):
@@ -192,3 +194,31 @@ def fill(template: str, params: Mapping[str, Any], key: str) -> str:
         what = missing if isinstance(error, KeyError) else str(error)
         msg = f"Section {key!r}: {what}; bind it, or write $$ for a dollar sign."
         raise PromptValidationError(msg) from None
+
+
+def refuse_other_than_sections(where: str, sections: object) -> None:
+    """Refuse what was given in the place of sections and is none.
+
+    Args:
+        where: What they were given to, for the message.
+        sections: What was given.
+
+    Raises:
+        DefinitionError: Naming the first that is no section, and what to write.
+    """
+    if _is_section(sections) or not isinstance(sections, Iterable):
+        raise DefinitionError(f"{where}: sections are given in a list; write [...] around it.")
+    for each in cast("Iterable[Any]", sections):
+        if isinstance(each, _TOOL):
+            raise DefinitionError(
+                f"{where}: {each.name!r} is a tool, and belongs into a section: "
+                "MarkdownSection(key=..., title=..., tools=[...])."
+            )
+        if not _is_section(each):
+            raise DefinitionError(
+                f"{where}: {each!r} is not a section; write MarkdownSection(key=..., title=...)."
+            )
+
+
+def _is_section(value: object) -> bool:
+    return all(hasattr(value, name) for name in ("key", "title", "tools", "children"))

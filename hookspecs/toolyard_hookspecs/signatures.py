@@ -12,6 +12,7 @@ from typing import Any, Final, NoReturn, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel
 
+from toolyard_hookspecs.context import ToolContext
 from toolyard_hookspecs.errors import DefinitionError
 from toolyard_hookspecs.records import make_record
 from toolyard_hookspecs.results import ToolResult
@@ -115,6 +116,7 @@ def read_function(
     signature = inspect.signature(function)
     hints = _hints(function, localns)
     wants_context = "context" in signature.parameters
+    _refuse_renamed_context(hints, owner)
     arguments = [each for each in signature.parameters.values() if each.name != "context"]
     result, wraps = _result_of(hints.get("return", ANYTHING))
     if len(arguments) == 1 and arguments[0].name == "params" and _is_record(hints.get("params")):
@@ -138,6 +140,14 @@ def _refuse_plain(owner: str, hint: Any) -> None:
             f"{owner}: its handler returns {kind}, not a ToolResult; let it return "
             f"ToolResult[{kind}], as ToolResult.ok(...), or make a tool of it with @tool."
         )
+
+
+def _refuse_renamed_context(hints: Mapping[str, Any], owner: str) -> None:
+    for name, hint in hints.items():
+        if name not in {"context", "return"} and hint is ToolContext:
+            raise DefinitionError(
+                f"{owner}: its argument {name} is a ToolContext; call it context."
+            )
 
 
 def _refuse_generator(handler: Handler, owner: str) -> None:

@@ -118,3 +118,21 @@ def test_setup_is_what_the_author_gave():
 def test_any_object_of_the_form_is_a_section():
     own: Section = section()
     assert own.is_enabled(None)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ([ping], r"'ping' is a tool, and belongs into a section: MarkdownSection\(key="),
+        (MarkdownSection(key="a", title="A"), r"in a list; write \[\.\.\.\] around it"),
+        (3, r"in a list; write \[\.\.\.\] around it"),
+        ([3], "3 is not a section; write MarkdownSection"),
+    ],
+)
+def test_what_is_no_section_is_refused_where_it_is_given(given, told):
+    with pytest.raises(DefinitionError, match=f"Prompt demo:main: .*{told}"):
+        Prompt.of("demo", "main", given)
+    with pytest.raises(DefinitionError, match=f"Prompt demo:main: .*{told}"):
+        Prompt.of("demo", "main").bind(sections=given)
+    with pytest.raises(DefinitionError, match="Section 'outer': "):
+        MarkdownSection(key="outer", title="Outer", children=given)

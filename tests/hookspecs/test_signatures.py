@@ -7,7 +7,7 @@ from typing import Any, NoReturn, TypeVar
 
 import pytest
 
-from toolyard_hookspecs import ToolResult
+from toolyard_hookspecs import DefinitionError, ToolContext, ToolResult, tool
 from toolyard_hookspecs.signatures import is_async_callable, read_full_form, read_function
 
 T = TypeVar("T")
@@ -120,3 +120,12 @@ def test_a_mapping_can_be_given_as_a_dictionary():
 
     found = read_full_form(handler, owner="test", params=dict[str, int], result=None)
     assert found.params == dict[str, int]
+
+
+def test_a_context_by_another_name_is_told_its_own():
+    with pytest.raises(DefinitionError, match="argument ctx is a ToolContext; call it context"):
+
+        @tool
+        def add(a: int, *, ctx: ToolContext) -> int:
+            """Add one."""
+            return a + 1
