@@ -6,7 +6,7 @@ import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, Generic, Protocol, cast
+from typing import Any, Final, Generic, Protocol
 
 from typing_extensions import TypeVar
 
@@ -196,7 +196,7 @@ def fill(template: str, params: Mapping[str, Any], key: str) -> str:
         raise PromptValidationError(msg) from None
 
 
-def refuse_other_than_sections(where: str, sections: object) -> None:
+def refuse_other_than_sections(where: str, sections: Any) -> None:
     """Refuse what was given in the place of sections and is none.
 
     Args:
@@ -206,9 +206,9 @@ def refuse_other_than_sections(where: str, sections: object) -> None:
     Raises:
         DefinitionError: Naming the first that is no section, and what to write.
     """
-    if _is_section(sections) or not isinstance(sections, Iterable):
+    if _is_section(sections) or not hasattr(sections, "__iter__"):
         raise DefinitionError(f"{where}: sections are given in a list; write [...] around it.")
-    for each in cast("Iterable[Any]", sections):
+    for each in sections:
         if isinstance(each, _TOOL):
             raise DefinitionError(
                 f"{where}: {each.name!r} is a tool, and belongs into a section: "

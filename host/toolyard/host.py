@@ -19,6 +19,7 @@ from toolyard.policies.rules import named, refuse_duplicates
 from toolyard.policies.strays import StrayNames
 from toolyard.settings import Settings, given, load
 from toolyard.settings.overriding import overridden
+from toolyard.settings.tables import nearest
 from toolyard.state.session import Session
 from toolyard_hookspecs import (
     HOST_TIMEOUT,
@@ -262,9 +263,11 @@ class Host:
         for each in self.plugins.implementations("toolyard_approve"):
             if each.plugin == name:
                 return _with_settings(each.call, self.settings(name))
+        there = sorted(each.plugin for each in self.plugins.implementations("toolyard_approve"))
+        remedy = nearest(name, there) or "; install it, or name another."
         msg = (
-            f"approver = {name!r}: no loaded plugin of that name implements toolyard_approve; "
-            "install it, or name another."
+            f"approver = {name!r}: no loaded plugin of that name implements toolyard_approve "
+            f"(there are: {', '.join(there) or 'none'}){remedy}"
         )
         raise ConfigurationError(msg)
 
