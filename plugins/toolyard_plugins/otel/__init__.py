@@ -9,12 +9,12 @@ then on. Where nobody uses OpenTelemetry, nothing is imported and nothing is add
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import ExitStack, contextmanager
 
 from pydantic import BaseModel
 
-from toolyard_hookspecs import Command, HostHandle, hookimpl
+from toolyard_hookspecs import Command, Finding, HostHandle, hookimpl
 from toolyard_plugins.otel.options import trace_options
 from toolyard_plugins.otel.settings import OtelSettings
 
@@ -25,6 +25,14 @@ __all__ = ["OtelSettings"]
 def toolyard_settings() -> type[BaseModel]:
     """Declare the settings."""
     return OtelSettings
+
+
+@hookimpl
+def toolyard_diagnose(settings: OtelSettings) -> Iterable[Finding]:
+    """Find out whether spans can be exported to where the settings say."""
+    from toolyard_plugins.otel.diagnosing import diagnosed  # only `toolyard doctor` asks
+
+    return diagnosed(settings)
 
 
 @hookimpl

@@ -30,8 +30,8 @@ try:
     from toolyard_plugins.otel.ending import CountingExporter, Exporter, end
 except ImportError as error:
     raise ConfigurationError(
-        "Spans cannot be exported: the OpenTelemetry SDK is not installed. Install "
-        "toolyard[otel], or toolyard[otlp] for OTLP."
+        "Spans cannot be exported: the OpenTelemetry SDK is not installed. Run: pip install "
+        "'toolyard[otel]', or 'toolyard[otlp]' for OTLP."
     ) from error
 
 SERVICE: Final = "toolyard"
@@ -68,6 +68,24 @@ def exporting(where: str) -> Generator[Providers]:
         yield Providers(spans, meters)
 
 
+def named(where: str) -> list[str]:
+    """Return the exporters of spans that the settings or the environment name, each there.
+
+    Args:
+        where: `console`, `otlp` or `env`; see `OtelSettings.trace`.
+
+    Raises:
+        ConfigurationError: When one of them, or of those of metrics, is not installed.
+    """
+    traces = _of_traces(where)
+    for name in traces:
+        if name != CONSOLE:
+            _loaded("traces", name)
+    for name in _of_metrics(where):
+        _loaded("metrics", name)
+    return traces
+
+
 def _make_global(spans: TracerProvider, meters: MeterProvider | None) -> None:
     if not is_real(trace.get_tracer_provider()):
         trace.set_tracer_provider(spans)
@@ -79,8 +97,7 @@ def _processors(where: str, stack: ExitStack, exporters: list[Exporter]) -> Iter
     if where not in {OTLP, ENVIRONMENT, CONSOLE}:
         yield _writing(stack.enter_context(_appended(where)), _line)
         return
-    names = [where] if where != ENVIRONMENT else _names("OTEL_TRACES_EXPORTER", "TRACES")
-    for name in names:
+    for name in _of_traces(where):
         if name == CONSOLE:
             yield _writing(sys.stderr, _shown)
         else:
@@ -90,19 +107,23 @@ def _processors(where: str, stack: ExitStack, exporters: list[Exporter]) -> Iter
 
 
 def _readers(where: str, exporters: list[Exporter]) -> Iterable[MetricReader]:
-    if where == OTLP:
-        names = [OTLP]
-    elif where == ENVIRONMENT:
-        names = _names("OTEL_METRICS_EXPORTER", "METRICS")
-    else:
-        return
-    for name in names:
+    for name in _of_metrics(where):
         made = _loaded("metrics", name)()
         if isinstance(made, MetricReader):
             yield made
         else:
             exporters.append(made)
             yield PeriodicExportingMetricReader(made)
+
+
+def _of_traces(where: str) -> list[str]:
+    return _names("OTEL_TRACES_EXPORTER", "TRACES") if where == ENVIRONMENT else [where]
+
+
+def _of_metrics(where: str) -> list[str]:
+    if where == ENVIRONMENT:
+        return _names("OTEL_METRICS_EXPORTER", "METRICS")
+    return [OTLP] if where == OTLP else []
 
 
 def _writing(out: IO[str], written: Callable[[ReadableSpan], str]) -> SpanProcessor:
@@ -166,10 +187,11 @@ def _loaded(signal: str, name: str) -> Callable[[], Any]:
     for found in entry_points(group=f"opentelemetry_{signal}_exporter", name=entry):
         loaded: Callable[[], Any] = found.load()
         return loaded
-    extra = "toolyard[otlp]" if name == OTLP else f"the package that brings {name!r}"
+    remedy = (
+        "Run: pip install 'toolyard[otlp]'." if name == OTLP else f"Install what brings {name!r}."
+    )
     raise ConfigurationError(
-        f"Telemetry cannot be exported: there is no exporter {entry!r} for {signal}. Install "
-        f"{extra}."
+        f"Telemetry cannot be exported: there is no exporter {entry!r} for {signal}. {remedy}"
     )
 
 

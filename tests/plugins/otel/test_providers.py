@@ -156,7 +156,7 @@ def test_without_the_sdk_that_is_said(where: str) -> None:
         "except ConfigurationError as error:\n"
         "    print(error)\n"
     )
-    assert "Install toolyard[otel]" in run_python(code, where).stdout
+    assert "pip install 'toolyard[otel]'" in run_python(code, where).stdout
 
 
 @pytest.mark.slow

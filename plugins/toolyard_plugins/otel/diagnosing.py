@@ -1,0 +1,46 @@
+"""Whether spans can be exported to where the settings say, for `toolyard doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from toolyard_hookspecs import ConfigurationError, Finding
+from toolyard_plugins.otel.settings import CONSOLE, ENVIRONMENT, OTLP, OtelSettings
+from toolyard_plugins.places import file_finding
+
+SUBJECT: Final = "spans"
+
+
+def diagnosed(settings: OtelSettings) -> Iterator[Finding]:
+    """Yield what is the case with where spans go; nothing is opened, and nobody asked."""
+    if settings.trace is None:
+        return
+    try:
+        # Late, as it imports the SDK.
+        from toolyard_plugins.otel.exporters import named
+    except ConfigurationError as error:
+        yield Finding.error(SUBJECT, str(error), "pip install 'toolyard[otel]'")
+        return
+    if settings.trace not in {CONSOLE, OTLP, ENVIRONMENT}:
+        yield _of_file(Path(settings.trace))
+        return
+    try:
+        exporters = named(settings.trace)
+    except ConfigurationError as error:
+        yield Finding.error(SUBJECT, str(error), "pip install 'toolyard[otlp]'")
+        return
+    told = ", ".join(exporters) or "none: the environment names none"
+    yield Finding.ok(SUBJECT, f"What exports them is there ({told}).")
+
+
+def _of_file(file: Path) -> Finding:
+    if not file.absolute().parent.is_dir():
+        # Spans are appended to a file; its directory is nobody's to make.
+        return Finding.error(
+            f"{SUBJECT} {file}",
+            "The directory of the file is not there.",
+            "Make it, or name another file in plugins.otel.trace.",
+        )
+    return file_finding(file, SUBJECT)

@@ -1,0 +1,62 @@
+"""`toolyard doctor` finds out whether spans can be exported to where the settings say."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolyard_hookspecs import Severity
+from toolyard_plugins.otel import exporters, toolyard_diagnose
+from toolyard_plugins.otel.settings import OtelSettings
+
+
+def found(**settings: Any) -> list[tuple[str, Severity, str]]:
+    findings = toolyard_diagnose(OtelSettings(**settings))
+    return [(each.subject, each.severity, f"{each.text} {each.remedy}") for each in findings]
+
+
+def test_where_nothing_is_exported_nothing_is_told() -> None:
+    assert found() == []
+
+
+@pytest.mark.parametrize("where", ["console", "otlp"])
+def test_exporters_that_are_there_are_named(where: str) -> None:
+    ((subject, severity, told),) = found(trace=where)
+    assert (subject, severity) == ("spans", Severity.OK)
+    assert f"({where})" in told
+
+
+def test_the_environment_may_name_one_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "zipkin_of_old")
+    ((_, severity, told),) = found(trace="env")
+    assert severity is Severity.ERROR
+    assert "there is no exporter 'zipkin_of_old' for traces" in told
+
+
+def test_a_missing_exporter_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exporters, "entry_points", lambda **_: ())
+    ((_, severity, told),) = found(trace="otlp")
+    assert severity is Severity.ERROR
+    assert "pip install 'toolyard[otlp]'" in told
+
+
+def test_a_missing_sdk_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "toolyard_plugins.otel.exporters")
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
+    ((_, severity, told),) = found(trace="console")
+    assert severity is Severity.ERROR
+    assert "the OpenTelemetry SDK is not installed" in told
+
+
+def test_a_file_has_to_have_its_directory(tmp_path: Path) -> None:
+    file = tmp_path / "spans.jsonl"
+    assert found(trace=str(file))[0][1] is Severity.OK
+    assert not file.exists()
+
+    ((subject, severity, told),) = found(trace=str(tmp_path / "away" / "spans.jsonl"))
+    assert severity is Severity.ERROR
+    assert "away" in subject
+    assert "Make it" in told
