@@ -11,7 +11,7 @@ from toolyard.host import Host
 from toolyard.plugins.faults import one_line
 from toolyard.plugins.reports import PluginReport, described
 from toolyard.settings.environment import PREFIX
-from toolyard.settings.secrecy import masked, secrets_in
+from toolyard.settings.secrecy import secrets_in, without_secrets
 from toolyard_hookspecs import ConfigurationError, Finding
 
 HOOK = "toolyard_diagnose"
@@ -57,8 +57,13 @@ def of_what_they_rely_on(host: Host) -> Iterator[Finding]:
     secrets = {each for name, table in tables.items() for each in secrets_in({name: table})}
     for each in _diagnosed(host):
         # What an author has overlooked is masked all the same.
-        text, remedy = masked(each.text, secrets), each.remedy and masked(each.remedy, secrets)
-        yield replace(each, subject=masked(each.subject, secrets), text=text, remedy=remedy)
+        text, remedy = (
+            without_secrets(each.text, secrets),
+            each.remedy and without_secrets(each.remedy, secrets),
+        )
+        yield replace(
+            each, subject=without_secrets(each.subject, secrets), text=text, remedy=remedy
+        )
 
 
 def _diagnosed(host: Host) -> Iterator[Finding]:

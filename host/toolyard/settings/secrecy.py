@@ -8,9 +8,8 @@ from typing import Any, Final, cast, get_args, get_origin
 
 from pydantic import BaseModel
 
-from toolyard_hookspecs.secrecy import HIDING
+from toolyard_hookspecs.secrecy import HIDING, MASK, hide
 
-MASK: Final = "***"
 # Shorter ones would be found in the middle of words; their values are not shown in any case.
 MIN_MASKED: Final = 4
 
@@ -29,11 +28,9 @@ def holds_secret(path: Iterable[str | int], model: type[BaseModel] | None = None
     return model is not None and bool(keys) and _declares_secret(model, keys[0])
 
 
-def masked(text: str, secrets: Iterable[str]) -> str:
-    """Return the text without the secrets and without the credentials in addresses."""
-    for secret in sorted(secrets, key=len, reverse=True):
-        text = text.replace(secret, MASK)
-    return _USERINFO.sub(MASK, text)
+def without_secrets(text: str, secrets: Iterable[str]) -> str:
+    """Return the text without the secrets, however quoted, and credentials in addresses."""
+    return _USERINFO.sub(MASK, hide(text, secrets))
 
 
 def secrets_in(table: Mapping[str, Any], model: type[BaseModel] | None = None) -> set[str]:

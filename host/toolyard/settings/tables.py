@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar, cast
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from toolyard.settings.secrecy import holds_secret, masked, secrets_in
+from toolyard.settings.secrecy import holds_secret, secrets_in, without_secrets
 from toolyard_hookspecs import ConfigurationError, DefinitionError
 
 M = TypeVar("M")
@@ -50,7 +50,7 @@ def validate_table(
             (prefix, f"the check of {model.__name__} failed: {type(error).__name__}: {error}")
         ]
     text = " ".join(f"{_place(path, source)}: {_sentence(fault)}" for path, fault in faults)
-    raise ConfigurationError(masked(text, secrets)) from None
+    raise ConfigurationError(without_secrets(text, secrets)) from None
 
 
 def dotted(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from typing import Literal
+from urllib.parse import quote_plus
 
 import pytest
 from hypothesis import given
@@ -120,7 +121,7 @@ class Checked(BaseModel):
     @model_validator(mode="after")
     def check_all(self) -> "Checked":
         if self.password:
-            msg = f"cannot log in with {self.password}"
+            msg = f"cannot log in with {self.password} (?password={quote_plus(self.password)})"
             raise RuntimeError(msg)
         return self
 
@@ -134,8 +135,13 @@ def test_a_validator_that_breaks_is_told_without_the_secret():
     text = fault({"password": "hunter2"}, Checked)
     assert text == (
         "toolyard.toml: plugins.mine: the check of Checked failed: "
-        "RuntimeError: cannot log in with ***."
+        "RuntimeError: cannot log in with *** (?password=***)."
     )
+
+
+def test_a_secret_is_not_shown_in_an_address_either():
+    text = fault({"password": "hunter 2/3"}, Checked)
+    assert text.endswith("cannot log in with *** (?password=***).")
 
 
 def test_credentials_in_an_address_are_not_shown():
