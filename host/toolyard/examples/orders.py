@@ -4,6 +4,7 @@
 
 Its state is a slice of the session, changed by events through a pure reducer. Because
 every call works on a branch of the session, a call that fails leaves no trace there.
+A tool that changes nothing else is `contained`; one that hands over to the carrier is not.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def list_orders(*, context: ToolContext) -> Orders:
     return Orders(desk_of(context).orders)
 
 
-@tool(category="write")
+@tool(category="write", contained=True)
 def place_order(
     customer: str, product: str, quantity: int = 1, *, context: ToolContext
 ) -> ToolResult[Order]:
@@ -140,7 +141,7 @@ def check_credit(customer: str) -> CreditChecked:
     return CreditChecked(customer)
 
 
-@tool(category="write")
+@tool(category="write", contained=True)
 def change_address(number: int, address: str, *, context: ToolContext) -> ToolResult[Order]:
     """Say where an order is to be sent.
 

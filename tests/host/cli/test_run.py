@@ -244,6 +244,13 @@ def test_the_example_tells_its_story(toolyard):
         assert told in out, told
 
 
+def test_the_examples_dry_run_denies_only_what_goes_to_the_carrier(toolyard):
+    _, out, _ = toolyard("run", "--example", "--dry-run", "--json", plugin=False)
+    errors = {each["tool"]: each["error"] for each in envelopes(out) if "error" in each}
+    denied = [tool for tool, error in errors.items() if "is not contained" in error]
+    assert denied == ["ship_order"]
+
+
 @pytest.mark.slow
 def test_another_example_works_on_files(toolyard):
     status, out, err = toolyard("run", "--example", "workspace", "--approve", "all", plugin=False)
