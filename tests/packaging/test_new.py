@@ -18,7 +18,9 @@ NAMES = {kind: f"test-of-a-rather-long-name-{kind[:3]}" for kind in KINDS}
 def packages(own, tmp_path_factory) -> Path:
     """A folder with a package of each kind, all built and installed."""
     folder = tmp_path_factory.mktemp("new")
-    own.python("-m", "pip", "install", "--quiet", "hatchling", "mypy", "pytest", "ruff")
+    # Many an author has pytest-asyncio, which warns where it is not configured.
+    tools = ("hatchling", "mypy", "pytest", "pytest-asyncio", "ruff")
+    own.python("-m", "pip", "install", "--quiet", *tools)
     for kind, name in NAMES.items():
         own.toolyard("new", name, "--kind", kind, cwd=folder)
     made = [folder / f"toolyard-{name}" for name in NAMES.values()]
