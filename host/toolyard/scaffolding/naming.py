@@ -51,6 +51,15 @@ class Names:
         """What the names of classes begin with."""
         return "".join(part.capitalize() for part in self.plugin.split("-"))
 
+    def klass_of(self, kind: str) -> str:
+        """Return what the class is called that is of a kind, which ends in that word.
+
+        Example:
+            >>> Names("lunch").klass_of("policy"), Names("lunch-policy").klass_of("policy")
+            ('LunchPolicy', 'LunchPolicy')
+        """
+        return self.klass.removesuffix(kind.capitalize()) + kind.capitalize()
+
 
 def names_for(name: str) -> Names:
     """Return the names that a wished one leads to, with or without the prefix.

@@ -73,6 +73,7 @@ def rendered(names: Names, kind: str) -> dict[str, str]:
         "prefix": names.prefix,
         "title": names.title,
         "klass": names.klass,
+        "made": names.klass_of(kind),
         "summary": KINDS[kind],
         "toolyard": __version__,
         "contract": CONTRACT_VERSION,

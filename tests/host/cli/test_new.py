@@ -74,6 +74,21 @@ def test_its_tests_show_that_it_keeps_to_its_contract(toolyard, folder, kind, co
     assert f"class TestWeather({contract}):" in tests.read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(
+    ("name", "kind", "klass"),
+    [
+        ("lunch", "policy", "LunchPolicy"),
+        ("lunch-policy", "policy", "LunchPolicy"),
+        ("policy", "policy", "Policy"),
+        ("lunch-store", "store", "LunchStore"),
+    ],
+)
+def test_its_class_has_the_word_for_its_kind_once(toolyard, folder, name, kind, klass):
+    toolyard("new", name, "--kind", kind, plugin=False)
+    (made,) = (folder / f"toolyard-{name}" / "src").iterdir()
+    assert f"class {klass}:" in (made / f"{kind}.py").read_text(encoding="utf-8")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "told"),
