@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from toolyard.testing import Workbenches, assert_ok
 from toolyard_hookspecs.decorator import ToolOptions
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
@@ -15,3 +19,15 @@ def test_every_option_of_a_tool_is_in_the_guides_table() -> None:
     table = text.partition("\n## Options\n")[2].partition("\n## ")[0]
     named = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
     assert sorted(named) == sorted(ToolOptions.__annotations__)
+
+
+def test_a_failed_assertion_looks_as_in_the_guide(toolyard_tools: Workbenches) -> None:
+    text = (GUIDES / "testing.md").read_text("utf-8")
+    names: dict[str, Any] = {}
+    exec(text.partition("```python\n")[2].partition("```")[0], names)
+    shown = text.partition("A failed one shows the call:")[2].partition("```text\n")[2]
+
+    with pytest.raises(AssertionError) as failed:
+        assert_ok(toolyard_tools(names["Room"]()).call("set_temperature", degree=20))
+
+    assert f"{failed.value}\n" == shown.partition("```")[0]
