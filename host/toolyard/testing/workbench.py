@@ -27,6 +27,10 @@ OPTIONS: Final = HOST_OPTIONS | {
     *("session", "session_id", "prompt"),
     *(each.name for each in fields(ExecutorOptions)),
 }
+"""What a host and an executor are made with."""
+
+OWN_OPTIONS: Final = frozenset({"answers", "settings"})
+"""What `toolyard_tools` itself makes something of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +157,11 @@ class Workbenches:
 
 
 def _refuse_unknown(options: Iterable[str]) -> None:
+    known = sorted(OPTIONS | OWN_OPTIONS)
     for name in options:
-        if name not in OPTIONS:
-            near = nearest(name, OPTIONS)
-            hint = f"Did you mean {near}?" if near else f"There are {', '.join(sorted(OPTIONS))}."
+        if name not in known:
+            near = nearest(name, known)
+            hint = f"Did you mean {near}?" if near else f"There are {', '.join(known)}."
             msg = f"toolyard_tools has no option {name}. {hint}"
             raise ConfigurationError(msg)
 

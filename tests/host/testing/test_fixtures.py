@@ -268,9 +268,17 @@ def test_single_calls_can_be_dispatched(toolyard_tools):
     assert_failed(tools.dispatch(ToolCall("note", "{not json")), status="invalid")
 
 
-def test_an_unknown_option_is_told_with_the_nearest(toolyard_tools):
-    with pytest.raises(ConfigurationError, match=r"no option policy\. Did you mean policies\?"):
-        toolyard_tools(note, policy=None)
+@pytest.mark.parametrize(
+    ("option", "near"), [("policy", "policies"), ("setting", "settings"), ("answer", "answers")]
+)
+def test_an_unknown_option_is_told_with_the_nearest(toolyard_tools, option, near):
+    with pytest.raises(ConfigurationError, match=rf"no option {option}\. Did you mean {near}\?"):
+        toolyard_tools(note, **{option: {}})
+
+
+def test_an_option_like_no_other_is_told_with_all_there_are(toolyard_tools):
+    with pytest.raises(ConfigurationError, match=r"There are .*\banswers, .*\bsettings, "):
+        toolyard_tools(note, colour="red")
 
 
 @pytest.mark.parametrize("others", [(), ("planning",)])
