@@ -60,7 +60,11 @@ class Section(Protocol):
         ...
 
     def setup(self, session: SessionProtocol) -> None:
-        """Register the slices and reducers its tools need; called once per session."""
+        """Register the slices and reducers its tools need, again in each executor of a session.
+
+        So it must bear being repeated: a reducer that is registered again takes the place of
+        the first, but to seed a slice again would undo what is in it.
+        """
         ...
 
     def render_body(self, params: Mapping[str, Any]) -> str:
@@ -109,7 +113,8 @@ class MarkdownSection(Generic[P]):
         resources: What its tools are given.
         children: The sections within it.
         enabled: Decides from the session whether it is part of the prompt now.
-        on_session: Registers slices and reducers on a session, once.
+        on_session: Registers slices and reducers on a session; again in each further executor
+            of the session, so it must bear being repeated.
         visibility: Whether the model is shown all of it or, at first, its summary.
         summary: What it is shown instead; needed for `Visibility.SUMMARY`.
         accepts_overrides: Whether its text may be overridden.
