@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from toolyard.settings.environment import BLOCK, KEYS
 from toolyard.testing import Workbenches, assert_ok
 from toolyard_hookspecs.decorator import ToolOptions
 
@@ -31,3 +32,8 @@ def test_a_failed_assertion_looks_as_in_the_guide(toolyard_tools: Workbenches) -
         assert_ok(toolyard_tools(names["Room"]()).call("set_temperature", degree=20))
 
     assert f"{failed.value}\n" == shown.partition("```")[0]
+
+
+def test_every_variable_of_a_setting_is_in_the_guide() -> None:
+    text = (GUIDES / "configuration.md").read_text("utf-8")
+    assert [each for each in (BLOCK, *KEYS) if f"`{each}" not in text] == []
