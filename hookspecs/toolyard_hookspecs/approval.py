@@ -58,7 +58,7 @@ class ApprovalAnswer:
 
     Args:
         answer: What it is.
-        reason: For the model, when denied.
+        reason: For the model, when denied; see `deny` and `unanswered`.
         arguments: The arguments to run instead, when edited; parsed and checked again.
         ticket: The approver's own name for the question, when pending.
         answered: Whether somebody, or a rule in their place, has decided. Where it is denied
@@ -78,12 +78,21 @@ class ApprovalAnswer:
 
     @classmethod
     def deny(cls, reason: str | None = None) -> ApprovalAnswer:
-        """Return the answer that refuses it."""
+        """Return the answer that refuses it.
+
+        Args:
+            reason: A few words, which follow a colon: "A person did not approve send_mail: no
+                passwords in mails."
+        """
         return cls(Answer.DENIED, reason)
 
     @classmethod
     def unanswered(cls, reason: str) -> ApprovalAnswer:
-        """Return the answer that refuses it because nobody was asked, or nobody answered."""
+        """Return the answer that refuses it because nobody was asked, or nobody answered.
+
+        Args:
+            reason: A whole sentence, which stands by itself: "There is no terminal to ask at."
+        """
         return cls(Answer.DENIED, reason, answered=False)
 
     @classmethod

@@ -52,12 +52,20 @@ class PolicyDecision:
 
     @classmethod
     def deny(cls, reason: str) -> PolicyDecision:
-        """Return the decision that refuses the call."""
+        """Return the decision that refuses the call.
+
+        Args:
+            reason: Whole sentences; the model reads them as they are, so say what to do.
+        """
         return cls(allowed=False, reason=reason)
 
     @classmethod
     def ask(cls, reason: str) -> PolicyDecision:
-        """Return the decision that lets a person decide."""
+        """Return the decision that lets a person decide.
+
+        Args:
+            reason: Whole sentences, for the person; the model reads them where nobody answers.
+        """
         return cls(allowed=True, reason=reason, asks=True)
 
     @property
