@@ -107,7 +107,7 @@ def test_what_the_skeleton_prints_is_a_file_that_changes_nothing(
         ("[[", "not valid TOML"),
         ("a = " + "[" * 5_000, "not valid TOML"),
         (b"a = '\xff'", "byte 5 is not UTF-8"),
-        ("promts = {}", "did you mean 'prompts'"),
+        ("prompt = {}", "did you mean 'prompts'"),
     ],
 )
 def test_a_wrong_file_is_told_with_its_key(tmp_path: Path, text: str | bytes, told: str) -> None:
