@@ -180,7 +180,9 @@ def _notes(event: ToolInvoked) -> tuple[str, ...]:
     if approval is not None:
         notes.append(approval)
     if event.rolled_back and not event.facts.get("toolyard.dry_run"):
-        notes.append("rolled back: nothing it changed remains")
+        # What a tool that is not contained did elsewhere is not for Toolyard to put back.
+        where = "" if event.tool is not None and event.tool.contained else " here"
+        notes.append(f"rolled back: nothing it changed{where} remains")
     if event.replayed:
         notes.append("answered from a record, not run again")
     if event.reruns:
