@@ -192,7 +192,12 @@ class TestMessages:
         sent = headers("add") if era == "newer" else older_session(bakery)
         answer = WEB.post(bakery.url, content=body, headers={**sent, **ADA})
 
-        assert message_of(answer)["error"]["code"] in {-32700, -32600, -32602}
+        message = message_of(answer)
+        if "result" in message:
+            # From Python 3.14 on, JSON is read however deep it goes; the tool refuses it then.
+            assert "nested too deeply" in message["result"]["content"][0]["text"]
+        else:
+            assert message["error"]["code"] in {-32700, -32600, -32602}
         assert "Traceback" not in answer.text
 
     @pytest.mark.parametrize("number", [None, {}, [], True, 1.5])
