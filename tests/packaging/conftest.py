@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 #: The Pythons that the distribution says it supports.
-SUPPORTED = ("3.11", "3.12", "3.13")
+SUPPORTED = ("3.11", "3.12", "3.13", "3.14")
 
 #: What the fallback of `tracked_files` leaves out: what tools and builds leave in a tree.
 LEFTOVERS = {".git", ".tox", ".hypothesis", "__pycache__", "build", "dist", "venv"}
