@@ -19,7 +19,7 @@ Rules that hold for all stages of a call:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -480,6 +480,3 @@ def toolyard_telemetry(event: ToolInvoked, changes: str | SnapshotError, setting
         ... def toolyard_telemetry(event):
         ...     counter.add(1, {"tool": event.tool_name, "status": event.status})
     """
-
-
-HookFunction = Callable[..., Any]

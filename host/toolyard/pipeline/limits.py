@@ -67,11 +67,6 @@ class Limit:
         """Whether nothing can end it early."""
         return self.timeout is None and self.deadline is None and self.cancellation is None
 
-    @property
-    def timed(self) -> bool:
-        """Whether time alone can end it early."""
-        return self.timeout is not None or self.deadline is not None
-
     def remaining(self) -> float | None:
         """Return the seconds left before it has to be looked at again, None for never.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from toolyard.pipeline.missing import behind_summaries
 from toolyard.pipeline.plan import Manner, Plan, as_strict_as, plan_for, table_of
@@ -13,6 +13,9 @@ from toolyard_hookspecs import OpenedSections, Prompt, Section, Tool, Visibility
 if TYPE_CHECKING:
     from toolyard.host import Host
     from toolyard.state.session import Session
+
+MAX_OTHERS: Final = 256
+"""How many plans are kept of tools that lookup hooks gave."""
 
 
 class Planning:
@@ -77,6 +80,9 @@ class Planning:
             plugins = self._host.plugins
             plan = plan_for(tool, rules.shared, rules.everywhere(), self._manner, plugins)
             plan = as_strict_as(plan, self._kin_of(tool))
+            while len(self._others) >= MAX_OTHERS:
+                # A plugin may make a tool for each call; the oldest are met least.
+                del self._others[next(iter(self._others))]
             self._others[id(tool)] = plan
         return plan
 

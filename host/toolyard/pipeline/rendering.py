@@ -18,15 +18,14 @@ from toolyard.pipeline.masking import log_failure, note_secrets
 from toolyard.pipeline.plan import Plan, Table
 from toolyard.pipeline.refusals import Refusal
 from toolyard.pipeline.steps import Step
-from toolyard_hookspecs import (
-    Status,
-)
+from toolyard_hookspecs import Outcome, Status
 from toolyard_hookspecs.results import reads_as_json, render_result
 from toolyard_hookspecs.unwritable import why_unwritable
 
 log = logging.getLogger("toolyard.pipeline")
 
 Staged = Generator[Step, Any, Any]
+_WHOLE = "it is the outcome of another call; return its result, or its text"
 
 
 def render(run: CallRun, table: Table, plan: Plan) -> None:
@@ -51,7 +50,7 @@ def render(run: CallRun, table: Table, plan: Plan) -> None:
         try:
             run.data = plan.tool.result_codec.encode(result.value)
         except (ValueError, TypeError, RecursionError) as error:
-            reason = why_unwritable(error)
+            reason = _WHOLE if isinstance(result.value, Outcome) else why_unwritable(error)
             msg = f"Internal error in {run.name}: its value cannot be written as JSON ({reason})."
             raise Refusal(Status.ERROR, msg) from error
     if result.value is not None and (schema := plan.tool.result_codec.secret_schema()):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("toolyard.pipeline")
 
 Entered = list[tuple[str, AbstractContextManager[Any]]]
-Listener = tuple[str, Callable[[Stage], None]]
 
 
 def enter_traces(table: Table, run: CallRun, entered: Entered) -> None:

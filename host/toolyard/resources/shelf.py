@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from toolyard.resources.building import Build
-from toolyard.resources.closing import Failures, close_all
 from toolyard.resources.roles import Role, role_of
 
 
@@ -51,7 +50,3 @@ class Shelf:
         """Let another scope close what this one would have closed."""
         for instance in reversed(self.take()):
             other.own(instance)
-
-    def empty(self) -> Failures:
-        """Close what this scope owns, newest first."""
-        return close_all(self.take())

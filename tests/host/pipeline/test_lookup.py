@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 from toolyard import Host
+from toolyard.pipeline.planning import MAX_OTHERS
 from toolyard_hookspecs import (
     MarkdownSection,
     PolicyDecision,
@@ -71,3 +72,29 @@ def test_a_twin_passes_the_policies_of_the_tool_it_stands_for() -> None:
             told.append(list(quota.heard))
 
     assert told == [["check", "reserve", "rollback"]] * 2
+
+
+def test_tools_that_are_made_for_each_call_are_not_all_kept() -> None:
+    class Making:
+        @hookimpl
+        def toolyard_lookup(self, call: ToolCall) -> Tool[Any, Any]:
+            return dataclasses.replace(sells, name=f"sells_{call.id}")
+
+    with Host(discover=False, plugins=[Making()]) as host, host.executor() as tools:
+        for number in range(MAX_OTHERS + 10):
+            call = ToolCall("sells", {"times": 1}, id=str(number))
+            assert tools.dispatch(call).event.tool_name == f"sells_{number}"
+        assert len(tools._planning._others) == MAX_OTHERS  # type: ignore[union-attr]
+
+
+def test_the_outcome_of_another_call_is_no_value() -> None:
+    @tool
+    def passes_on(*, context: ToolContext) -> Any:
+        """Call another tool."""
+        return context.call("sells", {"times": 1})
+
+    shop = MarkdownSection(key="shop", title="Shop", tools=[sells, passes_on])
+    prompt = Prompt.of("tests", "lookup", [shop])
+    with Host(discover=False) as host, host.executor(prompt=prompt) as tools:
+        told = tools.dispatch(ToolCall("passes_on")).text
+    assert "it is the outcome of another call; return its result, or its text" in told
