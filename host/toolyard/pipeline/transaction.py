@@ -15,7 +15,7 @@ from toolyard.pipeline.asking import (
     warn_of_slow,
 )
 from toolyard.pipeline.call_run import CallRun
-from toolyard.pipeline.checking import check_again, params_for
+from toolyard.pipeline.checking import check_again, params_for, refuse_unsettled
 from toolyard.pipeline.committing import commit, commits_at_once
 from toolyard.pipeline.handling import ask_and_run, run_handler
 from toolyard.pipeline.marks import (
@@ -43,6 +43,7 @@ from toolyard.pipeline.telling import tell_session
 from toolyard.pipeline.undoing import undo
 from toolyard_hookspecs import (
     ConflictError,
+    Replay,
     ResourceBusyError,
     Stage,
     Status,
@@ -71,6 +72,7 @@ def transact(run: CallRun, table: Table) -> Staged:
     run.branch.begin()
     if run.batch is not None:
         run.passed(forked)
+    edits = 0
     while True:
         try:
             yield from _run_once(run, table, plan)
@@ -79,6 +81,8 @@ def transact(run: CallRun, table: Table) -> Staged:
                 raise
             yield from _start_again(run, plan)
         except Edited as edit:
+            edits += 1
+            refuse_unsettled(run, edits)
             yield from start_over(run, table, edit.call)
         else:
             return
@@ -131,6 +135,10 @@ def _run_once(run: CallRun, table: Table, plan: Plan) -> Staged:
         result = yield from ask_and_run(run, table, plan)
     else:
         result = yield from run_handler(run, plan, None)
+    if run.answer.__class__ is Replay:
+        # The session may hold by now what the recorded call changed, where that ran beside this.
+        yield from _take_turn(run)
+        run.branch.validate()
     _take_in(run, table, plan, result)
     run.check_limits()
     if plan.shows_diff:

@@ -612,6 +612,13 @@ class TestBatches:
         assert [each.text for each in outcomes] == [outcomes[0].text] * 5
         assert [each.event.replayed for each in outcomes] == [False, True, True, True, True]
 
+    def test_the_session_hears_once_of_one_effect(self, bench):
+        order, _done = ordering()
+        bench.session[Order].register(Order, append_all)
+        bench.open(order)
+        bench.dispatch_all([ToolCall("order", {"item": "tea"}) for _ in range(5)])
+        assert list(bench.session[Order].all()) == [Order("tea", 1)]
+
     def test_keys_are_claimed_in_call_order(self, bench):
         order, _done = ordering()
         bench.open(order)
