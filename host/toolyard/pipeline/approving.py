@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Generator, Iterable
+from dataclasses import replace
 from typing import Any, Final
 
 from toolyard.pipeline.asking import settle
@@ -167,6 +168,7 @@ def _refuse_denied(run: CallRun, answer: ApprovalAnswer, request: ApprovalReques
             )
             raise Refusal(Status.DENIED, msg)
         run.note(APPROVAL_TOKEN, token_for(run, request.digest))
+        _settle_defaults(run)
         if answer.ticket is not None:
             run.note(TICKET, answer.ticket)
         state = kept or " Nothing has run."
@@ -176,6 +178,13 @@ def _refuse_denied(run: CallRun, answer: ApprovalAnswer, request: ApprovalReques
         reason = f": {_sentence(answer.reason)}" if answer.reason else "."
         msg = f"A person did not approve {run.name}{reason}{kept} Do not try it again unchanged."
         raise Refusal(Status.DENIED, msg)
+
+
+def _settle_defaults(run: CallRun) -> None:
+    """Let the call say what was left out, where that would come out differently once resumed."""
+    codec, shown = _tool(run).params_codec, canonical(run)
+    if codec.encode(codec.decode(run.arguments)) != shown:
+        run.call_made = replace(run.call_made, arguments=shown.decode())
 
 
 def _needs(run: CallRun, reasons: Iterable[str]) -> str:

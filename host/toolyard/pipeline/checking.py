@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator
 from time import perf_counter
-from typing import Any
+from typing import Any, Final
 
 from toolyard.pipeline.approving import approve, canonical, refuse_unaskable
 from toolyard.pipeline.asking import SLOW, settle, warn_of_slow
@@ -39,6 +39,8 @@ from toolyard_hookspecs.faults import RETRY
 
 log = logging.getLogger("toolyard.policies")
 ALLOW = PolicyDecision.allow()
+MAX_QUESTIONS: Final = 20
+"""How often a person is asked about one call, who edits its arguments each time."""
 
 Staged = Generator[Step, Any, Any]
 
@@ -67,7 +69,10 @@ def check(run: CallRun, table: Table) -> Staged:
             refuse_unaskable(run, reasons)
         return
     approved: str | None = None
+    rounds = 0
     while reasons and digest_of(plan.tool, canonical(run)) != approved:
+        rounds += 1
+        refuse_unsettled(run, rounds)
         approved = yield from _approve(run, table, reasons)
         run.check_limits()
         # Time has passed: the checks look again, at the state and the resources as they are.
@@ -110,16 +115,32 @@ def _approve(run: CallRun, table: Table, reasons: list[str]) -> Staged:
     return digest_of(run.plan.tool, shown)
 
 
+def refuse_unsettled(run: CallRun, rounds: int) -> None:
+    """Deny a call about which a person was asked so often that it never comes to an end.
+
+    Raises:
+        Refusal: Saying why.
+    """
+    if rounds > MAX_QUESTIONS:
+        msg = (
+            f"{run.name} did not run: its arguments come out differently whenever they are read, "
+            "so nothing that a person approves would be what runs. This requires human "
+            "intervention."
+        )
+        raise Refusal(Status.DENIED, msg)
+
+
 def as_edited(run: CallRun, answer: ApprovalAnswer) -> tuple[ToolCall, bytes]:
     """Return the call with an approver's arguments, and these as canonical JSON.
 
     Raises:
         Refusal: When they do not fit the tool.
     """
-    edited = ToolCall(run.call_made.name, answer.arguments or "{}", id=run.call_made.id)
     codec = _tool(run).params_codec
     try:
-        return edited, codec.encode(codec.decode(as_json(edited.arguments)))
+        arguments = codec.encode(codec.decode(as_json(answer.arguments or "{}")))
+        # With what was left out filled in, as defaults may come out differently the next time.
+        return ToolCall(run.call_made.name, arguments.decode(), id=run.call_made.id), arguments
     except ToolValidationError as error:
         msg = (
             f"A person changed the arguments of {run.name} to ones that do not fit it, so it did "

@@ -7,8 +7,9 @@ import hashlib
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from pydantic import SecretStr
@@ -169,6 +170,36 @@ def test_exactly_the_edited_arguments_run(yard: Any, kind: type[Approver]) -> No
     assert sent(yard) == [Sent("Ada", 3)]
     assert (outcome.event.params.to, outcome.event.params.amount) == ("Ada", 3)
     assert outcome.event.facts["toolyard.approval"] == "edited"
+
+
+@dataclass(frozen=True)
+class Mail:
+    """A mail, with a number that is another one whenever it is left out."""
+
+    to: str
+    number: str = field(default_factory=lambda: uuid4().hex)
+
+
+@tool(requires_confirmation=True, contained=True)
+def mails(params: Mail) -> str:
+    """Send a mail."""
+    return params.to
+
+
+def test_an_edit_leaves_out_what_has_another_default_each_time(yard: Any) -> None:
+    approver = Approver(ApprovalAnswer.edit({"to": "Bob"}))
+    yard.open(mails, approver=approver)
+    assert yard.call("mails", to="Ada").text == "Bob"
+    assert len(approver.asked) == 1
+
+
+def test_who_edits_for_ever_is_denied_in_the_end(yard: Any) -> None:
+    approver = Approver(*[ApprovalAnswer.edit({"to": "Bob"})] * 100)
+    yard.open(mails, approver=approver, host_options={"settings": Settings(approve_diff=True)})
+    outcome = yard.call("mails", to="Ada")
+    assert outcome.status is Status.DENIED
+    assert "come out differently whenever they are read" in outcome.text
+    assert len(approver.asked) < 50
 
 
 def test_edited_arguments_are_parsed_again(yard: Any) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from pydantic import SecretStr
@@ -119,6 +120,25 @@ def refused(yard: Any, outcome: Outcome, told: str) -> None:
     assert outcome.event.facts["toolyard.approval"] == "refused"
     assert sent(yard) == []
     assert yard.events[-1] is outcome.event
+
+
+def test_a_pending_call_keeps_the_defaults_that_were_shown(yard: Any, later: Later) -> None:
+    @dataclass(frozen=True)
+    class Mail:
+        to: str
+        number: str = field(default_factory=lambda: uuid4().hex)
+
+    @tool(requires_confirmation=True)
+    def mails(params: Mail) -> str:
+        """Send a mail."""
+        return f"{params.to} {params.number}"
+
+    yard.open(mails, approver=later)
+    waits = yard.call("mails", to="Ada")
+    outcome = yard.resume(waits, answer=True)
+
+    (request,) = later.asked
+    assert outcome.text == f"Ada {request.params.number}"
 
 
 @pytest.mark.parametrize("answer", [True, ApprovalAnswer.approve()])
