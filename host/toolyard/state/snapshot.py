@@ -179,7 +179,9 @@ def loaded(kind: Any, items: list[Any]) -> list[Any]:
         SnapshotError: They do not fit the type.
     """
     try:
-        return cast("list[Any]", _adapter(kind).validate_json(json.dumps(items)))
+        # They are written by the names of their fields, whatever else these are called.
+        read = _adapter(kind).validate_json(json.dumps(items), by_name=True, by_alias=True)
+        return cast("list[Any]", read)
     except Exception as error:
         raise SnapshotError(
             f"The items of {type_name(kind)} do not fit that type: {_misfit(error)} The type may "

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from toolyard.state.session import Session
 from toolyard_hookspecs.calls import ToolInvoked
@@ -254,3 +254,15 @@ def test_what_comes_back_equals_what_was_written(values, texts):
     again = Session.from_json(session.to_json(), kinds=[Reading, str])
     assert again[Reading].all() == session[Reading].all()
     assert again[str].all() == texts
+
+
+class Mail(BaseModel):
+    sender: str = Field(alias="from")
+    subject: str = Field(validation_alias="title")
+
+
+def test_fields_that_have_other_names_outside_come_back(session):
+    mail = Mail(**{"from": "Ada", "title": "Tea"})
+    session[Mail].append(mail)
+    again = Session.from_json(session.to_json(), kinds=[Mail])
+    assert again[Mail].all() == [mail]
