@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Final, Self
 
-from toolyard_hookspecs import Clock, ExecutorHandle
+from toolyard_hookspecs import NOTICE, Clock, ExecutorHandle
+
+log = logging.getLogger("toolyard.mcp")
 
 OpenExecutor = Callable[[str | None, str | None], AbstractContextManager[ExecutorHandle]]
 """Makes an executor for a principal, with a session of its own, of the id that is given."""
@@ -59,7 +62,16 @@ class ServedSession:
 
     def _close_if_done(self) -> None:
         if self._has_ended and not self.users:
-            self._opened.__exit__(None, None, None)
+            try:
+                self._opened.__exit__(None, None, None)
+            except Exception as error:
+                # It has ended all the same, and whoever asks next has nothing to do with it. What
+                # the exception says may be secret.
+                log.exception(
+                    "A session of an MCP client could not be closed (%s); it may hold things open.",
+                    type(error).__name__,
+                    extra=NOTICE,
+                )
 
 
 class Sessions:

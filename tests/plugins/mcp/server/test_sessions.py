@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolyard_hookspecs import ResourceError
 from toolyard_plugins.mcp.server.sessions import Sessions, TooManySessions, UnknownSession
 
 HOUR = 3600.0
@@ -35,6 +36,7 @@ class Opener:
 
     open: set[int] = field(default_factory=set)
     made: int = 0
+    broken: set[int] = field(default_factory=set)
 
     @contextmanager
     def __call__(self, principal: str | None, session_id: str | None) -> Iterator[Any]:
@@ -42,6 +44,8 @@ class Opener:
         self.open.add(number)
         yield SimpleNamespace(number=number, principal=principal)
         self.open.remove(number)
+        if number in self.broken:
+            raise ResourceError("its-password was refused")
 
 
 @pytest.fixture
@@ -126,6 +130,33 @@ def test_all_end_with_the_server(sessions, opener):
     assert opener.open == set()
     with pytest.raises(UnknownSession):
         _number(sessions, None, handles[0])
+
+
+def test_all_end_with_the_server_though_one_cannot_be_closed(sessions, opener, caplog):
+    for _ in range(3):
+        sessions.begin(None)
+    opener.broken = {1, 2}
+    sessions.end_all()
+    assert opener.open == set()
+    assert [each.getMessage() for each in caplog.records] == 2 * [
+        "A session of an MCP client could not be closed (ResourceError); it may hold things open."
+    ]
+
+
+def test_nobody_hears_that_the_session_of_another_cannot_be_closed(sessions, clock, opener):
+    sessions.begin("ada")
+    sessions.begin("ada")
+    opener.broken = {1}
+    clock.at += HOUR
+    assert _number(sessions, "bert", sessions.begin("bert")) == 3
+    assert opener.open == {3}
+
+
+def test_the_answer_of_a_call_is_given_though_its_session_cannot_be_closed(sessions, opener):
+    opener.broken = {1}
+    with sessions.fresh("ada") as session:
+        assert session.executor.principal == "ada"
+    assert opener.open == set()
 
 
 STEPS = st.lists(
