@@ -84,13 +84,13 @@ def _written(comparisons: Iterable[Comparison], out: Any) -> Iterator[bool]:
 
 def _refuse_strangers(host: HostHandle, recording: Recording) -> None:
     """Raise where the plugins that offered the recorded tools are not loaded."""
-    known = set(host.prompt.tools())
+    known = {each.name for each in host.prompt.tools()}
     gone = {
         each.call.tool
         for each in recording.calls
         if each.call.parent is None and each.call.params is not None
     }
-    if gone and not gone & {*known, *host.catalog.names()}:
+    if gone and not gone & (known | set(host.catalog.names())):
         raise RecordError(
             f"No plugin here offers the tools of {recording.path} ({', '.join(sorted(gone))}). "
             "Load those that did, with --plugin FILE.py or --example, say."

@@ -64,6 +64,20 @@ def toolyard_sections():
     return [MarkdownSection(key="desk", title="Desk", tools=[mark, log_in, pay, badge, pin])]
 '''
 
+FOLDED = '''\
+"""A section that is shown as a summary."""
+
+from toolyard_hookspecs import MarkdownSection, hookimpl
+
+
+@hookimpl
+def toolyard_sections():
+    drawer = MarkdownSection(
+        key="drawer", title="Drawer", template="Pens.", summary="Closed.", visibility="summary"
+    )
+    return [drawer]
+'''
+
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
@@ -359,6 +373,20 @@ def test_a_replay_without_the_tools_says_how_to_load_them(toolyard, example):
     status, _, err = toolyard("replay", "calls.jsonl")
     assert status == 2
     assert "No plugin here offers the tools of calls.jsonl" in err
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("read_section", '{"section_key": "drawer"}'),
+        ("open_sections", '{"section_keys": ["drawer"]}'),
+    ],
+)
+def test_a_record_of_what_was_opened_is_replayed(toolyard, folder, name, arguments):
+    (folder / "desk.py").write_text(FOLDED)
+    toolyard("call", "--record", "calls.jsonl", name, arguments)
+    status, out, _ = toolyard("replay", "calls.jsonl")
+    assert (status, out) == (0, " 1 call replayed: 1 the same\n")
 
 
 def test_help_has_examples(toolyard):
