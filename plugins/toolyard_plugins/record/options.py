@@ -44,6 +44,7 @@ def offered_commands() -> list[Command]:
             Command(name, extends=True, settings=_switched_off)
             for name in ("tools", "prompt", "plugins")
         ),
+        Command("ledger", extends=True, optional=True, settings=_switched_off),
         Command(
             "record",
             "show a record of calls, or see whether it is as it was written",

@@ -191,7 +191,7 @@ def test_other_calls_are_answered_from_a_record(toolyard, folder):
 
 def test_the_setting_records_commands_that_make_calls_and_no_others(toolyard, folder):
     (folder / "toolyard.toml").write_text('[plugins.record]\nfile = "calls.jsonl"\n')
-    for command in (("tools",), ("plugins",), ("prompt",)):
+    for command in (("tools",), ("plugins",), ("prompt",), ("ledger", "list")):
         assert toolyard(*command)[0] == 0
     assert not Path("calls.jsonl").exists()
     toolyard("call", "mark", '{"text": "a"}')
@@ -200,6 +200,13 @@ def test_the_setting_records_commands_that_make_calls_and_no_others(toolyard, fo
     assert toolyard("replay", "calls.jsonl")[0] == 0
     assert toolyard("record", "show", "calls.jsonl")[0] == 0
     assert lines() == before
+
+
+def test_the_ledger_is_looked_at_while_a_record_is_written(toolyard, folder):
+    (folder / "toolyard.toml").write_text('[plugins.record]\nfile = "calls.jsonl"\n')
+    with Host(config="toolyard.toml"):
+        status, _, err = toolyard("ledger", "list")
+    assert (status, err) == (0, "")
 
 
 def test_executing_again_shows_what_is_different(toolyard):
@@ -244,6 +251,12 @@ def test_executing_again_takes_a_workspace_and_an_approver(toolyard, folder):
 def test_without_the_record_no_command_tells_of_it(toolyard, folder):
     Path("toolyard.toml").write_text('block = ["record"]\n')
     status, _, err = toolyard("tools")
+    assert (status, err) == (0, "")
+
+
+def test_without_the_ledger_the_record_does_not_miss_its_command(toolyard, folder):
+    Path("toolyard.toml").write_text('block = ["ledger"]\n')
+    status, _, err = toolyard("record", "--help")
     assert (status, err) == (0, "")
 
 
