@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Callable
 
+from toolyard_hookspecs import ToolyardError
 from toolyard_plugins.vfs import journal
 from toolyard_plugins.vfs.base import Changes
 from toolyard_plugins.vfs.commits import DiskTransaction
@@ -94,6 +95,11 @@ class CommitArea:
                     # Whoever decides may be asked in a moment.
                     undecided = isinstance(error, UndecidedError)
                     log.log(logging.WARNING if undecided else logging.ERROR, "%s", self.stopped)
+            except BaseException as error:
+                slots.close()
+                # Whoever catches it must not take the workspace for a sound one.
+                self.stopped = self._report(name, error)
+                raise
             else:
                 slots.remove(fsync=self._fsync)
 
@@ -123,7 +129,7 @@ class CommitArea:
             if self._fsync:
                 work.sync()
 
-    def _report(self, name: str, error: Exception) -> str:
+    def _report(self, name: str, error: BaseException) -> str:
         reason = _cause(error)
         return (
             f"The workspace {self._name} was left in the middle of a commit, which cannot be "
@@ -134,9 +140,11 @@ class CommitArea:
         )
 
 
-def _cause(error: Exception) -> str:
-    if not isinstance(error, OSError):
+def _cause(error: BaseException) -> str:
+    if isinstance(error, RecoveryError):
         return str(error)
+    if not isinstance(error, OSError):
+        return f"that was ended by {type(error).__name__}"
     where = f"{named(error)}: " if named(error) else ""
     return f"{where}{error.strerror or error}"
 
@@ -145,7 +153,15 @@ def _is_decided(record: Record, decided: Decided) -> bool:
     """Tell what became of a commit that was prepared when its process died."""
     if record.key is None:
         return False
-    answer = decided(record.key)
+    try:
+        answer = decided(record.key)
+    except ToolyardError as error:
+        reason = str(error).rstrip(".")
+        raise UndecidedError(f"whoever decides on it cannot say: {reason}") from error
+    except Exception as error:
+        # Anybody's exception, which may tell secrets; its class has to do.
+        reason = type(error).__name__
+        raise UndecidedError(f"whoever decides on it has failed ({reason})") from error
     if answer is None:
         raise UndecidedError("whoever decides on it has not said what became of the call")
     return answer

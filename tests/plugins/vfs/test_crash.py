@@ -8,14 +8,17 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from toolyard.cli.main import main
+from toolyard_hookspecs import LedgerError
 from toolyard_plugins.vfs.journal import RecoveryError
 from toolyard_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
 
+OPEN = Path("/proc/self/fd")
 DRIVER = Path(__file__).with_name("crash_driver.py")
 
 Branch = Callable[..., WorkspaceBranch]
@@ -323,6 +326,34 @@ class TestDecidedElsewhere:
         assert stopped(files) is None
         assert number_in(undecided) == int(answer)
         files.write("a.txt", "and on it goes")
+
+    @pytest.mark.parametrize(
+        ("fault", "reason"),
+        [
+            (
+                LedgerError("The ledger is away. Start it."),
+                "whoever decides on it cannot say: The ledger is away. Start it. Nothing was",
+            ),
+            (
+                RuntimeError("its-password"),
+                "whoever decides on it has failed (RuntimeError). Nothing was",
+            ),
+            (KeyboardInterrupt(), "that was ended by KeyboardInterrupt. Nothing was"),
+        ],
+        ids=["said", "raised", "interrupted"],
+    )
+    def test_stays_unfinished_where_who_decides_fails(
+        self, undecided: Path, on_disk: Open, fault: BaseException, reason: str
+    ) -> None:
+        def fail(key: str) -> bool | None:
+            raise fault
+
+        files = on_disk(undecided)
+        with nullcontext() if isinstance(fault, Exception) else pytest.raises(type(fault)):
+            files.recover(fail)
+        assert reason in (stopped(files) or "")
+        (commit,) = (undecided / ".toolyard").glob("commit-*")
+        assert str(commit) not in {os.path.realpath(each) for each in OPEN.iterdir()}
 
     def test_is_not_asked_what_is_decided(self, root: Path, on_disk: Open) -> None:
         drive(root, "--at", "apply:2", "--key", "the call")
