@@ -22,6 +22,7 @@ OPEN = Path("/proc/self/fd")
 DRIVER = Path(__file__).with_name("crash_driver.py")
 
 Branch = Callable[..., WorkspaceBranch]
+Commit = Callable[[WorkspaceBranch], None]
 Open = Callable[..., VirtualFilesystem]
 Toolyard = Callable[..., tuple[int, str, str]]
 
@@ -354,6 +355,19 @@ class TestDecidedElsewhere:
         assert reason in (stopped(files) or "")
         (commit,) = (undecided / ".toolyard").glob("commit-*")
         assert str(commit) not in {os.path.realpath(each) for each in OPEN.iterdir()}
+
+    def test_is_asked_again_at_the_next_change(
+        self, undecided: Path, on_disk: Open, branch_of: Branch, commit: Commit
+    ) -> None:
+        answers = [None, True]
+        files = on_disk(undecided)
+        files.recover(lambda _: answers.pop(0))
+        branch = branch_of(files)
+        branch.resource.write("new.txt", "x")
+        commit(branch)
+        assert stopped(files) is None
+        (undecided / "new.txt").unlink()
+        assert number_in(undecided) == 1
 
     def test_is_not_asked_what_is_decided(self, root: Path, on_disk: Open) -> None:
         drive(root, "--at", "apply:2", "--key", "the call")
