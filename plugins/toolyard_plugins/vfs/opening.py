@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import ExitStack, closing
+
 from toolyard_hookspecs import Binding, Filesystem, ResourceError
 from toolyard_plugins.vfs.base import Store
 from toolyard_plugins.vfs.memory import MemoryStore
 from toolyard_plugins.vfs.mounts import MountedStore, ReadonlyStore
-from toolyard_plugins.vfs.settings import VfsConfig
+from toolyard_plugins.vfs.settings import Mount, VfsConfig
 from toolyard_plugins.vfs.workspace import VirtualFilesystem
 
 
@@ -22,14 +25,7 @@ def open_workspace(config: VfsConfig) -> VirtualFilesystem:
     """
     store = _store(config)
     if config.mounts:
-        # Late: without mounts nobody waits for what they need.
-        from toolyard_plugins.vfs.sources import Source
-
-        try:
-            store = MountedStore(store, [Source(mount) for mount in config.mounts])
-        except BaseException:
-            store.close()
-            raise
+        store = _mounted(store, config.mounts)
     return VirtualFilesystem(ReadonlyStore(store) if config.readonly else store)
 
 
@@ -49,6 +45,19 @@ def workspace_binding(
         Filesystem,  # type: ignore[type-abstract]
         lambda resources: open_workspace(config),  # noqa: ARG005 - needs no other
     )
+
+
+def _mounted(store: Store, mounts: Iterable[Mount]) -> Store:
+    """Return a store with mounts in it, for the caller to close; nothing stays open on failure."""
+    # Late: without mounts nobody waits for what they need.
+    from toolyard_plugins.vfs.sources import Source
+
+    with ExitStack() as opened:
+        opened.callback(store.close)
+        sources = [opened.enter_context(closing(Source(mount))) for mount in mounts]
+        mounted = MountedStore(store, sources)
+        opened.pop_all()
+    return mounted
 
 
 def _store(config: VfsConfig) -> Store:

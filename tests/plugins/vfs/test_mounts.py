@@ -26,6 +26,7 @@ from toolyard_plugins.vfs import (
     VirtualFilesystem,
     open_workspace,
 )
+from toolyard_plugins.vfs.sources import Source
 
 CONTENT = {
     "index.md": "# Docs\n",
@@ -372,6 +373,18 @@ def test_a_source_that_cannot_be_opened_is_named_with_cause_and_remedy(
         f"The mount 'docs' (from {source}) cannot be opened: {cause}. Mend its source in "
         "plugins.vfs.mounts, or remove it."
     )
+
+
+def test_mounts_are_closed_where_a_later_one_cannot_be_opened(
+    archive: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[str] = []
+    monkeypatch.setattr(Source, "close", lambda source: closed.append(source.label))
+    mounts = (Mount(source=archive, target="docs"), Mount(source="/no/such/place", target="more"))
+
+    with pytest.raises(ResourceError, match="'more'"):
+        open_workspace(VfsConfig(mounts=mounts))
+    assert closed == [f"The mount 'docs' (from {archive})"]
 
 
 def test_a_broken_archive_is_named(
