@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from toolyard_hookspecs import IdempotencyConfig, LedgerError, Status, tool
@@ -233,3 +234,19 @@ def test_no_password_of_a_database_is_told(url: str, words: str) -> None:
         PostgresStore(url).get("k")
     assert "hunter2" not in str(raised.value)
     assert "hun%ter2" not in str(raised.value)
+
+
+@pytest.mark.slow
+def test_a_connection_that_cannot_be_set_up_is_closed(database, monkeypatch):
+    connect, made = psycopg.connect, []
+
+    def connected(*given, **options):
+        made.append(connect(*given, **options))
+        return made[-1]
+
+    monkeypatch.setattr(psycopg, "connect", connected)
+    # The table cannot be made.
+    store = PostgresStore(f"{database}?options=-c%20default_transaction_read_only%3Don")
+    with pytest.raises(LedgerError, match="read-only transaction"):
+        store.get("k")
+    assert [each.closed for each in made] == [True]

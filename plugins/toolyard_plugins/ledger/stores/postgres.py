@@ -128,6 +128,14 @@ class PostgresStore(SqlStore):
         connection: Connection = self._psycopg.connect(
             self._url, autocommit=True, connect_timeout=TIMEOUT, application_name="toolyard"
         )
+        try:
+            self._set_up(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _set_up(self, connection: Connection) -> None:
         connection.execute(b"SET statement_timeout = '%ds'" % TIMEOUT)
         if not self._is_made:
             # Two that make it at once would fail at one another.
@@ -135,7 +143,6 @@ class PostgresStore(SqlStore):
                 connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
                 connection.execute(_TABLE)
             self._is_made = True
-        return connection
 
     def _owner(self) -> str:
         return f"{platform.node()} {Process.current()}"
