@@ -108,6 +108,14 @@ class LeaseKeeper:
             self._store.renew(held)
         except LedgerError as error:
             log.warning("%s The claims of running calls could not be renewed.", error)
+        except Exception as error:
+            # A store of anybody's; what its exception says may be secret.
+            log.exception(
+                "The ledger's store %s has failed (%s). The claims of running calls could not be "
+                "renewed.",
+                type(self._store).__name__,
+                type(error).__name__,
+            )
 
     def _settle_late(self) -> None:
         """Write what is still to be written, up to the first that cannot be."""
@@ -116,5 +124,8 @@ class LeaseKeeper:
                 self._late[0]()
             except LedgerError as error:
                 log.debug("%s It is tried again.", error)
+                return
+            except Exception:
+                log.debug("The ledger's store has failed. It is tried again.", exc_info=True)
                 return
             self._late.popleft()

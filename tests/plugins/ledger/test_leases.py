@@ -20,7 +20,8 @@ import pytest
 
 from toolyard_hookspecs import Deadline, IdempotencyConfig, PromptEvaluationError, ToolCall, tool
 from toolyard_hookspecs.ledger import Claim, EffectState
-from toolyard_plugins.ledger import EffectLedger
+from toolyard_plugins.ledger import EffectLedger, MemoryStore
+from toolyard_plugins.ledger.leases import LeaseKeeper
 from toolyard_plugins.ledger.stores import sqlite
 from toolyard_plugins.ledger.stores.postgres import PostgresStore
 from toolyard_plugins.ledger.stores.processes import Process
@@ -349,3 +350,54 @@ def test_what_cannot_be_written_now_is_written_by_its_own_thread_later(tmp_path)
     ledger.leases.settle(settling)
     assert settled.wait(20)
     ledger.shut()
+
+
+class Breaking(MemoryStore):
+    """A store of somebody's whose errors are not those that the contract names."""
+
+    lease = 0.03
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.faults = 2
+        self.renewed = threading.Event()
+
+    def renew(self, held):
+        self._fail()
+        self.renewed.set()
+
+    def release(self, key, effect_id):
+        self._fail()
+        super().release(key, effect_id)
+
+    def _fail(self) -> None:
+        if self.faults:
+            self.faults -= 1
+            raise RuntimeError("its-password was refused")
+
+
+def test_claims_are_renewed_though_the_store_breaks_the_contract(caplog):
+    store = Breaking()
+    keeper = LeaseKeeper(store)
+    keeper.hold(CLAIM.effect_id, "k")
+    assert store.renewed.wait(10)
+    keeper.stop()
+    told = "The ledger's store Breaking has failed (RuntimeError). The claims of running calls "
+    said = [each.getMessage() for each in caplog.records]
+    assert said == 2 * [f"{told}could not be renewed."]
+
+
+def test_what_could_not_be_written_is_tried_again_though_the_store_breaks_the_contract():
+    store = Breaking()
+    store.claim(CLAIM, now=NOW)
+    keeper = LeaseKeeper(store)
+    settled = threading.Event()
+
+    def settle() -> None:
+        store.release("k", CLAIM.effect_id)
+        settled.set()
+
+    keeper.settle_later(settle)
+    assert settled.wait(10)
+    keeper.stop()
+    assert store.get("k") is None
