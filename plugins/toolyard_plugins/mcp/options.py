@@ -6,8 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Final
 
-from toolyard_hookspecs import Command, ConfigurationError, HostHandle
+from toolyard_hookspecs import Command, HostHandle
 from toolyard_plugins.mcp.gateway import options as gateway
+from toolyard_plugins.mcp.sdk import needed_by
 from toolyard_plugins.mcp.settings import McpSettings
 
 NAME: Final = "mcp"
@@ -54,13 +55,7 @@ def _run(host: HostHandle, args: argparse.Namespace) -> int:
     settings: McpSettings = host.settings(NAME)
     if args.what is not None:
         return gateway.run_command(host, settings, args)
-    try:
-        # The SDK is heavy, and no other command needs it.
+    # The SDK is heavy, and no other command needs it.
+    with needed_by("toolyard mcp"):
         from toolyard_plugins.mcp.server.command import serve
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in {"mcp", "mcp_types"}:
-            raise
-        raise ConfigurationError(
-            "`toolyard mcp` needs the MCP SDK: pip install 'toolyard[mcp]'."
-        ) from None
     return serve(host, settings.serve, args)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from toolyard_hookspecs import HostHandle
+from toolyard_plugins.mcp.sdk import needed_by
 from toolyard_plugins.mcp.settings import McpSettings
 
 EXAMPLES: Final = """\
@@ -48,6 +49,6 @@ def run_command(host: HostHandle, settings: McpSettings, args: argparse.Namespac
         from toolyard_plugins.mcp.gateway.importing import print_tables
 
         return print_tables(args.file, args.out, with_values=args.with_values)
-    from toolyard_plugins.mcp.gateway.checking import check
-
+    with needed_by("toolyard mcp check"):
+        from toolyard_plugins.mcp.gateway.checking import check
     return check(host, settings, args)

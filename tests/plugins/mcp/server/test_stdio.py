@@ -66,11 +66,13 @@ def test_every_line_is_the_protocols_whatever_plugins_and_handlers_print(tmp_pat
         assert text in printed
 
 
-def test_without_the_sdk_it_says_what_to_install(tmp_path):
-    blocked = tmp_path / "mcp.py"
-    blocked.write_text("raise ModuleNotFoundError('gone', name='mcp')\n")
+@pytest.mark.parametrize("command", [["mcp"], ["mcp", "check"]])
+def test_without_the_sdk_it_says_what_to_install(tmp_path, command):
+    for name in ("mcp", "mcp_types"):
+        blocked = f"raise ModuleNotFoundError('gone', name={name!r})\n"
+        (tmp_path / f"{name}.py").write_text(blocked)
     done = subprocess.run(
-        [sys.executable, "-m", "toolyard", "mcp"],
+        [sys.executable, "-m", "toolyard", *command],
         cwd=tmp_path,
         env={"PYTHONPATH": str(tmp_path), "PATH": ""},
         stdin=subprocess.DEVNULL,
@@ -80,4 +82,5 @@ def test_without_the_sdk_it_says_what_to_install(tmp_path):
         check=False,
     )
     assert done.returncode == 2
-    assert "pip install 'toolyard[mcp]'" in done.stderr
+    told = f"`toolyard {' '.join(command)}` needs the MCP SDK: pip install 'toolyard[mcp]'."
+    assert done.stderr == f"toolyard: error: {told}\n"
