@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Collection
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any, Final
 
 from toolyard_hookspecs import (
@@ -85,6 +86,7 @@ class Replayer:
         calls = answering(recording, only)
         ran = [each for each in calls if has_run(each.call)]
         self._answers: Answers = InOrder(ran) if strict else ByArguments(ran)
+        self._lock = Lock()
         self._refused = [each for each in calls if not has_run(each.call)]
         self._asked = [each for each in calls if each.call.approval is not None]
 
@@ -96,7 +98,9 @@ class Replayer:
     @hookimpl(tryfirst=True)
     def toolyard_parse(self, tool: Tool[Any, Any], call: ToolCall) -> None:
         """Refuse again what did not fit, where the record masks what it was."""
-        for each in self._refused:
+        with self._lock:
+            refused = tuple(self._refused)
+        for each in refused:
             said = each.call
             if (
                 said.id == call.id
@@ -133,11 +137,12 @@ class Replayer:
         found = self._take_asked(request)
         if found is not None and found.call.approval is not None:
             said = _said_again(found.call, found.call.approval)
-            if said.answer not in _GOES_ON and found in self._refused:
-                # It ends here as it did then, and the same call may have been resumed later.
-                self._refused.remove(found)
+            if said.answer not in _GOES_ON:
+                self._leave_out(found)
             return said
-        if any(each.call.id == request.call.id for each in self._refused):
+        with self._lock:
+            is_refused = any(each.call.id == request.call.id for each in self._refused)
+        if is_refused:
             return _UNSEEN
         return ApprovalAnswer.unanswered("The record has no answer to this.")
 
@@ -172,26 +177,39 @@ class Replayer:
         self, tool: Tool[Any, Any], shown: Any, call: ToolCall | None
     ) -> Numbered | None:
         """Return the same call where it was refused then, and nothing refuses it now."""
-        for each in self._refused:
-            said = each.call
-            if (
-                call is not None
-                and said.id == call.id
-                and said.tool == tool.name
-                and key_of(said.params) == key_of(shown)
-            ):
-                self._refused.remove(each)
-                return each
+        with self._lock:
+            for each in self._refused:
+                said = each.call
+                if (
+                    call is not None
+                    and said.id == call.id
+                    and said.tool == tool.name
+                    and key_of(said.params) == key_of(shown)
+                ):
+                    self._refused.remove(each)
+                    return each
         return None
 
+    def _leave_out(self, ended: Numbered) -> None:
+        """Refuse a call no more that ends here as it did then: it may have been resumed later."""
+        with self._lock:
+            if ended in self._refused:
+                self._refused.remove(ended)
+
     def _take_asked(self, request: ApprovalRequest) -> Numbered | None:
-        same = [each for each in self._asked if each.call.tool == request.tool.name]
+        with self._lock:
+            found = self._find_asked(request)
+            if found is not None:
+                self._asked.remove(found)
+        return found
+
+    def _find_asked(self, request: ApprovalRequest) -> Numbered | None:
+        tool = request.tool
+        same = [each for each in self._asked if each.call.tool == tool.name]
         found = next((each for each in same if each.call.id == request.call.id), None)
         if found is None:
-            given = _shown(request.tool, request.params)
-            found = next((each for each in same if _asked(request.tool, each.call) == given), None)
-        if found is not None:
-            self._asked.remove(found)
+            given = _shown(tool, request.params)
+            found = next((each for each in same if _asked(tool, each.call) == given), None)
         return found
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -19,7 +22,15 @@ from toolyard_hookspecs import (
     VisibilityExpansionRequired,
     hookimpl,
 )
-from toolyard_plugins.record import Recorder, RecordError, RecordFile, Recording, Replayer
+from toolyard_plugins.record import (
+    Recorder,
+    RecordError,
+    RecordFile,
+    Recording,
+    Replayer,
+    replaying,
+)
+from toolyard_plugins.record.answers import key_of
 
 CALLS: list[tuple[str, Any]] = [
     ("add", {"a": 1}),
@@ -208,6 +219,29 @@ def test_what_was_refused_then_and_is_not_now_comes_out_as_it_did(desk, path):
     with desk.replaying(path) as (tools, _):
         replayed = tools.dispatch(ToolCall("add", {"a": 1}, id="c1"))
     assert desk.outcome_of(replayed) == desk.outcome_of(denied)
+
+
+def test_of_two_same_calls_at_the_same_time_one_is_refused_again(desk, path, monkeypatch):
+    with Host(discover=False, plugins=[desk.Desk(), Denying()]) as host:
+        recorder = Recorder(RecordFile(path), host.clock)
+        host.register(recorder)
+        with host.executor() as tools:
+            denied = tools.dispatch(ToolCall("add", {"a": 1}, id="c1"))
+        recorder.close()
+    both = threading.Barrier(2)
+
+    def meeting(params: Any) -> str:
+        # As many as are let in here at a time meet; one that is alone goes on by itself.
+        with suppress(threading.BrokenBarrierError):
+            both.wait(0.2)
+        return key_of(params)
+
+    monkeypatch.setattr(replaying, "key_of", meeting)
+    with desk.replaying(path) as (tools, _), ThreadPoolExecutor(2) as pool:
+        call = ToolCall("add", {"a": 1}, id="c1")
+        texts = {each.text for each in pool.map(tools.dispatch, [call, call])}
+    assert denied.text in texts
+    assert any("No call of add with these arguments is in the record" in each for each in texts)
 
 
 def test_only_some_tools_are_answered_for_and_others_run(desk, path):
