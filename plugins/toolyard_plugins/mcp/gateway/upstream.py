@@ -129,6 +129,8 @@ class Upstream:
         """
         made: dict[str, Tool[Any, Any]] = {}
         faults: dict[str, str] = {}
+        # What is not offered any more is not kept: a server may change its tools for ever.
+        before, self._made = self._made, {}
         for definition in self.standing.shown():
             if not self.settings.offers(definition.name):
                 continue
@@ -142,7 +144,9 @@ class Upstream:
             elif owner is not None:
                 fault = f"{owner} has a tool {name} already; give this one a prefix or a name"
             else:
-                tool = self._make(name, definition)
+                # The same one while nothing of it changes.
+                key = (name, definition.digest)
+                tool = self._made[key] = before.get(key) or self._make(name, definition)
                 if not isinstance(tool, str):
                     made[name] = tool
                     continue
@@ -159,17 +163,13 @@ class Upstream:
         self.tools, self.faults = tuple(made.values()), faults
 
     def _make(self, name: str, definition: Definition) -> Tool[Any, Any] | str:
-        """Return the tool, the same one while nothing of it changes, or why there is none."""
-        key = (name, definition.digest)
-        if key not in self._made:
-            try:
-                tool = make_tool(name, self.name, self.settings, definition, self._call)
-                self._made[key] = tool
-            except DefinitionError as error:
-                self._made[key] = one_line(str(error), 300).rstrip(".")
-            except Exception as error:  # noqa: BLE001 - a schema may hold anything
-                self._made[key] = f"its schema cannot be used ({type(error).__name__})"
-        return self._made[key]
+        """Return a tool, or why there is none."""
+        try:
+            return make_tool(name, self.name, self.settings, definition, self._call)
+        except DefinitionError as error:
+            return one_line(str(error), 300).rstrip(".")
+        except Exception as error:  # noqa: BLE001 - a schema may hold anything
+            return f"its schema cannot be used ({type(error).__name__})"
 
     async def _call(
         self, definition: Definition, params: Any, context: ToolContext

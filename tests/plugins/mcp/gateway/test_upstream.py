@@ -1,0 +1,45 @@
+"""The tools that stand for those of a server, from one list of them to the next."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+
+from toolyard_plugins.mcp.gateway.definitions import Definition
+from toolyard_plugins.mcp.gateway.pins import Pins
+from toolyard_plugins.mcp.gateway.settings import ServerSettings
+from toolyard_plugins.mcp.gateway.upstream import Upstream
+
+
+@pytest.fixture
+def upstream(tmp_path) -> Upstream:
+    async def changed(upstream: Upstream) -> None:
+        pass
+
+    return Upstream("shop", ServerSettings(command="shop"), Pins(tmp_path / "pins"), changed)
+
+
+def meet(upstream: Upstream, *properties: str) -> None:
+    """Let the server have one tool, with an argument of each name."""
+    schema = {"type": "object", "properties": {name: {"type": "string"} for name in properties}}
+    upstream.standing.meet((Definition("buy", None, "Buy.", schema, None, {}),))
+    upstream.standing.accept()
+    upstream.make_tools(lambda _: None)
+
+
+def test_a_tool_that_has_not_changed_stays_the_same(upstream):
+    meet(upstream, "what")
+    (before,) = upstream.tools
+    meet(upstream, "what")
+    (after,) = upstream.tools
+    assert after is before
+
+
+def test_a_tool_that_has_changed_is_not_kept(upstream):
+    meet(upstream, "what")
+    before = weakref.ref(upstream.tools[0])
+    meet(upstream, "what", "when")
+    gc.collect()
+    assert before() is None
