@@ -247,7 +247,7 @@ class Connection:
         if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return
         while tools is not None and tools.list_changed:
-            with contextlib.suppress(Exception):
+            try:
                 async with client.listen(tools_list_changed=True) as events:
                     self.is_subscribed = True
                     # What has changed before nobody was told of.
@@ -255,6 +255,8 @@ class Connection:
                     async for event in events:
                         if isinstance(event, ToolsListChanged):
                             self._changed.set()
+            except Exception:
+                log.debug("MCP server %s tells of no changes", self.server, exc_info=True)
             self.is_subscribed = False
             await asyncio.sleep(LONGEST_WAIT)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from contextvars import ContextVar
 
 import pytest
+from mcp import Client
 
 from toolyard_hookspecs import (
     AudioContent,
@@ -123,6 +125,18 @@ def test_tools_that_appear_while_the_host_is_open_can_be_called(yard, own_server
     assert yard.call("demo_grow").text == "grown"
     yard.until(lambda: "demo_shrink" in yard.names(), "the tool appears")
     assert yard.call("demo_shrink").text == "shrunk"
+
+
+def test_why_a_server_tells_of_no_changes_is_logged(yard, caplog, monkeypatch):
+    def refuse(client, **_):
+        raise RuntimeError("no subscriptions today")
+
+    caplog.set_level(logging.DEBUG, "toolyard.mcp")
+    monkeypatch.setattr(Client, "listen", refuse)
+    yard.open({"demo": yard.sdk(protocol="2026-07-28")})
+    yard.until(lambda: "MCP server demo tells of no changes" in caplog.text, "it is logged")
+    assert "no subscriptions today" in caplog.text
+    assert yard.call("demo_add", a=1, b=1).text == "2"
 
 
 def test_a_server_that_dies_in_the_middle_fails_the_call_and_the_next_one_works(yard):
