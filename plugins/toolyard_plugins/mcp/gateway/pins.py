@@ -83,6 +83,9 @@ class Pins:
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 json.dump(held, file, indent=1, sort_keys=True)
+                file.flush()
+                # Else a loss of power may leave an empty file under the name.
+                os.fsync(file.fileno())
             Path(name).replace(self.path)
         except BaseException:
             Path(name).unlink(missing_ok=True)

@@ -1,0 +1,31 @@
+"""What servers' tools were is kept in a file, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from toolyard_plugins.mcp.gateway.definitions import Definition
+from toolyard_plugins.mcp.gateway.pins import Pins
+
+BUY = Definition("buy", None, "Buy.", {"type": "object"}, None, {})
+
+
+def test_what_is_kept_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    pins = Pins(tmp_path / "pins.json")
+    done: list[tuple[str, bool]] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def synced(descriptor: int) -> None:
+        done.append(("synced", os.fstat(descriptor).st_size > 0))
+        fsync(descriptor)
+
+    def replaced(path: Path, target: Path) -> Path:
+        done.append(("replaced", target == pins.path))
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "replace", replaced)
+    pins.keep("shop", {"buy": BUY})
+    assert done == [("synced", True), ("replaced", True)]
+    assert pins.of("shop") == {"buy": BUY}
