@@ -11,13 +11,14 @@ import json
 import re
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol, cast
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from toolyard_hookspecs import ConfigurationError
+from toolyard_plugins.mcp.gateway.naming import prefix_of
 
 TABLES: Final = ("mcpServers", "servers", "context_servers", "mcp_servers")
 URLS: Final = ("url", "httpUrl", "serverUrl")
@@ -63,13 +64,22 @@ class Imported:
     notes: list[str] = field(default_factory=list[str])
 
 
-def print_tables(file: Path, out: Out | None, *, with_values: bool) -> int:
+def print_tables(
+    file: Path, out: Out | None, *, with_values: bool, configured: Iterable[str] = ()
+) -> int:
     """Print the servers of a client's configuration; returns the exit status.
+
+    Args:
+        file: The configuration.
+        out: Takes them as JSON; None to print tables.
+        with_values: Whether what may be a secret is printed.
+        configured: The servers that are there already; none of them is declared once more.
 
     Raises:
         ConfigurationError: When the file cannot be read, or has no servers.
     """
-    found = read_servers(file, with_values=with_values)
+    there = {prefix_of(name): name for name in configured}
+    found = [_unless_there(each, there) for each in read_servers(file, with_values=with_values)]
     if out is None:
         sys.stdout.write("\n\n".join(as_toml(each) for each in found) + "\n")
     else:
@@ -111,6 +121,16 @@ def as_toml(server: Imported) -> str:
     lines.append(f"[plugins.mcp.servers.{_key(server.name)}]")
     lines += [f"{_key(name)} = {_value(each)}" for name, each in server.keys.items()]
     return "\n".join(lines)
+
+
+def _unless_there(server: Imported, there: Mapping[str, str]) -> Imported:
+    """Leave out a server that could not be told from one that is configured."""
+    same = there.get(prefix_of(server.name))
+    if same is None or not server.keys:
+        return server
+    called = "" if same == server.name else f", as {_printable(same)}"
+    note = f"{_printable(server.name)} is configured already{called}; it is left out."
+    return Imported(server.name, {}, notes=[note])
 
 
 def _servers(held: object) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -48,7 +48,9 @@ def run_command(host: HostHandle, settings: McpSettings, args: argparse.Namespac
     if args.what == "import":
         from toolyard_plugins.mcp.gateway.importing import print_tables
 
-        return print_tables(args.file, args.out, with_values=args.with_values)
+        return print_tables(
+            args.file, args.out, with_values=args.with_values, configured=settings.servers
+        )
     with needed_by("toolyard mcp check"):
         from toolyard_plugins.mcp.gateway.checking import check
     return check(host, settings, args)

@@ -142,6 +142,30 @@ def test_what_only_the_client_knows_is_noted(tmp_path):
     assert note.endswith('write them out: "${workspaceFolder}", "${input:path}".')
 
 
+def test_what_is_configured_already_is_not_declared_once_more(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    client, config = tmp_path / "client.json", tmp_path / "toolyard.toml"
+    servers = {name: {"command": "x", "disabled": True} for name in ("one", "two three")}
+    client.write_text(json.dumps({"mcpServers": servers}))
+    config.write_text('[plugins.mcp.servers."Two three"]\ncommand = "x"\nenabled = false\n')
+    for _ in range(2):
+        assert main(["mcp", "import", str(client)]) == 0
+        printed = capsys.readouterr().out
+        config.write_text(f"{config.read_text()}\n{printed}")
+    assert printed == (
+        '# "one" is configured already; it is left out.\n\n'
+        '# "two three" is configured already, as "Two three"; it is left out.\n'
+    )
+    assert main(["--json", "mcp", "import", str(client)]) == 0
+    first, _ = map(json.loads, capsys.readouterr().out.splitlines())
+    note = '"one" is configured already; it is left out.'
+    assert first == {"server": "one", "variables": [], "notes": [note]}
+    assert list(tomllib.loads(config.read_text())["plugins"]["mcp"]["servers"]) == [
+        "Two three",
+        "one",
+    ]
+
+
 def test_toolyard_is_not_put_behind_itself(tmp_path):
     file = tmp_path / "client.json"
     itself = {"command": "/usr/local/bin/toolyard", "args": ["mcp", "--config", "toolyard.toml"]}
