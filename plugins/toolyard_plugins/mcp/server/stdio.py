@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from typing import Final
 
 from mcp.server.stdio import stdio_server
 
@@ -16,9 +17,17 @@ from toolyard_plugins.mcp.server.serving import HostServer
 from toolyard_plugins.mcp.server.sessions import ServedSession
 from toolyard_plugins.mcp.server.settings import ServeSettings
 
+ALONE: Final = (
+    "Waiting for an MCP client on standard input, which is a terminal; clients start this command "
+    "themselves. Ctrl-C ends it.\n"
+)
+
 
 async def serve_stdio(host: HostHandle, settings: ServeSettings) -> None:
     """Serve the client at the other end of the pipe until it leaves."""
+    if sys.stdin.isatty():
+        sys.stderr.write(ALONE)
+        sys.stderr.flush()
     session = ServedSession(executors_of(host)(None, None))
     changes = Changes(host)
     server = HostServer(host, settings, OneSession(session), changes)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 
@@ -84,3 +86,41 @@ def test_without_the_sdk_it_says_what_to_install(tmp_path, command):
     assert done.returncode == 2
     told = f"`toolyard {' '.join(command)}` needs the MCP SDK: pip install 'toolyard[mcp]'."
     assert done.stderr == f"toolyard: error: {told}\n"
+
+
+def test_on_a_terminal_it_says_that_it_waits_for_a_client(tmp_path):
+    ours, its = os.openpty()
+    try:
+        process = subprocess.Popen(
+            [COMMAND, "mcp"],
+            cwd=tmp_path,
+            stdin=its,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stderr is not None
+        said = process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        printed, rest = process.communicate(timeout=LONGEST)
+    finally:
+        os.close(its)
+        os.close(ours)
+    assert said == (
+        "Waiting for an MCP client on standard input, which is a terminal; clients start this "
+        "command themselves. Ctrl-C ends it.\n"
+    )
+    assert (printed, rest) == ("", "")
+
+
+def test_to_a_client_it_says_nothing_of_waiting(tmp_path):
+    done = subprocess.run(
+        [COMMAND, "mcp"],
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LONGEST,
+        check=True,
+    )
+    assert (done.stdout, done.stderr) == ("", "")
