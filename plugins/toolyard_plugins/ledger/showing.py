@@ -72,7 +72,11 @@ def show_table(entries: Iterable[LedgerEntry], now: datetime) -> None:
             _end(each, now),
             Text(_what(each)),
         )
-    _console().print(table)
+    console = _console()
+    with console.capture() as captured:
+        console.print(table)
+    for line in captured.get().splitlines():
+        sys.stdout.write(f"{line.rstrip()}\n")
 
 
 def show_entry(entry: LedgerEntry, now: datetime) -> None:

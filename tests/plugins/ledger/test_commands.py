@@ -133,6 +133,7 @@ def fill(folder: Path) -> None:
 def test_entries_are_listed_shown_pruned_and_removed(shop):
     fill(shop)
     table = toolyard(shop, "ledger", "list")
+    assert table.splitlines() == [line.rstrip() for line in table.splitlines()]
     assert "(over)" in table
     assert "\x1b" not in table
     assert len(toolyard(shop, "ledger", "list", "--tool", "pay", "--json").splitlines()) == 1
