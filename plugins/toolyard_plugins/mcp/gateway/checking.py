@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,6 +22,8 @@ from toolyard_plugins.mcp.settings import McpSettings
 
 FAULTY: Final = 1
 """The exit status when a server cannot be reached, or a tool has to be looked at."""
+
+_ENDLESS: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +81,7 @@ def check(host: HostHandle, settings: McpSettings, args: argparse.Namespace) -> 
     elif found:
         _show(found)
     else:
-        Console().print(
-            "No MCP servers are configured: write [plugins.mcp.servers.NAME].", markup=False
-        )
+        sys.stdout.write("No MCP servers are configured: write [plugins.mcp.servers.NAME].\n")
     return 0 if all(each.is_well for each in found) else FAULTY
 
 
@@ -128,7 +130,25 @@ def _show(found: Sequence[Found]) -> None:
             Text(str(len(each.tools)) if each.protocol else "-"),
             Text("\n".join(_told(each)) or "nothing", style="" if each.is_well else "yellow"),
         )
-    Console().print(table)
+    console = _console()
+    with console.capture() as captured:
+        console.print(table)
+    for line in captured.get().splitlines():
+        sys.stdout.write(f"{line.rstrip()}\n")
+
+
+def _console() -> Console:
+    console = Console(
+        file=sys.stdout,
+        color_system=None if os.environ.get("NO_COLOR") else "auto",
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
+    if not console.is_terminal:
+        # In a pipe no line is broken.
+        console.width = _ENDLESS
+    return console
 
 
 def _told(found: Found) -> list[str]:

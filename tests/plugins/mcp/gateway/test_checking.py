@@ -44,6 +44,16 @@ def test_servers_are_shown_in_a_table(check):
     assert row.split() == ["one", "2025-11-25", "1", "nothing"]
 
 
+def test_in_a_pipe_no_line_is_broken_or_ends_with_blanks(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    file = tmp_path / "other.toml"
+    file.write_text('[plugins.mcp.servers.shop]\ncommand = "shop"\nargs = ["${SHOP_TOKEN}"]\n')
+    assert main(["--config", str(file), "mcp", "check"]) == 1
+    heading, row = capsys.readouterr().out.splitlines()
+    assert [heading, row] == [heading.rstrip(), row.rstrip()]
+    assert "names the environment variable SHOP_TOKEN, which is not set; set it" in row
+
+
 def test_what_is_to_be_looked_at_is_told(check, tmp_path):
     assert check("mcp", "check", one="changing")[0] == 0
     (tmp_path / "changed").touch()
