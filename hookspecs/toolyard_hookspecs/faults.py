@@ -17,6 +17,8 @@ MAX_SHOWN: Final = 80
 MAX_REASON: Final = 200
 """Characters shown of a reason, which may hold the choices there are."""
 
+MISSING: Final = "required, but missing"
+NOT_KNOWN: Final = "not known"
 RETRY: Final = "\nMend these, then retry."
 """The end of every listing."""
 
@@ -42,9 +44,9 @@ def explain(error: ValidationError, read_schema: Callable[[], Schema]) -> str:
         if kind == "string_unicode" and not path:
             return not_json(_NOT_TEXT)
         if kind in {"missing", "missing_argument"}:
-            what = "required, but missing"
+            what = MISSING
         elif kind in {"extra_forbidden", "unexpected_keyword_argument"}:
-            what = f"not known{suggest(str(path[-1]), known_names(schema, path[:-1]))}"
+            what = f"{NOT_KNOWN}{suggest(str(path[-1]), known_names(schema, path[:-1]))}"
         else:
             given = _given(fault["input"]) if shows else ""
             what = f"{_reason(fault['msg'])}{given}"

@@ -17,13 +17,17 @@ import pydantic_core
 
 from toolyard_hookspecs.errors import DefinitionError, ToolValidationError
 from toolyard_hookspecs.faults import (
+    MAX_FAULTS,
     MAX_REASON,
+    MISSING,
+    NOT_KNOWN,
     Schema,
     holds_secret,
     listing,
     not_json,
     place,
     shorten,
+    suggest,
 )
 from toolyard_hookspecs.strict_json import check_names
 from toolyard_hookspecs.unwritable import finite
@@ -73,7 +77,7 @@ class SchemaCodec:
                     "that part into $defs and refer to it as '#/$defs/...'."
                 )
         nothing_fetched: Registry[Any] = Registry()
-        bounded: Any = drafts.extend(kind, {"pattern": _pattern})
+        bounded: Any = drafts.extend(kind, {"pattern": _pattern, "required": _required})
         self._validator: Any = bounded(self._schema, registry=nothing_fetched)
 
     def schema(self) -> dict[str, Any]:
@@ -115,7 +119,29 @@ class SchemaCodec:
     def _faults(self, value: Any) -> list[str]:
         found: list[Any] = list(self._validator.iter_errors(value))
         found.sort(key=operator.attrgetter("json_path"))
-        return [f"{place(each.absolute_path)}: {self._reason(each)}" for each in found]
+        # A stranger may be told of by several parts of a schema.
+        return [*dict.fromkeys(line for each in found for line in self._lines(each))]
+
+    def _lines(self, fault: Any) -> Iterator[str]:
+        """Yield a line for a fault, or for each name that it is about."""
+        path: list[Any] = [*fault.absolute_path]
+        if _is_missing(fault):
+            yield f"{place(path)}: {MISSING}"
+            *here, missing = path
+            known = {*_properties(self._schema)}
+            # What else may be given nobody lists, so only what is near it counts as mistaken.
+            others = [name for name in fault.instance if name not in known][:MAX_FAULTS]
+            for name in others:
+                if near := suggest(name, [missing]):
+                    yield f"{place([*here, name])}: {NOT_KNOWN}{near}"
+        elif strangers := _strangers(fault):
+            known = {*fault.schema.get("properties", ())}
+            for number, name in enumerate(strangers):
+                # No more than these are shown, and to compare names takes long.
+                near = suggest(name, known) if number < MAX_FAULTS else ""
+                yield f"{place([*path, name])}: {NOT_KNOWN}{near}"
+        else:
+            yield f"{place(path)}: {self._reason(fault)}"
 
     def _reason(self, fault: Any) -> str:
         if self._shows:
@@ -129,6 +155,43 @@ def _pattern(validator: Any, pattern: str, instance: Any, schema: Schema) -> Ite
         from jsonschema import ValidationError
 
         yield ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+def _required(validator: Any, names: Any, instance: Any, schema: Schema) -> Iterator[Any]:  # noqa: ARG001 - as jsonschema calls it
+    """Yield a fault for each name that is missing, at the place where it should be."""
+    # In the oldest draft it is a boolean, which others look at.
+    if isinstance(names, list) and validator.is_type(instance, "object"):
+        from jsonschema import ValidationError
+
+        for name in names:
+            if name not in instance:
+                yield ValidationError(f"{name!r} is a required property", path=[name])
+
+
+def _is_missing(fault: Any) -> bool:
+    return fault.validator == "required" and isinstance(fault.validator_value, list)
+
+
+def _strangers(fault: Any) -> list[str]:
+    """Return the names that an object may not have, where it may have no others than it lists."""
+    if fault.validator != "additionalProperties" or fault.validator_value is not False:
+        return []
+    if fault.schema.get("patternProperties"):
+        return []
+    known = fault.schema.get("properties", {})
+    return [name for name in fault.instance if name not in known]
+
+
+def _properties(schema: object) -> Iterator[str]:
+    """Yield the names of all properties that a schema has anywhere."""
+    if isinstance(schema, Mapping):
+        for key, inside in cast("Mapping[str, object]", schema).items():
+            if key == "properties" and isinstance(inside, Mapping):
+                yield from cast("Mapping[str, object]", inside)
+            yield from _properties(inside)
+    elif isinstance(schema, list):
+        for inside in cast("list[object]", schema):
+            yield from _properties(inside)
 
 
 @lru_cache(maxsize=1024)

@@ -1,5 +1,6 @@
 """JSON Schemas that came from elsewhere."""
 
+import json
 import sys
 
 import pytest
@@ -36,7 +37,65 @@ def test_all_faults_are_told_at_once():
     assert told.startswith("Invalid arguments:")
     assert told.count("  - ") == 3
     assert "depth: '2' is not of type 'integer'" in told
-    assert "'deep' was unexpected" in told
+    assert "deep: not known; did you mean 'depth'?" in told
+
+
+def faults_of(schema, value):
+    """Return what is told of a value, line by line."""
+    with pytest.raises(ToolValidationError) as caught:
+        codec(schema).decode(json.dumps(value))
+    heading, *faults, end = str(caught.value).splitlines()
+    assert (heading, end) == ("Invalid arguments:", "Mend these, then retry.")
+    return [each.removeprefix("  - ") for each in faults]
+
+
+NOTE = {
+    "type": "object",
+    "properties": {"title": {"type": "string"}, "text": {"type": "string"}},
+    "required": ["title", "text"],
+}
+
+
+def test_what_is_missing_is_told_with_what_was_given_in_its_place():
+    assert faults_of(NOTE, {"titel": "a", "text": 3, "colour": "red"}) == [
+        "text: 3 is not of type 'string'",
+        "title: required, but missing",
+        "titel: not known; did you mean 'title'?",
+    ]
+
+
+def test_what_may_not_be_given_is_told_name_by_name():
+    assert faults_of({**NOTE, "additionalProperties": False}, {"titel": "a", "colour": "b"}) == [
+        "titel: not known; did you mean 'title'?",
+        "colour: not known",
+        "text: required, but missing",
+        "title: required, but missing",
+    ]
+
+
+def test_what_is_missing_within_is_told_with_its_place():
+    notes = {"type": "object", "properties": {"notes": {"type": "array", "items": NOTE}}}
+    assert faults_of(notes, {"notes": [{"title": "a", "txt": "b"}]}) == [
+        "notes[0].text: required, but missing",
+        "notes[0].txt: not known; did you mean 'text'?",
+    ]
+
+
+def test_a_name_that_another_part_of_the_schema_knows_is_not_taken_for_a_mistake():
+    ends = {
+        "type": "object",
+        "allOf": [
+            {"properties": {"from_date": {"type": "string"}}},
+            {"properties": {"to_date": {"type": "string"}}, "required": ["to_date"]},
+        ],
+    }
+    assert faults_of(ends, {"from_date": "a"}) == ["to_date: required, but missing"]
+
+
+def test_names_that_fit_a_pattern_are_not_among_what_may_not_be_given():
+    tagged = {**NOTE, "patternProperties": {"^x-": {}}, "additionalProperties": False}
+    (told,) = faults_of(tagged, {"title": "a", "text": "b", "x-c": 1, "y-c": 2})
+    assert told == "arguments: 'y-c' does not match any of the regexes: '^x-'"
 
 
 @pytest.mark.slow

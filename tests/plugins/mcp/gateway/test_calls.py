@@ -53,9 +53,9 @@ def test_all_faults_of_the_arguments_are_told_before_the_call_leaves(yard):
     yard.open({"bad": yard.raw("plain")})
     wrong = yard.call("bad_say", txt="x", times=0)
     assert wrong.status is Status.INVALID
-    assert "'text' is a required property" in wrong.text
+    assert "text: required, but missing" in wrong.text
     assert "times: 0 is less than the minimum of 1" in wrong.text
-    assert "'txt' was unexpected" in wrong.text
+    assert "txt: not known; did you mean 'text'?" in wrong.text
     assert yard.noted("calls") == []
 
 

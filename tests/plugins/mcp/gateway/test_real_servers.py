@@ -118,7 +118,7 @@ class TestFilesystem:
         yard.open({"fs": server})
         wrong = yard.call("fs_write_file", path=7)
         assert wrong.status is Status.INVALID
-        assert "'content' is a required property" in wrong.text
+        assert "content: required, but missing" in wrong.text
         assert "path: 7 is not of type 'string'" in wrong.text
 
     def test_its_own_refusals_are_told(self, yard, server, tmp_path):
