@@ -163,7 +163,7 @@ def _required(validator: Any, names: Any, instance: Any, schema: Schema) -> Iter
     if isinstance(names, list) and validator.is_type(instance, "object"):
         from jsonschema import ValidationError
 
-        for name in names:
+        for name in cast("list[str]", names):
             if name not in instance:
                 yield ValidationError(f"{name!r} is a required property", path=[name])
 
@@ -185,13 +185,15 @@ def _strangers(fault: Any) -> list[str]:
 def _properties(schema: object) -> Iterator[str]:
     """Yield the names of all properties that a schema has anywhere."""
     if isinstance(schema, Mapping):
-        for key, inside in cast("Mapping[str, object]", schema).items():
-            if key == "properties" and isinstance(inside, Mapping):
-                yield from cast("Mapping[str, object]", inside)
-            yield from _properties(inside)
+        parts = cast("Mapping[str, object]", schema)
+        named = parts.get("properties")
+        if isinstance(named, Mapping):
+            yield from cast("Mapping[str, object]", named)
+        for part in parts.values():
+            yield from _properties(part)
     elif isinstance(schema, list):
-        for inside in cast("list[object]", schema):
-            yield from _properties(inside)
+        for each in cast("list[object]", schema):
+            yield from _properties(each)
 
 
 @lru_cache(maxsize=1024)
