@@ -158,7 +158,7 @@ class MarkdownSection(Generic[P]):
                 f"Section {self.key!r}: {strangers[0]!r} is not a Tool; decorate it with @tool."
             )
 
-        refuse_other_than_sections(f"Section {self.key!r}", self.children)
+        refuse_other_than_sections(f"Section {self.key!r}", vars(self).get("children", ()))
 
     def _refuse_what_is_not_several(self) -> None:
         for name in ("tools", "policies", "resources", "children"):
