@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from collections.abc import Coroutine, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from toolyard.executor_options import ExecutorOptions
 from toolyard.pipeline.batch import BatchOrder
 from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.given_calls import several_calls
@@ -20,18 +20,12 @@ from toolyard.resources.registry import ResourceRegistry
 from toolyard.runtime import runtime_of
 from toolyard_hookspecs import (
     ApprovalAnswer,
-    Approver,
     Binding,
-    Clock,
-    Deadline,
-    Heartbeat,
     KeptPolicy,
     OpenedSections,
     Outcome,
     Prompt,
     RenderedPrompt,
-    RunContext,
-    Secret,
     Section,
     StateError,
     Tool,
@@ -40,48 +34,12 @@ from toolyard_hookspecs import (
     ToolyardError,
     VisibilityExpansionRequired,
 )
-from toolyard_hookspecs.host import Progress
 
 if TYPE_CHECKING:
     from toolyard.host import Host
     from toolyard.policies.kept import Keeper
     from toolyard.policies.sealing import Seal
     from toolyard.state.session import Session
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutorOptions:
-    """What an executor is made with, besides its session and prompt.
-
-    Args:
-        approver: Answers when a policy or a tool asks for a person; else the host's.
-        deadline: When the evaluation must have ended.
-        user_id: For whom the calls run.
-        auth: The user's credentials; masked wherever they could be written.
-        client: The application's own client, for handlers.
-        adapter: Whatever talks to the provider, for handlers.
-        heartbeat: Extends a lease during long work.
-        run_context: Ids for correlation.
-        resources: Bindings that win over those of plugins and sections.
-        on_progress: Hears the progress that handlers report.
-        dry_run: Let contained tools run, note what each call would change in its event, as
-            `toolyard.diff`, and keep nothing; deny the others. Each call sees what those
-            before it would have changed.
-        clock: Where its calls take the time from; else the host's.
-    """
-
-    approver: Approver | None = None
-    deadline: Deadline | None = None
-    user_id: str | None = None
-    auth: Secret | None = None
-    client: Any = None
-    adapter: Any = None
-    heartbeat: Heartbeat | None = None
-    run_context: RunContext | None = None
-    resources: tuple[Binding[Any], ...] = ()
-    on_progress: Progress | None = None
-    dry_run: bool = False
-    clock: Clock | None = None
 
 
 class Executor:
@@ -261,6 +219,10 @@ class Executor:
         """Return itself."""
         return self
 
+    async def __aenter__(self) -> Self:
+        """Return itself."""
+        return self
+
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -269,6 +231,17 @@ class Executor:
     ) -> None:
         """Close the resources."""
         self.close()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the resources without blocking the loop."""
+        import asyncio  # heavy, and only here
+
+        await asyncio.to_thread(self.close)
 
     # --- for the pipeline ---
 

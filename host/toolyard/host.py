@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
 
+from toolyard.executor_options import options_of
 from toolyard.lifespans import enter_lifespan_of, enter_lifespans
 from toolyard.plugins.registry import Plugins
 from toolyard.policies.configured import make_policies
@@ -28,17 +29,13 @@ from toolyard_hookspecs import (
     Catalog,
     Clock,
     ConfigurationError,
-    Deadline,
     DefinitionError,
     Dialect,
     Prompt,
-    RunContext,
-    Secret,
     StateError,
     SystemClock,
     ToolPolicy,
 )
-from toolyard_hookspecs.prompts import as_bindings
 from toolyard_hookspecs.tools import HostDefault
 
 if TYPE_CHECKING:
@@ -223,16 +220,14 @@ class Host:
             StateError: When the host is not open.
             ConfigurationError: When an argument is not what it should be; names it.
         """
-        from toolyard.executor import Executor, ExecutorOptions  # brings the whole pipeline
+        from toolyard.executor import Executor  # brings the whole pipeline
 
         if not self.is_open:
             msg = "This host is not open; write: with Host() as host, host.executor() as tools: ..."
             raise StateError(msg)
-        if isinstance(options.get("resources"), (list, Mapping)):
-            options["resources"] = tuple(as_bindings(options["resources"]))
-        _check_options(session, session_id, prompt, options)
+        checked = options_of(session, session_id, prompt, options)
         session = Session(id=session_id) if session is None else session
-        executor = Executor(self, session, prompt, ExecutorOptions(**options))
+        executor = Executor(self, session, prompt, checked)
         self._executors.add(executor)
         return executor
 
@@ -393,32 +388,6 @@ def _load_overrides(configuration: Settings) -> Overrides | None:
     from toolyard.overrides import load_overrides  # most hosts override nothing
 
     return load_overrides(path)
-
-
-def _check_options(
-    session: object, session_id: object, prompt: object, options: Mapping[str, Any]
-) -> None:
-    given.refuse(
-        "host.executor",
-        (
-            given.kind_fault("session", session, Session, "write Session(), or leave it out"),
-            given.text_fault("session_id", session_id),
-            None
-            if session is None or session_id is None
-            else "session and session_id are both given; the session has its id",
-            given.kind_fault("prompt", prompt, Prompt, "write Prompt.of(...), or leave it out"),
-            given.kind_fault(
-                "deadline", options.get("deadline"), Deadline, "write Deadline.after(seconds)"
-            ),
-            given.kind_fault(
-                "run_context", options.get("run_context"), RunContext, "write RunContext(...)"
-            ),
-            given.kind_fault("auth", options.get("auth"), Secret, "write Secret(...)"),
-            given.callable_fault("approver", options.get("approver")),
-            given.callable_fault("on_progress", options.get("on_progress")),
-            given.clock_fault("clock", options.get("clock")),
-        ),
-    )
 
 
 def _with_settings(approve: Callable[..., Any], settings: object) -> Approver:

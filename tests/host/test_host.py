@@ -531,7 +531,7 @@ def test_an_executor_may_have_a_time_of_its_own() -> None:
 
 
 def test_an_unknown_option_of_an_executor_is_an_error() -> None:
-    with host_of() as host, pytest.raises(TypeError, match="colour"):
+    with host_of() as host, pytest.raises(ConfigurationError, match="no option colour"):
         host.executor(colour="red")
 
 
@@ -720,6 +720,31 @@ def test_threads_that_need_it_first_get_one_engine(monkeypatch: pytest.MonkeyPat
     host.close()
 
 
+def test_an_executor_is_closed_on_a_loop_as_well() -> None:
+    closed: list[bool] = []
+
+    class Shop:
+        def close(self) -> None:
+            closed.append(threading.current_thread() is threading.main_thread())
+
+    @tool
+    async def opens(*, context: ToolContext) -> None:
+        """Open the shop."""
+        context.resources.get(Shop)
+
+    async def main() -> None:
+        bound = (Binding(Shop, lambda _: Shop()),)
+        async with (
+            Host(discover=False) as host,
+            host.executor(prompt=prompt_of(opens), resources=bound) as tools,
+        ):
+            assert (await tools.adispatch(ToolCall("opens"))).success
+            assert closed == []
+
+    asyncio.run(main())
+    assert closed == [False]
+
+
 def test_a_new_session_has_the_id_that_is_given() -> None:
     with Host(discover=False) as host, host.executor(session_id="mine") as tools:
         assert tools.session.id == "mine"
@@ -737,6 +762,8 @@ def test_a_new_session_has_the_id_that_is_given() -> None:
             "session and session_id are both given; the session has its id",
         ),
         ({"auth": "key"}, "auth is of type str; write Secret(...)"),
+        ({"promt": prompt_of(add)}, "there is no option promt; write prompt"),
+        ({"quickly": True}, "there is no option quickly; leave it out"),
         (
             {"clock": time},
             "clock is of type module; give an object with the methods now and monotonic",

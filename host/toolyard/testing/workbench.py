@@ -9,7 +9,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from toolyard.executor import Executor, ExecutorOptions
+from toolyard.executor import Executor
+from toolyard.executor_options import ExecutorOptions
 from toolyard.host import Host
 from toolyard.plugins.faults import nearest
 from toolyard.settings import Settings

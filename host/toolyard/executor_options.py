@@ -1,0 +1,108 @@
+"""What an executor is made with, beside its session and prompt, checked where it is given."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from toolyard.plugins.faults import nearest
+from toolyard.settings import given
+from toolyard.state.session import Session
+from toolyard_hookspecs import (
+    Approver,
+    Binding,
+    Clock,
+    Deadline,
+    Heartbeat,
+    Prompt,
+    RunContext,
+    Secret,
+)
+from toolyard_hookspecs.host import Progress
+from toolyard_hookspecs.prompts import as_bindings
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorOptions:
+    """What an executor is made with, besides its session and prompt.
+
+    Args:
+        approver: Answers when a policy or a tool asks for a person; else the host's.
+        deadline: When the evaluation must have ended.
+        user_id: For whom the calls run.
+        auth: The user's credentials; masked wherever they could be written.
+        client: The application's own client, for handlers.
+        adapter: Whatever talks to the provider, for handlers.
+        heartbeat: Extends a lease during long work.
+        run_context: Ids for correlation.
+        resources: Bindings that win over those of plugins and sections.
+        on_progress: Hears the progress that handlers report.
+        dry_run: Let contained tools run, note what each call would change in its event, as
+            `toolyard.diff`, and keep nothing; deny the others. Each call sees what those
+            before it would have changed.
+        clock: Where its calls take the time from; else the host's.
+    """
+
+    approver: Approver | None = None
+    deadline: Deadline | None = None
+    user_id: str | None = None
+    auth: Secret | None = None
+    client: Any = None
+    adapter: Any = None
+    heartbeat: Heartbeat | None = None
+    run_context: RunContext | None = None
+    resources: tuple[Binding[Any], ...] = ()
+    on_progress: Progress | None = None
+    dry_run: bool = False
+    clock: Clock | None = None
+
+
+def options_of(
+    session: object, session_id: object, prompt: object, options: Mapping[str, Any]
+) -> ExecutorOptions:
+    """Return the options of an executor.
+
+    Args:
+        session: What was given as its session.
+        session_id: What was given as the id of a new one.
+        prompt: What was given as its prompt.
+        options: All else that was given; `resources` in any form that makes bindings.
+
+    Raises:
+        ConfigurationError: Naming every argument that is not what it should be.
+    """
+    if isinstance(options.get("resources"), (list, Mapping)):
+        options = {**options, "resources": tuple(as_bindings(options["resources"]))}
+    given.refuse(
+        "host.executor",
+        (
+            *_unknown(options),
+            given.kind_fault("session", session, Session, "write Session(), or leave it out"),
+            given.text_fault("session_id", session_id),
+            None
+            if session is None or session_id is None
+            else "session and session_id are both given; the session has its id",
+            given.kind_fault("prompt", prompt, Prompt, "write Prompt.of(...), or leave it out"),
+            given.kind_fault(
+                "deadline", options.get("deadline"), Deadline, "write Deadline.after(seconds)"
+            ),
+            given.kind_fault(
+                "run_context", options.get("run_context"), RunContext, "write RunContext(...)"
+            ),
+            given.kind_fault("auth", options.get("auth"), Secret, "write Secret(...)"),
+            given.callable_fault("approver", options.get("approver")),
+            given.callable_fault("on_progress", options.get("on_progress")),
+            given.clock_fault("clock", options.get("clock")),
+        ),
+    )
+    return ExecutorOptions(**options)
+
+
+def _unknown(options: Mapping[str, Any]) -> Iterator[str]:
+    known = ["session", "session_id", "prompt"]
+    known += [each.name for each in dataclasses.fields(ExecutorOptions)]
+    for name in options:
+        if name not in known:
+            meant = nearest(name, known)
+            yield f"there is no option {name}; {f'write {meant}' if meant else 'leave it out'}"
