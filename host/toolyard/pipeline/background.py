@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from toolyard.pipeline.steps import raised
@@ -28,10 +28,6 @@ class Background:
                     self._loop = self._start()
         return self._loop
 
-    def run(self, awaitable: Awaitable[Any]) -> Any:
-        """Await something on the loop and return what it gives; not from the loop itself."""
-        return asyncio.run_coroutine_threadsafe(_await(awaitable), self.loop).result()
-
     def close(self) -> None:
         """Cancel what runs on the loop, and stop it, without waiting for what does not end."""
         loop, self._loop = self._loop, None
@@ -47,10 +43,6 @@ class Background:
         ).start()
         started.wait()
         return loop
-
-
-async def _await(awaitable: Awaitable[Any]) -> Any:
-    return await awaitable
 
 
 def _serve(loop: asyncio.AbstractEventLoop, started: Callable[[], None]) -> None:

@@ -20,10 +20,6 @@ class Subscribers:
         self._lock = Lock()
         self.handlers: dict[type[Any], tuple[Handler, ...]] = {}
 
-    def __bool__(self) -> bool:
-        """Return whether anybody has subscribed to anything."""
-        return bool(self.handlers)
-
     def subscribe(self, event: type[E], handler: Callable[[E], None]) -> Callable[[], None]:
         """Call `handler` with each event of the type or a subtype; returns what takes it back."""
 

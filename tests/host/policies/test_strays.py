@@ -92,6 +92,23 @@ def test_a_policy_is_told_of_once_with_the_name_and_those_near(
     )
 
 
+def test_no_more_than_two_names_are_suggested(told: Callable[[], list[str]]) -> None:
+    @tool(name="save_pages")
+    def all_of_them() -> None:
+        """Save all."""
+
+    @tool(name="saved_page")
+    def saved() -> None:
+        """Show what is saved."""
+
+    more = MarkdownSection(key="more", title="More", tools=[all_of_them, saved])
+    with Host(discover=False, policies=[guard("save_pag")]) as host:
+        dispatch(host, Prompt.of("tests", "wiki", [wiki(), more]))
+
+    (line,) = told()
+    assert "(did you mean 'save_page' or 'saved_page'?)" in line
+
+
 def test_several_names_of_one_policy_are_told_of_together(told: Callable[[], list[str]]) -> None:
     with Host(discover=False, policies=[guard("pages-shwo", "quux")]) as host:
         dispatch(host, Prompt.of("tests", "wiki", [wiki()]))

@@ -113,5 +113,7 @@ def test_events_for_state_and_log_wait_for_the_commit(session, heard):
 
 
 def test_a_call_cannot_subscribe(session):
-    with pytest.raises(StateError, match=r"Saved cannot be subscribed to inside a call"):
+    with pytest.raises(
+        StateError, match=r"Saved cannot be subscribed to inside a call.*Subscribe on"
+    ):
         session.fork().dispatcher.subscribe(Saved, print)
