@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Coroutine, Iterable
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Coroutine, Iterable, Mapping
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from toolyard.executor_options import ExecutorOptions
 from toolyard.pipeline.batch import BatchOrder
@@ -15,6 +15,7 @@ from toolyard.pipeline.plan import Manner, Plan, Table
 from toolyard.pipeline.planning import Planning
 from toolyard.pipeline.rehearsing import Rehearsal
 from toolyard.pipeline.resuming import Resumption
+from toolyard.pipeline.reviewing import DRY_RUN
 from toolyard.pipeline.stages import pipeline
 from toolyard.resources.registry import ResourceRegistry
 from toolyard.runtime import runtime_of
@@ -34,12 +35,15 @@ from toolyard_hookspecs import (
     ToolyardError,
     VisibilityExpansionRequired,
 )
+from toolyard_hookspecs.calls import NO_META
 
 if TYPE_CHECKING:
     from toolyard.host import Host
     from toolyard.policies.kept import Keeper
     from toolyard.policies.sealing import Seal
     from toolyard.state.session import Session
+
+_DRY: Final[Mapping[str, Any]] = MappingProxyType({DRY_RUN: True})
 
 
 class Executor:
@@ -72,6 +76,8 @@ class Executor:
         self.auth = options.auth
         self.on_progress = options.on_progress
         self.dry_run = options.dry_run
+        # What is known of each of its calls before it begins.
+        self.facts = _DRY if options.dry_run else NO_META
         self.rehearsal: Rehearsal | None = None
         self._manner = Manner(
             host.configuration.timeout, host.configuration.approve_diff, options.dry_run

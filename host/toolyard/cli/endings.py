@@ -165,7 +165,12 @@ def _raised(call: ToolCall, error: BaseException, event: ToolInvoked | None) -> 
 
 
 def _diff(event: ToolInvoked) -> str | None:
-    return str(event.facts["toolyard.diff"]) if event.facts.get("toolyard.dry_run") else None
+    diff = event.facts.get("toolyard.diff")
+    return None if diff is None or not _is_rehearsed(event) else str(diff)
+
+
+def _is_rehearsed(event: ToolInvoked) -> bool:
+    return event.success and bool(event.facts.get("toolyard.dry_run"))
 
 
 _APPROVALS: Final = {
@@ -179,7 +184,7 @@ def _notes(event: ToolInvoked) -> tuple[str, ...]:
     approval = _APPROVALS.get(str(event.facts.get("toolyard.approval")))
     if approval is not None:
         notes.append(approval)
-    if event.rolled_back and not event.facts.get("toolyard.dry_run"):
+    if event.rolled_back and not _is_rehearsed(event):
         # What a tool that is not contained did elsewhere is not for Toolyard to put back.
         where = "" if event.tool is not None and event.tool.contained else " here"
         notes.append(f"rolled back: nothing it changed{where} remains")

@@ -30,7 +30,6 @@ from toolyard_hookspecs import (
     ToolContext,
     ToolResult,
 )
-from toolyard_hookspecs.calls import NO_META
 
 if TYPE_CHECKING:
     from toolyard.executor import Executor
@@ -171,7 +170,7 @@ class CallRun(Lifetime["CallRun"]):
         self.answer: Any = None
         self.decisions: tuple[PolicyDecision, ...] = ()
         self.serial_ticket: Any = None
-        self.facts: Mapping[str, Any] = NO_META
+        self.facts: Mapping[str, Any] = executor.facts
         # What gives the traces that go along into the process of an isolated handler, by plugin.
         self.crossings: tuple[tuple[str, Callable[[], Any]], ...] = ()
         # What hears of each stage the call enters, by plugin.

@@ -42,7 +42,6 @@ def review(run: CallRun) -> Staged:
     if run.executor.dry_run:
         if run.parent is None:
             yield from _note_diff(run)
-            run.note(DRY_RUN, value=True)
     elif run.asks:
         yield from _approve_diff(run)
 

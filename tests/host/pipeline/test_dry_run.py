@@ -85,6 +85,24 @@ def test_a_call_succeeds_and_shows_its_diff_but_nothing_is_kept(yard, put):
     assert yard.observer.rollbacks == [("put", "It was a dry run.")]
 
 
+def test_whatever_became_of_a_call_its_event_says_that_it_was_a_dry_run(yard, put, send):
+    @tool(contained=True)
+    def nest(*, context: ToolContext) -> str:
+        """Call another."""
+        return context.call("put", {"text": "b"}).text
+
+    yard.open(put, send, nest, dry_run=True)
+    statuses = [
+        yard.call("put", text=1).status,
+        yard.call("send").status,
+        yard.call("sent").status,
+        yard.call("nest").status,
+    ]
+    assert statuses == [Status.INVALID, Status.DENIED, Status.UNKNOWN_TOOL, Status.SUCCEEDED]
+    assert len(yard.events) == 5
+    assert all(event.facts["toolyard.dry_run"] is True for event in yard.events)
+
+
 def test_each_call_sees_what_those_before_it_would_have_changed(yard, put, mark):
     @tool(category="read")
     def look(*, context: ToolContext) -> list[str]:

@@ -230,6 +230,13 @@ def test_executing_again_shows_what_is_different(toolyard):
     assert compared["now"]["data"] == "aaa"
 
 
+def test_what_a_dry_run_denied_is_not_executed_again(toolyard, folder):
+    toolyard("call", "--dry-run", "--record", "calls.jsonl", "mark", '{"text": "a"}')
+    assert toolyard("replay", "--execute", "calls.jsonl")[0] == 0
+    assert toolyard("replay", "calls.jsonl")[0] == 0
+    assert not Path("marks.txt").exists()
+
+
 def test_executing_again_takes_a_workspace_and_an_approver(toolyard, folder):
     Path("files").mkdir()
     calls = [
