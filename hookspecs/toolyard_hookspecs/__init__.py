@@ -62,6 +62,7 @@ from toolyard_hookspecs.markers import concerns, hookimpl, hookspec
 from toolyard_hookspecs.notices import NOTICE, is_notice
 from toolyard_hookspecs.participants import Decider, Joining, Participant, Recovering, Showing
 from toolyard_hookspecs.policies import (
+    KeptApart,
     KeptPolicy,
     PolicyDecision,
     PolicyState,
@@ -160,6 +161,7 @@ __all__ = [
     "InflightCall",
     "Interrupt",
     "Joining",
+    "KeptApart",
     "KeptPolicy",
     "LedgerError",
     "MarkdownSection",

@@ -14,6 +14,7 @@ from toolyard_hookspecs.clock import Clock
 from toolyard_hookspecs.context import Secret
 from toolyard_hookspecs.errors import VisibilityExpansionRequired
 from toolyard_hookspecs.limits import Deadline
+from toolyard_hookspecs.policies import KeptApart
 from toolyard_hookspecs.prompts import Prompt, RenderedPrompt
 from toolyard_hookspecs.resources import ResourceResolver
 from toolyard_hookspecs.sessions import SessionProtocol
@@ -157,13 +158,15 @@ class HostHandle(Protocol):
         on_progress: Progress | None = None,
         dry_run: bool = False,
         clock: Clock | None = None,
+        kept_apart: KeptApart | None = None,
     ) -> AbstractContextManager[ExecutorHandle]:
         """Return what dispatches calls, in a new session, of the id given, unless one is given.
 
         Its calls run for `user_id`, whose credentials `auth` are masked wherever they could be
         written, and `on_progress` hears how far they are. With `dry_run` contained tools run, see
         what those before them would have changed, show what they would change, and nothing is
-        kept; others are denied. With `clock` its calls have a time of their own.
+        kept; others are denied. With `clock` its calls have a time of their own, and with
+        `kept_apart` its policies leave the files alone in which they are kept.
         """
         ...
 

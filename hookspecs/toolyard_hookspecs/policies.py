@@ -214,6 +214,19 @@ class RollbackAware(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class KeptApart:
+    """Where an executor's policies keep their records, so that their own files stay as they are.
+
+    Args:
+        folder: A folder for them; executors that share it share the records.
+        anew: Whether they begin with none, or with a copy of what their own files hold.
+    """
+
+    folder: Path
+    anew: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class KeptPolicy:
     """A policy whose records outlive the session: the host keeps them in a file.
 

@@ -85,6 +85,7 @@ class Executor:
         self._host = host
         self._own_prompt = None if prompt is None else host.overridden(prompt)
         self._planning: Planning | None = None
+        self._kept_apart = options.kept_apart
         self._retired = False
         # Kept by their ids and held: an id is given again once its section is gone.
         self._set_up: dict[int, Section] = {}
@@ -339,7 +340,7 @@ class Executor:
             return None
         from toolyard.policies.kept import Keeper  # few keep anything
 
-        keeper = Keeper(kept)
+        keeper = Keeper(kept, self._kept_apart)
         keeper.load(self.session, self.runtime.kept)
         return None if self.dry_run else keeper
 

@@ -15,6 +15,7 @@ from toolyard_hookspecs import (
     Clock,
     Deadline,
     Heartbeat,
+    KeptApart,
     Prompt,
     RunContext,
     Secret,
@@ -42,6 +43,7 @@ class ExecutorOptions:
             `toolyard.diff`, and keep nothing; deny the others. Each call sees what those
             before it would have changed.
         clock: Where its calls take the time from; else the host's.
+        kept_apart: Where its policies keep what outlives the session; else in their own files.
     """
 
     approver: Approver | None = None
@@ -56,6 +58,7 @@ class ExecutorOptions:
     on_progress: Progress | None = None
     dry_run: bool = False
     clock: Clock | None = None
+    kept_apart: KeptApart | None = None
 
 
 def options_of(
@@ -94,6 +97,9 @@ def options_of(
             given.callable_fault("approver", options.get("approver")),
             given.callable_fault("on_progress", options.get("on_progress")),
             given.clock_fault("clock", options.get("clock")),
+            given.kind_fault(
+                "kept_apart", options.get("kept_apart"), KeptApart, "write KeptApart(folder)"
+            ),
         ),
     )
     return ExecutorOptions(**options)

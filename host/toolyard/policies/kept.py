@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -16,7 +17,13 @@ from pydantic import TypeAdapter
 
 from toolyard.policies.locking import locked
 from toolyard.state.records import RESERVED
-from toolyard_hookspecs import ConfigurationError, KeptPolicy, PolicyState, SessionProtocol
+from toolyard_hookspecs import (
+    ConfigurationError,
+    KeptApart,
+    KeptPolicy,
+    PolicyState,
+    SessionProtocol,
+)
 from toolyard_hookspecs.policies import record_of
 
 FORMAT: Final = "toolyard.policies"
@@ -45,10 +52,16 @@ class Keeper:
 
     Args:
         policies: The policies that are kept.
+        apart: What stands in for their files, None for nothing.
+
+    Raises:
+        ConfigurationError: When a file cannot be read that is to be copied.
     """
 
-    def __init__(self, policies: Iterable[KeptPolicy]) -> None:
+    def __init__(self, policies: Iterable[KeptPolicy], apart: KeptApart | None = None) -> None:
         self._files = {each.name: each.file for each in policies}
+        if apart is not None:
+            self._files = {name: _apart(file, apart) for name, file in self._files.items()}
 
     def load(self, session: SessionProtocol, loaded: set[str]) -> None:
         """Give a session the records of the files, once each, where it has none of its own.
@@ -205,6 +218,15 @@ def write(file: Path, records: Records) -> None:
         with suppress(OSError):
             Path(temporary).unlink()
         raise
+
+
+def _apart(file: Path, apart: KeptApart) -> Path:
+    """Return what stands in for a file."""
+    name = hashlib.sha256(os.fsencode(file.absolute())).hexdigest()
+    stand_in = apart.folder / f"{name}.json"
+    if not apart.anew and not stand_in.exists():
+        write(stand_in, read(file))
+    return stand_in
 
 
 def _text(records: Records) -> str:

@@ -6,11 +6,14 @@ import json
 import logging
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from toolyard_hookspecs import (
     ExecutorHandle,
     HostHandle,
+    KeptApart,
     ToolCall,
     ToolInvoked,
     VisibilityExpansionRequired,
@@ -31,7 +34,8 @@ _MASKED: Final = "its arguments hold secrets, which the record masks"
 def replayed(host: HostHandle, recording: Recording, *, strict: bool) -> Iterator[Comparison]:
     """Yield each top-level call as it comes out when it is answered from the record.
 
-    Time passes as it did then, and people say what they said then.
+    Time passes as it did then, and people say what they said then. Policies remember what the
+    record tells, and nothing else.
 
     Args:
         host: The host.
@@ -47,6 +51,8 @@ def replayed(host: HostHandle, recording: Recording, *, strict: bool) -> Iterato
 
 def executed(host: HostHandle, recording: Recording) -> Iterator[Comparison]:
     """Yield each top-level call as it comes out when it is really made again.
+
+    What policies keep holds for them, and stays as it is.
 
     Args:
         host: The host.
@@ -94,6 +100,8 @@ class _Stage:
         self._stack = stack
         self._replay = replay
         self._clock: RecordedClock | None = None
+        folder = stack.enter_context(TemporaryDirectory(prefix="toolyard-replay-"))
+        self._kept = KeptApart(Path(folder), anew=replay is not None)
         self._executors: dict[tuple[str, str | None, bool], ExecutorHandle] = {}
         self._events: dict[str, ToolInvoked] = {}
 
@@ -118,7 +126,7 @@ class _Stage:
     def _executor(self, call: RecordedCall) -> ExecutorHandle:
         dry = bool(call.facts.get("toolyard.dry_run"))
         key = call.session, call.user, dry
-        options: dict[str, Any] = {"user_id": call.user, "dry_run": dry}
+        options: dict[str, Any] = {"user_id": call.user, "dry_run": dry, "kept_apart": self._kept}
         if self._replay is not None:
             if self._clock is None:
                 self._clock = RecordedClock(call)

@@ -19,6 +19,7 @@ from toolyard.policies.kept import merged, read, write
 from toolyard_hookspecs import (
     ConfigurationError,
     DefinitionError,
+    KeptApart,
     KeptPolicy,
     MarkdownSection,
     PolicyDecision,
@@ -140,6 +141,33 @@ def test_sessions_at_once_keep_one_anothers_changes(desk):
     other("build")
     assert desk.records["rule"]["invoked_tools"] == ["build", "lint"]
     assert desk.records["rule"]["data"] == {"build": None, "lint": None}
+
+
+@pytest.mark.parametrize(("anew", "first"), [(False, True), (True, False)])
+def test_what_is_kept_apart_leaves_the_file_alone(desk, tmp_path, anew, first):
+    desk.open()("lint")
+    before = desk.file.read_text()
+    apart = KeptApart(tmp_path, anew=anew)
+    assert desk.open(kept_apart=apart)("deploy").success is first
+    desk.open(kept_apart=apart)("lint")
+    assert desk.open(kept_apart=apart)("deploy").success
+    assert desk.file.read_text() == before
+
+
+def test_limits_hold_over_all_sessions_that_are_kept_apart_together(desk, tmp_path):
+    rule = Stranger(name="rule", most=2)
+    desk.open(rule)("lint")
+    apart = KeptApart(tmp_path)
+    assert desk.open(rule, kept_apart=apart)("lint").success
+    assert not desk.open(rule, kept_apart=apart)("lint").success
+    assert desk.open(rule)("lint").success
+
+
+def test_a_file_that_cannot_be_read_is_named_where_a_copy_is_to_be_kept_apart(desk, tmp_path):
+    desk.file.parent.mkdir()
+    desk.file.write_text("no")
+    with pytest.raises(ConfigurationError, match=str(desk.file)):
+        desk.open(kept_apart=KeptApart(tmp_path))
 
 
 @pytest.mark.slow

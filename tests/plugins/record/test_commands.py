@@ -237,6 +237,42 @@ def test_what_a_dry_run_denied_is_not_executed_again(toolyard, folder):
     assert not Path("marks.txt").exists()
 
 
+KEPT = """\
+[[policies]]
+kind = "quota"
+name = "marks"
+per_tool = { mark = 2 }
+keep = "kept.json"
+"""
+
+
+@pytest.mark.parametrize("how", [(), ("--strict",), ("--execute",)])
+def test_making_calls_again_uses_up_nothing_that_policies_keep(toolyard, how):
+    Path("toolyard.toml").write_text(KEPT)
+    toolyard("call", "--record", "calls.jsonl", "mark", '{"text": "a"}')
+    before = Path("kept.json").read_bytes()
+    toolyard("replay", *how, "calls.jsonl")
+    assert Path("kept.json").read_bytes() == before
+    assert toolyard("call", "mark", '{"text": "b"}')[0] == 0
+
+
+def test_a_limit_that_is_kept_comes_out_the_same_over_all_runs_of_a_record(toolyard):
+    Path("toolyard.toml").write_text(KEPT)
+    for _ in range(3):
+        toolyard("call", "--record", "calls.jsonl", "mark", '{"text": "a"}')
+    status, out, _ = toolyard("replay", "calls.jsonl")
+    assert (status, out) == (0, " 3 calls replayed: 3 the same\n")
+
+
+def test_a_limit_that_is_used_up_holds_for_what_is_executed_again(toolyard):
+    Path("toolyard.toml").write_text(KEPT)
+    for _ in range(2):
+        toolyard("call", "--record", "calls.jsonl", "mark", '{"text": "a"}')
+    status, out, _ = toolyard("replay", "--execute", "calls.jsonl")
+    assert (status, "2 different" in out) == (1, True), out
+    assert Path("marks.txt").read_text() == "aa"
+
+
 def test_executing_again_takes_a_workspace_and_an_approver(toolyard, folder):
     Path("files").mkdir()
     calls = [
