@@ -29,6 +29,7 @@ log = logging.getLogger("toolyard.record")
 
 NAME: Final = "record-replay"
 _MASKED: Final = "its arguments hold secrets, which the record masks"
+_NOT_UNDERSTOOD: Final = "its arguments were not understood, and the record masks them"
 
 
 def replayed(host: HostHandle, recording: Recording, *, strict: bool) -> Iterator[Comparison]:
@@ -61,10 +62,11 @@ def executed(host: HostHandle, recording: Recording) -> Iterator[Comparison]:
     with ExitStack() as stack:
         stage = _Stage(host, stack, None)
         for each in _top_level(recording):
-            if each.call.params is not None and MASK in json.dumps(each.call.arguments):
-                yield Comparison(each, skipped=_MASKED)
-            else:
+            if MASK not in json.dumps(each.call.arguments):
                 yield stage.play(each)
+                continue
+            understood = each.call.params is not None
+            yield Comparison(each, skipped=_MASKED if understood else _NOT_UNDERSTOOD)
 
 
 @contextmanager

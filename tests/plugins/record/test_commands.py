@@ -38,6 +38,13 @@ def log_in(password: SecretStr) -> str:
     return "in"
 
 
+@tool
+def transfer(account: SecretStr, amount: str) -> str:
+    """Leave a mark of money."""
+    Path("marks.txt").write_text(amount)
+    return "done"
+
+
 @tool(requires_confirmation=True)
 def pay() -> str:
     """Pay."""
@@ -61,7 +68,8 @@ pin = Tool(
 
 @hookimpl
 def toolyard_sections():
-    return [MarkdownSection(key="desk", title="Desk", tools=[mark, log_in, pay, badge, pin])]
+    tools = [mark, log_in, transfer, pay, badge, pin]
+    return [MarkdownSection(key="desk", title="Desk", tools=tools)]
 '''
 
 FOLDED = '''\
@@ -311,6 +319,18 @@ def test_calls_with_masked_secrets_are_not_executed(toolyard):
     assert "was not made: its arguments hold secrets, which the record masks" in out
     assert "0 calls executed: 0 the same; 1 not made" in out
     assert toolyard("replay", "calls.jsonl")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("amount", "known"), [(5, True), ("5", False)], ids=["did not fit", "unknown tool"]
+)
+def test_calls_that_were_never_understood_are_not_executed_masked(toolyard, amount, known):
+    arguments = json.dumps({"account": "1", "amount": amount})
+    toolyard("call", "--record", "calls.jsonl", "transfer", arguments, plugin=known)
+    status, out, _ = toolyard("replay", "--execute", "calls.jsonl")
+    assert status == 0
+    assert "was not made: its arguments were not understood, and the record masks them" in out
+    assert not Path("marks.txt").exists()
 
 
 @pytest.mark.parametrize("how", [(), ("--strict",), ("--execute",)])
