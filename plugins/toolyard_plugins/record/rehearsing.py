@@ -133,6 +133,7 @@ class _Stage:
             if self._clock is None:
                 self._clock = RecordedClock(call)
             self._clock.show(call)
+            self._replay.session = call.session
             options |= {"clock": self._clock, "approver": self._replay.approve}
         if key not in self._executors:
             tools = self._stack.enter_context(self._host.executor(**options))

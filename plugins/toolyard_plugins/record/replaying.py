@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Final
@@ -70,6 +70,11 @@ class Replayer:
             name and arguments, each recorded call once.
         only: The tools that are answered for; the handlers of others run. None for all.
 
+    Attributes:
+        session: The recorded session whose calls are being made, None where nobody says so. What
+            was refused then, and what people said, counts for its calls alone: the ids of calls
+            come again from session to session.
+
     Example:
         >>> host.register(Replayer(Recording.load("calls.jsonl")))  # doctest: +SKIP
     """
@@ -82,6 +87,7 @@ class Replayer:
         only: Collection[str] | None = None,
     ) -> None:
         self.recording = recording
+        self.session: str | None = None
         self._only = only
         calls = answering(recording, only)
         ran = [each for each in calls if has_run(each.call)]
@@ -99,16 +105,16 @@ class Replayer:
     def toolyard_parse(self, tool: Tool[Any, Any], call: ToolCall) -> None:
         """Refuse again what did not fit, where the record masks what it was."""
         with self._lock:
-            refused = tuple(self._refused)
-        for each in refused:
-            said = each.call
-            if (
-                said.id == call.id
-                and said.tool == tool.name
-                and said.status is Status.INVALID
-                and _is_given(said.arguments, call.arguments)
-            ):
-                raise ToolValidationError(said.read)
+            for each in self._of_session(self._refused):
+                said = each.call
+                if (
+                    said.id == call.id
+                    and said.tool == tool.name
+                    and said.status is Status.INVALID
+                    and _is_given(said.arguments, call.arguments)
+                ):
+                    self._refused.remove(each)
+                    raise ToolValidationError(said.read)
 
     @hookimpl(tryfirst=True)
     def toolyard_execute(
@@ -141,8 +147,8 @@ class Replayer:
                 self._leave_out(found)
             return said
         with self._lock:
-            is_refused = any(each.call.id == request.call.id for each in self._refused)
-        if is_refused:
+            refused = self._of_session(self._refused)
+        if any(each.call.id == request.call.id for each in refused):
             return _UNSEEN
         return ApprovalAnswer.unanswered("The record has no answer to this.")
 
@@ -177,18 +183,23 @@ class Replayer:
         self, tool: Tool[Any, Any], shown: Any, call: ToolCall | None
     ) -> Numbered | None:
         """Return the same call where it was refused then, and nothing refuses it now."""
+        same = (tool.name, None if call is None else call.id, key_of(shown))
+
+        def is_same(each: Numbered) -> bool:
+            return (each.call.tool, each.call.id, key_of(each.call.params)) == same
+
         with self._lock:
-            for each in self._refused:
-                said = each.call
-                if (
-                    call is not None
-                    and said.id == call.id
-                    and said.tool == tool.name
-                    and key_of(said.params) == key_of(shown)
-                ):
-                    self._refused.remove(each)
-                    return each
-        return None
+            found = next(filter(is_same, self._of_session(self._refused)), None)
+            if found is None:
+                return None
+            before = (each for each in self._answers.left() if each.line < found.line)
+            if any(map(is_same, self._of_session(before))):
+                return None
+            self._refused.remove(found)
+            return found
+
+    def _of_session(self, calls: Iterable[Numbered]) -> list[Numbered]:
+        return [each for each in calls if self.session in {None, each.call.session}]
 
     def _leave_out(self, ended: Numbered) -> None:
         """Refuse a call no more that ends here as it did then: it may have been resumed later."""
@@ -205,7 +216,7 @@ class Replayer:
 
     def _find_asked(self, request: ApprovalRequest) -> Numbered | None:
         tool = request.tool
-        same = [each for each in self._asked if each.call.tool == tool.name]
+        same = [each for each in self._of_session(self._asked) if each.call.tool == tool.name]
         found = next((each for each in same if each.call.id == request.call.id), None)
         if found is None:
             given = _shown(tool, request.params)

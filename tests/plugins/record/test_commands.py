@@ -155,6 +155,32 @@ def test_single_calls_continue_one_record(toolyard):
     )
 
 
+@pytest.mark.parametrize("answers", [("all", "none"), ("none", "all"), ("all", "none", "all")])
+def test_several_runs_in_one_record_replay_to_the_same(toolyard, answers):
+    Path("calls").write_text('{"id": "1", "name": "pay", "arguments": {}}')
+    for answer in answers:
+        toolyard("run", "--approve", answer, "--record", "calls.jsonl", "calls")
+    status, out, _ = toolyard("replay", "calls.jsonl")
+    assert (status, out) == (0, f" {len(answers)} calls replayed: {len(answers)} the same\n")
+
+
+def test_what_a_dry_run_denied_is_not_denied_to_the_run_after_it(toolyard):
+    Path("calls").write_text('{"id": "1", "name": "pay", "arguments": {}}')
+    for how in (("--dry-run",), ("--approve", "all")):
+        toolyard("run", *how, "--record", "calls.jsonl", "calls")
+    status, out, _ = toolyard("replay", "calls.jsonl")
+    assert (status, out) == (0, " 2 calls replayed: 2 the same\n")
+
+
+def test_faults_of_several_runs_in_one_record_are_each_their_own(toolyard):
+    for arguments in ({"account": 1, "amount": "5"}, {"account": "1", "amount": 5}):
+        call = {"id": "1", "name": "transfer", "arguments": arguments}
+        Path("calls").write_text(json.dumps(call))
+        toolyard("run", "--record", "calls.jsonl", "calls")
+    status, out, _ = toolyard("replay", "calls.jsonl")
+    assert (status, out) == (0, " 2 calls replayed: 2 the same\n")
+
+
 def test_runs_at_the_same_time_have_records_of_their_own(toolyard, folder):
     Path("toolyard.toml").write_text('[plugins.record]\nfolder = "kept/records"\n')
     with Host(config="toolyard.toml") as host, host.executor() as tools:

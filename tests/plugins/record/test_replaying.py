@@ -244,6 +244,30 @@ def test_of_two_same_calls_at_the_same_time_one_is_refused_again(desk, path, mon
     assert any("No call of add with these arguments is in the record" in each for each in texts)
 
 
+def test_calls_of_one_id_come_out_in_the_recorded_order(desk, path):
+    call = ToolCall("send", {"to": "Ada", "amount": 5}, id="call-1")
+    recorded = []
+    for answer in (True, ApprovalAnswer.deny("Too much."), True):
+        with desk.recording(path, approver=lambda _, answer=answer: answer) as tools:
+            recorded.append(tools.dispatch(call))
+    with desk.replaying(path) as (tools, _):
+        replayed = [tools.dispatch(call) for _ in recorded]
+    assert [*map(desk.outcome_of, replayed)] == [*map(desk.outcome_of, recorded)]
+
+
+def test_faults_of_one_id_come_out_in_the_recorded_order(desk, path):
+    calls = [
+        ToolCall("log_in", {"user": user, "password": password}, id="c1")
+        for user, password in ((1, "***"), ("***", 2))
+    ]
+    with desk.recording(path) as tools:
+        recorded = [tools.dispatch(each) for each in calls]
+    masked = ToolCall("log_in", {"user": "***", "password": "***"}, id="c1")
+    with desk.replaying(path) as (tools, _):
+        replayed = [tools.dispatch(masked) for _ in recorded]
+    assert [*map(desk.outcome_of, replayed)] == [*map(desk.outcome_of, recorded)]
+
+
 def test_only_some_tools_are_answered_for_and_others_run(desk, path):
     desk.record(path, ("twice", {"text": "a"}), ("note", {"text": "a"}), ("add", {"a": 1}))
     with desk.replaying(path, only={"note"}) as (tools, replay):
