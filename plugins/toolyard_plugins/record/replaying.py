@@ -14,6 +14,7 @@ from toolyard_hookspecs import (
     Answer,
     ApprovalAnswer,
     ApprovalRequest,
+    CallRefused,
     Replay,
     Status,
     Tool,
@@ -46,6 +47,9 @@ _UNSEEN: Final = ApprovalAnswer.approve()
 
 _GOES_ON: Final = frozenset({Answer.APPROVED, Answer.EDITED})
 
+_DIFF: Final = "toolyard.diff"
+"""The fact of calls that had run when a person was asked."""
+
 
 @dataclass(frozen=True)
 class ReplayedResult(ToolResult[Any]):
@@ -56,6 +60,11 @@ class ReplayedResult(ToolResult[Any]):
     """
 
     text: str = ""
+
+
+@dataclass(frozen=True)
+class _StandIn(ReplayedResult):
+    """Stands for a result that a person, who is asked once there is one, did not let be kept."""
 
 
 class Replayer:
@@ -124,6 +133,9 @@ class Replayer:
         if self._only is not None and tool.name not in self._only:
             return None
         shown = _shown(tool, params)
+        asked = self._asked_once_run(tool, context.tool_call)
+        if asked is not None and not _was_kept(asked.call, shown):
+            return Replay(_StandIn("", text=asked.call.read), effect_id=None)
         refused = self._take_refused(tool, shown, context.tool_call)
         if refused is not None:
             return ToolResult.error(refused.call.read)
@@ -138,19 +150,47 @@ class Replayer:
         """Give the text that the model read then."""
         return result.text if isinstance(result, ReplayedResult) else None
 
+    @hookimpl(tryfirst=True)
+    def toolyard_on_result(
+        self, tool: Tool[Any, Any], result: ToolResult[Any], context: ToolContext
+    ) -> None:
+        """Keep nothing for which only something stands, since nobody was asked about it now."""
+        if not isinstance(result, _StandIn):
+            return
+        with self._lock:
+            asked = self._asked_once_run(tool, context.tool_call)
+            if asked is not None:
+                self._end_asking(asked, goes_on=False)
+        if asked is not None and not has_run(asked.call):
+            raise CallRefused(asked.call.read)
+        raise CallRefused(
+            f"A person changed the arguments of {tool.name} then, and nobody is asked now. It "
+            "cannot be answered; replay it with the policies that asked."
+        )
+
     def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
         """Answer as the person did then; to be given to the host as its approver."""
-        found = self._take_asked(request)
-        if found is not None and found.call.approval is not None:
-            said = _said_again(found.call, found.call.approval)
-            if said.answer not in _GOES_ON:
-                self._leave_out(found)
-            return said
         with self._lock:
+            found = self._find_asked(request)
+            if found is not None and found.call.approval is not None:
+                return self._say_again(found, found.call.approval, request)
             refused = self._of_session(self._refused)
         if any(each.call.id == request.call.id for each in refused):
             return _UNSEEN
         return ApprovalAnswer.unanswered("The record has no answer to this.")
+
+    def _say_again(
+        self, found: Numbered, approval: Approval, request: ApprovalRequest
+    ) -> ApprovalAnswer:
+        said = _said_again(found.call, approval)
+        shows_diff = request.diff is not None
+        if _was_edited(found.call, request) and (shows_diff or said.answer in _GOES_ON):
+            said = _edited_again(found.call)
+            if shows_diff and said.answer is Answer.EDITED:
+                # What was said in the end is said when the edited call has run, too.
+                return said
+        self._end_asking(found, goes_on=said.answer in _GOES_ON)
+        return said
 
     def _answered(self, tool: Tool[Any, Any], answer: Numbered) -> Replay | ToolResult[Any]:
         call = answer.call
@@ -201,27 +241,40 @@ class Replayer:
     def _of_session(self, calls: Iterable[Numbered]) -> list[Numbered]:
         return [each for each in calls if self.session in {None, each.call.session}]
 
-    def _leave_out(self, ended: Numbered) -> None:
-        """Refuse a call no more that ends here as it did then: it may have been resumed later."""
-        with self._lock:
-            if ended in self._refused:
-                self._refused.remove(ended)
+    def _asked_once_run(self, tool: Tool[Any, Any], call: ToolCall | None) -> Numbered | None:
+        """Return the same call where it had run when a person was asked, who is not asked yet."""
+        same = (tool.name, None if call is None else call.id)
+        asked = self._of_session(self._asked)
+        found = next((each for each in asked if (each.call.tool, each.call.id) == same), None)
+        return found if found is not None and _DIFF in found.call.facts else None
 
-    def _take_asked(self, request: ApprovalRequest) -> Numbered | None:
-        with self._lock:
-            found = self._find_asked(request)
-            if found is not None:
-                self._asked.remove(found)
-        return found
+    def _end_asking(self, found: Numbered, *, goes_on: bool) -> None:
+        self._asked.remove(found)
+        if not goes_on and found in self._refused:
+            # It ends here as it did then, and the same call may have been resumed later.
+            self._refused.remove(found)
 
     def _find_asked(self, request: ApprovalRequest) -> Numbered | None:
-        tool = request.tool
-        same = [each for each in self._of_session(self._asked) if each.call.tool == tool.name]
+        same = [
+            each for each in self._of_session(self._asked) if each.call.tool == request.tool.name
+        ]
         found = next((each for each in same if each.call.id == request.call.id), None)
         if found is None:
-            given = _shown(tool, request.params)
-            found = next((each for each in same if _asked(tool, each.call) == given), None)
+            given = _shown(request.tool, request.params)
+            found = next((each for each in same if _asked(request.tool, each.call) == given), None)
         return found
+
+
+def _was_kept(call: RecordedCall, shown: Any) -> bool:
+    """Tell whether a person let the call go on with these very arguments."""
+    kept = has_run(call) and call.approval is not None and call.approval.answer in _GOES_ON
+    return kept and key_of(call.params) == key_of(shown)
+
+
+def _was_edited(call: RecordedCall, request: ApprovalRequest) -> bool:
+    """Tell whether a person who was shown the diff then gave the call other arguments."""
+    shown = _shown(request.tool, request.params)
+    return _DIFF in call.facts and key_of(call.params) != key_of(shown)
 
 
 def _is_given(recorded: Any, given: object) -> bool:

@@ -5,22 +5,29 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from toolyard import Host
+from toolyard import Host, Settings
 from toolyard_hookspecs import (
     ApprovalAnswer,
     Interrupt,
+    MarkdownSection,
+    Outcome,
     PromptEvaluationError,
     Status,
+    SystemClock,
     ToolCall,
+    ToolContext,
     ToolInvoked,
     VisibilityExpansionRequired,
     hookimpl,
+    tool,
 )
 from toolyard_plugins.record import (
     Recorder,
@@ -178,6 +185,121 @@ def test_a_call_that_was_resumed_comes_out_as_it_did(desk, path, answer):
         assert replay.unused == []
     assert [desk.outcome_of(each) for each in outcomes] == [*map(desk.outcome_of, recorded)]
     assert desk.ran == []
+
+
+@tool(contained=True, requires_confirmation=True)
+def jot(text: str, *, context: ToolContext) -> str:
+    """Keep a note, once a person has seen what comes of it."""
+    jotted.append(text)
+    context.session[str].append(text)
+    return f"{len(context.session[str].all())} in all"
+
+
+jotted: list[str] = []
+
+
+class Jotter:
+    @hookimpl
+    def toolyard_sections(self) -> list[MarkdownSection]:
+        return [MarkdownSection(key="jotter", title="Jotter", tools=[jot])]
+
+
+@contextmanager
+def jotting(*plugins: Any, shown: Any = True, asks: bool = True, **options: Any) -> Iterator[Any]:
+    jotted.clear()
+    settings = Settings(approve_diff=shown)
+    jotter = Jotter() if asks else Unasking()
+    everything = {"plugins": [jotter, *plugins], "settings": settings, **options}
+    with Host(discover=False, **everything) as host, host.executor() as tools:
+        yield tools
+
+
+class Unasking:
+    @hookimpl
+    def toolyard_sections(self) -> list[MarkdownSection]:
+        freely = replace(jot, requires_confirmation=False)
+        return [MarkdownSection(key="jotter", title="Jotter", tools=[freely])]
+
+
+def edit_once(request: Any) -> Any:
+    return request.params.text == "edited" or ApprovalAnswer.edit({"text": "edited"})
+
+
+def edit_and(answer: Any) -> Any:
+    return lambda request: answer if edit_once(request) is True else edit_once(request)
+
+
+def deny(_: Any) -> Any:
+    return ApprovalAnswer.deny("Too much.")
+
+
+SHOWN = {
+    "approved": lambda _: True,
+    "edited": edit_once,
+    "edited, then denied": edit_and(ApprovalAnswer.deny("Too much.")),
+    "edited, then pending": edit_and(ApprovalAnswer.pending()),
+    "pending": lambda _: ApprovalAnswer.pending(),
+    "denied": deny,
+    "unanswered": lambda _: ApprovalAnswer.unanswered("Nobody is awake."),
+}
+
+
+def jot_down(path: Any, approver: Any) -> list[Outcome]:
+    """Record two calls about which a person is asked who is shown what they come to."""
+    recorder = Recorder(RecordFile(path), SystemClock())
+    with jotting(recorder, approver=approver) as tools:
+        made = [tools.dispatch(ToolCall("jot", {"text": text}, id=text)) for text in "ab"]
+    recorder.close()
+    return made
+
+
+@pytest.mark.parametrize("approver", SHOWN.values(), ids=SHOWN)
+def test_people_who_were_shown_a_diff_say_what_they_said_then(desk, path, approver):
+    recorded = jot_down(path, approver)
+    replay = Replayer(Recording.load(path))
+    with jotting(replay, approver=replay.approve) as tools:
+        replayed = [tools.dispatch(ToolCall("jot", {"text": text}, id=text)) for text in "ab"]
+    assert [*map(desk.outcome_of, replayed)] == [*map(desk.outcome_of, recorded)]
+    assert [each.status for each in replayed] == [each.status for each in recorded]
+    assert (jotted, replay.unused) == ([], [])
+
+
+@pytest.mark.parametrize("approver", [lambda _: True, edit_once], ids=["approved", "edited"])
+def test_what_was_approved_with_a_diff_replays_without_one(desk, path, approver):
+    recorded = jot_down(path, approver)
+    replay = Replayer(Recording.load(path))
+    with jotting(replay, shown=False, approver=replay.approve) as tools:
+        replayed = [tools.dispatch(ToolCall("jot", {"text": text}, id=text)) for text in "ab"]
+    assert [*map(desk.outcome_of, replayed)] == [*map(desk.outcome_of, recorded)]
+
+
+@pytest.mark.parametrize("answer", [True, ApprovalAnswer.edit({"text": "edited"})])
+def test_a_call_that_was_resumed_with_its_diff_comes_out_as_it_did(desk, path, answer):
+    call = ToolCall("jot", {"text": "a"}, id="c1")
+    recorder = Recorder(RecordFile(path), SystemClock())
+    with jotting(recorder, approver=lambda _: ApprovalAnswer.pending()) as tools:
+        waits = tools.dispatch(call)
+        recorded = [waits, tools.resume(call, waits.approval_token, answer)]
+    recorder.close()
+    replay = Replayer(Recording.load(path))
+    with jotting(replay, approver=replay.approve) as tools:
+        replayed = [tools.dispatch(call) for _ in recorded]
+    assert [*map(desk.outcome_of, replayed)] == [*map(desk.outcome_of, recorded)]
+
+
+@pytest.mark.parametrize(
+    ("approver", "told"),
+    [(edit_once, "A person changed the arguments of jot then"), (deny, "A person did not")],
+    ids=["edited", "denied"],
+)
+def test_where_nobody_is_asked_any_more_nothing_stands_for_a_result(path, approver, told):
+    jot_down(path, approver)
+    replay = Replayer(Recording.load(path))
+    with jotting(replay, asks=False, approver=replay.approve) as tools:
+        outcome = tools.dispatch(ToolCall("jot", {"text": "a"}, id="a"))
+        assert not outcome.success
+        assert outcome.text.startswith(told)
+        assert tools.session[str].all() == ()
 
 
 def test_a_token_that_did_not_hold_approves_nothing(desk, path):
