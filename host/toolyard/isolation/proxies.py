@@ -9,6 +9,7 @@ import threading
 from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
+from types import TracebackType
 from typing import Any, BinaryIO, Literal
 
 from toolyard.isolation.messages import Answer, Ask, Rest
@@ -243,9 +244,16 @@ class FilesystemProxy:
         self._ask("write_bytes", path, content)
 
     def open(self, path: str, mode: Literal["rb", "wb", "ab"] = "rb") -> BinaryIO:
-        """Open a file as a stream; what is written goes to the parent when it is closed."""
+        """Open a file as a stream; what is written goes to the parent when it is closed.
+
+        Raises:
+            ValueError: When the mode is none of these.
+        """
         if mode == "rb":
             return io.BytesIO(self.read_bytes(path))
+        if mode not in {"wb", "ab"}:
+            msg = f"A file cannot be opened with mode {mode!r}; use rb, wb or ab."
+            raise ValueError(msg)
         before = self.read_bytes(path) if mode == "ab" and self.exists(path) else b""
         return _Written(before, lambda content: self.write_bytes(path, content))
 
@@ -306,14 +314,38 @@ class FilesystemProxy:
 
 
 class _Written(io.BytesIO):
-    """A stream whose content is handed on when it is closed."""
+    """A stream whose content is handed on when it is closed without an exception.
+
+    Left by an exception, a `with` statement drops what was written.
+    """
 
     def __init__(self, before: bytes, hand_on: Callable[[bytes], None]) -> None:
         super().__init__()
+        self._hand_on: Callable[[bytes], None] | None = hand_on
         self.write(before)
-        self._hand_on = hand_on
 
     def close(self) -> None:
-        if not self.closed:
-            self._hand_on(self.getvalue())
-        super().close()
+        hand_on, self._hand_on = self._hand_on, None
+        try:
+            if hand_on is not None:
+                hand_on(self.getvalue())
+        finally:
+            super().close()
+
+    def _discard(self) -> None:
+        self._hand_on = None
+        self.close()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is not None:
+            self._discard()
+        self.close()
+
+    def __del__(self) -> None:
+        # Collected without having been closed: nobody said that this was all.
+        self._discard()

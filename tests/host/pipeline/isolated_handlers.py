@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -259,6 +260,25 @@ def use_files(*, context: ToolContext) -> str:
         stream.write(b"!")
     assert files.exists("new.txt")
     return ", ".join(entry.path for entry in files.list())
+
+
+@tool(isolation="process", timeout=30)
+def open_file(mode: Any, *, context: ToolContext) -> str:
+    """Open a file."""
+    assert context.filesystem is not None
+    with context.filesystem.open("old.txt", mode) as stream:
+        return str(stream)
+
+
+@tool(isolation="process", timeout=30)
+def leave_files_open(*, context: ToolContext) -> str:
+    """Write to files, and close no stream as it should be."""
+    assert context.filesystem is not None
+    with suppress(ValueError), context.filesystem.open("old.txt", "ab") as stream:
+        stream.write(b"half")
+        raise ValueError
+    context.filesystem.open("new.txt", "wb").write(b"never closed")
+    return ", ".join(entry.path for entry in context.filesystem.list())
 
 
 @tool(isolation="process", timeout=30)

@@ -351,6 +351,28 @@ def test_the_workspace_is_the_calls_own(yard: Any, handlers: Any) -> None:
     assert files.content == {"old.txt": b"text", "new.txt": b"TEXT!"}
 
 
+@pytest.mark.parametrize("mode", ["r", "w", "x", "r+b", "zz"])
+def test_a_file_is_opened_in_no_other_mode_than_the_workspaces(
+    yard: Any, handlers: Any, mode: str
+) -> None:
+    files = Files({"old.txt": b"text"})
+    yard.open(handlers.open_file, resources=(Binding.instance(Filesystem, files),))
+
+    outcome = yard.call("open_file", mode=mode)
+
+    assert not outcome.success
+    assert f"A file cannot be opened with mode {mode!r}; use rb, wb or ab." in outcome.text
+    assert files.content == {"old.txt": b"text"}
+
+
+def test_what_is_written_counts_only_where_the_stream_is_closed(yard: Any, handlers: Any) -> None:
+    files = Files({"old.txt": b"text"})
+    yard.open(handlers.leave_files_open, resources=(Binding.instance(Filesystem, files),))
+
+    assert yard.call("leave_files_open").text == "old.txt"
+    assert files.content == {"old.txt": b"text"}
+
+
 def test_a_timeout_kills_the_process_and_all_it_started(
     yard: Any, handlers: Any, tmp_path: Path
 ) -> None:
