@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
 from toolyard_hookspecs import Cancellation
+from toolyard_plugins.widths import environment
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -95,7 +96,13 @@ class Terminal:
         if self._console is None:
             from rich.console import Console  # only a question needs it
 
-            self._console = Console(file=self._out, markup=False, highlight=False, emoji=False)
+            self._console = Console(
+                file=self._out,
+                markup=False,
+                highlight=False,
+                emoji=False,
+                _environ=environment(),
+            )
         return self._console
 
 

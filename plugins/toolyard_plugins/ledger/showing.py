@@ -17,6 +17,7 @@ from rich.text import Text
 from toolyard_hookspecs.calls import wire_time
 from toolyard_hookspecs.ledger import EffectState, LedgerEntry, RecordedResult
 from toolyard_hookspecs.secrecy import MASK
+from toolyard_plugins.widths import environment
 
 SHOWN_OF_HASH: Final = 12
 _ENDLESS: Final = 100_000
@@ -119,6 +120,7 @@ def _console() -> Console:
         highlight=False,
         markup=False,
         emoji=False,
+        _environ=environment(),
     )
     if not console.is_terminal:
         # In a pipe nothing is cut.

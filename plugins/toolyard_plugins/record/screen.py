@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from toolyard_plugins.widths import environment
+
 _ENDLESS: Final = 100_000
 _GAP: Final = 2
 _LEAST: Final = 20
@@ -27,6 +29,7 @@ class Screen:
             highlight=False,
             markup=False,
             emoji=False,
+            _environ=environment(),
         )
         self._room = self._console.width if self._console.is_terminal else None
         # Cut here, not by rich, which would cut every column.

@@ -92,3 +92,12 @@ def test_markup_in_a_text_is_text(draw):
 
 def test_columns_are_as_wide_as_needed_up_to_a_limit():
     assert [widest(texts, 5) for texts in ([], ["ab", "c"], ["茶茶"], ["abcdefg"])] == [0, 2, 4, 5]
+
+
+@pytest.mark.parametrize("columns", ["0", "-1", "\u00b2", "9" * 5000])
+def test_a_width_that_is_no_positive_number_is_not_given(toolyard, monkeypatch, columns):
+    status, plain, _ = toolyard("tools")
+    monkeypatch.setenv("COLUMNS", columns)
+
+    assert plain.count("\n") > 1
+    assert toolyard("tools") == (status, plain, "")

@@ -24,6 +24,12 @@ def test_yes_runs_the_call_as_it_was_shown(person, calls):
     assert "removed a.txt x1" in screen
 
 
+def test_the_question_is_seen_where_the_width_is_given_as_none(person, calls):
+    at = person("run", calls(("remove", {"path": "a.txt"})), env={"COLUMNS": "0"})
+    assert "Run it?" in at.answer("y")
+    assert at.end()[0] == 0
+
+
 def test_no_goes_to_the_model_with_its_reason(person, calls):
     at = person("run", calls(("remove", {"path": "a"}), ("remove", {"path": "b"})))
     at.answer("no it is needed")

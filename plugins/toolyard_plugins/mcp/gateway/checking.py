@@ -19,6 +19,7 @@ from toolyard_plugins.mcp.gateway.faults import ServerFault
 from toolyard_plugins.mcp.gateway.upstream import Upstream
 from toolyard_plugins.mcp.gateway.wording import one_line
 from toolyard_plugins.mcp.settings import McpSettings
+from toolyard_plugins.widths import environment
 
 FAULTY: Final = 1
 """The exit status when a server cannot be reached, or a tool has to be looked at."""
@@ -144,6 +145,7 @@ def _console() -> Console:
         highlight=False,
         markup=False,
         emoji=False,
+        _environ=environment(),
     )
     if not console.is_terminal:
         # In a pipe no line is broken.

@@ -1,0 +1,74 @@
+"""A width that is given counts only where it is one."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+
+import pytest
+from rich.text import Text
+
+from toolyard_plugins.approval.terminal import Terminal
+from toolyard_plugins.ledger.showing import show_line, show_table
+from toolyard_plugins.mcp.gateway import checking
+from toolyard_plugins.record.screen import Screen
+from toolyard_plugins.widths import environment
+
+
+@pytest.mark.parametrize("columns", ["0", "000", "-3", "\u00b2", "9" * 5000, "wide", ""])
+def test_what_is_no_positive_number_is_not_given(
+    monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    assert {**environment(), "COLUMNS": columns} == dict(os.environ)
+    assert "COLUMNS" not in environment()
+
+
+@pytest.mark.parametrize("columns", ["1", "80", "0100"])
+def test_a_number_of_columns_is(monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+
+    assert environment()["COLUMNS"] == columns
+
+
+def _show_line() -> None:
+    show_line("shown")
+
+
+def _show_entries() -> None:
+    show_table([], datetime.now(UTC))
+
+
+def _show_servers() -> None:
+    checking._show([checking.Found("files", "1", (), None, {}, {})])
+
+
+@pytest.mark.parametrize("show", [_show_line, _show_entries, _show_servers])
+def test_no_console_is_without_any_room(monkeypatch, capsys, show) -> None:
+    monkeypatch.setenv("COLUMNS", "0")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("rich.console.Console.is_terminal", property(lambda console: True))
+
+    show()
+
+    assert capsys.readouterr().out.strip()
+
+
+def test_nor_are_texts_of_records_cut_for_that(monkeypatch, capsys) -> None:
+    monkeypatch.setenv("COLUMNS", "0")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("rich.console.Console.is_terminal", property(lambda console: True))
+
+    Screen().table(["text"], [[Text("a text of more than twenty characters")]])
+
+    assert "a text of more than twenty characters" in capsys.readouterr().out
+
+
+def test_nor_is_a_question(monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("COLUMNS", "0")
+    with (tmp_path / "out").open("w+") as out:
+        Terminal(0, out, None).show("Run it?")
+        out.seek(0)
+        assert out.read() == "Run it?\n"
