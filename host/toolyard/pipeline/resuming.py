@@ -31,7 +31,7 @@ class Resumption:
 
     __slots__ = ("_answer", "_approvable", "_token")
 
-    def __init__(self, token: str, answer: ApprovalAnswer | bool) -> None:  # noqa: FBT001 - see `read_answer`
+    def __init__(self, token: object, answer: ApprovalAnswer | bool) -> None:  # noqa: FBT001 - see `read_answer`
         self._token = token
         self._answer: ApprovalAnswer | None = read_answer(answer)
         self._approvable: Approvable | None = None

@@ -89,15 +89,17 @@ class Seal:
         body = f"{VERSION}.{base64.urlsafe_b64encode(text.encode()).decode()}"
         return f"{body}.{self._sign('token', body)}"
 
-    def redeem(self, token: str, bearer: Bearer) -> Approvable:
+    def redeem(self, token: object, bearer: Bearer) -> Approvable:
         """Take a token back, for good.
 
         Raises:
-            TokenRefused: When it is altered or made up, too old, another's, or was redeemed
-                before. Another's attempt does not use it up.
+            TokenRefused: When it is none, altered or made up, too old, another's, or was
+                redeemed before. Another's attempt does not use it up.
             OSError: When it cannot be noted that it was redeemed.
         """
-        body, _, signature = token.rpartition(".")
+        if token is None:
+            raise TokenRefused("The approval has no token: only a call that is pending has one.")
+        body, _, signature = token.rpartition(".") if isinstance(token, str) else ("", "", "")
         if not hmac.compare_digest(_bytes(signature), _bytes(self._sign("token", body))):
             raise TokenRefused("The approval's token was not made here, or it was altered.")
         claims = json.loads(base64.urlsafe_b64decode(body.partition(".")[2]))

@@ -306,6 +306,14 @@ def test_a_made_up_token_is_refused(yard: Any, later: Later, token: str) -> None
     assert yard.resume(waits, True).success
 
 
+def test_a_call_that_was_not_pending_is_not_resumed(yard: Any) -> None:
+    yard.open(send, approver=lambda request: False)
+    denied = yard.call("send", to="Ada", amount=5)
+
+    assert denied.approval_token is None
+    refused(yard, yard.resume(denied, True), "no token: only a call that is pending has one")
+
+
 def test_an_altered_token_is_refused(yard: Any, later: Later) -> None:
     yard.open(send, approver=later)
     waits = pending(yard)

@@ -149,6 +149,13 @@ def test_a_made_up_token_is_refused(token: str) -> None:
         _seal.redeem(token, BEARER)
 
 
+def test_what_is_no_token_is_refused(seal: Seal) -> None:
+    with pytest.raises(TokenRefused, match="has no token: only a call that is pending has one"):
+        seal.redeem(None, BEARER)
+    with pytest.raises(TokenRefused, match="not made here"):
+        seal.redeem(b"1.e30=.00", BEARER)
+
+
 def test_of_many_at_once_one_redeems_a_token(seal: Seal) -> None:
     token = seal.seal(BEARER, DIGEST)
     start = threading.Barrier(8)
