@@ -10,6 +10,7 @@ import json
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final, cast
 
@@ -77,8 +78,9 @@ class SchemaCodec:
                     "that part into $defs and refer to it as '#/$defs/...'."
                 )
         nothing_fetched: Registry[Any] = Registry()
-        bounded: Any = drafts.extend(kind, {"pattern": _pattern, "required": _required})
-        self._validator: Any = bounded(self._schema, registry=nothing_fetched)
+        own = {"pattern": _pattern, "required": _required, "multipleOf": _multiple}
+        extended: Any = drafts.extend(kind, own)
+        self._validator: Any = extended(self._schema, registry=nothing_fetched)
 
     def schema(self) -> dict[str, Any]:
         """Return a copy of the schema."""
@@ -166,6 +168,19 @@ def _required(validator: Any, names: Any, instance: Any, schema: Schema) -> Iter
         for name in cast("list[str]", names):
             if name not in instance:
                 yield ValidationError(f"{name!r} is a required property", path=[name])
+
+
+def _multiple(validator: Any, unit: float, instance: Any, schema: Schema) -> Iterator[Any]:  # noqa: ARG001 - as jsonschema calls it
+    """Yield a fault where a number is no multiple of another, both as JSON writes them."""
+    if validator.is_type(instance, "number") and (_exact(instance) / _exact(unit)).denominator != 1:
+        from jsonschema import ValidationError
+
+        yield ValidationError(f"{instance!r} is not a multiple of {unit}")
+
+
+def _exact(number: Any) -> Fraction:
+    # 0.1 is a tenth, and not the nearest to it that is a sum of powers of two.
+    return Fraction(repr(number) if isinstance(number, float) else number)
 
 
 def _is_missing(fault: Any) -> bool:

@@ -127,6 +127,25 @@ def test_a_secret_is_not_echoed():
     assert "31337" not in str(caught.value)
 
 
+PRICE = {"properties": {"price": {"type": "number", "multipleOf": 0.01}}}
+
+
+@pytest.mark.parametrize("price", ["19.99", "0.07", "4.35", "-0.1", "1", "1.0", "1e300", "0"])
+def test_a_multiple_of_a_decimal_is_one_as_it_is_written(price):
+    assert codec(PRICE).decode(f'{{"price": {price}}}') == {"price": json.loads(price)}
+
+
+@pytest.mark.parametrize("price", [19.999, 0.0700001, 1e-300])
+def test_what_is_no_multiple_is_told(price):
+    assert faults_of(PRICE, {"price": price}) == [f"price: {price} is not a multiple of 0.01"]
+
+
+def test_numbers_of_every_size_can_be_multiples():
+    tiny = codec({"items": {"multipleOf": 5e-324}})
+    assert tiny.decode(f"[1e308, 5e-324, {10**4000}]") == [1e308, 5e-324, 10**4000]
+    assert codec({"items": {"multipleOf": 7}}).decode('["a", 14.0, true]') == ["a", 14.0, True]
+
+
 def test_a_wrong_schema_is_refused_where_it_is_written():
     with pytest.raises(DefinitionError, match="Tool 'walk', params: its JSON Schema is not valid"):
         codec({"type": 5})
