@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
+from urllib.parse import unquote
 
 from pydantic import ValidationError
 
@@ -19,6 +21,7 @@ MAX_REASON: Final = 200
 
 MISSING: Final = "required, but missing"
 NOT_KNOWN: Final = "not known"
+_INDEX: Final = re.compile("[0-9]{1,9}")
 RETRY: Final = "\nMend these, then retry."
 """The end of every listing."""
 
@@ -111,6 +114,24 @@ def known_names(schema: Schema, path: Iterable[object] = ()) -> tuple[str, ...]:
             return ()
         here = _resolved(root, cast("Schema", inside))
     return tuple(here.get("properties", ()))
+
+
+def pointed(root: Schema, target: str) -> object:
+    """Return the part of a schema that a reference within it (`#`, `#/...`) leads to, or None.
+
+    Source of the rules: RFC 6901, where a pointer is the fragment of an address.
+    """
+    here: Any = root
+    for part in unquote(target.removeprefix("#")).split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(here, Mapping):
+            here = cast("Mapping[str, object]", here).get(name)
+        elif isinstance(here, Sequence) and not isinstance(here, str):
+            items = cast("Sequence[object]", here)
+            here = items[int(name)] if _INDEX.fullmatch(name) and int(name) < len(items) else None
+        else:
+            return None
+    return here
 
 
 def _property(schema: Schema, name: object) -> object:

@@ -27,6 +27,7 @@ from toolyard_hookspecs.faults import (
     listing,
     not_json,
     place,
+    pointed,
     shorten,
     suggest,
 )
@@ -247,16 +248,7 @@ def _is_within(schema: Mapping[str, Any], target: str) -> bool:
     """
     if not target.startswith("#/"):
         return target == "#" or any(f'"{name}"' in json.dumps(schema) for name in _NAMED)
-    here: Any = schema
-    for part in target.removeprefix("#/").split("/"):
-        name = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(here, list) and name.isdecimal() and int(name) < len(cast("Any", here)):
-            here = cast("Any", here)[int(name)]
-        elif isinstance(here, Mapping) and name in here:
-            here = cast("Any", here)[name]
-        else:
-            return False
-    return True
+    return pointed(schema, target) is not None
 
 
 _NAMED: Final = ("$id", "$anchor", "$dynamicAnchor")

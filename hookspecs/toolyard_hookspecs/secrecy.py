@@ -16,7 +16,7 @@ from pydantic import BaseModel, SecretBytes, SecretStr
 from pydantic import Secret as PydanticSecret
 
 from toolyard_hookspecs.context import Secret
-from toolyard_hookspecs.faults import Schema
+from toolyard_hookspecs.faults import Schema, pointed
 
 MASK: Final = "***"
 MIN_LENGTH: Final = 3
@@ -184,7 +184,7 @@ def _alternatives(schemas: Iterable[Schema], root: Schema) -> Iterator[Schema]:
         target = schema.get("$ref")
         if isinstance(target, str) and target not in seen:
             seen.add(target)
-            waiting += _schemas([_resolved(target, root)])
+            waiting += _schemas([pointed(root, target)])
         for key in _COMPOSED:
             waiting += _schemas(schema.get(key, ()))
 
@@ -200,13 +200,6 @@ def _of(schema: Schema, name: str) -> list[Schema]:
 def _at(schema: Schema, index: int) -> list[Schema]:
     first = schema.get("prefixItems", ())
     return _schemas([first[index] if index < len(first) else schema.get("items")])
-
-
-def _resolved(target: str, root: Schema) -> object:
-    at: object = root
-    for part in target.removeprefix("#/").split("/"):
-        at = cast("Mapping[str, object]", at if isinstance(at, Mapping) else {}).get(part)
-    return at
 
 
 def _schemas(found: Iterable[object]) -> list[Schema]:

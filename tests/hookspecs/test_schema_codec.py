@@ -152,17 +152,26 @@ def test_a_wrong_schema_is_refused_where_it_is_written():
 
 
 @pytest.mark.parametrize(
-    "target", ["https://example.org/schema.json", "#/$defs/missing", "other.json"]
+    "target",
+    [
+        "https://example.org/schema.json",
+        "other.json",
+        "#/$defs/missing",
+        "#/properties/a/oneOf/2",
+        f"#/properties/a/oneOf/{'9' * 5000}",
+    ],
 )
 def test_what_is_not_in_the_schema_cannot_be_referred_to(target):
     with pytest.raises(DefinitionError, match="which is not in it; copy"):
-        codec({"type": "object", "properties": {"a": {"$ref": target}}})
+        codec({"type": "object", "properties": {"a": {"oneOf": [{"$ref": target}, {}]}}})
 
 
 @pytest.mark.parametrize(
     "schema",
     [
         {"$ref": "#/$defs/a~1b", "$defs": {"a/b": {"type": "object"}}},
+        {"$ref": "#/$defs/Box%5Bint%5D", "$defs": {"Box[int]": {"type": "object"}}},
+        {"$ref": "#/$defs/a%7E0b%20c", "$defs": {"a~b c": {"type": "object"}}},
         {"properties": {"a": {"$ref": "#"}}},
         {"allOf": [{"type": "object"}, {"$ref": "#/allOf/0"}]},
         {"$ref": "#here", "$defs": {"x": {"$anchor": "here", "type": "object"}}},

@@ -103,6 +103,14 @@ class TestMasking:
         assert masked({"login": {"a": 1}, "x": 2}, schema) == {"login": "***", "x": "***"}
         assert list(secrets_of({"login": {"a": 1}, "x": 2}, schema)) == ["1", "2"]
 
+    @pytest.mark.parametrize("target", ["#/$defs/a~1b%5B%5D", "#/$defs/list/anyOf/1"])
+    def test_references_are_followed_as_they_are_written(self, target):
+        schema = {
+            "properties": {"login": {"$ref": target}},
+            "$defs": {"a/b[]": {"writeOnly": True}, "list": {"anyOf": [{}, {"writeOnly": True}]}},
+        }
+        assert masked({"login": "hunter2"}, schema) == {"login": "***"}
+
     def test_annotated_secrets_are_found(self):
         @tool
         def keep(token: Annotated[SecretStr, Field(description="a token")]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from toolyard_hookspecs import DefinitionError
+from toolyard_hookspecs.faults import pointed
 
 Schema = Mapping[str, Any]
 
@@ -86,13 +87,5 @@ class _Weighing:
         if target not in self._known:
             # What refers to itself ends with the arguments.
             self._known[target] = 0
-            self._known[target] = self.weigh(self._resolved(target))
+            self._known[target] = self.weigh(pointed(self._root, target))
         return self._known[target]
-
-    def _resolved(self, target: str) -> object:
-        here: Any = self._root
-        for part in target.removeprefix("#").strip("/").split("/"):
-            name = part.replace("~1", "/").replace("~0", "~")
-            if part:
-                here = cast("Schema", here).get(name) if isinstance(here, Mapping) else None
-        return here

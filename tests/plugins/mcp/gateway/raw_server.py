@@ -46,8 +46,8 @@ def nested(levels):
     return schema
 
 
-def laughing(levels):
-    ha = {f"h{n}": {"allOf": [{"$ref": f"#/$defs/h{n + 1}"}] * 2} for n in range(levels)}
+def laughing(levels, root="#/$defs"):
+    ha = {f"h{n}": {"allOf": [{"$ref": f"{root}/h{n + 1}"}] * 2} for n in range(levels)}
     return {"type": "object", "$defs": {**ha, f"h{levels}": {}}, "$ref": "#/$defs/h0"}
 
 
@@ -79,6 +79,7 @@ TOOLS = {
             },
         ),
         tool("laugh", schema=laughing(40)),
+        tool("giggle", schema=laughing(40, "#/%24defs")),
     ],
     "crowd": [tool(f"say{number}") for number in range(30)],
     "annotated": [
