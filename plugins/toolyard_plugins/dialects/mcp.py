@@ -1,7 +1,8 @@
 """MCP: tool definitions, `tools/call` requests and their results.
 
 Written to the revisions 2025-11-25 and 2026-07-28: an output schema has an object at its
-root and what is structured is an object, which the older asks for and the newer allows.
+root and what is structured is an object, which the older asks for and the newer allows. What
+contents have as their structure is given as it is: only the newer allows what is no object.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar, cast
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, CallToolRequestParams
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolyard_hookspecs import (
     Cancellation,
@@ -96,7 +97,9 @@ class Caller:
                 return question_result(ended, question, handle)
         if isinstance(ended, BaseException) and _is_late(call):
             return {"content": [{"type": "text", "text": LATE}], "isError": True}
-        return self._result(ended)
+        result = self._result(ended)
+        modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+        return result if modern else _with_object(result)
 
     async def finish(self) -> None:
         """Wait until the calls that were cancelled have been rolled back."""
@@ -169,6 +172,13 @@ async def _dispatch(
             return _of(call, error)
         except Exception as error:  # noqa: BLE001 - the dialect tells of it
             return _of(call, error)
+
+
+def _with_object(result: dict[str, Any]) -> dict[str, Any]:
+    """Return a result as the older era has it: what is structured is an object, or is left out."""
+    if isinstance(result.get("structuredContent", {}), Mapping):
+        return result
+    return {name: value for name, value in result.items() if name != "structuredContent"}
 
 
 def _is_late(call: ToolCall) -> bool:

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolyard_hookspecs import (
+    Contents,
     Interrupt,
     MarkdownSection,
     PromptEvaluationError,
+    TextContent,
     ToolContext,
     ToolResult,
     ToolValidationError,
@@ -180,6 +182,12 @@ def miscount() -> int:
     return "many"
 
 
+@tool(category="read")
+def list_structured() -> Contents:
+    """Answer with contents and a list of what is in them."""
+    return Contents((TextContent("one, two"),), structured=[1, 2])
+
+
 @hookimpl
 def toolyard_sections():
     return [
@@ -200,7 +208,7 @@ def toolyard_sections():
                     wait_for_cancellation,
                     sleep_on,
                 ),
-                *(hide_value, hide_all_values, miscount),
+                *(hide_value, hide_all_values, miscount, list_structured),
             ],
         ),
         MarkdownSection(key="greeting", title="Greeting", template="Greet $name in $language."),

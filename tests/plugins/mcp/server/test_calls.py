@@ -9,7 +9,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
-from .conftest import LONGEST, appears
+from .conftest import LEGACY, LONGEST, appears
 
 pytestmark = [
     pytest.mark.anyio,
@@ -53,6 +53,14 @@ async def test_a_value_that_does_not_fit_the_output_schema_is_told_of_and_left_o
     assert result.is_error
     assert result.structured_content is None
     assert "returned something else than it declares" in result.content[0].text
+
+
+async def test_what_is_structured_and_no_object_is_left_out_of_the_older_era(connect, mode):
+    async with connect() as client:
+        result = await client.call_tool("list_structured", {})
+    assert not result.is_error
+    assert result.content[0].text == "one, two"
+    assert result.structured_content == (None if mode == LEGACY else [1, 2])
 
 
 async def test_an_unknown_tool_is_an_error_of_the_protocol(connect):
