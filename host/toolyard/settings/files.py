@@ -79,7 +79,8 @@ def read_toml(path: Path) -> Mapping[str, Any]:
     """
     content = _bytes(path)
     try:
-        return tomllib.loads(content.decode())
+        # Some editors begin a file with a byte order mark.
+        return tomllib.loads(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         reason = f"byte {error.start} is not UTF-8"
     except RecursionError:

@@ -132,6 +132,15 @@ def test_a_named_file_must_be_there(project):
         load(config=empty, environ={})
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("toolyard.toml", "timeout = 5"), ("pyproject.toml", "[tool.toolyard]\ntimeout = 5")],
+)
+def test_a_file_may_begin_with_a_byte_order_mark(project, name, content):
+    (project / name).write_text(content, encoding="utf-8-sig")
+    assert load(project, environ={}).timeout == 5
+
+
 # --- What is wrong with it -----------------------------------------------------------------
 
 
