@@ -79,7 +79,8 @@ def print_tables(
         ConfigurationError: When the file cannot be read, or has no servers.
     """
     there = {prefix_of(name): name for name in configured}
-    found = [_unless_there(each, there) for each in read_servers(file, with_values=with_values)]
+    servers = read_servers(file, with_values=with_values)
+    found = list(_told_apart(_unless_there(each, there) for each in servers))
     if out is None:
         sys.stdout.write("\n\n".join(as_toml(each) for each in found) + "\n")
     else:
@@ -131,6 +132,21 @@ def _unless_there(server: Imported, there: Mapping[str, str]) -> Imported:
     called = "" if same == server.name else f", as {_printable(same)}"
     note = f"{_printable(server.name)} is configured already{called}; it is left out."
     return Imported(server.name, {}, notes=[note])
+
+
+def _told_apart(servers: Iterable[Imported]) -> Iterator[Imported]:
+    """Leave out each server that could not be told from one before it."""
+    before: dict[str, str] = {}
+    for each in servers:
+        first = before.setdefault(prefix_of(each.name), each.name) if each.keys else each.name
+        if first == each.name:
+            yield each
+        else:
+            note = (
+                f"{_printable(each.name)} cannot be told from {_printable(first)}; it is left out. "
+                "Rename it in the client, or write its table here under another name."
+            )
+            yield Imported(each.name, {}, notes=[note])
 
 
 def _servers(held: object) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -142,6 +142,22 @@ def test_what_only_the_client_knows_is_noted(tmp_path):
     assert note.endswith('write them out: "${workspaceFolder}", "${input:path}".')
 
 
+def test_servers_that_cannot_be_told_apart_are_imported_once(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    client, config = tmp_path / "client.json", tmp_path / "toolyard.toml"
+    servers = {name: {"command": "x", "disabled": True} for name in ("ü", "", "ok", "OK")}
+    client.write_text(json.dumps({"mcpServers": {"broken": {}, **servers}}))
+
+    assert main(["mcp", "import", str(client)]) == 0
+    printed = capsys.readouterr().out
+
+    assert set(tomllib.loads(printed)["plugins"]["mcp"]["servers"]) == {"ü", "ok"}
+    assert '# "" cannot be told from "\\u00fc"; it is left out. Rename it' in printed
+    assert '# "OK" cannot be told from "ok"; it is left out.' in printed
+    config.write_text(printed, encoding="utf-8")
+    assert main(["tools"]) == 0
+
+
 def test_what_is_configured_already_is_not_declared_once_more(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     client, config = tmp_path / "client.json", tmp_path / "toolyard.toml"
