@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from pydantic import PydanticUserError
+
 from toolyard.checks.finding import Finding
 from toolyard.plugins.faults import nearest, one_line
 from toolyard_hookspecs import Dialect, Tool
@@ -58,6 +60,12 @@ def _schemas(tool: Tool[Any, Any], where: str) -> Iterator[Finding]:
     for what, codec in (("params", tool.params_codec), ("result", tool.result_codec)):
         try:
             Draft202012Validator.check_schema(codec.schema())
+        except PydanticUserError as error:
+            yield Finding(
+                where,
+                f"There is no JSON Schema of its {what}: {error.message.rstrip('.')}.",
+                "Use types that JSON has, or say with pydantic's WithJsonSchema what is meant.",
+            )
         except SchemaError as error:
             yield Finding(
                 where,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, cast
 
+from pydantic import PydanticUserError
 from pydantic_core import from_json
 
 from toolyard_hookspecs import (
@@ -118,7 +119,7 @@ def _output(tool: Tool[Any, Any]) -> _Output | None:
     """Return what structured results look like, or None where the tool declares no value.
 
     Contents are no structure: they are the blocks of the result; and what is never shown needs
-    no schema.
+    no schema. Of a type that has none, only the text is given.
 
     A success may come without its value (excluded, or none), which then is an empty object;
     so nothing is required at the root. Objects are open: a value may show more than its type
@@ -126,7 +127,10 @@ def _output(tool: Tool[Any, Any]) -> _Output | None:
     """
     if tool.exclude_value_from_context or tool.signature.result is Contents:
         return None
-    declared = tool.result_codec.schema()
+    try:
+        declared = tool.result_codec.schema()
+    except PydanticUserError:
+        return None
     meant = resolve(declared, declared.get("$ref")) or declared
     if not without_keys(meant, frozenset({"title", "description", "$defs"})):
         return None

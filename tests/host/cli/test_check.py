@@ -118,6 +118,7 @@ from toolyard.testing import FakeClock
 from toolyard.host import Host
 from toolyard_hookspecs""",
 )
+NO_RESULT_SCHEMA = (") -> str:", ") -> type:")
 NO_SCHEMA = (
     "@tool(",
     """\
@@ -234,6 +235,7 @@ def test_a_command_that_is_left_out_is_named(written, toolyard, command, told):
         (NO_DOCSTRING, "settings", "Settings has no docstring"),
         (INTERNAL, "imports", r"imports toolyard\.host \(line 7\), which may change"),
         (NO_SCHEMA, "tool warm", "The JSON Schema of its params is not valid .*'number-ish'"),
+        (NO_RESULT_SCHEMA, "tool warm", "There is no JSON Schema of its result: Cannot generate"),
         (NO_PROMPT, "prompt", "nobody"),
     ],
 )

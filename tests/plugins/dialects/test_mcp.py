@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -59,6 +60,22 @@ def test_a_tool_without_a_value_has_no_output_schema(make_tool, outcome):
 def test_a_tool_whose_values_are_never_shown_has_no_output_schema(make_tool):
     tool = make_tool(result=dict[str, int], exclude_value_from_context=True)
     assert "outputSchema" not in Mcp().schemas([tool])[0]
+
+
+@dataclass(frozen=True)
+class Job:
+    name: str
+    on_done: Callable[[], None] | None = None
+
+    def render(self) -> str:
+        return self.name
+
+
+def test_a_tool_whose_result_has_no_json_schema_has_no_output_schema(make_tool, outcome):
+    tool = make_tool(result=Job)
+    assert "outputSchema" not in Mcp().schemas([tool])[0]
+    (result,) = Mcp().results([outcome(ToolResult.ok(Job("a")), tool=tool)])
+    assert "structuredContent" not in result
 
 
 def test_a_value_that_is_no_object_is_wrapped_in_one(make_tool, outcome):
