@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 from weakref import WeakKeyDictionary
+
+from pydantic import PydanticUserError
 
 from toolyard_hookspecs import Dialect, HostHandle, SessionProtocol, Tool
 from toolyard_plugins.mcp.server.pages import page_of
+
+log = logging.getLogger("toolyard.mcp")
 
 DIALECT = "mcp"
 
@@ -24,7 +29,7 @@ class ToolList:
         self._host = host
         self._page_size = page_size
         self._dialect: Dialect = host.dialect(DIALECT)
-        self._shapes: WeakKeyDictionary[Tool[Any, Any], dict[str, Any]] = WeakKeyDictionary()
+        self._shapes: WeakKeyDictionary[Tool[Any, Any], dict[str, Any] | None] = WeakKeyDictionary()
 
     def page(self, session: SessionProtocol | None, cursor: str | None) -> dict[str, Any]:
         """Return a page of the list.
@@ -35,20 +40,31 @@ class ToolList:
         """
         tools = self._host.prompt.tools(session)
         page, following = page_of(tools, cursor, self._page_size, lambda tool: tool.name)
-        shapes = {"tools": [self._shape(tool) for tool in page]}
+        known = [shape for shape in map(self._shape, page) if shape is not None]
+        shapes: dict[str, Any] = {"tools": known}
         return shapes if following is None else {**shapes, "nextCursor": following}
 
     def input_schema(self, name: str) -> Mapping[str, Any] | None:
         """Return what a tool takes, None for one that is not known."""
         tool = self._host.catalog.get(name)
-        if tool is None:
-            return None
-        schema: Mapping[str, Any] = self._shape(tool)["inputSchema"]
-        return schema
+        shape = None if tool is None else self._shape(tool)
+        return None if shape is None else cast("Mapping[str, Any]", shape["inputSchema"])
 
-    def _shape(self, tool: Tool[Any, Any]) -> dict[str, Any]:
-        shape = self._shapes.get(tool)
-        if shape is None:
+    def _shape(self, tool: Tool[Any, Any]) -> dict[str, Any] | None:
+        if tool not in self._shapes:
+            self._shapes[tool] = self._described(tool)
+        return self._shapes[tool]
+
+    def _described(self, tool: Tool[Any, Any]) -> dict[str, Any] | None:
+        """Return what clients are told of a tool, None where its params have no JSON Schema."""
+        try:
             (shape,) = self._dialect.schemas([tool])
-            self._shapes[tool] = shape
+        except PydanticUserError as error:
+            log.warning(
+                "%s is left out of the list of tools: its params have no JSON Schema (%s). Use "
+                "types that JSON has, or say with pydantic's WithJsonSchema what is meant.",
+                tool.name,
+                error.message.rstrip("."),
+            )
+            return None
         return shape
