@@ -57,16 +57,16 @@ NOTE = {
 
 
 def test_what_is_missing_is_told_with_what_was_given_in_its_place():
-    assert faults_of(NOTE, {"titel": "a", "text": 3, "colour": "red"}) == [
+    assert faults_of(NOTE, {"titles": "a", "text": 3, "colour": "red"}) == [
         "text: 3 is not of type 'string'",
         "title: required, but missing",
-        "titel: not known; did you mean 'title'?",
+        "titles: not known; did you mean 'title'?",
     ]
 
 
 def test_what_may_not_be_given_is_told_name_by_name():
-    assert faults_of({**NOTE, "additionalProperties": False}, {"titel": "a", "colour": "b"}) == [
-        "titel: not known; did you mean 'title'?",
+    assert faults_of({**NOTE, "additionalProperties": False}, {"titles": "a", "colour": "b"}) == [
+        "titles: not known; did you mean 'title'?",
         "colour: not known",
         "text: required, but missing",
         "title: required, but missing",

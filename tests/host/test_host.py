@@ -762,7 +762,7 @@ def test_a_new_session_has_the_id_that_is_given() -> None:
             "session and session_id are both given; the session has its id",
         ),
         ({"auth": "key"}, "auth is of type str; write Secret(...)"),
-        ({"promt": prompt_of(add)}, "there is no option promt; write prompt"),
+        ({"prompts": prompt_of(add)}, "there is no option prompts; write prompt"),
         ({"quickly": True}, "there is no option quickly; leave it out"),
         (
             {"clock": time},
