@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from collections.abc import Iterable
 from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from toolyard_hookspecs.calls import wire_time
 from toolyard_hookspecs.ledger import EffectState, LedgerEntry, RecordedResult
 from toolyard_hookspecs.secrecy import MASK
-from toolyard_plugins.widths import environment
+from toolyard_plugins.consoles import console, print_table
 
 SHOWN_OF_HASH: Final = 12
-_ENDLESS: Final = 100_000
 _STYLES: Final = {
     EffectState.CLAIMED: "cyan",
     EffectState.DONE: "green",
@@ -73,11 +69,7 @@ def show_table(entries: Iterable[LedgerEntry], now: datetime) -> None:
             _end(each, now),
             Text(_what(each)),
         )
-    console = _console()
-    with console.capture() as captured:
-        console.print(table)
-    for line in captured.get().splitlines():
-        sys.stdout.write(f"{line.rstrip()}\n")
+    print_table(table)
 
 
 def show_entry(entry: LedgerEntry, now: datetime) -> None:
@@ -110,22 +102,7 @@ def show_entry(entry: LedgerEntry, now: datetime) -> None:
 
 def show_line(text: str) -> None:
     """Show a line."""
-    _console().print(Text(text), soft_wrap=True)
-
-
-def _console() -> Console:
-    console = Console(
-        file=sys.stdout,
-        color_system=None if os.environ.get("NO_COLOR") else "auto",
-        highlight=False,
-        markup=False,
-        emoji=False,
-        _environ=environment(),
-    )
-    if not console.is_terminal:
-        # In a pipe nothing is cut.
-        console.width = _ENDLESS
-    return console
+    console().print(Text(text), soft_wrap=True)
 
 
 def _what(entry: LedgerEntry) -> str:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable
 from typing import Final
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from toolyard_plugins.widths import environment
+from toolyard_plugins.consoles import ENDLESS, console
 
-_ENDLESS: Final = 100_000
 _GAP: Final = 2
 _LEAST: Final = 20
 """Columns that are left to the last column of a table on the narrowest terminal."""
@@ -23,17 +20,10 @@ class Screen:
     """Where commands show what they have found."""
 
     def __init__(self) -> None:
-        self._console = Console(
-            file=sys.stdout,
-            color_system=None if os.environ.get("NO_COLOR") else "auto",
-            highlight=False,
-            markup=False,
-            emoji=False,
-            _environ=environment(),
-        )
+        self._console = console()
         self._room = self._console.width if self._console.is_terminal else None
         # Cut here, not by rich, which would cut every column.
-        self._console.width = _ENDLESS
+        self._console.width = ENDLESS
 
     def table(self, titles: Iterable[str], rows: Iterable[Iterable[Text]]) -> None:
         """Show a table; on a terminal its last column is cut to fit."""

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from toolyard_hookspecs import ConfigurationError, HostHandle
+from toolyard_plugins.consoles import print_table
 from toolyard_plugins.mcp.gateway.faults import ServerFault
 from toolyard_plugins.mcp.gateway.upstream import Upstream
 from toolyard_plugins.mcp.gateway.wording import one_line
 from toolyard_plugins.mcp.settings import McpSettings
-from toolyard_plugins.widths import environment
 
 FAULTY: Final = 1
 """The exit status when a server cannot be reached, or a tool has to be looked at."""
-
-_ENDLESS: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,26 +127,7 @@ def _show(found: Sequence[Found]) -> None:
             Text(str(len(each.tools)) if each.protocol else "-"),
             Text("\n".join(_told(each)) or "nothing", style="" if each.is_well else "yellow"),
         )
-    console = _console()
-    with console.capture() as captured:
-        console.print(table)
-    for line in captured.get().splitlines():
-        sys.stdout.write(f"{line.rstrip()}\n")
-
-
-def _console() -> Console:
-    console = Console(
-        file=sys.stdout,
-        color_system=None if os.environ.get("NO_COLOR") else "auto",
-        highlight=False,
-        markup=False,
-        emoji=False,
-        _environ=environment(),
-    )
-    if not console.is_terminal:
-        # In a pipe no line is broken.
-        console.width = _ENDLESS
-    return console
+    print_table(table)
 
 
 def _told(found: Found) -> list[str]:
