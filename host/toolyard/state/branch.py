@@ -259,8 +259,12 @@ class Branch(Transaction):
         self.cell(AppliedEffect).append(AppliedEffect(effect_id))
 
     def has_applied(self, effect_id: str) -> bool:
-        """Tell whether the session holds what an effect has changed; no read that conflicts."""
-        return any(each.effect_id == effect_id for each in self.peek(AppliedEffect))
+        """Tell whether the session holds what an effect has changed; no read that conflicts.
+
+        What others committed after the fork counts, too: this branch is put on top of it.
+        """
+        seen = (self.peek(AppliedEffect), self.added_since(AppliedEffect))
+        return any(each.effect_id == effect_id for items in seen for each in items)
 
     def describe_changes(self) -> list[str]:
         """Return one line for each slice that changed, for a person to read.

@@ -81,6 +81,13 @@ class Transaction:
             return found
         return EMPTY if self._parent is None else self._parent.at_fork(kind)
 
+    def added_since(self, kind: type[Any]) -> list[Any]:
+        """Return what others added to a STATE slice after the top-level call's fork."""
+        if self._parent is not None:
+            return self._parent.added_since(kind)
+        length = self._head.slices.get(kind, EMPTY).length
+        return self._store.head.slices.get(kind, EMPTY).after(length)
+
     def all_at_fork(self) -> Mapping[type[Any], Items]:
         """Return every STATE slice as it was at the fork."""
         if self._parent is None:

@@ -12,6 +12,7 @@ from toolyard_hookspecs.ledger import Claim, EffectState, LedgerEntry
 from toolyard_plugins.ledger import wording
 from toolyard_plugins.ledger.holding import Holding, is_on_loop
 from toolyard_plugins.ledger.keys import keys_of, new_effect_id, printable, printable_session
+from toolyard_plugins.ledger.uncommitted import as_seen_by
 
 SHORTEST: Final = 0.001
 LONGEST: Final = 0.05
@@ -85,7 +86,7 @@ def _attempt(holding: Holding, claim: Claim) -> LedgerEntry | None:
     if standing is None and not holding.take(claim):
         # Just then nobody waited for it any more.
         store.release(claim.key, claim.effect_id)
-    return standing
+    return None if standing is None else as_seen_by(holding.context, standing)
 
 
 def _may_repeat(holding: Holding) -> bool:

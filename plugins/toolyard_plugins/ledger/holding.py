@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 from toolyard_hookspecs import (
-    CallRecord,
     HandlerState,
     IdempotencyConfig,
     LedgerError,
@@ -18,8 +17,9 @@ from toolyard_hookspecs import (
 )
 from toolyard_hookspecs.context import CallControl
 from toolyard_hookspecs.ledger import Claim, RecordedResult
-from toolyard_plugins.ledger import wording
+from toolyard_plugins.ledger import uncommitted, wording
 from toolyard_plugins.ledger.effects import EffectLedger, decision_key
+from toolyard_plugins.ledger.uncommitted import Uncommitted
 
 JOINED_AND_LOST = "The call that made it was rolled back."
 
@@ -60,6 +60,7 @@ class Holding:
         "_joined",
         "_lock",
         "_state",
+        "_uncommitted",
         "claim",
         "config",
         "context",
@@ -88,6 +89,7 @@ class Holding:
         self.ledger = ledger
         self._state = _FREE
         self._joined = False
+        self._uncommitted: Uncommitted | None = None
         self._holdings = holdings
         self._lock = threading.Lock()
 
@@ -118,22 +120,34 @@ class Holding:
     # --- the participant ---
 
     def join(self) -> Awaitable[None] | None:
-        """Record a nested call at its own success."""
+        """Record a nested call at its own success; a contained one waits for its caller's."""
+        if self._joined:
+            self._pass_on()
+            return None
         self._joined = True
-        return self._record()
+        if not self._note_result(self.context.parent):
+            return None
+        if self.tool.contained:
+            self.context.note("ledger.state", "claimed")
+            return None
+        return self._apart(self._record)
 
     def prepare(self) -> Awaitable[None] | None:
         """Record the call; done, it has happened."""
-        return None if self._joined else self._record()
+        if self._joined or not self._note_result(None):
+            return None
+        return self._apart(self._record)
 
-    def commit(self) -> None:
-        """Let go of the key."""
-        self._state = _OVER
-        self._holdings.pop(self.control, None)
+    def commit(self) -> Awaitable[None] | None:
+        """Let go of the key; a contained nested call is recorded now that its changes are kept."""
+        if self._state is _CLAIMED:
+            return self._apart(self._record_late)
+        self._let_go()
+        return None
 
     def rollback(self) -> None:
         """Settle a nested call that had succeeded; of all others `settle` hears the reason."""
-        if self._joined and self._state is not _CLAIMED:
+        if self._joined and (self.tool.contained or self._state is not _CLAIMED):
             self.settle(JOINED_AND_LOST)
 
     def settle(self, reason: str) -> None:
@@ -142,10 +156,10 @@ class Holding:
         Args:
             reason: What the model is told.
         """
-        self._holdings.pop(self.control, None)
         with self._lock:
             before, self._state = self._state, _OVER
             claim = self.claim
+        self._let_go()
         if claim is None or before in (_FREE, _OVER):
             return
         self.ledger.leases.drop(claim.effect_id)
@@ -175,20 +189,17 @@ class Holding:
             return self.config.on_error == "release"
         return state is HandlerState.NOT_BEGUN
 
-    def _record(self) -> Awaitable[None] | None:
+    def _note_result(self, holder: ToolContext | None) -> bool:
+        """Note what is to be recorded; returns whether anything is.
+
+        Args:
+            holder: The call around this one, whose branch takes in what this one changed.
+        """
         claim = self.claim
         if self._state is not _CLAIMED or claim is None:
-            return None
+            return False
         record = self.control.keep(claim.effect_id)
-        if self.ledger.store.waits and is_on_loop():
-            import asyncio  # late, as below
-
-            return asyncio.to_thread(self._write, claim, record)
-        self._write(claim, record)
-        return None
-
-    def _write(self, claim: Claim, record: CallRecord) -> None:
-        result, ttl = record.result, self.config.ttl
+        result = record.result
         recorded = RecordedResult(
             result.message,
             record.value,
@@ -197,20 +208,69 @@ class Holding:
             record.unportable,
             record.secret,
         )
-        expires_at = None if ttl is None else self.context.clock.now() + ttl
+        self._uncommitted = uncommitted.note(claim.effect_id, recorded, holder)
+        return True
+
+    def _pass_on(self) -> None:
+        """Note that the call around this one has joined its own caller."""
+        noted = self._uncommitted
+        if noted is not None and noted.holder is not None:
+            noted.holder = noted.holder.parent
+
+    def _apart(self, record: Callable[[], None]) -> Awaitable[None] | None:
+        """Record at once, or in a thread where an event loop would wait for a network."""
+        if self.ledger.store.waits and is_on_loop():
+            import asyncio  # late, as below
+
+            return asyncio.to_thread(record)
+        record()
+        return None
+
+    def _record(self) -> None:
         with self._lock:
             if self._state is not _CLAIMED:
                 return
             try:
-                kept = self.ledger.store.finish(claim.key, claim.effect_id, recorded, expires_at)
+                kept = self._finish()
             except LedgerError as error:
                 raise wording.unwritten(self.tool.name, error) from error
             if not kept:
                 self._state = _OVER
                 raise wording.lost(self.tool.name)
             self._state = _RECORDED
-        self.ledger.leases.drop(claim.effect_id)
+        assert self.claim is not None  # noqa: S101 - it is recorded
+        self.ledger.leases.drop(self.claim.effect_id)
         self.context.note("ledger.state", "recorded")
+
+    def _record_late(self) -> None:
+        """Record what is committed already; unknown is what cannot be recorded now."""
+        claim = self.claim
+        assert claim is not None  # noqa: S101 - it is held
+        self._state = _OVER
+        leases = self.ledger.leases
+        try:
+            if not self._finish():
+                raise wording.taken_away(self.tool.name)
+        except LedgerError as error:
+            doubt = self.ledger.store.doubt
+            leases.settle_later(partial(doubt, claim.key, claim.effect_id, str(error)))
+            raise
+        finally:
+            leases.drop(claim.effect_id)
+            self._let_go()
+
+    def _finish(self) -> bool:
+        claim, noted = self.claim, self._uncommitted
+        assert claim is not None  # noqa: S101 - what is noted is claimed
+        assert noted is not None  # noqa: S101 - noted before it is recorded
+        ttl = self.config.ttl
+        expires_at = None if ttl is None else self.context.clock.now() + ttl
+        return self.ledger.store.finish(claim.key, claim.effect_id, noted.result, expires_at)
+
+    def _let_go(self) -> None:
+        self._holdings.pop(self.control, None)
+        if self._uncommitted is not None and self.claim is not None:
+            uncommitted.forget(self.claim.effect_id)
 
 
 def is_on_loop() -> bool:

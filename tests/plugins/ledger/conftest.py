@@ -32,7 +32,7 @@ from toolyard_hookspecs import (
     ToolPolicy,
 )
 from toolyard_hookspecs.ledger import LedgerStore
-from toolyard_plugins.ledger import EffectLedger, MemoryStore
+from toolyard_plugins.ledger import EffectLedger, MemoryStore, uncommitted
 from toolyard_plugins.ledger.stores.postgres import PostgresStore
 from toolyard_plugins.ledger.stores.sqlite import SqliteStore
 
@@ -154,6 +154,7 @@ def bench(driver: str, store: LedgerStore) -> Iterator[Bench]:
 def nothing_is_held_after_the_call() -> Iterator[None]:
     yield
     assert ledger_plugin._holdings == {}
+    assert uncommitted._by_effect == {}
 
 
 def binaries() -> Path:

@@ -1,8 +1,9 @@
 """Kills processes whose calls commit to a workspace and a ledger, and calls again in others.
 
-A program of its own, since it forks. `at STEP` kills one process at a step of its one call,
-`random ROUNDS` at random instants. Prints a line of JSON for each call that was made again: how
-often its effect happened before and after, what it was told, what is in the workspace.
+A program of its own, since it forks. `at STEP TOOL AGAIN` kills one process at a step of its one
+call of TOOL, and calls AGAIN; `random ROUNDS` kills many at random instants. Prints a line of JSON
+for each call that was made again: how often its effect happened before and after, what it was
+told, what is in the workspace.
 """
 
 from __future__ import annotations
@@ -72,6 +73,24 @@ def act(key: str, *, context: ToolContext) -> str:
     return key
 
 
+@tool(idempotency=IdempotencyConfig(scope="global"), timeout=None, contained=True)
+def put(key: str, *, context: ToolContext) -> str:
+    """Write two files, and have no effect outside."""
+    files = context.filesystem
+    assert files is not None
+    for name in ("one", "two"):
+        files.write(f"{key}/{name}.txt", "done")
+    return key
+
+
+@tool(timeout=None, contained=True)
+def put_within(key: str, *, context: ToolContext) -> str:
+    """Have the files written by another call."""
+    text = context.call("put", {"key": key}).text
+    step("before the caller ends")
+    return text
+
+
 @tool(category="read")
 def look(key: str, *, context: ToolContext) -> list[str]:
     """List the files that a call has written."""
@@ -85,7 +104,9 @@ def opened(stack: ExitStack) -> Executor:
     ledger = EffectLedger(Stepping(folder / "ledger.db"))
     stack.callback(ledger.shut)
     host = stack.enter_context(Host(discover=False, plugins=[ledger_plugin]))
-    prompt = Prompt.of("t", "t", (MarkdownSection(key="t", title="T", tools=[act, look]),))
+    prompt = Prompt.of(
+        "t", "t", (MarkdownSection(key="t", title="T", tools=[act, put, put_within, look]),)
+    )
     workspace = Binding(
         Filesystem,
         lambda resources: VirtualFilesystem(DiskStore(folder / "work", steps=step)),
@@ -117,21 +138,23 @@ def ended(number: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
 
 
-def call_all(keys: Sequence[str], ready: Callable[[], None] = lambda: None) -> None:
+def call_all(
+    keys: Sequence[str], ready: Callable[[], None] = lambda: None, *, name: str = "act"
+) -> None:
     with ExitStack() as stack:
         tools = opened(stack)
         ready()
         for key in keys:
-            tools.dispatch(ToolCall("act", {"key": key}))
+            tools.dispatch(ToolCall(name, {"key": key}))
 
 
-def call_again(keys: Sequence[str]) -> None:
+def call_again(keys: Sequence[str], *, name: str = "act") -> None:
     """Call what a killed process may have called, and tell what came of it."""
     with ExitStack() as stack:
         tools = opened(stack)
         for key in keys:
             before = effects_of(key)
-            outcome = tools.dispatch(ToolCall("act", {"key": key}))
+            outcome = tools.dispatch(ToolCall(name, {"key": key}))
             line = {
                 "key": key,
                 "before": before,
@@ -140,27 +163,27 @@ def call_again(keys: Sequence[str]) -> None:
                 "replayed": outcome.event.replayed,
                 "text": outcome.text,
                 "files": len(tools.dispatch(ToolCall("look", {"key": key})).result.value or ()),
-                "twice": tools.dispatch(ToolCall("act", {"key": key})).text == outcome.text,
+                "twice": tools.dispatch(ToolCall(name, {"key": key})).text == outcome.text,
                 "at the end": effects_of(key),
             }
             sys.stdout.write(json.dumps(line) + "\n")
         sys.stdout.flush()
 
 
-def kill_at(wanted: str) -> None:
+def kill_at(wanted: str, name: str, again: str) -> None:
     def killed() -> None:
         global step  # noqa: PLW0603 - of this program
 
-        def dying(name: str) -> None:
-            if name == wanted:
+        def dying(reached: str) -> None:
+            if reached == wanted:
                 os.kill(os.getpid(), signal.SIGKILL)
 
         step = dying
-        call_all(["k"])
+        call_all(["k"], name=name)
 
     if ended(forked(killed)) != -signal.SIGKILL:
         raise AssertionError(f"the call never came to {wanted}")
-    assert ended(forked(lambda: call_again(["k"]))) == 0
+    assert ended(forked(lambda: call_again(["k"], name=again))) == 0
 
 
 def kill_at_random(rounds: int) -> None:
@@ -192,7 +215,7 @@ def kill_at_random(rounds: int) -> None:
 
 def main() -> NoReturn:
     if sys.argv[1] == "at":
-        kill_at(sys.argv[2])
+        kill_at(*sys.argv[2:])
     else:
         kill_at_random(int(sys.argv[2]))
     sys.exit(0)

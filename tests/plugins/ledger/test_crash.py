@@ -31,6 +31,17 @@ BOUNDARIES = {
     "forgotten": (REPLAYED, 1),
 }
 
+WITHIN = {
+    "before the claim": (RAN, 2),
+    "before the caller ends": (UNKNOWN, 0),
+    "prepared": (UNKNOWN, 0),
+    "decided": (UNKNOWN, 2),
+    "applied": (UNKNOWN, 2),
+    "before the record": (UNKNOWN, 2),
+    "after the record": (REPLAYED, 2),
+}
+"""Without a record of the call around it, the workspace decides; the files tell of it."""
+
 
 def drive(*arguments: str) -> list[dict[str, Any]]:
     done = subprocess.run(
@@ -65,8 +76,20 @@ def what_it_was(line: dict[str, Any]) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_killed_at_a_boundary(boundary):
-    (line,) = drive("at", boundary)
+    (line,) = drive("at", boundary, "act", "act")
     assert (what_it_was(line), line["before"]) == BOUNDARIES[boundary]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("boundary", WITHIN)
+def test_killed_while_a_nested_contained_call_is_not_committed(boundary):
+    (line,) = drive("at", boundary, "put_within", "put")
+    told, files = WITHIN[boundary]
+    if told == UNKNOWN:
+        assert "may have happened" in line["text"]
+    else:
+        assert (line["success"], line["replayed"]) == (True, told == REPLAYED)
+    assert (line["files"], line["twice"]) == (files, True)
 
 
 @pytest.mark.slow

@@ -1,0 +1,67 @@
+"""Effects that are decided while what they changed is not committed yet, and who may know them.
+
+What a nested call changed is on the branch of its caller until the top-level call commits. A hit
+before that would tell of what may still be put back, or let a session have it twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from toolyard_hookspecs import ToolContext
+from toolyard_hookspecs.ledger import EffectState, LedgerEntry, RecordedResult
+from toolyard_plugins.ledger.keys import printable_session
+
+
+@dataclass(slots=True)
+class Uncommitted:
+    """An effect of this process whose changes are on a branch.
+
+    Args:
+        result: What its call came to.
+        holder: The call around it whose branch has the changes; None for a top-level call,
+            whose changes are on its own.
+    """
+
+    result: RecordedResult
+    holder: ToolContext | None = None
+
+
+_by_effect: dict[str, Uncommitted] = {}
+
+
+def note(effect_id: str, result: RecordedResult, holder: ToolContext | None) -> Uncommitted:
+    """Keep others from an effect until `forget`."""
+    noted = _by_effect[effect_id] = Uncommitted(result, holder)
+    return noted
+
+
+def forget(effect_id: str) -> None:
+    """Let everybody know an effect, or nobody: it is committed or put back."""
+    _by_effect.pop(effect_id, None)
+
+
+def as_seen_by(context: ToolContext, entry: LedgerEntry) -> LedgerEntry:
+    """Return what a call may know of an entry: done where it sees the changes, else under way."""
+    uncommitted = _by_effect.get(entry.claim.effect_id)
+    if uncommitted is None:
+        return entry
+    if _is_within(uncommitted.holder, context):
+        return entry._replace(state=EffectState.DONE, result=uncommitted.result)
+    result, session_id = uncommitted.result, printable_session(context.session.id)
+    if _changes_nothing(result) or entry.claim.session_id != session_id:
+        return entry
+    return entry._replace(state=EffectState.CLAIMED, result=None)
+
+
+def _is_within(holder: ToolContext | None, context: ToolContext) -> bool:
+    caller = context.parent
+    while caller is not None:
+        if caller is holder:
+            return True
+        caller = caller.parent
+    return False
+
+
+def _changes_nothing(result: RecordedResult) -> bool:
+    return result.changes is None and result.unportable is None

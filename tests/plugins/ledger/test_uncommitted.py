@@ -1,0 +1,249 @@
+"""Nested calls: who hears of their effects before the calls around them have ended."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from toolyard import Executor, Session
+from toolyard_hookspecs import (
+    IdempotencyConfig,
+    LedgerError,
+    Outcome,
+    Status,
+    ToolCall,
+    ToolContext,
+    append_all,
+    tool,
+)
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass(frozen=True)
+class Order:
+    item: str
+
+
+class Shop:
+    """An idempotent tool, and tools that call it and wait until they are told to end."""
+
+    def __init__(self, bench: Any, **options: Any) -> None:
+        self.bench = bench
+        self.ran: list[str] = []
+        self.reached: dict[str, threading.Event] = {}
+        self.go: dict[str, threading.Event] = {}
+        config = IdempotencyConfig(scope="global")
+
+        @tool(idempotency=config, **options)
+        def order(item: str, *, context: ToolContext) -> str:
+            """Order something."""
+            self.ran.append(item)
+            context.session[Order].append(Order(item))
+            return f"{item} is ordered"
+
+        @tool(**options)
+        async def abuy(items: list[str], stop: str, fail: bool, *, context: ToolContext) -> str:
+            """Order things, and wait."""
+            texts = [(await context.acall("order", {"item": item})).text for item in items]
+            await asyncio.to_thread(self.wait, stop)
+            if fail:
+                raise ValueError("no money")
+            return "; ".join(texts)
+
+        @tool(**options)
+        def buy(items: list[str], stop: str, fail: bool, *, context: ToolContext) -> str:
+            """Order things, and wait."""
+            texts = [context.call("order", {"item": item}).text for item in items]
+            self.wait(stop)
+            if fail:
+                raise ValueError("no money")
+            return "; ".join(texts)
+
+        @tool(**options)
+        def late(item: str, *, context: ToolContext) -> str:
+            """Wait, and order then."""
+            self.wait("late")
+            return context.call("order", {"item": item}).text
+
+        @tool(**options)
+        async def alate(item: str, *, context: ToolContext) -> str:
+            """Wait, and order then."""
+            await asyncio.to_thread(self.wait, "late")
+            return (await context.acall("order", {"item": item})).text
+
+        @tool(**options)
+        def twice(item: str, *, context: ToolContext) -> str:
+            """Have somebody buy it, and order it once more."""
+            bought = context.call("buy", {"items": [item], "stop": "", "fail": False}).text
+            return f"{bought}; {context.call('order', {'item': item}).text}"
+
+        @tool(**options)
+        async def atwice(item: str, *, context: ToolContext) -> str:
+            """Have somebody buy it, and order it once more."""
+            arguments = {"items": [item], "stop": "", "fail": False}
+            bought = (await context.acall("abuy", arguments)).text
+            return f"{bought}; {(await context.acall('order', {'item': item})).text}"
+
+        self.tools = (order, buy, abuy, late, alate, twice, atwice)
+        bench.session[Order].register(Order, append_all)
+        bench.open(*self.tools)
+
+    def wait(self, stop: str) -> None:
+        if stop in self.go:
+            self.reached[stop].set()
+            assert self.go[stop].wait(5)
+
+    def call(self, name: str, executor: Executor | None = None, **arguments: Any) -> Outcome:
+        a = "" if self.bench.driver == "sync" or name == "order" else "a"
+        call = ToolCall(a + name, arguments)
+        executor = executor or self.bench.tools
+        if self.bench.driver == "sync":
+            return executor.dispatch(call)
+
+        async def main() -> Outcome:
+            return await executor.adispatch(call)
+
+        return asyncio.run(main())
+
+    @contextmanager
+    def meanwhile(self, stop: str, call: Callable[[], Outcome]):
+        """Make a call beside, which has come to its wait within and ends after the block."""
+        self.reached[stop], self.go[stop] = threading.Event(), threading.Event()
+        ended: list[Outcome] = []
+        thread = threading.Thread(target=lambda: ended.append(call()), daemon=True)
+        thread.start()
+        assert self.reached[stop].wait(5)
+        try:
+            yield ended
+        finally:
+            self.go[stop].set()
+            thread.join(5)
+
+    def orders(self) -> list[Order]:
+        return list(self.bench.session[Order].all())
+
+    def beside(self, call: Callable[[], Outcome]) -> tuple[threading.Thread, list[Outcome]]:
+        ended: list[Outcome] = []
+        thread = threading.Thread(target=lambda: ended.append(call()), daemon=True)
+        thread.start()
+        return thread, ended
+
+
+class TestContained:
+    """What they do is put back with the calls around them, and so is what the ledger knows."""
+
+    @pytest.fixture
+    def shop(self, bench):
+        return Shop(bench, contained=True)
+
+    def test_they_are_recorded_when_what_they_changed_is_kept(self, shop):
+        buying = lambda: shop.call("buy", items=["tea"], stop="buyer", fail=False)  # noqa: E731
+        with shop.meanwhile("buyer", buying) as ended:
+            assert shop.bench.states() == ["claimed"]
+        assert ended[0].success
+        assert shop.bench.states() == ["done"]
+        assert shop.call("order", item="tea").event.replayed
+        assert shop.orders() == [Order("tea")]
+
+    @pytest.mark.parametrize("same", [True, False], ids=["the same session", "another session"])
+    def test_nobody_hears_of_what_is_put_back(self, shop, same):
+        buyer = shop.bench.tools
+        if not same:
+            shop.bench.session = Session(id="s2")
+            shop.bench.session[Order].register(Order, append_all)
+            shop.bench.open(*shop.tools)
+        arguments = {"items": ["tea"], "stop": "buyer", "fail": True}
+        with shop.meanwhile("buyer", lambda: shop.call("buy", buyer, **arguments)) as bought:
+            thread, ordered = shop.beside(lambda: shop.call("order", item="tea"))
+            thread.join(0.2)
+            assert ordered == []
+        thread.join(5)
+        assert not bought[0].success
+        assert ordered[0].success
+        assert not ordered[0].event.replayed
+        assert shop.orders() == [Order("tea")]
+        assert shop.ran == ["tea", "tea"]
+
+    def test_the_caller_that_sees_the_changes_gets_the_result_again(self, shop):
+        outcome = shop.call("buy", items=["tea", "tea"], stop="", fail=False)
+        assert outcome.text == "tea is ordered; tea is ordered"
+        assert shop.ran == ["tea"]
+        assert shop.orders() == [Order("tea")]
+
+    def test_so_does_the_caller_of_the_caller(self, shop):
+        assert shop.call("twice", item="tea").text == "tea is ordered; tea is ordered"
+        assert shop.ran == ["tea"]
+        assert shop.orders() == [Order("tea")]
+
+    def test_one_that_cannot_be_recorded_any_more_is_unknown_and_told_of(self, shop):
+        store = shop.bench.ledger.store
+
+        def refuse(*args: Any) -> bool:
+            raise LedgerError("The disk is full.")
+
+        finish, store.finish = store.finish, refuse
+        outcome = shop.call("buy", items=["tea"], stop="", fail=False)
+        store.finish = finish
+        assert outcome.status is Status.COMMIT_FAILED
+        assert "Not kept: the ledger (The disk is full.)" in outcome.text
+        assert shop.bench.states() == ["unknown"]
+        assert shop.orders() == [Order("tea")]
+
+    def test_so_is_one_whose_claim_was_taken_away(self, shop):
+        store = shop.bench.ledger.store
+        finish, store.finish = store.finish, lambda *args: False
+        outcome = shop.call("buy", items=["tea"], stop="", fail=False)
+        store.finish = finish
+        assert outcome.status is Status.COMMIT_FAILED
+        assert "The claim of order was taken away" in outcome.text
+
+
+class TestNotContained:
+    """What they do outside is done, whatever becomes of the calls around them."""
+
+    @pytest.fixture
+    def shop(self, bench):
+        return Shop(bench)
+
+    def test_another_session_gets_the_result_and_the_changes_at_once(self, shop):
+        buyer = shop.bench.tools
+        shop.bench.session = Session(id="s2")
+        shop.bench.session[Order].register(Order, append_all)
+        shop.bench.open(*shop.tools)
+        arguments = {"items": ["tea"], "stop": "buyer", "fail": True}
+        with shop.meanwhile("buyer", lambda: shop.call("buy", buyer, **arguments)):
+            assert shop.call("order", item="tea").event.replayed
+            assert shop.orders() == [Order("tea")]
+
+    @pytest.mark.parametrize("fail", [True, False], ids=["it is put back", "it is kept"])
+    def test_the_session_has_the_changes_once_whatever_becomes_of_the_caller(self, shop, fail):
+        buying = lambda: shop.call("buy", items=["tea"], stop="buyer", fail=fail)  # noqa: E731
+        with shop.meanwhile("buyer", buying):
+            thread, ordered = shop.beside(lambda: shop.call("order", item="tea"))
+            thread.join(0.2)
+            assert ordered == []
+        thread.join(5)
+        assert ordered[0].event.replayed
+        assert shop.ran == ["tea"]
+        assert shop.orders() == [Order("tea")]
+
+    def test_a_nested_hit_on_them_is_told_at_once_that_they_are_under_way(self, shop):
+        buying = lambda: shop.call("buy", items=["tea"], stop="buyer", fail=False)  # noqa: E731
+        with shop.meanwhile("buyer", buying):
+            outcome = shop.call("buy", items=["tea"], stop="", fail=False)
+            assert "already in progress" in outcome.text
+        assert shop.orders() == [Order("tea")]
+
+    def test_a_caller_that_began_before_they_were_committed_changes_nothing_again(self, shop):
+        with shop.meanwhile("late", lambda: shop.call("late", item="tea")) as ended:
+            assert shop.call("buy", items=["tea"], stop="", fail=False).success
+        assert ended[0].text == "tea is ordered"
+        assert shop.ran == ["tea"]
+        assert shop.orders() == [Order("tea")]
