@@ -7,9 +7,6 @@ from __future__ import annotations
 
 from toolyard_hookspecs.approval import Answer, ApprovalAnswer, ApprovalRequest, Approver
 from toolyard_hookspecs.calls import (
-    APPROVAL,
-    APPROVAL_TOKEN,
-    REPLAYED_EFFECT,
     Outcome,
     Stage,
     Status,
@@ -53,6 +50,15 @@ from toolyard_hookspecs.errors import (
     ToolyardError,
     UnboundResourceError,
     VisibilityExpansionRequired,
+)
+from toolyard_hookspecs.facts import (
+    APPROVAL,
+    APPROVAL_REASON,
+    APPROVAL_TICKET,
+    APPROVAL_TOKEN,
+    DIFF,
+    DRY_RUN,
+    REPLAYED_EFFECT,
 )
 from toolyard_hookspecs.filesystem import FileMatch, FileStat, Filesystem, Noting
 from toolyard_hookspecs.host import Catalog, Command, Dialect, ExecutorHandle, HostHandle
@@ -107,8 +113,12 @@ from toolyard_hookspecs.versions import CONTRACT_VERSION, ContractDeprecationWar
 
 __all__ = [
     "APPROVAL",
+    "APPROVAL_REASON",
+    "APPROVAL_TICKET",
     "APPROVAL_TOKEN",
     "CONTRACT_VERSION",
+    "DIFF",
+    "DRY_RUN",
     "HOST_TIMEOUT",
     "NOTICE",
     "REPLAYED_EFFECT",

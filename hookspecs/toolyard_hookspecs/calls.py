@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from toolyard_hookspecs.context import Secret
+from toolyard_hookspecs.facts import APPROVAL_TOKEN, REPLAYED_EFFECT
 from toolyard_hookspecs.limits import Cancellation, Deadline
 from toolyard_hookspecs.results import ToolResult
 from toolyard_hookspecs.secrecy import hide, hide_within, masked, secrets_in, secrets_of
@@ -19,16 +20,6 @@ from toolyard_hookspecs.secrecy import hide, hide_within, masked, secrets_in, se
 if TYPE_CHECKING:
     from toolyard_hookspecs.policies import PolicyDecision
     from toolyard_hookspecs.tools import Tool
-
-REPLAYED_EFFECT: Final = "toolyard.replayed_effect"
-"""The fact that a call was answered with a `Replay`: the id of the effect."""
-
-APPROVAL: Final = "toolyard.approval"
-"""The fact that a person was asked: what they answered (`approved`, `denied`, `edited` or
-`pending`), that nobody did (`unanswered`), or that a token did not hold (`refused`)."""
-
-APPROVAL_TOKEN: Final = "toolyard.approval_token"  # noqa: S105 - its name
-"""The fact that a call waits for approval: the token with which it can be resumed."""
 
 NO_META: Final[Mapping[str, Any]] = MappingProxyType({})
 

@@ -15,7 +15,6 @@ from toolyard.pipeline.plan import Manner, Plan, Table
 from toolyard.pipeline.planning import Planning
 from toolyard.pipeline.rehearsing import Rehearsal
 from toolyard.pipeline.resuming import Resumption
-from toolyard.pipeline.reviewing import DRY_RUN
 from toolyard.pipeline.stages import pipeline
 from toolyard.resources.registry import ResourceRegistry
 from toolyard.runtime import runtime_of
@@ -36,6 +35,7 @@ from toolyard_hookspecs import (
     VisibilityExpansionRequired,
 )
 from toolyard_hookspecs.calls import NO_META
+from toolyard_hookspecs.facts import DRY_RUN
 
 if TYPE_CHECKING:
     from toolyard.host import Host

@@ -19,6 +19,7 @@ from toolyard_hookspecs import (
     VisibilityExpansionRequired,
 )
 from toolyard_hookspecs.calls import wire_time
+from toolyard_hookspecs.facts import APPROVAL, DIFF, DRY_RUN
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,7 @@ def _ended(call: ToolCall, outcome: Outcome, *notes: str) -> Ending:
         outcome.envelope(),
         (*_notes(event), *notes),
         _diff(event),
-        event.facts.get("toolyard.approval") == "unanswered",
+        event.facts.get(APPROVAL) == "unanswered",
         outcome.result.message,
     )
 
@@ -165,12 +166,12 @@ def _raised(call: ToolCall, error: BaseException, event: ToolInvoked | None) -> 
 
 
 def _diff(event: ToolInvoked) -> str | None:
-    diff = event.facts.get("toolyard.diff")
+    diff = event.facts.get(DIFF)
     return None if diff is None or not _is_rehearsed(event) else str(diff)
 
 
 def _is_rehearsed(event: ToolInvoked) -> bool:
-    return event.success and bool(event.facts.get("toolyard.dry_run"))
+    return event.success and bool(event.facts.get(DRY_RUN))
 
 
 _APPROVALS: Final = {
@@ -181,7 +182,7 @@ _APPROVALS: Final = {
 
 def _notes(event: ToolInvoked) -> tuple[str, ...]:
     notes: list[str] = []
-    approval = _APPROVALS.get(str(event.facts.get("toolyard.approval")))
+    approval = _APPROVALS.get(str(event.facts.get(APPROVAL)))
     if approval is not None:
         notes.append(approval)
     if event.rolled_back and not _is_rehearsed(event):

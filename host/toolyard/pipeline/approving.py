@@ -18,14 +18,13 @@ from toolyard.pipeline.steps import Run, Step
 from toolyard.policies.approval import read_answer, request_for
 from toolyard.resources.participants import ExclusivePart
 from toolyard_hookspecs import Answer, ApprovalAnswer, ApprovalRequest, Stage, Status, Tool
-from toolyard_hookspecs.calls import APPROVAL, APPROVAL_TOKEN
+from toolyard_hookspecs.facts import APPROVAL, APPROVAL_REASON, APPROVAL_TICKET, APPROVAL_TOKEN
 from toolyard_hookspecs.signatures import is_async_callable
 
 log = logging.getLogger("toolyard.policies")
 
 Staged = Generator[Step, Any, Any]
 
-TICKET: Final = "toolyard.approval_ticket"
 UNANSWERED: Final = "unanswered"
 _NOT_KEPT: Final = " Nothing of it is kept."
 _counting = threading.Lock()
@@ -49,7 +48,7 @@ def approve(run: CallRun, reasons: Iterable[str], diff: str | None = None) -> St
         answer = yield from _wait_for_answer(run, request)
     run.note(APPROVAL, answer.answer.value if answer.answered else UNANSWERED)
     if answer.reason:
-        run.note("toolyard.approval_reason", mask(run, answer.reason))
+        run.note(APPROVAL_REASON, mask(run, answer.reason))
     if not answer.answered:
         raise Refusal(Status.DENIED, _unanswered(run, reasons, answer, has_run=diff is not None))
     _refuse_denied(run, answer, request)
@@ -170,7 +169,7 @@ def _refuse_denied(run: CallRun, answer: ApprovalAnswer, request: ApprovalReques
         run.note(APPROVAL_TOKEN, token_for(run, request.digest))
         _settle_defaults(run)
         if answer.ticket is not None:
-            run.note(TICKET, answer.ticket)
+            run.note(APPROVAL_TICKET, answer.ticket)
         state = kept or " Nothing has run."
         msg = f"{run.name} waits for a person's approval.{state} Ask for it later."
         raise Refusal(Status.PENDING, msg)

@@ -36,7 +36,7 @@ from toolyard_hookspecs import (
     Tool,
     ToolResult,
 )
-from toolyard_hookspecs.calls import REPLAYED_EFFECT
+from toolyard_hookspecs.facts import REPLAYED_EFFECT
 from toolyard_hookspecs.signatures import is_async_callable
 
 log = logging.getLogger("toolyard.pipeline")

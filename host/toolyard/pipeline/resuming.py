@@ -10,7 +10,7 @@ from toolyard.pipeline.refusals import Refusal
 from toolyard.policies.approval import read_answer
 from toolyard.policies.sealing import Approvable, Bearer, TokenRefused
 from toolyard_hookspecs import Answer, ApprovalAnswer, Stage, Status
-from toolyard_hookspecs.calls import APPROVAL
+from toolyard_hookspecs.facts import APPROVAL
 
 if TYPE_CHECKING:
     from toolyard.pipeline.call_run import CallRun

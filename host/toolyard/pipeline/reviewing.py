@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Generator
-from typing import Any, Final
+from typing import Any
 
 from toolyard.pipeline.approving import approve, canonical
 from toolyard.pipeline.asking import settle
@@ -17,11 +17,9 @@ from toolyard.pipeline.steps import Step
 from toolyard.pipeline.undoing import undo
 from toolyard.policies.approval import digest_of
 from toolyard_hookspecs import Answer, Stage, ToolCall
+from toolyard_hookspecs.facts import DIFF
 
 Staged = Generator[Step, Any, Any]
-
-DIFF: Final = "toolyard.diff"
-DRY_RUN: Final = "toolyard.dry_run"
 
 
 class Edited(Exception):

@@ -10,6 +10,7 @@ from toolyard_hookspecs import (
     Tool,
     ToolInvoked,
     VisibilityExpansionRequired,
+    facts,
 )
 
 OPERATION_NAME: Final = "gen_ai.operation.name"
@@ -44,8 +45,8 @@ MAX_NAME: Final = 128
 """Characters of a name that no tool has: a model may have made it up."""
 
 FACTS: Final = {
-    "toolyard.approval": APPROVAL,
-    "toolyard.dry_run": DRY_RUN,
+    facts.APPROVAL: APPROVAL,
+    facts.DRY_RUN: DRY_RUN,
     "ledger.state": LEDGER_STATE,
 }
 """Facts that plugins note about a call, and the attributes they become."""

@@ -25,12 +25,12 @@ from toolyard_hookspecs import (
     secrets_in,
     secrets_of,
 )
-from toolyard_hookspecs.calls import APPROVAL, APPROVAL_TOKEN, REPLAYED_EFFECT, wire_time
+from toolyard_hookspecs.calls import wire_time
+from toolyard_hookspecs.facts import APPROVAL, APPROVAL_REASON, APPROVAL_TOKEN, REPLAYED_EFFECT
 from toolyard_hookspecs.secrecy import MASK
 from toolyard_plugins.record.raising import name_of
 
-_REASON: Final = "toolyard.approval_reason"
-_KEPT_OUT: Final = frozenset({APPROVAL, _REASON, APPROVAL_TOKEN})
+_KEPT_OUT: Final = frozenset({APPROVAL, APPROVAL_REASON, APPROVAL_TOKEN})
 """Facts that stand elsewhere in the line, or that would let a reader resume the call."""
 
 written: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
@@ -220,7 +220,7 @@ def _add_reasons(fields: Fields, event: ToolInvoked, secrets: Secrets) -> None:
         fields.append(f'"decisions":{written(decisions)}')
     answer = event.facts.get(APPROVAL)
     if answer is not None:
-        reason = _hidden(event.facts.get(_REASON), secrets)
+        reason = _hidden(event.facts.get(APPROVAL_REASON), secrets)
         fields.append(f'"approval":{written({"answer": str(answer), "reason": reason})}')
     facts = {name: value for name, value in event.facts.items() if name not in _KEPT_OUT}
     if facts:

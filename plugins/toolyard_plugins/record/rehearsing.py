@@ -18,6 +18,7 @@ from toolyard_hookspecs import (
     ToolInvoked,
     VisibilityExpansionRequired,
 )
+from toolyard_hookspecs.facts import DRY_RUN
 from toolyard_hookspecs.secrecy import MASK
 from toolyard_plugins.record.clock import RecordedClock
 from toolyard_plugins.record.comparing import Comparison
@@ -126,7 +127,7 @@ class _Stage:
         return Comparison(each, _shown(event), event.status)
 
     def _executor(self, call: RecordedCall) -> ExecutorHandle:
-        dry = bool(call.facts.get("toolyard.dry_run"))
+        dry = bool(call.facts.get(DRY_RUN))
         key = call.session, call.user, dry
         options: dict[str, Any] = {"user_id": call.user, "dry_run": dry, "kept_apart": self._kept}
         if self._replay is not None:

@@ -25,6 +25,7 @@ from toolyard_hookspecs import (
     hookimpl,
     masked,
 )
+from toolyard_hookspecs.facts import DIFF
 from toolyard_hookspecs.secrecy import MASK
 from toolyard_plugins.record.answers import (
     Answers,
@@ -46,9 +47,6 @@ _UNSEEN: Final = ApprovalAnswer.approve()
 
 
 _GOES_ON: Final = frozenset({Answer.APPROVED, Answer.EDITED})
-
-_DIFF: Final = "toolyard.diff"
-"""The fact of calls that had run when a person was asked."""
 
 
 @dataclass(frozen=True)
@@ -246,7 +244,7 @@ class Replayer:
         same = (tool.name, None if call is None else call.id)
         asked = self._of_session(self._asked)
         found = next((each for each in asked if (each.call.tool, each.call.id) == same), None)
-        return found if found is not None and _DIFF in found.call.facts else None
+        return found if found is not None and DIFF in found.call.facts else None
 
     def _end_asking(self, found: Numbered, *, goes_on: bool) -> None:
         self._asked.remove(found)
@@ -274,7 +272,7 @@ def _was_kept(call: RecordedCall, shown: Any) -> bool:
 def _was_edited(call: RecordedCall, request: ApprovalRequest) -> bool:
     """Tell whether a person who was shown the diff then gave the call other arguments."""
     shown = _shown(request.tool, request.params)
-    return _DIFF in call.facts and key_of(call.params) != key_of(shown)
+    return DIFF in call.facts and key_of(call.params) != key_of(shown)
 
 
 def _is_given(recorded: Any, given: object) -> bool:

@@ -16,7 +16,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, CallToolRequestParams, ElicitResult
 
 from toolyard_hookspecs import ApprovalAnswer, Outcome
-from toolyard_hookspecs.calls import APPROVAL
+from toolyard_hookspecs.facts import APPROVAL
 from toolyard_plugins.mcp.server.elicitation import meaning_of
 from toolyard_plugins.mcp.server.elicitation_question import FORM
 from toolyard_plugins.mcp.server.requests import RequestContext
