@@ -9,7 +9,7 @@ from toolyard.cli.endings import Endings
 from toolyard.cli.exits import Exit
 from toolyard.cli.failures import say, say_interrupted
 from toolyard.cli.reader import STDIN, read_arguments, read_source
-from toolyard.cli.text import printable
+from toolyard.cli.text import with_lines
 from toolyard.host import Host
 from toolyard_hookspecs import ToolCall
 
@@ -31,9 +31,9 @@ def call(host: Host, args: argparse.Namespace) -> int:
     if args.out is not None:
         args.out.write({**ending.shown, **ending.envelope})
     elif ending.success:
-        sys.stdout.write(_ended(printable(ending.text)))
+        sys.stdout.write(_ended(with_lines(ending.text)))
         if ending.diff is not None:
-            sys.stdout.write(f"\nIt would change:\n{_ended(printable(ending.diff))}")
+            sys.stdout.write(f"\nIt would change:\n{_ended(with_lines(ending.diff))}")
     else:
         say(ending.status.value.replace("_", " "), ending.text)
     return Exit.OK if ending.success else Exit.FAILED

@@ -19,11 +19,12 @@ from toolyard.cli.extensions import with_extensions
 from toolyard.cli.failures import UsageError, nearest
 from toolyard.cli.options import COMMANDS
 from toolyard.cli.table import Column, Table, widest
-from toolyard.cli.text import counted, one_line
+from toolyard.cli.text import counted
 from toolyard.host import Host
 from toolyard.plugins.offers import commands
 from toolyard.plugins.reports import PluginReport
 from toolyard_hookspecs import Command
+from toolyard_hookspecs.terminals import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ def _print_table(checked: list[Checked]) -> None:
     table = Table(
         terminal,
         [
-            Column("plugin", widest([one_line(each.report.name) for each in checked], 24)),
+            Column("plugin", widest([printable(each.report.name) for each in checked], 24)),
             Column("check", 9),
             Column("from", widest([_origin(each.report) for each in checked], 32), keep="end"),
         ],
@@ -113,7 +114,7 @@ def _print_table(checked: list[Checked]) -> None:
     for each in checked:
         symbol, plain, style = symbols[each.status]
         cells = [
-            Text(one_line(each.report.name), "bold"),
+            Text(printable(each.report.name), "bold"),
             Text(symbol if terminal.has_symbols else plain, style),
             Text(_origin(each.report), "dim"),
         ]
@@ -124,11 +125,12 @@ def _print_table(checked: list[Checked]) -> None:
 
 def _texts(checked: Checked) -> list[Text]:
     if checked.status == "blocked":
-        return [Text(one_line(checked.report.fault or "It is switched off."), "dim")]
+        return [Text(printable(checked.report.fault or "It is switched off."), "dim")]
     texts: list[Text] = []
     for each in checked.findings:
-        line = Text(one_line(f"{each.where}: "), "bold")
-        texts += [line.append(one_line(each.cause), "not bold"), Text(one_line(each.remedy), "dim")]
+        line = Text(printable(f"{each.where}: "), "bold")
+        texts.append(line.append(printable(each.cause), "not bold"))
+        texts.append(Text(printable(each.remedy), "dim"))
     return texts
 
 
@@ -144,7 +146,7 @@ def _summary(checked: list[Checked]) -> Text:
 
 def _origin(report: PluginReport) -> str:
     named = " ".join(filter(None, (report.distribution, report.version)))
-    return one_line(named or report.location or report.source)
+    return printable(named or report.location or report.source)
 
 
 def _described(checked: Checked) -> dict[str, Any]:

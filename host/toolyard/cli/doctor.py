@@ -14,12 +14,13 @@ from rich.text import Text
 from toolyard.cli.console import Terminal
 from toolyard.cli.example import example_plugin
 from toolyard.cli.exits import Exit
-from toolyard.cli.text import counted, one_line
+from toolyard.cli.text import counted
 from toolyard.diagnosis.setup import of_configuration, of_plugins, of_what_they_rely_on
 from toolyard.diagnosis.surroundings import surroundings
 from toolyard.host import Host
 from toolyard.settings import Settings
 from toolyard_hookspecs import Finding, Severity, ToolyardError
+from toolyard_hookspecs.terminals import printable
 
 SIGNS: Final = {
     Severity.OK: ("✓", "+", "green"),
@@ -90,10 +91,10 @@ def _as_json(args: argparse.Namespace) -> Show:
 def _print(terminal: Terminal, finding: Finding) -> None:
     symbol, plain, style = SIGNS[finding.severity]
     line = Text("   ").append(symbol if terminal.has_symbols else plain, style)
-    line.append(f" {one_line(finding.subject)}: ", "bold").append(one_line(finding.text))
+    line.append(f" {printable(finding.subject)}: ", "bold").append(printable(finding.text))
     terminal.print(line, soft_wrap=True)
     if finding.severity is not Severity.OK and finding.remedy:
-        terminal.print(Text(f"     {one_line(finding.remedy)}"), soft_wrap=True)
+        terminal.print(Text(f"     {printable(finding.remedy)}"), soft_wrap=True)
 
 
 def _summary(severities: Counter[Severity]) -> Text:

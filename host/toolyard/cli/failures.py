@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from toolyard.cli.exits import Exit
-from toolyard.cli.text import one_line
+from toolyard_hookspecs.terminals import printable
 
 
 class CommandFailure(Exception):
@@ -34,7 +34,7 @@ class UsageError(CommandFailure):
 def say(kind: str, *texts: str) -> None:
     """Write lines for people to stderr, `toolyard: error: ...`, made safe for a terminal."""
     for text in texts:
-        first, *rest = (one_line(line) for line in text.splitlines() or [""])
+        first, *rest = (printable(line) for line in text.splitlines() or [""])
         sys.stderr.write("\n  ".join([f"toolyard: {kind}: {first}", *rest]) + "\n")
     sys.stderr.flush()
 

@@ -7,8 +7,9 @@ import logging
 from collections.abc import Generator
 from typing import Final
 
-from toolyard.cli.text import one_line, printable
+from toolyard.cli.text import with_lines
 from toolyard_hookspecs.notices import is_notice
+from toolyard_hookspecs.terminals import printable
 
 NOTIFYING: Final = frozenset(
     {
@@ -35,13 +36,13 @@ class _Lines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         # The host writes tracebacks into its messages itself, where it has to mask secrets in them.
         message, _, traceback = record.getMessage().partition(f"\n{_TRACEBACK}")
-        line = f"toolyard: {record.levelname.lower()}: {one_line(message)}"
+        line = f"toolyard: {record.levelname.lower()}: {printable(message)}"
         if traceback and self._tracebacks:
-            line = f"{line}\n{printable(_TRACEBACK + traceback)}"
+            line = f"{line}\n{with_lines(_TRACEBACK + traceback)}"
         elif traceback:
-            line = f"{line} {one_line(_cause(traceback))}"
+            line = f"{line} {printable(_cause(traceback))}"
         if self._tracebacks and record.exc_info:
-            line = f"{line}\n{printable(self.formatException(record.exc_info))}"
+            line = f"{line}\n{with_lines(self.formatException(record.exc_info))}"
         return line
 
 

@@ -14,12 +14,13 @@ from toolyard.cli.console import Terminal
 from toolyard.cli.exits import Exit
 from toolyard.cli.failures import say
 from toolyard.cli.table import Column, Table, widest
-from toolyard.cli.text import counted, one_line
+from toolyard.cli.text import counted
 from toolyard.host import Host
 from toolyard.lifespans import enter_possible_lifespans
 from toolyard.plugins.faults import PluginFault
 from toolyard.plugins.reports import PluginReport, Status
 from toolyard_hookspecs import ConfigurationError
+from toolyard_hookspecs.terminals import printable
 
 STATUS: Final[dict[Status, tuple[str, str, str]]] = {
     "loaded": ("✓ loaded", "+ loaded", "green"),
@@ -71,7 +72,7 @@ def _print_table(reports: tuple[PluginReport, ...]) -> None:
     table = Table(
         terminal,
         [
-            Column("plugin", widest([one_line(report.name) for report in reports], 24)),
+            Column("plugin", widest([printable(report.name) for report in reports], 24)),
             Column("status", 9),
             Column("from", widest([_origin(report) for report in reports], 32), keep="end"),
         ],
@@ -81,7 +82,7 @@ def _print_table(reports: tuple[PluginReport, ...]) -> None:
     for report in reports:
         symbol, plain, style = STATUS[report.status]
         cells = [
-            Text(one_line(report.name), "bold"),
+            Text(printable(report.name), "bold"),
             Text(symbol if terminal.has_symbols else plain, style),
             Text(_origin(report), "dim"),
         ]
@@ -91,13 +92,13 @@ def _print_table(reports: tuple[PluginReport, ...]) -> None:
 
 
 def _texts(report: PluginReport) -> list[Text]:
-    texts = [Text(one_line(line)) for line in (report.fault, report.remedy) if line]
+    texts = [Text(printable(line)) for line in (report.fault, report.remedy) if line]
     if report.tools:
-        texts.append(Text(one_line(f"tools: {', '.join(report.tools)}")))
+        texts.append(Text(printable(f"tools: {', '.join(report.tools)}")))
     if report.hooks:
         hooks = ", ".join(name.removeprefix("toolyard_") for name in report.hooks)
-        texts.append(Text(one_line(f"hooks: {hooks}"), "dim"))
-    return texts or [Text(one_line(report.summary), "dim")]
+        texts.append(Text(printable(f"hooks: {hooks}"), "dim"))
+    return texts or [Text(printable(report.summary), "dim")]
 
 
 def _summary(reports: tuple[PluginReport, ...]) -> Text:
@@ -111,7 +112,7 @@ def _summary(reports: tuple[PluginReport, ...]) -> Text:
 
 def _origin(report: PluginReport) -> str:
     named = " ".join(filter(None, (report.distribution, report.version)))
-    return one_line(named or report.location or report.source)
+    return printable(named or report.location or report.source)
 
 
 def _described(report: PluginReport) -> dict[str, Any]:

@@ -16,9 +16,10 @@ from toolyard.cli.console import Terminal
 from toolyard.cli.endings import Ending
 from toolyard.cli.failures import say_interrupted
 from toolyard.cli.table import Column, Table, widest
-from toolyard.cli.text import counted, duration, lines_of, one_line
+from toolyard.cli.text import counted, duration, lines_of
 from toolyard.cli.wire import JsonLines
 from toolyard_hookspecs import Stage, Status, ToolCall
+from toolyard_hookspecs.terminals import printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -155,8 +156,8 @@ class TableReport:
         self._table = Table(
             terminal,
             [
-                Column("call", widest([one_line(call.id) for call in calls], 12), keep="end"),
-                Column("tool", widest([one_line(call.name) for call in calls], 24)),
+                Column("call", widest([printable(call.id) for call in calls], 12), keep="end"),
+                Column("tool", widest([printable(call.name) for call in calls], 24)),
                 Column("outcome", max(len(_outcome(each)) for each in Status) + 2),
                 Column("reached", max(map(len, Stage))),
                 Column("time", 8, justify="right"),
@@ -186,7 +187,7 @@ class TableReport:
     def running(self, text: str) -> None:
         """Show it below the table."""
         if self._progress is not None and self._task is not None:
-            self._progress.update(self._task, description=one_line(text))
+            self._progress.update(self._task, description=printable(text))
 
     def progressed(
         self, call: ToolCall, done: float, total: float | None, message: str | None
@@ -215,8 +216,8 @@ class TableReport:
         style = STYLES.get(ending.status, "red")
         symbol = SYMBOLS.get(ending.status, FAILURE)[0 if self._terminal.has_symbols else 1]
         cells = [
-            Text(one_line(ending.call.id), "dim"),
-            Text(one_line(ending.tool)),
+            Text(printable(ending.call.id), "dim"),
+            Text(printable(ending.tool)),
             Text(f"{symbol} {_outcome(ending.status)}", style),
             Text(_reached(ending.stage), "dim"),
             Text("" if ending.seconds is None else duration(ending.seconds), "dim"),

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import unicodedata
 from typing import Final
 
-KEPT: Final = "\n\t"
-UNPRINTABLE: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
-JOINERS: Final = "\u200c\u200d\ufe0f"
-"""Invisible, but parts of words and emoji, and harmless."""
+from toolyard_hookspecs.terminals import printable
 
 FINE: Final = 0.00995
 SECOND: Final = 0.9995
@@ -16,29 +12,19 @@ MINUTE: Final = 59.95
 """Below these, a time still rounds to less than 10 ms, a second, a minute."""
 
 
-def printable(text: str) -> str:
-    r"""Return the text with everything escaped that could steer a terminal.
-
-    Control and format characters (also those that turn the direction of writing), line
-    separators and lone surrogates become `\x1b` and the like; newlines and tabs stay.
+def with_lines(text: str) -> str:
+    r"""Return the text with everything escaped that could steer a terminal, but for its lines.
 
     Example:
-        >>> printable("red: \x1b[31m")
-        'red: \\x1b[31m'
+        >>> with_lines("red: \x1b[31m\n")
+        'red: \\x1b[31m\n'
     """
-    if text.isprintable():
-        return text
-    return "".join(each if _is_harmless(each) else _escaped(each) for each in text)
-
-
-def one_line(text: str) -> str:
-    r"""Return the text printable and on one line, newlines and tabs as `\n` and `\t`."""
-    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
+    return printable(text, keep="\n\t")
 
 
 def lines_of(text: str) -> list[str]:
     """Return the printable lines of a text, without the empty ones."""
-    lines = (line.rstrip() for line in printable(text).expandtabs(4).split("\n"))
+    lines = (line.rstrip() for line in with_lines(text).expandtabs(4).split("\n"))
     return [line for line in lines if line]
 
 
@@ -62,13 +48,3 @@ def duration(seconds: float) -> str:
 def counted(number: int, thing: str) -> str:
     """Return `1 call`, `2 calls`."""
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
-
-
-def _is_harmless(character: str) -> bool:
-    if character in KEPT or character in JOINERS:
-        return True
-    return unicodedata.category(character) not in UNPRINTABLE
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape", "surrogatepass").decode("ascii")

@@ -13,9 +13,10 @@ from rich.text import Text
 from toolyard.cli.console import Terminal
 from toolyard.cli.exits import Exit
 from toolyard.cli.table import Column, Table, widest
-from toolyard.cli.text import counted, one_line
+from toolyard.cli.text import counted
 from toolyard.host import Host
 from toolyard_hookspecs import Tool
+from toolyard_hookspecs.terminals import printable
 
 CONSEQUENCES = {"low": "dim", "medium": "", "high": "yellow"}
 
@@ -66,7 +67,7 @@ def _print_table(host: Host) -> None:
     if not found:
         terminal.print("No plugin offers a tool. `toolyard plugins` lists the plugins.")
         return
-    plugins = [one_line(host.catalog.plugin_of(tool.name) or "") for tool in found]
+    plugins = [printable(host.catalog.plugin_of(tool.name) or "") for tool in found]
     table = Table(
         terminal,
         [
@@ -85,7 +86,7 @@ def _print_table(host: Host) -> None:
             Text(tool.consequence, CONSEQUENCES[tool.consequence]),
             Text(plugin, "dim"),
         ]
-        texts = [Text(one_line(tool.description)), Text(_arguments(tool), "dim")]
+        texts = [Text(printable(tool.description)), Text(_arguments(tool), "dim")]
         table.row(cells, [text for text in texts if text], wrap=True)
     terminal.print()
     terminal.print(Text(f" {counted(len(found), 'tool')}", "bold"))
@@ -95,7 +96,7 @@ def _arguments(tool: Tool[Any, Any]) -> str:
     """Return the names of the arguments, `(product, quantity?)`."""
     required = _required(tool)
     names = [name if needed else f"{name}?" for name, needed in required.items()]
-    return one_line(f"({', '.join(names)})") if names else ""
+    return printable(f"({', '.join(names)})") if names else ""
 
 
 def _required(tool: Tool[Any, Any]) -> dict[str, bool]:

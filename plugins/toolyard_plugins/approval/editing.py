@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from toolyard_hookspecs import ToolValidationError
+from toolyard_hookspecs.terminals import printable, printable_lines
 from toolyard_plugins.approval.secrecy import unmasked
 from toolyard_plugins.approval.showing import Shown
 from toolyard_plugins.approval.terminal import Terminal
-from toolyard_plugins.approval.text import lines_of, printable
 
 
 def edit(shown: Shown, terminal: Terminal) -> str | None:
@@ -30,7 +30,7 @@ def edit(shown: Shown, terminal: Terminal) -> str | None:
         edited = _read(written, shown)
         shown.request.tool.parse(edited)
     except ToolValidationError as error:
-        for line in lines_of(str(error).removesuffix("\nMend these, then retry.")):
+        for line in printable_lines(str(error).removesuffix("\nMend these, then retry.")):
             terminal.show(line)
         return None
     return edited

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from toolyard_hookspecs import ApprovalRequest, hide, masked, secrets_of
+from toolyard_hookspecs.terminals import printable, printable_lines
 from toolyard_plugins.approval.secrecy import MASK
-from toolyard_plugins.approval.text import lines_of, printable
 
 LINES: Final = 60
 """Lines that are shown unless all are asked for."""
@@ -67,7 +67,7 @@ class Shown:
             f"{tool.name} ({kind}, {tool.consequence} consequence){within}{has_run}",
         )
         for reason in self.request.reasons:
-            for line in lines_of(hide(reason, self._secrets)):
+            for line in printable_lines(hide(reason, self._secrets)):
                 yield "", f"  {line}"
 
     def _arguments(self) -> Iterator[Line]:
@@ -78,9 +78,9 @@ class Shown:
             if isinstance(value, str) and "\n" in value:
                 yield "cyan", f"  {label}:"
                 # The bar tells a line of the text from a line that says something about it.
-                yield from (("", f"    | {line}") for line in lines_of(value))
+                yield from (("", f"    | {line}") for line in printable_lines(value))
                 continue
-            first, *rest = lines_of(json.dumps(value, ensure_ascii=False, indent=2))
+            first, *rest = printable_lines(json.dumps(value, ensure_ascii=False, indent=2))
             yield "cyan", f"  {label}: {first}"
             yield from (("cyan", f"  {line}") for line in rest)
 
@@ -88,6 +88,6 @@ class Shown:
         if self.request.diff is None:
             return
         yield "bold", "It would change:"
-        for line in lines_of(hide(self.request.diff, self._secrets)):
+        for line in printable_lines(hide(self.request.diff, self._secrets)):
             style = {"+": "green", "-": "red"}.get(line.lstrip()[:1], "dim")
             yield style, f"  {line}"

@@ -14,6 +14,7 @@ from rich.text import Text
 from toolyard_hookspecs.calls import wire_time
 from toolyard_hookspecs.ledger import EffectState, LedgerEntry, RecordedResult
 from toolyard_hookspecs.secrecy import MASK
+from toolyard_hookspecs.terminals import printable
 from toolyard_plugins.consoles import console, print_table
 
 SHOWN_OF_HASH: Final = 12
@@ -89,10 +90,10 @@ def show_entry(entry: LedgerEntry, now: datetime) -> None:
     }
     if (result := entry.result) is not None:
         value = "" if result.value is None else result.value.decode(errors="replace")
-        lines["message"] = _printable(_unless_secret(result, result.message))
-        lines["value"] = _printable(_unless_secret(result, value))
+        lines["message"] = printable(_unless_secret(result, result.message))
+        lines["value"] = printable(_unless_secret(result, value))
     if entry.reason is not None:
-        lines["reason"] = _printable(entry.reason)
+        lines["reason"] = printable(entry.reason)
     if entry.state is EffectState.CLAIMED and entry.owner is not None:
         lines["owner"] = entry.owner
     width = max(map(len, lines))
@@ -107,8 +108,8 @@ def show_line(text: str) -> None:
 
 def _what(entry: LedgerEntry) -> str:
     if entry.result is not None:
-        return _printable(_unless_secret(entry.result, entry.result.message))
-    return _printable(entry.reason or "")
+        return printable(_unless_secret(entry.result, entry.result.message))
+    return printable(entry.reason or "")
 
 
 def _unless_secret(result: RecordedResult, shown: Any) -> Any:
@@ -129,8 +130,3 @@ def _end(entry: LedgerEntry, now: datetime) -> str:
 
 def _moment(moment: datetime) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S}"
-
-
-def _printable(text: str) -> str:
-    """Return a text on one line, without what terminals would obey."""
-    return "".join(each if each.isprintable() else " " for each in text)

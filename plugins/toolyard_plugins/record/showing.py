@@ -9,11 +9,12 @@ from typing import Any, Final
 from rich.text import Text
 
 from toolyard_hookspecs import Status
+from toolyard_hookspecs.terminals import printable
 from toolyard_plugins.record.comparing import Comparison
 from toolyard_plugins.record.lines import RecordedCall
+from toolyard_plugins.record.quantities import counted, duration
 from toolyard_plugins.record.reading import Checked, Numbered, Recording
 from toolyard_plugins.record.screen import Screen
-from toolyard_plugins.record.text import counted, duration, one_line
 
 MAX_FAULTS: Final = 20
 """Faults of a record that are shown to a person."""
@@ -47,9 +48,9 @@ def show_call(screen: Screen, each: Numbered) -> None:
     for name, value in details.items():
         text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
         first, *rest = text.split("\n")
-        screen.line(f"{name:<{width}} {one_line(first)}")
+        screen.line(f"{name:<{width}} {printable(first)}")
         for line in rest:
-            screen.line(f"{'':<{width}} {one_line(line)}")
+            screen.line(f"{'':<{width}} {printable(line)}")
 
 
 def show_checked(screen: Screen, checked: Checked) -> None:
@@ -78,7 +79,7 @@ def show_comparisons(screen: Screen, comparisons: Iterable[Comparison], what: st
     same = different = skipped = 0
     for each in comparisons:
         call = each.recorded.call
-        heading = f"line {each.recorded.line}: {one_line(call.tool)} ({one_line(call.id)})"
+        heading = f"line {each.recorded.line}: {printable(call.tool)} ({printable(call.id)})"
         if each.skipped is not None:
             skipped += 1
             screen.line(f"{heading} was not made: {each.skipped}", "yellow")
@@ -86,7 +87,7 @@ def show_comparisons(screen: Screen, comparisons: Iterable[Comparison], what: st
             different += 1
             screen.line(f"{heading} came out differently", "bold")
             for line in each.diff():
-                screen.line(f"  {one_line(line)}", _DIFF.get(line[:1], "dim"))
+                screen.line(f"  {printable(line)}", _DIFF.get(line[:1], "dim"))
         else:
             same += 1
     summary = f"{counted(same + different, 'call')} {what}: {same:,} the same"
@@ -124,11 +125,11 @@ def _row(each: Numbered) -> list[Text]:
     return [
         Text(str(each.line), "dim"),
         Text(call.at.isoformat(sep=" ", timespec="seconds")[:19], "dim"),
-        Text(one_line(call.id), "dim"),
-        Text(one_line(call.tool) if call.parent is None else f"  {one_line(call.tool)}"),
+        Text(printable(call.id), "dim"),
+        Text(printable(call.tool) if call.parent is None else f"  {printable(call.tool)}"),
         Text(_outcome(call.status), _STYLES.get(call.status, "red")),
         Text(duration(call.seconds), "dim"),
-        Text(one_line(first)),
+        Text(printable(first)),
     ]
 
 

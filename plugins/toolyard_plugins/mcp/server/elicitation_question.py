@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from toolyard_hookspecs import ApprovalRequest, hide, masked, secrets_of
+from toolyard_hookspecs.terminals import printable_lines
 
 FORM: Final[dict[str, Any]] = {"type": "object", "properties": {}}
 """Nothing has to be filled in: to accept is to approve, to decline is to deny."""
 LONGEST: Final = 8_000
 """Characters of the arguments, and of the diff, that are shown."""
 MASK: Final = "***"
-JOINERS: Final = "\u200c\u200d\ufe0f"
-"""Invisible, but parts of words and emoji, and harmless."""
 
 
 def question_of(request: ApprovalRequest) -> str:
@@ -43,18 +42,7 @@ def _lines(request: ApprovalRequest, arguments: Any, secrets: list[str]) -> Iter
 
 def _shown(text: str) -> Iterator[str]:
     # Indented, so that no line of it passes for one of the question's own.
-    for line in text[:LONGEST].rstrip("\n").split("\n"):
-        yield f"  {_printable(line.expandtabs(4))}"
+    for line in printable_lines(text[:LONGEST]):
+        yield f"  {line}"
     if len(text) > LONGEST:
         yield f"  ... and {len(text) - LONGEST:,} more characters that are not shown here"
-
-
-def _printable(line: str) -> str:
-    if line.isprintable():
-        return line
-    return "".join(
-        each
-        if each.isprintable() or each in JOINERS
-        else each.encode("unicode_escape", "surrogatepass").decode("ascii")
-        for each in line
-    )
