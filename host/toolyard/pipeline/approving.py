@@ -15,7 +15,7 @@ from toolyard.pipeline.masking import log_failure, mask
 from toolyard.pipeline.refusals import Refusal
 from toolyard.pipeline.resuming import token_for
 from toolyard.pipeline.steps import Run, Step
-from toolyard.policies.approval import read_answer, request_for
+from toolyard.policies.approval import digest_of, read_answer, request_for
 from toolyard.resources.participants import ExclusivePart
 from toolyard_hookspecs import Answer, ApprovalAnswer, ApprovalRequest, Stage, Status, Tool
 from toolyard_hookspecs.facts import APPROVAL, APPROVAL_REASON, APPROVAL_TICKET, APPROVAL_TOKEN
@@ -166,7 +166,8 @@ def _refuse_denied(run: CallRun, answer: ApprovalAnswer, request: ApprovalReques
                 f"{kept} Call {run.name} by itself."
             )
             raise Refusal(Status.DENIED, msg)
-        run.note(APPROVAL_TOKEN, token_for(run, request.digest))
+        params = digest_of(request.tool, canonical(run))
+        run.note(APPROVAL_TOKEN, token_for(run, request.digest, params))
         _settle_defaults(run)
         if answer.ticket is not None:
             run.note(APPROVAL_TICKET, answer.ticket)

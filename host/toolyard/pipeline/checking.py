@@ -166,7 +166,7 @@ def admit(run: CallRun) -> None:
     plan = run.plan
     assert plan is not None  # noqa: S101 - looked up before
     runtime = run.executor.runtime
-    if plan.reserves:
+    if plan.reserves and not _has_place(run):
         with runtime.admission:
             _reserve(run, plan.reserves)
             runtime.enter(run)
@@ -175,6 +175,13 @@ def admit(run: CallRun) -> None:
     run.admitted = True
     if run.batch is not None:
         run.passed(ADMITTED)
+
+
+def _has_place(run: CallRun) -> bool:
+    """Tell whether the call took its place before it was pending; reservations are for good."""
+    return run.resumption is not None and run.resumption.has_place(
+        digest_of(_tool(run), canonical(run))
+    )
 
 
 def _reserve(run: CallRun, rules: tuple[Rule, ...]) -> None:

@@ -71,10 +71,21 @@ class Resumption:
         answer, self._answer = self._answer, None
         return answer
 
+    def has_place(self, digest: str) -> bool:
+        """Tell whether the call took its place, with these params, before it was pending."""
+        return self._approvable is not None and self._approvable.has_place(digest)
 
-def token_for(run: CallRun, digest: str) -> str:
-    """Return the token with which a call can be resumed that a request with this digest shows."""
-    return run.executor.seal.seal(bearer_of(run), digest)
+
+def token_for(run: CallRun, digest: str, params: str) -> str:
+    """Return the token with which a pending call can be resumed.
+
+    Args:
+        run: The call.
+        digest: That of the request which shows it.
+        params: That of its tool and params alone.
+    """
+    place = params if run.admitted else None
+    return run.executor.seal.seal(bearer_of(run), digest, place=place)
 
 
 def bearer_of(run: CallRun) -> Bearer:

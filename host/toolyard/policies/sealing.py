@@ -45,17 +45,23 @@ class Approvable:
     Args:
         seal: The seal that the token bears.
         mark: What stands in it for the digest.
+        place: What stands in it for the params with which the call was admitted.
     """
 
-    __slots__ = ("_mark", "_seal")
+    __slots__ = ("_mark", "_place", "_seal")
 
-    def __init__(self, seal: Seal, mark: str) -> None:
+    def __init__(self, seal: Seal, mark: str, place: str) -> None:
         self._seal = seal
         self._mark = mark
+        self._place = place
 
     def covers(self, digest: str) -> bool:
         """Tell whether this is the digest of what was shown."""
         return hmac.compare_digest(self._mark, self._seal.mark("digest", digest))
+
+    def has_place(self, digest: str) -> bool:
+        """Tell whether the call was admitted before, with the params that have this digest."""
+        return hmac.compare_digest(self._place, self._seal.mark("place", digest))
 
 
 class Seal:
@@ -76,13 +82,20 @@ class Seal:
         self._expiry = expiry
         self._spent = spent
 
-    def seal(self, bearer: Bearer, digest: str) -> str:
-        """Return a token for a call with the params, and the diff, that have this digest."""
+    def seal(self, bearer: Bearer, digest: str, *, place: str | None = None) -> str:
+        """Return a token for a call with the params, and the diff, that have this digest.
+
+        Args:
+            bearer: Who may come back with it.
+            digest: What the approval is bound to.
+            place: The digest of the params with which the call was admitted, None unless it was.
+        """
         claims = {
             "id": os.urandom(16).hex(),
             "expires": self._clock.now().timestamp() + self._expiry,
             **self._marks(bearer),
             "digest": self.mark("digest", digest),
+            "place": "" if place is None else self.mark("place", place),
         }
         text = json.dumps(claims, separators=(",", ":"))
         # Signed as it is written: there is no other way to write the same token.
@@ -113,7 +126,7 @@ class Seal:
                 raise TokenRefused(f"The approval belongs to {_FOREIGN[name]}.")
         if not self._spent.spend(claims["id"], expires, now):
             raise TokenRefused("The approval was used before: it holds for one call.")
-        return Approvable(self, claims["digest"])
+        return Approvable(self, claims["digest"], claims.get("place", ""))
 
     def mark(self, what: str, value: str) -> str:
         """Return what stands for a value in a token."""

@@ -30,6 +30,7 @@ from toolyard_hookspecs import (
     hookimpl,
     tool,
 )
+from toolyard_plugins.policies import QuotaPolicy
 
 KEY = "0123456789abcdef0123456789abcdef"
 
@@ -545,3 +546,40 @@ class TestWhereTheDiffIsApproved:
         waits = pending(yard, "draft")
         with yard.host.executor(session=yard.session, prompt=yard.tools.prompt) as alone:
             assert yard.resume(waits, True, tools=alone).success
+
+
+class TestWhereTheDiffIsApprovedAndCallsAreCounted:
+    @pytest.fixture(autouse=True)
+    def opened(self, yard: Any, later: Later) -> None:
+        settings = Settings(approve_diff=True)
+        counting = (QuotaPolicy(max_calls=1),)
+        yard.open(draft, approver=later, policies=counting, host_options={"settings": settings})
+
+    def test_a_resumed_call_has_the_place_that_it_took(self, yard: Any) -> None:
+        assert yard.resume(pending(yard, "draft"), True).success
+        assert sent(yard) == [Sent("Ada", 5)]
+        assert "1 of 1 calls are used" in yard.call("draft", to="Ada", amount=5).text
+
+    def test_it_keeps_its_place_while_the_answer_is_put_off(self, yard: Any) -> None:
+        again = yard.resume(pending(yard, "draft"), ApprovalAnswer.pending())
+        assert again.status is Status.PENDING
+        assert yard.resume(again, True).success
+
+    def test_it_keeps_its_place_when_it_is_edited(self, yard: Any) -> None:
+        edit = ApprovalAnswer.edit({"to": "Eve", "amount": 1})
+        again = yard.resume(pending(yard, "draft"), edit)
+        edited = ToolCall("draft", again.event.arguments)
+        assert yard.resume(again, True, call=edited).success
+        assert sent(yard) == [Sent("Eve", 1)]
+
+    def test_with_other_params_it_has_none(self, yard: Any) -> None:
+        waits = pending(yard, "draft")
+        other = yard.resume(waits, True, call=ToolCall("draft", {"to": "Eve", "amount": 5}))
+        assert "1 of 1 calls are used" in other.text
+        assert sent(yard) == []
+
+    def test_a_place_is_good_for_one_call(self, yard: Any) -> None:
+        waits = pending(yard, "draft")
+        assert yard.resume(waits, True).success
+        assert not yard.resume(waits, True).success
+        assert sent(yard) == [Sent("Ada", 5)]
