@@ -120,7 +120,15 @@ class ExecutorHandle(Protocol):
 
 
 class HostHandle(Protocol):
-    """The host as its plugins see it."""
+    """The host as its plugins see it.
+
+    Attributes:
+        kept_apart: Where the policies of executors that do not say keep what outlives their
+            session, None for in their own files. A plugin that answers in the tools' place sets
+            it while it does so.
+    """
+
+    kept_apart: KeptApart | None
 
     @property
     def catalog(self) -> Catalog:

@@ -85,7 +85,7 @@ class Executor:
         self._host = host
         self._own_prompt = None if prompt is None else host.overridden(prompt)
         self._planning: Planning | None = None
-        self._kept_apart = options.kept_apart
+        self._kept_apart = options.kept_apart or host.kept_apart
         self._retired = False
         # Kept by their ids and held: an id is given again once its section is gone.
         self._set_up: dict[int, Section] = {}

@@ -43,7 +43,7 @@ class ExecutorOptions:
             `toolyard.diff`, and keep nothing; deny the others. Each call sees what those
             before it would have changed.
         clock: Where its calls take the time from; else the host's.
-        kept_apart: Where its policies keep what outlives the session; else in their own files.
+        kept_apart: Where its policies keep what outlives the session; else as the host says.
     """
 
     approver: Approver | None = None

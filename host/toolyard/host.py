@@ -31,6 +31,7 @@ from toolyard_hookspecs import (
     ConfigurationError,
     DefinitionError,
     Dialect,
+    KeptApart,
     Prompt,
     StateError,
     SystemClock,
@@ -134,6 +135,7 @@ class Host:
         self._running = ExitStack()
         self._executors: WeakSet[Executor] = WeakSet()
         self.is_open = False
+        self.kept_apart: KeptApart | None = None
 
     @property
     def engine(self) -> Engine:

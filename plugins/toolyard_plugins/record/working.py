@@ -6,9 +6,10 @@ import secrets
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
-from toolyard_hookspecs import Clock, HostHandle
+from toolyard_hookspecs import Clock, HostHandle, KeptApart
 from toolyard_plugins.record.errors import RecordError
 from toolyard_plugins.record.reading import Recording
 from toolyard_plugins.record.recorder import Recorder
@@ -31,6 +32,7 @@ def at_work(host: HostHandle, settings: RecordSettings) -> Generator[None]:
         if settings.replay is not None:
             replay = Replayer(Recording.load(settings.replay), strict=settings.strict)
             stack.enter_context(registered(host, replay))
+            stack.enter_context(_keeping_apart(host))
         file = settings.file
         if settings.folder is not None:
             file = _file_of_its_own(settings.folder, host.clock)
@@ -39,6 +41,17 @@ def at_work(host: HostHandle, settings: RecordSettings) -> Generator[None]:
             stack.callback(recorder.close)
             stack.enter_context(registered(host, recorder, _RECORDER))
         yield
+
+
+@contextmanager
+def _keeping_apart(host: HostHandle) -> Generator[None]:
+    """Let policies leave the files alone that they are kept in, and begin with nothing."""
+    with TemporaryDirectory(prefix="toolyard-replay-") as folder:
+        host.kept_apart = KeptApart(Path(folder), anew=True)
+        try:
+            yield
+        finally:
+            host.kept_apart = None
 
 
 def _file_of_its_own(folder: Path, clock: Clock) -> Path:

@@ -290,6 +290,21 @@ def test_making_calls_again_uses_up_nothing_that_policies_keep(toolyard, how):
     assert toolyard("call", "mark", '{"text": "b"}')[0] == 0
 
 
+@pytest.mark.parametrize("configured", [False, True])
+def test_answering_other_calls_uses_up_nothing_that_policies_keep(toolyard, configured):
+    Path("toolyard.toml").write_text(KEPT)
+    for _ in range(2):
+        toolyard("call", "--record", "calls.jsonl", "mark", '{"text": "a"}')
+    before = Path("kept.json").read_bytes()
+    how = [] if configured else ["--replay", "calls.jsonl"]
+    if configured:
+        settings = '[plugins.record]\nreplay = "calls.jsonl"\n'
+        Path("toolyard.toml").write_text(KEPT + settings)
+    assert toolyard("call", *how, "mark", '{"text": "a"}')[0] == 0
+    assert Path("kept.json").read_bytes() == before
+    assert Path("marks.txt").read_text() == "aa"
+
+
 def test_a_limit_that_is_kept_comes_out_the_same_over_all_runs_of_a_record(toolyard):
     Path("toolyard.toml").write_text(KEPT)
     for _ in range(3):
