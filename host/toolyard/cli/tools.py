@@ -8,10 +8,12 @@ import json
 import sys
 from typing import Any
 
+from pydantic import PydanticUserError
 from rich.text import Text
 
 from toolyard.cli.console import Terminal
 from toolyard.cli.exits import Exit
+from toolyard.cli.failures import say
 from toolyard.cli.table import Column, Table, widest
 from toolyard.cli.text import counted
 from toolyard.host import Host
@@ -24,8 +26,8 @@ CONSEQUENCES = {"low": "dim", "medium": "", "high": "yellow"}
 def tools(host: Host, args: argparse.Namespace) -> int:
     """List the tools, or print them in a provider's format with `--schema`."""
     if args.schema is not None:
-        _print_schemas(host, args)
-    elif args.out is not None:
+        return _print_schemas(host, args)
+    if args.out is not None:
         for tool in _offered(host):
             args.out.write(_described(tool, host.catalog.plugin_of(tool.name)))
     else:
@@ -39,13 +41,16 @@ def _offered(host: Host) -> list[Tool[Any, Any]]:
     return [shown.get(tool.name, tool) for tool in host.catalog]
 
 
-def _print_schemas(host: Host, args: argparse.Namespace) -> None:
-    schemas = host.dialect(args.schema).schemas(_offered(host))
+def _print_schemas(host: Host, args: argparse.Namespace) -> int:
+    dialect, offered = host.dialect(args.schema), _offered(host)
+    fit = [tool for tool in offered if _parameters(tool, "error") is not None]
+    schemas = dialect.schemas(fit)
     if args.out is None:
         sys.stdout.write(json.dumps(schemas, indent=2) + "\n")
-        return
-    for schema in schemas:
-        args.out.write(schema)
+    else:
+        for schema in schemas:
+            args.out.write(schema)
+    return Exit.OK if len(fit) == len(offered) else Exit.USAGE
 
 
 def _described(tool: Tool[Any, Any], plugin: str | None) -> dict[str, Any]:
@@ -57,8 +62,21 @@ def _described(tool: Tool[Any, Any], plugin: str | None) -> dict[str, Any]:
         "consequence": tool.consequence,
         "requiresConfirmation": tool.requires_confirmation,
         "tags": list(tool.tags),
-        "parameters": tool.params_codec.schema(),
+        "parameters": _parameters(tool),
     }
+
+
+def _parameters(tool: Tool[Any, Any], kind: str = "warning") -> dict[str, Any] | None:
+    """Return the JSON Schema of the params, or None where they have none, which is said."""
+    try:
+        return tool.params_codec.schema()
+    except PydanticUserError as error:
+        say(
+            kind,
+            f"the params of {tool.name} have no JSON Schema ({error.message.rstrip('.')}). Use "
+            "types that JSON has, or say with pydantic's WithJsonSchema what is meant.",
+        )
+        return None
 
 
 def _print_table(host: Host) -> None:
@@ -112,6 +130,6 @@ def _required(tool: Tool[Any, Any]) -> dict[str, bool]:
             for each in dataclasses.fields(kind)
             if each.init
         }
-    schema = tool.params_codec.schema()
+    schema = _parameters(tool) or {}
     required = set(schema.get("required", ()))
     return {name: name in required for name in schema.get("properties", ())}

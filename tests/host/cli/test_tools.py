@@ -40,6 +40,88 @@ def test_an_unknown_dialect_is_status_2_and_told_with_those_there_are(toolyard):
     assert "anthropic" in err
 
 
+ODD = '''\
+"""A tool of which there is no JSON Schema, between two others."""
+
+from pydantic import BaseModel
+from toolyard_hookspecs import MarkdownSection, ToolContext, hookimpl, tool
+
+
+class Odd(BaseModel):
+    kind: type
+
+
+@tool
+def first() -> str:
+    """Come first."""
+    return "first"
+
+
+@tool
+def odd(params: {params}, *, context: ToolContext) -> {result}:
+    """Take or give anything."""
+    return params
+
+
+@tool
+def last() -> str:
+    """Come last."""
+    return "last"
+
+
+@hookimpl
+def toolyard_sections():
+    return [MarkdownSection(key="odd", title="Odd", tools=[first, odd, last])]
+'''
+NO_SCHEMA = "the params of odd have no JSON Schema ("
+REMEDY = "say with pydantic's WithJsonSchema what is meant."
+
+
+@pytest.fixture
+def with_odd(toolyard, tmp_path):
+    """Runs `toolyard tools` with a tool of which a type has no JSON Schema."""
+
+    def run(*arguments, params="type", result="str"):
+        file = tmp_path / "odd.py"
+        file.write_text(ODD.replace("{params}", params).replace("{result}", result))
+        return toolyard("tools", *arguments, "--plugin", str(file), plugin=False)
+
+    return run
+
+
+def test_a_tool_whose_params_have_no_schema_is_listed_without(with_odd):
+    status, out, err = with_odd("--json")
+    found = {each["name"]: each["parameters"] for each in map(json.loads, out.splitlines())}
+    assert (status, found["odd"]) == (0, None)
+    assert found["first"]["type"] == found["last"]["type"] == "object"
+    assert err.startswith(f"toolyard: warning: {NO_SCHEMA}")
+    assert err.endswith(f"{REMEDY}\n")
+
+
+def test_a_tool_whose_params_have_no_schema_is_in_the_table(with_odd):
+    status, out, err = with_odd(params="Odd")
+    assert (status, NO_SCHEMA in err) == (0, True)
+    assert all(re.search(rf"^ {name} ", out, re.MULTILINE) for name in ("first", "odd", "last"))
+
+
+@pytest.mark.parametrize("how", [(), ("--json",)])
+@pytest.mark.parametrize("dialect", ["openai", "anthropic", "gemini", "mcp"])
+def test_of_schemas_one_that_there_cannot_be_is_an_error(with_odd, dialect, how):
+    status, out, err = with_odd("--schema", dialect, *how)
+    assert status == 2
+    assert err.startswith(f"toolyard: error: {NO_SCHEMA}")
+    assert err.endswith(f"{REMEDY}\n")
+    assert "Come first." in out
+    assert "Come last." in out
+
+
+@pytest.mark.parametrize("how", [("--json",), ("--schema", "mcp"), ("--schema", "openai")])
+def test_a_tool_whose_result_has_no_schema_is_listed(with_odd, how):
+    status, out, err = with_odd(*how, params="int", result="type")
+    assert (status, err) == (0, "")
+    assert "Take or give anything." in out
+
+
 def test_without_tools_it_says_what_to_look_at(toolyard):
     _, out, _ = toolyard("plugins", "--json", plugin=False)
     found = [json.loads(line) for line in out.splitlines()]
