@@ -13,7 +13,7 @@ from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.marks import ADMITTED, CHECK
 from toolyard.pipeline.masking import log_failure, mask
 from toolyard.pipeline.parsing import ask_parsers
-from toolyard.pipeline.plan import Table
+from toolyard.pipeline.plan import Table, as_strict_as
 from toolyard.pipeline.refusals import Refusal
 from toolyard.pipeline.resuming import ASKED_BEFORE
 from toolyard.pipeline.steps import Step
@@ -80,7 +80,7 @@ def check(run: CallRun, table: Table) -> Staged:
         run.renew()
         run.branch.freeze()
         run.stage = CHECK
-        reasons = yield from ask_rules(run)
+        reasons = yield from ask_rules_by_now(run)
 
 
 def check_again(run: CallRun) -> Staged:
@@ -232,6 +232,14 @@ def _with_session(context: ToolContext, session: SessionProtocol) -> ToolContext
     other = object.__new__(ToolContext)
     other.__dict__.update(context.__dict__, session=session)
     return other
+
+
+def ask_rules_by_now(run: CallRun) -> Staged:
+    """Ask every rule, those too that have come while a person was waited for; see `ask_rules`."""
+    plan = run.plan
+    assert plan is not None  # noqa: S101 - looked up before
+    run.plan = as_strict_as(plan, [run.executor.plan_of(plan.tool)])
+    return (yield from ask_rules(run))
 
 
 def ask_rules(run: CallRun) -> Staged:

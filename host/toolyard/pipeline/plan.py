@@ -124,8 +124,8 @@ def as_strict_as(plan: Plan, kin: Iterable[Plan]) -> Plan:
     """Return a plan under which no rule is missing that holds for the same tool elsewhere.
 
     Args:
-        plan: That of a tool which a plugin gave.
-        kin: Those of known tools with its name or its handler.
+        plan: That of a tool which a plugin gave, or that a call began with.
+        kin: Those of known tools with its name or its handler, or the one of now.
     """
     for each in kin:
         plan = replace(

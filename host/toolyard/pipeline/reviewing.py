@@ -9,7 +9,7 @@ from typing import Any
 from toolyard.pipeline.approving import approve, canonical
 from toolyard.pipeline.asking import settle
 from toolyard.pipeline.call_run import CallRun
-from toolyard.pipeline.checking import as_edited, ask_rules, check, parse_edited
+from toolyard.pipeline.checking import as_edited, ask_rules_by_now, check, parse_edited
 from toolyard.pipeline.ending import tell_rollback
 from toolyard.pipeline.masking import mask
 from toolyard.pipeline.plan import Table
@@ -87,7 +87,7 @@ def _check_again(run: CallRun) -> Staged:
     run.fork()
     run.branch.freeze()
     try:
-        yield from ask_rules(run)
+        yield from ask_rules_by_now(run)
         yield from undo(run, participants=False)
     finally:
         run.branch.close("The checks are over.")

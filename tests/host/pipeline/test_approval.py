@@ -379,6 +379,50 @@ def test_what_has_changed_while_a_person_was_asked_is_checked_again(yard: Any) -
     assert sent(yard) == []
 
 
+@pytest.mark.parametrize("shows_diff", [False, True])
+def test_a_policy_that_comes_while_a_person_is_asked_is_asked(yard: Any, shows_diff: bool) -> None:
+    class Closed:
+        @hookimpl
+        def toolyard_check(self) -> PolicyDecision:
+            return PolicyDecision.deny("The bank has closed.")
+
+    def ask(request: ApprovalRequest) -> bool:
+        assert (request.diff is not None) is shows_diff
+        yard.host.register(Closed())
+        return True
+
+    @tool(name="send", requires_confirmation=True, contained=True)
+    def send_here(to: str, amount: int, *, context: ToolContext) -> None:
+        """Send money within the session."""
+        context.session[Sent].append(Sent(to, amount))
+
+    settings = Settings(approve_diff=shows_diff)
+    yard.open(send_here, approver=ask, host_options={"settings": settings})
+    outcome = yard.call("send", to="Ada", amount=5)
+
+    assert (outcome.status, outcome.text) == (Status.DENIED, "The bank has closed.")
+    assert sent(yard) == []
+
+
+def test_a_policy_that_goes_while_a_person_is_asked_holds_for_the_call(yard: Any) -> None:
+    asked: list[bool] = []
+
+    class Closing:
+        @hookimpl
+        def toolyard_check(self) -> PolicyDecision | None:
+            return PolicyDecision.deny("The bank has closed.") if asked else None
+
+    def ask(request: ApprovalRequest) -> bool:
+        asked.append(True)
+        yard.host.unregister("Closing")
+        return True
+
+    yard.open(send, approver=ask)
+    yard.host.register(Closing(), "Closing")
+    assert yard.call("send", to="Ada", amount=5).text == "The bank has closed."
+    assert sent(yard) == []
+
+
 def test_checks_after_the_wait_see_the_session_as_it_is_then(yard: Any) -> None:
     seen: list[int] = []
 
