@@ -147,6 +147,10 @@ def _ask(run: CallRun, request: ApprovalRequest, needs: str) -> Staged:
         log_failure(run, log, "The approver failed; the call is denied.")
         msg = f"{needs}, and asking for it failed. It cannot run now."
         raise Refusal(Status.DENIED, msg) from error
+    except BaseException:
+        # An awaited approver is interrupted with its caller, and given up by nobody.
+        request.withdrawn.cancel()
+        raise
 
 
 def _unanswered(

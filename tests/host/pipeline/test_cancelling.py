@@ -295,6 +295,32 @@ def test_a_call_that_waits_for_an_approver_is_cancelled(yard: Any, is_async: boo
     assert not outcome.event.rolled_back
 
 
+def test_a_question_is_withdrawn_when_the_task_that_waits_is_cancelled(make_yard: Any) -> None:
+    yard = make_yard("async")
+    asked: asyncio.Queue[Cancellation] = asyncio.Queue()
+
+    async def ask(request: Any) -> bool:
+        asked.put_nowait(request.withdrawn)
+        await asyncio.sleep(PATIENCE)
+        return True
+
+    @tool(requires_confirmation=True)
+    def risky() -> None:
+        """Run once a person agrees."""
+
+    async def give_up() -> None:
+        task = asyncio.create_task(yard.tools.adispatch(ToolCall("risky", {})))
+        withdrawn = await asked.get()
+        assert not withdrawn.aborted
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert withdrawn.aborted
+
+    yard.open(risky, approver=ask)
+    asyncio.run(give_up())
+
+
 def test_one_call_of_several_is_cancelled_and_the_others_go_on(yard: Any, touch: Touch) -> None:
     stop, release = Stopper(), threading.Event()
 
