@@ -100,9 +100,9 @@ class SerialTicket:
         if self._ticket.error is not None:
             raise self._ticket.error
 
-    def abandon(self) -> None:
-        """Keep the place for a call that may run on for ever; others are told so."""
-        self._claim.abandon()
+    def abandon(self, *, patience: float) -> None:
+        """Keep the place for a call that may run on for ever; others are told so after a while."""
+        self._claim.abandon(patience=patience)
 
     def withdraw(self) -> None:
         """Leave the queue, or give the place to the next call."""

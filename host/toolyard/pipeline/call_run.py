@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from toolyard.pipeline.batch import BatchOrder, Milestone
 from toolyard.pipeline.control import Control
@@ -287,12 +287,13 @@ class CallRun(Lifetime["CallRun"]):
     def cut_off(self, reason: str) -> None:
         """Close everything that the handler could still change; see `Lifetime`."""
         # Its own thread may be ending it at this very moment.
+        patience = PATIENCE if self.plan is not None and self.plan.is_async else 0.0
         branch, scope = getattr(self, "branch", None), getattr(self, "scope", None)
         if branch is not None and scope is not None:
             branch.close(f"{self.name} {reason}, {_NO_SESSION}")
-            scope.abandon(self.name)
+            scope.abandon(self.name, patience=patience)
         if self.serial_ticket is not None:
-            self.serial_ticket.abandon()
+            self.serial_ticket.abandon(patience=patience)
 
     def ended_late(self) -> None:
         """Hear that an abandoned handler, or what abandoned this call, has ended after all."""
@@ -312,6 +313,8 @@ class CallRun(Lifetime["CallRun"]):
         return f"{self.name} ({self.call_made.id})"
 
 
+PATIENCE: Final = 2.0
+"""Seconds for which others wait for a cancelled task to end; a thread may never end."""
 _new: Any = object.__new__
 _lock = threading.Lock()
 _NO_SESSION = "so it can neither read nor change the session any more."

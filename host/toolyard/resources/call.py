@@ -198,21 +198,23 @@ class CallScope:
         """
         return stepwise.run(self._undo_all())
 
-    def abandon(self, name: str | None = None) -> None:
+    def abandon(self, name: str | None = None, *, patience: float = 0.0) -> None:
         """Close the scope while a thread may still use what it was given.
 
-        Exclusive resources stay locked, and whoever asks for them is told so at once, until
-        `release_abandoned` is called; so does what lives for the call stay open. Branches are
-        rolled back as ever. Waits for nothing.
+        Exclusive resources stay locked until `release_abandoned` is called, and whoever asks for
+        them is told so; so does what lives for the call stay open. Branches are rolled back as
+        ever. Waits for nothing.
 
         Args:
             name: How messages name the call.
+            patience: Seconds for which others wait for its exclusive resources before they are
+                told.
         """
         self._end(f"{name or self.owner} was abandoned, so it can use no resources any more.")
         self._abandoned = True
         for part in list(self._parts.values()):
             if isinstance(part, ExclusivePart):
-                part.claim.abandon()
+                part.claim.abandon(patience=patience)
 
     def release_abandoned(self) -> None:
         """Roll back and give back what an abandoned call held: nobody uses it any more.

@@ -108,13 +108,14 @@ class Claim:
         waitable: Whether others may wait for it to end; they are refused at once otherwise.
     """
 
-    __slots__ = ("_end", "abandoned", "call", "lock", "over", "waitable")
+    __slots__ = ("_end", "abandoned", "call", "hopeless", "lock", "over", "waitable")
 
     def __init__(self, lock: ExclusiveLock, call: Claimant, *, waitable: bool = True) -> None:
         self.waitable = waitable
         self.lock = lock
         self.call = call
         self.abandoned = False
+        self.hopeless = False
         self.over = False
         self._end: Callable[[], None] | None = None
 
@@ -138,8 +139,8 @@ class Claim:
             fail_fast: Do not queue for a lock that is held.
 
         Raises:
-            ResourceBusyError: When an abandoned call holds it, when waiting would close a
-                circle of waiters, or when it is held and `fail_fast` is set.
+            ResourceBusyError: When an abandoned call holds it that does not end, when waiting
+                would close a circle of waiters, or when it is held and `fail_fast` is set.
         """
         ticket = Ticket(self)
         with _mutex:
@@ -154,15 +155,32 @@ class Claim:
             _waiting.append(ticket)
         return ticket
 
-    def abandon(self) -> None:
-        """Keep the lock for a call that nobody waits for any more; whoever queues is told."""
+    def abandon(self, *, patience: float = 0.0) -> None:
+        """Keep the lock for a call that nobody waits for any more.
+
+        Args:
+            patience: Seconds for which others may wait for it to end; whoever queues then is told.
+        """
         with _mutex:
             self.abandoned = True
-            if self.held:
-                error = self.lock.abandoned_error()
-                tell = [each for ticket in list(self.lock.queue) for each in ticket.refuse(error)]
-            else:
-                tell = self._refuse_own()
+            waited_for = patience > 0 and self.held
+            tell = [] if self.held else self._refuse_own()
+        _call_all(tell)
+        if waited_for:
+            timer = threading.Timer(patience, self._lose_hope)
+            timer.daemon = True
+            timer.start()
+        else:
+            self._lose_hope()
+
+    def _lose_hope(self) -> None:
+        """Tell whoever queues that the call which holds the lock may never end."""
+        with _mutex:
+            self.hopeless = True
+            if not self.held:
+                return
+            error = self.lock.abandoned_error()
+            tell = [each for ticket in list(self.lock.queue) for each in ticket.refuse(error)]
         _call_all(tell)
 
     def leave(self, heir: Claim | None = None) -> None:
@@ -259,7 +277,7 @@ class ExclusiveLock:
 
     def refuse_hopeless(self, call: Claimant, *, fail_fast: bool) -> None:
         """Raise if a call should not wait for this lock."""
-        if any(claim.abandoned for claim in self.claims):
+        if any(claim.hopeless for claim in self.claims):
             raise self.abandoned_error()
         holder = self.claims[-1].call
         if fail_fast or not self.claims[-1].waitable:

@@ -18,6 +18,7 @@ from toolyard_hookspecs import (
     CallClosed,
     Deadline,
     DeadlineExceededError,
+    Outcome,
     PromptEvaluationError,
     ResourceBusyError,
     Stage,
@@ -340,6 +341,39 @@ def test_an_exclusive_resource_of_an_abandoned_call_stays_locked_until_its_threa
     until(lambda: ledger.entries == [])
     until(lambda: yard.call("writes").success)
     assert ledger.entries == ["written"]
+
+
+@pytest.mark.parametrize("driver", ["sync", "async"])
+@pytest.mark.parametrize("concurrency", ["parallel", "serial"])
+def test_a_call_after_the_timeout_of_an_async_handler_waits_until_that_has_ended(
+    make_yard: Any, driver: str, concurrency: Any
+) -> None:
+    ledger = Ledger()
+
+    @tool(timeout=0.5, concurrency=concurrency)
+    async def writes(text: str, *, context: ToolContext) -> None:
+        """Change the ledger, and stay where that is asked for."""
+        (await context.resources.aget(Ledger)).entries.append(text)
+        if text == "stays":
+            try:
+                await asyncio.sleep(PATIENCE)
+            finally:
+                await asyncio.sleep(0.1)
+
+    calls = [ToolCall("writes", {"text": text}) for text in ("stays", "after")]
+    yard = make_yard(driver)
+    yard.open(writes, resources=(Binding.instance(Ledger, ledger),))
+
+    async def one_after_another() -> list[Outcome]:
+        return [await yard.tools.adispatch(call) for call in calls]
+
+    if driver == "async":
+        stays, after = asyncio.run(one_after_another())
+    else:
+        stays, after = map(yard.dispatch, calls)
+    assert stays.status is Status.TIMED_OUT
+    assert after.success, after.text
+    assert ledger.entries == ["after"]
 
 
 def test_waiting_for_an_exclusive_resource_does_not_count_against_the_timeout(yard: Any) -> None:

@@ -1,6 +1,7 @@
 """Locks of exclusive resources: order, trees, circles of waiters, abandoned holders."""
 
 import gc
+import threading
 
 import pytest
 
@@ -200,6 +201,34 @@ def test_while_an_abandoned_call_holds_it_all_are_told():
         lock.request(Call("c"))
     holder.leave()
     assert lock.request(Call("c")).granted
+
+
+def test_a_call_that_was_abandoned_and_ends_soon_is_waited_for():
+    lock = lock_of(Disk())
+    holder = Claim(lock, Call("cancelled"))
+    holder.request()
+    before = lock.request(Call("b"))
+    holder.abandon(patience=60)
+    after = lock.request(Call("c"))
+    assert (before.granted, after.granted) == (False, False)
+    holder.leave()
+    assert before.granted
+    before.withdraw()
+    assert after.granted
+
+
+def test_a_call_that_was_abandoned_and_does_not_end_is_waited_for_a_while():
+    lock = lock_of(Disk())
+    holder = Claim(lock, Call("stuck"))
+    holder.request()
+    told = threading.Event()
+    holder.abandon(patience=0.01)
+    waits = lock.request(Call("b"))
+    waits.on_grant(told.set)
+    assert told.wait(30)
+    assert "still held by an abandoned call of stuck" in str(waits.error)
+    with pytest.raises(ResourceBusyError, match="still held by an abandoned call of stuck"):
+        lock.request(Call("c"))
 
 
 def test_a_claim_that_is_over_gets_nothing_more():
