@@ -121,7 +121,11 @@ def portable_call(call: ToolCall | None) -> ToolCall | None:
 
 
 def portable_outcome(outcome: Outcome) -> Outcome:
-    """Return the outcome without what cannot travel: the tool, and a value that is not plain."""
+    """Return the outcome without what cannot travel: the tool, and a value that is not plain.
+
+    Params whose type is not known there, such as those of a decorated function, go as plain JSON
+    values with their secrets masked.
+    """
     event = outcome.event
     params = event.params
     fields: dict[str, Any] = {
@@ -129,7 +133,7 @@ def portable_outcome(outcome: Outcome) -> Outcome:
         "call": portable_call(event.call),
         "tool": None,
         "arguments": None,
-        "held_params": params if travels(params) else None,
+        "held_params": params if travels(params) else event.shown_arguments,
         "auth": None,
         "result_secrets": (),
         "result": outcome.result,

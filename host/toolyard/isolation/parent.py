@@ -289,6 +289,8 @@ class _Services:
             return portable_outcome(self._run.control.call(ToolCall(name, arguments, meta=meta)))
         if method == "beat":
             return self._context.beat()
+        if method == "inflight":
+            return tuple(self._context.inflight)
         return getattr(self._run.control, method)(*args)
 
     def _session(self, method: str, *args: Any, **kwargs: Any) -> Any:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from types import TracebackType
-from typing import Any, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast, overload
 
 from toolyard.isolation.messages import Answer, Ask, Rest
 from toolyard_hookspecs import (
@@ -20,11 +20,15 @@ from toolyard_hookspecs import (
     Filesystem,
     HandlerState,
     Heartbeat,
+    InflightCall,
     Outcome,
     StateError,
     ToolCall,
     ToolContext,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 
 class Parent:
@@ -54,6 +58,7 @@ def make_context(rest: Rest, parent: Parent) -> ToolContext:
         resources=ResourcesProxy(parent),
         control=ControlProxy(parent),
         heartbeat=heartbeat,
+        inflight=InflightProxy(parent),
         **rest.fields,
     )
 
@@ -93,6 +98,33 @@ class ControlProxy:
     def keep(self, effect_id: str) -> CallRecord:  # noqa: ARG002 - for plugins, not for handlers
         """Refuse: a handler that runs has come to nothing yet."""
         raise StateError("The call has not ended, so nothing of it can be kept yet.")
+
+
+class InflightProxy(Sequence[InflightCall]):
+    """The calls admitted and not ended, as the parent sees them at the moment of looking."""
+
+    def __init__(self, parent: Parent) -> None:
+        self._parent = parent
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._now())
+
+    def __iter__(self) -> Iterator[InflightCall]:
+        """Yield them in the order in which they were admitted."""
+        return iter(self._now())
+
+    @overload
+    def __getitem__(self, index: int) -> InflightCall: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[InflightCall]: ...
+    def __getitem__(self, index: int | slice) -> InflightCall | Sequence[InflightCall]:
+        """Return those at a place."""
+        return self._now()[index]
+
+    def _now(self) -> tuple[InflightCall, ...]:
+        calls: tuple[InflightCall, ...] = self._parent.ask("control", "inflight")
+        return calls
 
 
 class SessionProxy:
@@ -255,7 +287,8 @@ class FilesystemProxy:
             msg = f"A file cannot be opened with mode {mode!r}; use rb, wb or ab."
             raise ValueError(msg)
         before = self.read_bytes(path) if mode == "ab" and self.exists(path) else b""
-        return _Written(before, lambda content: self.write_bytes(path, content))
+        stream = _Written(before, lambda content: self.write_bytes(path, content))
+        return cast("BinaryIO", stream)
 
     def exists(self, path: str) -> bool:
         """Tell whether there is a file or directory."""
@@ -313,22 +346,35 @@ class FilesystemProxy:
             self._ask("leave_exclusive_path")
 
 
-class _Written(io.BytesIO):
-    """A stream whose content is handed on when it is closed without an exception.
+class _Written(io.RawIOBase):
+    """A stream that is written from beginning to end, as those of a workspace are.
 
-    Left by an exception, a `with` statement drops what was written.
+    Its content is handed on when it is closed without an exception; left by one, a `with`
+    statement drops what was written.
     """
 
     def __init__(self, before: bytes, hand_on: Callable[[bytes], None]) -> None:
-        super().__init__()
         self._hand_on: Callable[[bytes], None] | None = hand_on
-        self.write(before)
+        self._content = bytearray(before)
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Buffer, /) -> int:
+        if self.closed:
+            raise ValueError("The stream is closed, so nothing more can be written to it.")
+        view = memoryview(data).cast("B")
+        self._content += view
+        return len(view)
+
+    def tell(self) -> int:
+        return len(self._content)
 
     def close(self) -> None:
         hand_on, self._hand_on = self._hand_on, None
         try:
             if hand_on is not None:
-                hand_on(self.getvalue())
+                hand_on(bytes(self._content))
         finally:
             super().close()
 

@@ -209,6 +209,17 @@ def call_inner(name: str, *, context: ToolContext) -> str:
 
 
 @tool(isolation="process", timeout=30)
+def look_at_calls(*, context: ToolContext) -> dict[str, Any]:
+    """Call others, and tell what can be seen of them."""
+    decorated = context.call("log_in", {"name": "Ada", "password": "hunter22"})
+    typed = context.call("times", {"a": 2, "b": 3})
+    assert typed.event.params == Pair(2, 3)
+    inflight = context.inflight
+    assert [*inflight] == [inflight[0]]
+    return {"params": decorated.event.params, "inflight": [each.tool_name for each in inflight]}
+
+
+@tool(isolation="process", timeout=30)
 async def acall_inner(*, context: ToolContext) -> list[str]:
     """Call another tool twice at once."""
     outcomes = await asyncio.gather(
@@ -268,6 +279,40 @@ def open_file(mode: Any, *, context: ToolContext) -> str:
     assert context.filesystem is not None
     with context.filesystem.open("old.txt", mode) as stream:
         return str(stream)
+
+
+def try_stream(mode: Any, *, context: ToolContext) -> list[str]:
+    """Do with a stream whatever it lets do."""
+    files = context.filesystem
+    assert files is not None
+    told: list[str] = []
+    with files.open("old.txt", mode) as stream:
+        attempts: list[Any] = [
+            lambda: stream.write(b"more"),
+            stream.tell,
+            stream.readable,
+            stream.writable,
+            stream.seekable,
+            lambda: stream.seek(0),
+            stream.read,
+            stream.readline,
+            lambda: stream.truncate(0),
+            lambda: stream.writelines([b"e", b"d"]),
+            stream.tell,
+        ]
+        for attempt in attempts:
+            try:
+                told.append(str(attempt()))
+            except Exception as error:
+                told.append(type(error).__name__)
+    with suppress(ValueError):
+        stream.write(b"late")
+        told.append("written late")
+    return [*told, files.read("old.txt")]
+
+
+try_stream_here = tool(name="try_stream_here")(try_stream)
+try_stream_there = tool(name="try_stream_there", isolation="process", timeout=30)(try_stream)
 
 
 @tool(isolation="process", timeout=30)

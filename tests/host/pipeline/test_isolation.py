@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from toolyard_hookspecs import (
     Binding,
@@ -32,6 +33,8 @@ from toolyard_hookspecs import (
     VisibilityExpansionRequired,
     tool,
 )
+from toolyard_plugins.vfs import VirtualFilesystem
+from toolyard_plugins.vfs.memory import MemoryStore
 
 pytestmark = [
     pytest.mark.slow,
@@ -237,6 +240,21 @@ def test_a_failed_nested_call_is_rolled_back_by_itself(yard: Any, handlers: Any)
     assert notes(yard, handlers) == ["outer"]
 
 
+def test_it_sees_the_calls_it_makes_and_those_in_flight(yard: Any, handlers: Any) -> None:
+    @tool
+    def log_in(name: str, password: SecretStr) -> None:
+        """Sign in."""
+
+    yard.open(handlers.look_at_calls, log_in, handlers.times)
+
+    outcome = yard.call("look_at_calls")
+    assert outcome.success, outcome.text
+    assert outcome.result.value == {
+        "params": {"name": "Ada", "password": "***"},
+        "inflight": ["look_at_calls"],
+    }
+
+
 def test_it_calls_others_at_once(yard: Any, handlers: Any) -> None:
     yard.open(handlers.acall_inner, keep)
 
@@ -363,6 +381,20 @@ def test_a_file_is_opened_in_no_other_mode_than_the_workspaces(
     assert not outcome.success
     assert f"A file cannot be opened with mode {mode!r}; use rb, wb or ab." in outcome.text
     assert files.content == {"old.txt": b"text"}
+
+
+@pytest.mark.parametrize("mode", ["wb", "ab"])
+def test_a_stream_can_do_what_one_of_a_workspace_can(yard: Any, handlers: Any, mode: str) -> None:
+    told = []
+    for handler in (handlers.try_stream_here, handlers.try_stream_there):
+        files = VirtualFilesystem(MemoryStore())
+        files.write("old.txt", "text")
+        yard.open(handler, resources=(Binding.instance(Filesystem, files),))
+        outcome = yard.call(handler.name, mode=mode)
+        assert outcome.success, outcome.text
+        told.append(outcome.result.value)
+    assert told[0] == told[1]
+    assert told[0][-1] == ("moreed" if mode == "wb" else "textmoreed")
 
 
 def test_what_is_written_counts_only_where_the_stream_is_closed(yard: Any, handlers: Any) -> None:
