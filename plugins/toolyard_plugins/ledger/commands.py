@@ -93,6 +93,12 @@ def _resolve(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> 
     is_unfit = _is_unfit(entry, tool)
     if entry.state is not EffectState.UNKNOWN and not is_unfit:
         raise LedgerError(_nothing_to_resolve(entry, tool))
+    if args.not_done and entry.state is EffectState.DONE:
+        raise LedgerError(
+            f"The call {claim.key} is done: it has happened, only {claim.tool_name} returns "
+            "something else by now than was recorded. Say what it came to, with --done --value "
+            f"JSON; or, if it may happen once more, use `toolyard ledger invalidate '{claim.key}'`."
+        )
     result = RecordedResult(args.message or "", _value(args.value, tool))
     if is_unfit:
         # Nothing of it is of use to any call, and stores finish only what is unknown.

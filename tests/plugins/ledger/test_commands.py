@@ -194,6 +194,23 @@ def test_a_value_that_was_not_checked_and_does_not_fit_can_be_corrected(shop):
     assert (shop / "done.txt").read_text() == "poison\n"
 
 
+def test_what_has_happened_cannot_be_told_not_to_have_when_its_tool_returns_something_else(shop):
+    call(shop, "tea")
+    (entry,) = map(json.loads, toolyard(shop, "ledger", "list", "--json").splitlines())
+    plugin = shop / "shop.py"
+    plugin.write_text(plugin.read_text().replace("-> dict[str, int]:", "-> list[int]:"))
+    resolving = ("ledger", "resolve", "--plugin", "shop.py", entry["key"])
+    told = toolyard(shop, *resolving, "--not-done", ok=False)
+    assert f"The call {entry['key']} is done: it has happened" in told
+    assert "order returns something else by now" in told
+    assert "--done --value JSON" in told
+    assert f"toolyard ledger invalidate '{entry['key']}'" in told
+    assert "done" in toolyard(shop, "ledger", "list")
+    toolyard(shop, *resolving, "--done", "--value", "[1]")
+    assert json.loads(call(shop, "tea"))["data"] == [1]
+    assert (shop / "done.txt").read_text() == "tea\n"
+
+
 def test_no_secret_is_shown(shop):
     arguments = ("call", "sign_in", json.dumps({"password": "hunter2"}), "--plugin", "shop.py")
     assert "In with hunter2." in toolyard(shop, *arguments)
