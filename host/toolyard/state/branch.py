@@ -269,10 +269,14 @@ class Branch(Transaction):
     def describe_changes(self) -> list[str]:
         """Return one line for each slice that changed, for a person to read.
 
-        What policies remember is left out: the call did not ask for that.
+        What policies remember, and which effects are held, is left out: the call did not ask for
+        that.
         """
         with self.lock:
-            return described([cell for cell in self._cells.values() if cell.ops])
+            cells = self._cells.values()
+            return described(
+                [each for each in cells if each.ops and each.kind is not AppliedEffect]
+            )
 
     # What views of slices use.
 

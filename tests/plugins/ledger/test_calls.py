@@ -591,6 +591,21 @@ class TestSessions:
                 bench.call("order", item="tea")
         assert [list(each[Order].all()) for each in sessions] == [[Order("tea", 1)]] * 2
 
+    def test_a_dry_run_of_a_repeated_call_shows_what_it_would_change_and_no_more(self, bench):
+        order, done = ordering(IdempotencyConfig(scope="global"), contained=True)
+        bench.session[Order].register(Order, append_all)
+        bench.open(order)
+        bench.call("order", item="tea")
+        dry = Session(id="s2")
+        dry[Order].register(Order, append_all)
+        bench.open(order, session=dry, dry_run=True)
+        outcome = bench.call("order", item="tea")
+        shown = "session:\n  Order: added Order(item='tea', number=1)"
+        assert outcome.event.replayed
+        assert outcome.event.facts["toolyard.diff"] == shown
+        assert bench.tools.rehearsed() == shown
+        assert done == [Order("tea", 1)]
+
     def test_a_session_that_is_read_again_in_another_process_has_them(self, bench):
         order, _done = ordering()
         bench.session[Order].register(Order, append_all)
