@@ -22,9 +22,8 @@ def load_file(path: Path) -> ModuleType:
             logged at debug level.
     """
     if path.suffix != ".py" or not path.is_file():
-        raise PluginFault(
-            f"{path} is not a Python file.", "Name an existing file that ends in .py."
-        )
+        cause = f"{path} is not a Python file." if path.exists() else f"There is no file {path}."
+        raise PluginFault(cause, "Name an existing file that ends in .py.")
     name = _module_name(path)
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:

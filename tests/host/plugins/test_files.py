@@ -92,9 +92,14 @@ def test_an_interrupt_while_a_file_is_imported_goes_through(plugins, write):
 
 
 def test_a_file_that_is_not_there(plugins, tmp_path):
-    for name in ("absent.py", "plugin.txt"):
-        with pytest.raises(PluginError, match=r"is not a Python file\. Name an existing file"):
-            plugins.register_file(tmp_path / name)
+    with pytest.raises(PluginError, match=r"There is no file .*absent\.py\. Name an existing file"):
+        plugins.register_file(tmp_path / "absent.py")
+
+
+def test_a_file_of_another_kind(plugins, tmp_path):
+    (tmp_path / "plugin.txt").touch()
+    with pytest.raises(PluginError, match=r"is not a Python file\. Name an existing file"):
+        plugins.register_file(tmp_path / "plugin.txt")
 
 
 def test_a_blocked_file_is_not_even_imported(write):
