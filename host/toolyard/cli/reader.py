@@ -84,12 +84,14 @@ def read_calls(
         return _calls([Line(lines[0].number, text)], source)
     if (calls := _recorded(document, dialects().values())) is not None:
         return calls
-    if isinstance(document, dict) and document.keys() & set(KEYS):
+    if isinstance(document, dict) and any(
+        nearest(key, KEYS) for key in cast("JsonObject", document)
+    ):
         return _calls([Line(lines[0].number, text)], source)
     names = ", ".join(sorted(dialects())) or "none is loaded"
     raise UsageError(
         f"{source} is one JSON document, but no conversation that a dialect knows ({names}). "
-        "Give one call a line."
+        'Give one call a line, {"id", "name", "arguments"}.'
     )
 
 
@@ -187,7 +189,8 @@ def _call(line: Line, seen: dict[str, int]) -> ToolCall:
     entry = cast("JsonObject", value)
     for key in entry:
         if key not in KEYS:
-            raise LineError(f"unknown key {key!r}{nearest(key, KEYS) or '; ' + _KNOWN}")
+            near = nearest(key, KEYS)
+            raise LineError(f"unknown key {key!r}{f'{near} There' if near else '; there'} {_KNOWN}")
     return ToolCall(_name(entry), _arguments(entry), id=_id(entry, line, seen))
 
 
@@ -287,5 +290,5 @@ def _refuse_constant(name: str) -> NoReturn:
     raise LineError(f"{name} is not JSON; give a finite number")
 
 
-_KNOWN: Final = f"there are {', '.join(map(repr, KEYS[:-1]))} and {KEYS[-1]!r}"
+_KNOWN: Final = f"are {', '.join(map(repr, KEYS[:-1]))} and {KEYS[-1]!r}"
 _STRICT: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_refuse_constant)

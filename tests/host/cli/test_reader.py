@@ -73,7 +73,10 @@ def test_windows_line_ends_and_blank_lines_are_fine():
         ('{"arguments": {}}', "the name of the tool is missing"),
         ('{"name": 7}', "the name is a number"),
         ('{"name": ""}', "the name is empty"),
-        ('{"name": "a", "argument": {}}', "unknown key 'argument'; did you mean 'arguments'?"),
+        (
+            '{"name": "a", "argument": {}}',
+            "unknown key 'argument'; did you mean 'arguments'? There are 'id', 'name' and 'arg",
+        ),
         ('{"name": "a", "xyz": 1}', "unknown key 'xyz'; there are 'id', 'name' and 'arguments'"),
         ('{"name": "a", "arguments": [1]}', "the arguments are an array"),
         ('{"name": "a", "arguments": null}', "the arguments are null"),
@@ -134,6 +137,12 @@ def test_a_conversation_without_calls_has_none():
 def test_a_document_that_no_dialect_knows_is_told_with_those_there_are():
     (fault,) = faults('{"messages": []}')
     assert "no conversation that a dialect knows (chat)" in fault
+
+
+def test_a_single_call_with_a_misspelt_key_is_told_so():
+    (fault,) = faults('{"named": "add"}')
+    assert fault.startswith("calls.jsonl, line 1: unknown key 'named'; did you mean 'name'? ")
+    assert fault.endswith(" There are 'id', 'name' and 'arguments'.")
 
 
 def test_a_document_broken_in_its_midst_is_told_with_that_line():
