@@ -22,7 +22,8 @@ from toolyard_hookspecs import ToolyardError
 ASKED: Final = "_ARGCOMPLETE"
 """The variable by which a shell asks."""
 
-PATHS: Final = frozenset({"FILE", "DIR", "FILE.py"})
+PATHS: Final = {"FILE": (), "DIR": (), "FILE.py": ("py",)}
+"""What stands for a path in the help, and the endings of the files that it can be."""
 
 Names = Callable[[], Iterable[str]]
 
@@ -88,7 +89,8 @@ def _complete_by(action: argparse.Action, names: Names | None) -> None:
     if names is not None:
         completer = _of_list(names)
     else:
-        completer = FilesCompleter() if action.metavar in PATHS else _nothing
+        endings = PATHS.get(str(action.metavar))
+        completer = _nothing if endings is None else FilesCompleter(endings)
     setattr(action, "completer", completer)  # noqa: B010 - argcomplete's, unknown to argparse
 
 

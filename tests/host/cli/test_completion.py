@@ -115,3 +115,9 @@ def test_bash_is_answered(folder):
         check=False,
     )
     assert done.stdout.split() == ["fail_after_note"], done.stderr
+
+
+def test_a_plugins_file_is_completed_by_python_files_only(completed, calls, folder):
+    calls(("add", {}))
+    (folder / "plugs").mkdir()
+    assert completed("toolyard --plugin ") == {"desk.py", "plugs/"}
