@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from toolyard.cli.failures import say
-from toolyard.cli.options import Parser, main_parser
+from toolyard.cli.options import MORE, Parser, main_parser
 from toolyard.host import Host
 from toolyard.settings.overriding import without_configured
 from toolyard_hookspecs import Command, HostHandle
@@ -54,6 +54,7 @@ def with_extensions(
                 del runs[command.name]
         else:
             taken.append(command)
+            _tell_of_common_options(parsers[command.name])
     return parser, runs, taken
 
 
@@ -79,6 +80,13 @@ def _fits(command: Command, runs: Mapping[str, Run], tell: Tell) -> bool:
     else:
         return True
     return False
+
+
+def _tell_of_common_options(parser: Parser) -> None:
+    """Put back what an epilog of the plugin's own has taken the place of."""
+    epilog = parser.epilog or ""
+    if MORE not in epilog:
+        parser.epilog = f"{epilog.rstrip()}\n\n{MORE}".lstrip()
 
 
 def _runner(command: Command) -> Run:

@@ -7,7 +7,7 @@ import pytest
 
 from toolyard import Host, Settings
 from toolyard.cli.extensions import with_extensions
-from toolyard.cli.options import COMMANDS, take_common
+from toolyard.cli.options import COMMANDS, MORE, take_common
 from toolyard.cli.program import BUILT_IN
 
 
@@ -52,3 +52,9 @@ def test_so_has_the_program(toolyard, parser):
 def test_no_other_command_comes_with_toolyard(parser):
     (commands,) = [each for each in parser._actions if each.dest == "command"]
     assert set(commands.choices) == {*COMMANDS, "ledger", "mcp", "record", "replay"}
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "ledger", "mcp", "record", "replay"])
+def test_every_commands_help_tells_of_the_options_of_all(parser, command):
+    (commands,) = [each for each in parser._actions if each.dest == "command"]
+    assert commands.choices[command].format_help().count(MORE) == 1
