@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from toolyard.cli.text import listed
+
 SESSIONS: Final = {"orders": "session.jsonl", "workspace": "workspace.jsonl"}
 """The session of each example, by its name; the first is run unless one is named."""
 
+THE_EXAMPLES: Final = f"The examples are {listed(tuple(SESSIONS))}."
 OPTION: Final = "--example"
 
 

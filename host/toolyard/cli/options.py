@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from toolyard.cli.command_examples import examples_of
-from toolyard.cli.example import OPTION, SESSIONS, named_examples
+from toolyard.cli.example import OPTION, SESSIONS, THE_EXAMPLES, named_examples
 from toolyard.cli.exits import Exit
 from toolyard.cli.failures import nearest, say
+from toolyard.cli.text import listed
 from toolyard.scaffolding.kinds import DEFAULT_KIND, KINDS
 
 EXAMPLES: Final = """\
@@ -102,7 +103,7 @@ def common_options(parser: argparse.ArgumentParser) -> None:
         OPTION,
         choices=tuple(SESSIONS),
         metavar="[NAME]",
-        help=f"also load an example that comes with Toolyard: {_list(tuple(SESSIONS))}; the first "
+        help=f"also load an example that comes with Toolyard: {listed(tuple(SESSIONS))}; the first "
         "unless one is named",
     )
     group.add_argument(
@@ -184,8 +185,8 @@ def check_command(rest: Sequence[str], known: Iterable[str], *, example: bool = 
     known = list(known)
     if is_unknown(rest, known):
         near = nearest(rest[0], known)
-        told = f"there is no command {rest[0]!r}{near or f'. There are {_list(known)}.'}"
-        examples = f" The examples are {_list(tuple(SESSIONS))}." if example else ""
+        told = f"there is no command {rest[0]!r}{near or f'. There are {listed(known)}.'}"
+        examples = f" {THE_EXAMPLES}" if example else ""
         say("error", told + examples)
         sys.exit(Exit.USAGE)
 
@@ -292,7 +293,3 @@ _seconds.__name__ = "number of seconds"
 
 def _names(lists: Iterable[str]) -> tuple[str, ...]:
     return tuple(name.strip() for each in lists for name in each.split(",") if name.strip())
-
-
-def _list(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from toolyard.cli.asking import undisturbed
 from toolyard.cli.console import Terminal
 from toolyard.cli.endings import Ending, Endings
-from toolyard.cli.example import example_session
+from toolyard.cli.example import THE_EXAMPLES, example_session
 from toolyard.cli.exits import Exit
 from toolyard.cli.failures import CommandFailure, UsageError
-from toolyard.cli.reader import read_calls, read_source
+from toolyard.cli.reader import STDIN, read_calls, read_source
 from toolyard.cli.report import JsonReport, Report, TableReport
 from toolyard.cli.text import counted
 from toolyard.host import Host
@@ -47,6 +48,9 @@ def run(host: Host, args: argparse.Namespace) -> int:
 
 def _read(host: Host, args: argparse.Namespace) -> list[ToolCall]:
     if args.file is not None:
+        if args.example and args.file != STDIN and not Path(args.file).exists():
+            told = f"there is neither an example nor a file {args.file!r}. {THE_EXAMPLES}"
+            raise UsageError(f"{told} Name one of these, or a file of calls.")
         source, text = read_source(args.file)
     elif args.example:
         source, text = example_session(args.example)

@@ -1,7 +1,8 @@
-"""Text from elsewhere, made fit for a terminal, and quantities as people read them."""
+"""Text from elsewhere, made fit for a terminal, and quantities and lists for people."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from toolyard_hookspecs.terminals import printable
@@ -48,3 +49,13 @@ def duration(seconds: float) -> str:
 def counted(number: int, thing: str) -> str:
     """Return `1 call`, `2 calls`."""
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as a part of a sentence.
+
+    Example:
+        >>> listed(("run", "call", "tools"))
+        'run, call and tools'
+    """
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)

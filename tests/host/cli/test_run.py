@@ -366,3 +366,12 @@ def test_a_run_in_which_nobody_is_missed_says_nothing_of_it(toolyard, calls):
     _, out, _ = toolyard("run", calls(("refused",), ("add", {"a": 1, "b": 2})))
     assert "1 denied" in out
     assert "--approve" not in out
+
+
+def test_what_was_meant_as_the_name_of_an_example_is_told_those_there_are(toolyard):
+    status, out, err = toolyard("run", "--example", "nothere", plugin=False)
+    assert (status, out) == (2, "")
+    assert err == (
+        "toolyard: error: there is neither an example nor a file 'nothere'. The examples are "
+        "orders and workspace. Name one of these, or a file of calls.\n"
+    )
