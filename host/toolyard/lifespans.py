@@ -49,13 +49,13 @@ def enter_possible_lifespans(host: Host, stack: ExitStack) -> dict[str, PluginFa
         try:
             _enter(host, stack, each)
         except Exception as error:  # noqa: BLE001 - it is told
-            faults[each.plugin] = _fault_of(error)
+            faults[each.plugin] = _fault_of(error, each.plugin, host)
     return faults
 
 
-def _fault_of(error: Exception) -> PluginFault:
+def _fault_of(error: Exception, plugin: str, host: Host) -> PluginFault:
     if isinstance(error, ConfigurationError):
-        return in_configuration(error)
+        return in_configuration(error, plugin, host.configuration)
     if isinstance(error, ToolyardError):
         remedy = raised_in("toolyard_lifespan", error).remedy
         return PluginFault(f"It cannot be started: {one_line(error)}.", remedy)

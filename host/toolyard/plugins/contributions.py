@@ -63,7 +63,7 @@ def collect(plugin: str, implementations: Implementations, settings: Settings) -
         prefix = host_keys(settings, plugin).prefix
         own = _settings(plugin, implementations, settings)
     except ConfigurationError as error:
-        raise in_configuration(error) from error
+        raise in_configuration(error, plugin, settings) from error
     contribution = Contribution(
         settings=own,
         prefix=prefix,

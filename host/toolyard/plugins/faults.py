@@ -7,6 +7,8 @@ import inspect
 from collections.abc import Iterable
 from typing import Final
 
+from toolyard.settings import Settings
+from toolyard.settings.files import OWN_FILE, PROJECT_FILE
 from toolyard_hookspecs import ConfigurationError
 
 MAX_CAUSE: Final = 300
@@ -28,9 +30,27 @@ class PluginFault(Exception):
         self.misconfigured = misconfigured
 
 
-def in_configuration(error: ConfigurationError) -> PluginFault:
-    """Return the fault of a table that does not fit."""
-    return PluginFault(str(error), "Correct it there.", misconfigured=True)
+def in_configuration(error: ConfigurationError, plugin: str, settings: Settings) -> PluginFault:
+    """Return the fault of a table that does not fit.
+
+    Args:
+        error: What does not fit.
+        plugin: Whose table it is.
+        settings: The configuration, in which there may be no such table yet.
+    """
+    return PluginFault(str(error), _where_to_mend(plugin, settings), misconfigured=True)
+
+
+def _where_to_mend(plugin: str, settings: Settings) -> str:
+    if settings.table_of(plugin):
+        return "Correct it there."
+    if settings.path is None:
+        return (
+            f"Its settings are written below [plugins.{plugin}] in a {OWN_FILE}, here or in a "
+            "directory above."
+        )
+    above = "tool.toolyard." if settings.path.name == PROJECT_FILE else ""
+    return f"Its settings are written below [{above}plugins.{plugin}] there."
 
 
 def raised_in(hook: str, error: BaseException) -> PluginFault:

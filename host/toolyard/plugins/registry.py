@@ -301,7 +301,7 @@ class Plugins:
         try:
             enabled = host_keys(self.settings, name).enabled
         except ConfigurationError as error:
-            raise in_configuration(error) from error
+            raise in_configuration(error, name, self.settings) from error
         if name in self._block:
             configured = f"TOOLYARD_BLOCK or `block` in {self.settings.source_of('block')}"
             where = configured if name in self.settings.block else "--block or the application"

@@ -125,3 +125,46 @@ def test_a_configuration_that_is_not_there_is_status_2(toolyard):
     status, _, err = toolyard("tools", "--config", "none.toml")
     assert status == 2
     assert "none.toml" in err
+
+
+NEEDY = """
+from pydantic import BaseModel
+from toolyard_hookspecs import hookimpl
+
+class Needs(BaseModel):
+    url: str
+    port: int = 80
+
+@hookimpl
+def toolyard_settings():
+    return Needs
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "told"),
+    [
+        (
+            None,
+            "",
+            "written below [plugins.needy] in a toolyard.toml, here or in a directory above.",
+        ),
+        ("toolyard.toml", "", "Its settings are written below [plugins.needy] there."),
+        (
+            "pyproject.toml",
+            "[tool.toolyard]\n",
+            "Its settings are written below [tool.toolyard.plugins.needy] there.",
+        ),
+        ("toolyard.toml", "[plugins.needy]\nport = 1\n", "url: is missing. Correct it there."),
+    ],
+)
+def test_where_a_setting_that_is_missing_can_be_written_is_told(
+    toolyard, folder, file, content, told
+):
+    (folder / "needy.py").write_text(NEEDY)
+    (folder / "toolyard.toml").unlink()
+    if file is not None:
+        (folder / file).write_text(content)
+    status, _, err = toolyard("--plugin", "needy.py", "tools", plugin=False)
+    assert status == 2
+    assert err.endswith(f"{told}\n")

@@ -232,7 +232,7 @@ OFFERS = [
         "a key that must be there is missing",
         "class S(BaseModel):\n    url: str\n@hookimpl\ndef toolyard_settings():\n    return S",
         r"the configuration: plugins\.broken\.url: is missing",
-        r"Correct it there",
+        r"Its settings are written below \[plugins\.broken\] in a toolyard\.toml, here or",
     ),
     case(
         "a hook raises",
