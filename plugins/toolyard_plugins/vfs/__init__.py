@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from toolyard_hookspecs import Binding, Command, Finding, Section, hookimpl
+from toolyard_hookspecs import Binding, Command, ConfigurationError, Finding, Section, hookimpl
 from toolyard_plugins.vfs.opening import open_workspace, workspace_binding
 from toolyard_plugins.vfs.section import VfsToolsSection
 from toolyard_plugins.vfs.settings import Mount, VfsConfig
@@ -34,6 +34,14 @@ def toolyard_diagnose(settings: VfsConfig) -> Iterable[Finding]:
     from toolyard_plugins.vfs.diagnosing import diagnosed  # only `toolyard doctor` asks
 
     return diagnosed(settings)
+
+
+@hookimpl
+def toolyard_lifespan(settings: VfsConfig) -> None:
+    """Refuse a directory that is not there when the host is opened, not when a call needs it."""
+    if settings.root is not None and not settings.root.is_dir():
+        msg = f"plugins.vfs.root: there is no directory {settings.root}; make it, or name another."
+        raise ConfigurationError(msg)
 
 
 @hookimpl

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from toolyard import Executor, Host, Settings
 from toolyard_hookspecs import (
     Binding,
+    ConfigurationError,
     Filesystem,
     MarkdownSection,
     Outcome,
@@ -269,3 +271,14 @@ class TestEditedFromOutside:
             assert "a.txt changed in the workspace since this call looked" in outcome.text
             assert (root / "a.txt").read_text() == "saved meanwhile"
             assert not (root / "log.txt").exists()
+
+
+def test_a_host_does_not_open_on_a_directory_that_is_not_there(tmp_path: Path) -> None:
+    nowhere = tmp_path / "nowhere"
+    settings = Settings(plugins={"vfs": {"root": str(nowhere)}})
+    told = f"plugins.vfs.root: there is no directory {nowhere}; make it, or name another."
+    with pytest.raises(ConfigurationError, match=f"^{re.escape(told)}$"), Host(settings=settings):
+        pass
+    nowhere.mkdir()
+    with Host(settings=settings) as host:
+        assert host.is_open
