@@ -127,9 +127,13 @@ class Host:
         for plugin in plugins:
             self.plugins.register(plugin)
         self._given_policies = tuple(policies)
-        self.policies = self._make_policies(self.configuration)
-        self.stray_names = StrayNames()
         self._given_approver = approver
+        try:
+            self.policies = self._make_policies(self.configuration)
+        except ConfigurationError as error:
+            # A plugin's table that is wrong, too, may be why a kind of policy is not known.
+            raise ConfigurationError("\n".join((str(error), *self.unmet()))) from None
+        self.stray_names = StrayNames()
         self._overrides = _load_overrides(self.configuration)
         self._prompt: tuple[int, Prompt] | None = None
         self._running = ExitStack()
@@ -314,17 +318,24 @@ class Host:
         """
         if not self.is_open:
             self._refuse_what_is_unmet()
-            _ = self.approver
             enter_lifespans(self, self._running)
             self.is_open = True
         return self
 
+    def unmet(self) -> list[str]:
+        """Return what the configuration asks for that is not there, a line each."""
+        unmet = [str(each) for each in self.plugins.reports if each.is_unmet]
+        try:
+            _ = self.approver
+        except ConfigurationError as error:
+            unmet.append(str(error))
+        return unmet
+
     def _refuse_what_is_unmet(self) -> None:
         """Raise where the configuration asks for what is not there; log what else is wrong."""
-        reports = self.plugins.reports
-        if unmet := [str(each) for each in reports if each.is_unmet]:
+        if unmet := self.unmet():
             raise ConfigurationError("\n".join(unmet))
-        for each in reports:
+        for each in self.plugins.reports:
             if each.fault is not None and each.status != "blocked" and each.source != "python":
                 _reports.warning("%s", each)
 

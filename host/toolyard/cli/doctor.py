@@ -54,8 +54,9 @@ def _areas(args: argparse.Namespace) -> Iterator[Area]:
         with contextlib.redirect_stdout(sys.stderr):
             host = _make_host(args)
     except ToolyardError as error:
-        remedy = "Correct it there, then run this again."
-        yield "configuration", [Finding.error("configuration", str(error), remedy)]
+        remedy = "When it is mended, run this again."
+        faults = str(error).splitlines()
+        yield "configuration", [Finding.error("configuration", each, remedy) for each in faults]
         # The plugins can be looked at all the same.
         yield "plugins", of_plugins(Host(settings=Settings(), block=args.block))
         return

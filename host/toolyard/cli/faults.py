@@ -12,8 +12,7 @@ def report_faults(host: Host) -> None:
     Raises:
         UsageError: Where that is the configuration's fault.
     """
-    unmet = [str(each) for each in host.plugins.reports if each.is_unmet]
-    if unmet:
+    if unmet := host.unmet():
         raise UsageError(*unmet)
     for report in host.plugins.reports:
         if report.status != "blocked" and report.fault is not None:

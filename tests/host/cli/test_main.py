@@ -275,3 +275,27 @@ def test_the_file_that_was_interrupted_while_it_was_imported_is_named(toolyard, 
     status, _, err = toolyard("--plugin", "slow.py", "tools", plugin=False)
     assert status == 130
     assert err == "toolyard: interrupted: slow.py was being imported (KeyboardInterrupt).\n"
+
+
+WRONG_IN_THREE_PLACES = """
+approver = "nobody"
+
+[plugins.vfs]
+rot = "here"
+
+[[policies]]
+kind = "unheard-of"
+"""
+
+
+@pytest.mark.parametrize("policies", [True, False])
+def test_what_the_configuration_asks_of_plugins_in_vain_is_told_at_once(toolyard, folder, policies):
+    wrong = WRONG_IN_THREE_PLACES
+    (folder / "toolyard.toml").write_text(wrong if policies else wrong.partition("[[")[0])
+    for command in ("tools", "doctor"):
+        status, out, err = toolyard(command, plugin=False)
+        assert status
+        told = out + err
+        assert "plugins.vfs.rot: is not a known key" in told
+        assert "approver = 'nobody': no loaded plugin" in told
+        assert ("kind: 'unheard-of' is not a known kind" in told) is policies
