@@ -397,4 +397,4 @@ def _remake(declared: tuple[Any, Any], made_of: dict[str, Any]) -> Tool[Any, Any
 
 
 def _no_handler(params: object, *, context: object) -> NoReturn:  # noqa: ARG001 - the full form
-    raise ToolValidationError("This tool cannot be called: it has no handler.")
+    raise ToolValidationError("This tool cannot be called: it has no handler. Give it one.")

@@ -24,7 +24,7 @@ from toolyard.pipeline.marks import (
 )
 from toolyard.pipeline.plan import Plan, Table
 from toolyard.pipeline.plugin_faults import wrong_answer
-from toolyard.pipeline.refusals import Refusal
+from toolyard.pipeline.refusals import Refusal, without_handler
 from toolyard.pipeline.steps import Run, Step, WaitFor, raised
 from toolyard.plugins.implementations import Implementation
 from toolyard_hookspecs import (
@@ -169,7 +169,7 @@ def _other_handler(
     if instead is not None:
         return instead, is_async_callable(instead)
     if tool.handler is None:
-        raise Refusal(Status.UNKNOWN_TOOL, f"{tool.name} cannot be called: it has no handler.")
+        raise without_handler(tool.name)
     return run.executor.engine.isolated(run), False
 
 

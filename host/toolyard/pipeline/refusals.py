@@ -40,6 +40,15 @@ class Refusal(ToolyardError):
         self.status = status
 
 
+def without_handler(name: str) -> Refusal:
+    """Return the refusal of a tool that nothing runs."""
+    return Refusal(
+        Status.UNKNOWN_TOOL,
+        f"{name} cannot be called: it has no handler. Use another tool; its plugin has to give it "
+        "one.",
+    )
+
+
 class HandlerFailed(ToolyardError):
     """The handler returned a failed result."""
 

@@ -16,7 +16,7 @@ from toolyard.pipeline.ending import fail, publish
 from toolyard.pipeline.marks import ADMITTED, CHECK, DEADLINE, PARSE, RESERVE
 from toolyard.pipeline.parsing import ask_parsers, parse, shown_call
 from toolyard.pipeline.plan import Plan, Table
-from toolyard.pipeline.refusals import Refusal
+from toolyard.pipeline.refusals import Refusal, without_handler
 from toolyard.pipeline.steps import Step, WaitFor, was_raised
 from toolyard.pipeline.tracing import Entered, enter_traces, leave_traces
 from toolyard.pipeline.transaction import transact
@@ -65,8 +65,7 @@ def _pass_stages(run: CallRun, table: Table) -> Staged:
     run.plan = plan
     tool = plan.tool
     if tool.handler is None and not plan.executes:
-        msg = f"{tool.name} cannot be called: it has no handler."
-        raise Refusal(Status.UNKNOWN_TOOL, msg)
+        raise without_handler(tool.name)
     run.stage = PARSE
     if table.parses or table.parse_wrappers:
         yield from ask_parsers(run, table, shown_call(run))

@@ -169,7 +169,7 @@ def test_a_tool_without_a_handler_cannot_be_called(yard: Any) -> None:
     outcome = yard.call("bare")
 
     assert (outcome.status, outcome.stage) == (Status.UNKNOWN_TOOL, Stage.LOOKUP)
-    assert "no handler" in outcome.text
+    assert "it has no handler. Use another tool; its plugin has to give it one." in outcome.text
 
 
 def test_task_cancellation_is_rolled_back_and_goes_on(make_yard: Any, touch: Touch) -> None:
