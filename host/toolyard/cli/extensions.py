@@ -9,6 +9,7 @@ from typing import Any
 from toolyard.cli.failures import say
 from toolyard.cli.options import MORE, Parser, main_parser
 from toolyard.host import Host
+from toolyard.plugins.faults import one_line
 from toolyard.settings.overriding import without_configured
 from toolyard_hookspecs import Command, HostHandle
 
@@ -49,7 +50,7 @@ def with_extensions(
         try:
             command.configure(parsers[command.name])
         except Exception as error:  # noqa: BLE001 - a plugin's fault takes nothing else down
-            tell(command, f"its options cannot be added: {error}")
+            tell(command, f"its options cannot be added: {one_line(error)}")
             if not command.extends:
                 del runs[command.name]
         else:

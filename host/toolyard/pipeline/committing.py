@@ -82,7 +82,7 @@ def _commit_all(run: CallRun, participants: list[Participant]) -> Staged:
                 yield from settle_surely(run, committing)
         except Exception as error:  # noqa: BLE001 - logged without secrets
             log_failure(run, log, "%s of %s failed to commit.", _name(each), run)
-            failed.append(f"{_name(each)} ({error})")
+            failed.append(f"{_name(each)} ({str(error).rstrip('.')})")
         except BaseException as error:  # noqa: BLE001 - the decision is made: finish first
             interruption = error
         else:

@@ -27,7 +27,8 @@ class Failures:
     def add(self, what: object, error: BaseException) -> None:
         """Keep a failure with what it happened to."""
         self._errors.append(error)
-        self._texts.append(f"{name_of(type(what))} ({type(error).__name__}: {error})")
+        told = f"{type(error).__name__}: {error}".rstrip(": .")
+        self._texts.append(f"{name_of(type(what))} ({told})")
 
     def text(self) -> str:
         """Return one line about all of them, empty if there are none."""

@@ -89,3 +89,10 @@ def test_a_value_that_does_not_fit_is_told_with_its_source(echo):
     status, out, err = echo("--number", "many")
     assert (status, out) == (2, "")
     assert "the command line: plugins.echo.number: expected a whole number" in err
+
+
+def test_options_that_cannot_be_added_are_told_in_a_sentence(toolyard, folder):
+    broken = PLUGIN.replace('parser.add_argument("--word")', "raise ValueError('None today.')")
+    (folder / "echo.py").write_text(broken, encoding="utf-8")
+    _, _, err = toolyard("--plugin", "echo.py", "tools", plugin=False)
+    assert "its options cannot be added: ValueError: None today. Mend the plugin." in err

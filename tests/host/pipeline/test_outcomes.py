@@ -637,7 +637,7 @@ def test_one_that_cannot_be_committed_keeps_no_other_from_it(yard: Any, touch: T
     class Failing(Step):
         def commit(self) -> None:
             super().commit()
-            msg = "no disk"
+            msg = "no disk."
             raise OSError(msg)
 
     @tool

@@ -105,7 +105,7 @@ def test_asks_first_or_with_a_default(kit):
 def test_closing_closes_what_lives_for_the_call_in_reverse_and_logs_failures(kit, caplog):
     log = []
     resources = ResourceRegistry.of(
-        Binding(Plain, lambda r: Closing(log, "first", OSError("disk")), Scope.TOOL_CALL),
+        Binding(Plain, lambda r: Closing(log, "first", OSError("disk.")), Scope.TOOL_CALL),
         Binding(list, lambda r: Closing(log, "second"), Scope.TOOL_CALL),
     ).open()
     call = kit.call(resources)
