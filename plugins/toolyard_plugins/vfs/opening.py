@@ -69,8 +69,7 @@ def _store(config: VfsConfig) -> Store:
     try:
         return DiskStore(config.root, fsync=config.fsync)
     except OSError as error:
-        reason = error.strerror or str(error).rstrip(".")
         raise ResourceError(
-            f"The workspace {config.root} cannot be opened: {reason}. Make the directory, or name "
-            "another with plugins.vfs.root or --workspace."
+            f"The workspace cannot be opened: {str(error).rstrip('.')}. It is named with "
+            "plugins.vfs.root or --workspace."
         ) from error

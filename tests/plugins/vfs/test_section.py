@@ -299,7 +299,8 @@ def test_a_directory_that_is_not_there_is_named_with_the_remedy(
 
     text = calls("list_directory").text
     assert "nope" in text
-    assert "cannot be opened" in text
+    assert "The workspace cannot be opened: " in text
+    assert text.count("nope") == 1
     assert "--workspace" in text
 
 
