@@ -105,7 +105,8 @@ def read_servers(file: Path, *, with_values: bool = False) -> list[Imported]:
         held: Any = tomllib.loads(text) if file.suffix == ".toml" else json.loads(_plain(text))
     except (OSError, ValueError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise ConfigurationError(f"{file} cannot be read: {reason}.") from error
+        msg = f"{file} cannot be read: {reason}. Name a client's file, such as .mcp.json."
+        raise ConfigurationError(msg) from error
     servers = list(_servers(held))
     if not servers:
         raise ConfigurationError(f"{file} has no servers: none of {', '.join(TABLES)} is in it.")

@@ -93,7 +93,7 @@ def test_every_client_has_them_in_its_own_place(text, name, tmp_path):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("{", "cannot be read"),
+        ("{", r"cannot be read: .*\. Name a client's file, such as \.mcp\.json\."),
         ("[]", "has no servers"),
         ('{"mcpServers": {}}', "has no servers"),
         ('{"mcpServers": 3}', "has no servers"),
