@@ -382,7 +382,7 @@ def _entry_point(found: FoundPlugin) -> Origin:
 
 
 def _file(path: Path) -> Origin:
-    return Origin(path.stem, "file", location=str(path))
+    return Origin(path.stem or str(path), "file", location=str(path))
 
 
 def _second_of_name(first: Origin) -> PluginFault:

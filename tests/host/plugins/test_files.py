@@ -2,6 +2,7 @@
 
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -100,6 +101,8 @@ def test_a_file_of_another_kind(plugins, tmp_path):
     (tmp_path / "plugin.txt").touch()
     with pytest.raises(PluginError, match=r"is not a Python file\. Name an existing file"):
         plugins.register_file(tmp_path / "plugin.txt")
+    with pytest.raises(PluginError, match=r"Plugin '\.' is not registered: \. is not a Python"):
+        plugins.register_file(Path())
 
 
 def test_a_blocked_file_is_not_even_imported(write):
