@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import sys
 from collections.abc import Container, Iterable, Sequence
@@ -46,6 +47,8 @@ COMMANDS: Final = {
     "doctor": "find out what is wrong here, and how to mend it",
     "completion": "print what lets a shell complete commands, options and names",
 }
+_FIRST: Final = frozenset({"-h", "--help", "--"})
+"""What may stand before a command, besides the common options."""
 WITHOUT_HOST: Final = frozenset({"completion", "doctor", "new"})
 """Commands that are run without a host of their own, also where none can be made."""
 
@@ -183,6 +186,9 @@ def check_command(rest: Sequence[str], known: Iterable[str], *, example: bool = 
         example: Whether an example is asked for, whose name it may have been.
     """
     known = list(known)
+    if rest[1:] and rest[0].startswith("-") and rest[0] not in _FIRST:
+        told = f"there is no option {rest[0].partition('=')[0]} of all commands"
+        _refuse(f"{told}; if one of them has it, give it after the command", "toolyard")
     if is_unknown(rest, known):
         near = nearest(rest[0], known)
         told = f"there is no command {rest[0]!r}{near or f'. There are {listed(known)}.'}"
@@ -282,13 +288,12 @@ _CONFIGURE: Final = {
 def _seconds(text: str) -> float | None:
     if text.lower() == "none":
         return None
-    seconds = float(text)
-    if not (0 < seconds < math.inf):
-        raise ValueError
-    return seconds
-
-
-_seconds.__name__ = "number of seconds"
+    with contextlib.suppress(ValueError):
+        seconds = float(text)
+        if 0 < seconds < math.inf:
+            return seconds
+    msg = f"{text!r} is no positive number of seconds; 'none' stands for no limit"
+    raise argparse.ArgumentTypeError(msg)
 
 
 def _names(lists: Iterable[str]) -> tuple[str, ...]:

@@ -299,3 +299,19 @@ def test_what_the_configuration_asks_of_plugins_in_vain_is_told_at_once(toolyard
         assert "plugins.vfs.rot: is not a known key" in told
         assert "approver = 'nobody': no loaded plugin" in told
         assert ("kind: 'unheard-of' is not a known kind" in told) is policies
+
+
+def test_an_option_of_a_command_before_the_command_is_told_where_it_belongs(toolyard):
+    status, _, err = toolyard("--workspace", "here", "run", plugin=False)
+    assert status == 2
+    assert err == (
+        "toolyard: error: there is no option --workspace of all commands; if one of them has it, "
+        "give it after the command. See `toolyard --help`.\n"
+    )
+
+
+@pytest.mark.parametrize("given", ["-1", "0", "soon", "inf", "nan"])
+def test_a_timeout_that_is_none_is_told_what_can_be_given(toolyard, given):
+    status, _, err = toolyard("--timeout", given, "tools", plugin=False)
+    assert status == 2
+    assert f"{given!r} is no positive number of seconds; 'none' stands for no limit." in err
