@@ -28,6 +28,7 @@ from toolyard_hookspecs.faults import (
 )
 from toolyard_hookspecs.given_names import NameCounter, name_counter
 from toolyard_hookspecs.immutable import is_immutable_type
+from toolyard_hookspecs.reading_back import Others, others_in
 from toolyard_hookspecs.round_trips import survives_json
 from toolyard_hookspecs.schemas import ClosedJsonSchema, PlainJsonSchema
 from toolyard_hookspecs.secrecy import HIDING
@@ -83,11 +84,12 @@ class Codec:
     Args:
         kind: A dataclass, pydantic model, TypedDict or anything else pydantic can adapt.
         owner: What the type belongs to, for error messages.
-        reveals: Whether `encode` writes secrets (pydantic's `SecretStr`) as they are, so
-            that `decode` gives them back. For params; results keep their secrets.
+        reveals: Whether `encode` writes what `decode` reads and no more: secrets (pydantic's
+            `SecretStr`) as they are, no computed fields. For params; results keep their secrets.
 
     Raises:
-        DefinitionError: When pydantic cannot make a schema of the type.
+        DefinitionError: When pydantic cannot make a schema of the type, or what is written
+            of it cannot be read again.
 
     Example:
         >>> codec = Codec(dict[str, int], owner="demo")
@@ -97,6 +99,7 @@ class Codec:
 
     __slots__ = (
         "_count_names",
+        "_others",
         "_reveals",
         "_schema",
         "_secrecy",
@@ -114,6 +117,13 @@ class Codec:
             self._validate = self.adapter.validator.validate_json
         except Exception as error:
             raise DefinitionError(_no_schema(owner, kind, error)) from error
+        try:
+            self._others: Others = others_in(self.adapter.core_schema, of_params=reveals)
+        except ValueError as error:
+            raise DefinitionError(
+                f"{owner}: {describe(kind)} cannot be read from the JSON that it is written as: "
+                f"{error}."
+            ) from None
         self._count_names: NameCounter = self._count_first
         self.immutable = is_immutable_type(kind)
         self._reveals = reveals
@@ -138,7 +148,7 @@ class Codec:
         # What is held in a slot is called faster by a name of one's own.
         validate, count_names = self._validate, self._count_names
         try:
-            value = validate(text, strict=True, extra="forbid")
+            value = validate(text, strict=True, extra=self._others)
         except ValidationError as error:
             raise ToolValidationError(explain(error, self._known_schema)) from None
         colons = text.count(":") if isinstance(text, str) else text.count(b":")
@@ -148,7 +158,7 @@ class Codec:
 
     def copy(self, text: Json) -> Any:
         """Return the typed value of a text that was decoded before, once more."""
-        return self._validate(text, strict=True, extra="forbid")
+        return self._validate(text, strict=True, extra=self._others)
 
     def encode(self, value: object) -> bytes:
         """Return the value as compact JSON, in the order of its fields.
@@ -213,12 +223,17 @@ class Codec:
         schema = self._known_schema()
         if self._reveals:
             revealing = holds_secret(schema)
-            self._to_json = self._reveal if revealing else self.adapter.serializer.to_json
+            self._to_json = self._reveal if revealing else self._write_whole
         elif schema.get("type") in _ALWAYS_FINITE:
             self._to_json = self.adapter.serializer.to_json
         else:
             self._to_json = self._write_finite
         return self._to_json(value, by_alias=by_alias, warnings=warnings)
+
+    def _write_whole(self, value: object, *, by_alias: bool, warnings: bool) -> bytes:
+        return self.adapter.serializer.to_json(
+            value, by_alias=by_alias, warnings=warnings, round_trip=True
+        )
 
     def _write_finite(self, value: object, *, by_alias: bool, warnings: bool) -> bytes:
         serializer = self.adapter.serializer
@@ -229,7 +244,9 @@ class Codec:
         return finite(text, lambda: serializer.to_python(value, warnings=warnings))
 
     def _reveal(self, value: object, *, by_alias: bool, warnings: bool) -> bytes:
-        plain = self.adapter.serializer.to_python(value, by_alias=by_alias, warnings=warnings)
+        plain = self.adapter.serializer.to_python(
+            value, by_alias=by_alias, warnings=warnings, round_trip=True
+        )
         return pydantic_core.to_json(_revealed(plain), inf_nan_mode="null")
 
 

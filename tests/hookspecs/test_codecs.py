@@ -148,7 +148,7 @@ def test_unknown_names_are_refused_whatever_the_model_allows():
     class Open(BaseModel, extra="allow"):
         a: int
 
-    codec = Codec(Open, owner="test")
+    codec = Codec(Open, owner="test", reveals=True)
     assert codec.schema()["additionalProperties"] is False
     with pytest.raises(ToolValidationError, match="b: not known"):
         codec.decode('{"a": 1, "b": 2}')

@@ -33,7 +33,9 @@ def encoder(tool: Tool[Any, Any]) -> Encode:
         return codec.encode
     if isinstance(codec, Codec) and _holds(schema, "uniqueItems"):
         to_python = codec.adapter.serializer.to_python
-        return lambda params: canonical_json(_ordered(to_python(params, by_alias=True)))
+        return lambda params: canonical_json(
+            _ordered(to_python(params, by_alias=True, round_trip=True))
+        )
     return lambda params: canonical_json(json.loads(codec.encode(params)))
 
 
