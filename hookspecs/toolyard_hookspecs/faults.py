@@ -71,6 +71,17 @@ def listing(faults: list[str]) -> str:
     return "\n".join(["Invalid arguments:", *shown]) + RETRY
 
 
+def in_one_line(error: Exception) -> str:
+    """Return the faults of a listing without what it asks of a model.
+
+    Example:
+        >>> in_one_line(ValueError(listing(["a: required, but missing", "b: not known"])))
+        'a: required, but missing; b: not known'
+    """
+    lines = str(error).removesuffix(RETRY).splitlines()[1:]
+    return "; ".join(each.removeprefix("  - ").removeprefix("arguments: ") for each in lines)
+
+
 def suggest(name: str, known: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` for the nearest known name, or nothing."""
     near = difflib.get_close_matches(name[:100], list(known), n=1, cutoff=0.6)

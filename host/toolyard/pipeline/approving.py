@@ -12,12 +12,20 @@ from toolyard.pipeline.asking import settle
 from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.limits import Limit, TimedOut
 from toolyard.pipeline.masking import log_failure, mask
-from toolyard.pipeline.refusals import Refusal
+from toolyard.pipeline.refusals import Refusal, unreadable
 from toolyard.pipeline.resuming import token_for
 from toolyard.pipeline.steps import Run, Step
 from toolyard.policies.approval import digest_of, read_answer, request_for
 from toolyard.resources.participants import ExclusivePart
-from toolyard_hookspecs import Answer, ApprovalAnswer, ApprovalRequest, Stage, Status, Tool
+from toolyard_hookspecs import (
+    Answer,
+    ApprovalAnswer,
+    ApprovalRequest,
+    Stage,
+    Status,
+    Tool,
+    ToolValidationError,
+)
 from toolyard_hookspecs.facts import APPROVAL, APPROVAL_REASON, APPROVAL_TICKET, APPROVAL_TOKEN
 from toolyard_hookspecs.signatures import is_async_callable
 
@@ -117,10 +125,14 @@ def _held(run: CallRun) -> str | None:
 def _request(run: CallRun, reasons: Iterable[str], diff: str | None) -> ApprovalRequest:
     tool = _tool(run)
     arguments = canonical(run)
+    try:
+        params = tool.params_codec.decode(arguments)
+    except ToolValidationError as error:
+        raise unreadable(run.name, "params", error) from error
     return request_for(
         run.call_made,
         tool,
-        params=tool.params_codec.copy(arguments),
+        params=params,
         arguments=arguments,
         reasons=reasons,
         context=run.context,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolyard.pipeline.marks import ENDED
 from toolyard.pipeline.masking import holds_secrets, without_masked
+from toolyard.pipeline.refusals import unreadable
 from toolyard.state.redoing import NOTHING
 from toolyard_hookspecs import (
     CallRecord,
@@ -23,8 +24,10 @@ from toolyard_hookspecs import (
     ResourceBusyError,
     SnapshotError,
     StateError,
+    Tool,
     ToolCall,
     ToolContext,
+    ToolValidationError,
 )
 
 if TYPE_CHECKING:
@@ -103,6 +106,8 @@ class Control:
         assert plan is not None  # noqa: S101 - it has run
         if value is None and result.value is not None:
             value = plan.tool.result_codec.encode(result.value)
+        if value is not None:
+            _check_readable(run.name, plan.tool, value)
         changes: str | None = None
         unportable: str | None = None
         if run.session_changes != NOTHING:
@@ -193,3 +198,11 @@ def _is_on_loop() -> bool:
     except RuntimeError:
         return False
     return True
+
+
+def _check_readable(name: str, tool: Tool[Any, Any], value: bytes) -> None:
+    """Refuse to record what no later call could be answered with."""
+    try:
+        tool.result_codec.decode(value)
+    except ToolValidationError as error:
+        raise unreadable(name, "value", error) from error

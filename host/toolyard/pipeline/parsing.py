@@ -10,7 +10,7 @@ from typing import Any, cast
 from toolyard.pipeline.asking import Wrapped, first_result
 from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.plan import Table
-from toolyard.pipeline.refusals import Refusal
+from toolyard.pipeline.refusals import Refusal, unreadable
 from toolyard.pipeline.steps import Step
 from toolyard_hookspecs import Status, ToolCall, ToolValidationError
 from toolyard_hookspecs.codecs import as_json
@@ -75,4 +75,9 @@ def ask_parsers(run: CallRun, table: Table, call: ToolCall) -> Staged:
         params = wrapped.leave(params)
     # What was parsed may still be in a plugin's hands: the call gets a copy of its own.
     run.arguments = tool.params_codec.encode(params)
-    run.params = tool.params_codec.decode(run.arguments)
+    try:
+        run.params = tool.params_codec.decode(run.arguments)
+    except ToolValidationError as error:
+        if tool.params_codec.fits(params) is None:
+            raise unreadable(run.name, "params", error) from error
+        raise

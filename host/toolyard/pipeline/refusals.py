@@ -24,6 +24,7 @@ from toolyard_hookspecs import (
     ToolyardError,
     VisibilityExpansionRequired,
 )
+from toolyard_hookspecs.faults import in_one_line
 
 MAX_TEXT = 2_000
 # They cannot leave a generator or a coroutine as they are, only as a RuntimeError about it.
@@ -46,6 +47,22 @@ def without_handler(name: str) -> Refusal:
         Status.UNKNOWN_TOOL,
         f"{name} cannot be called: it has no handler. Use another tool; its plugin has to give it "
         "one.",
+    )
+
+
+def unreadable(name: str, what: str, error: ToolValidationError) -> Refusal:
+    """Return the refusal of a call whose JSON its own type does not read.
+
+    Args:
+        name: The tool's name.
+        what: What was written, `params` or `value`.
+        error: What was wrong with it.
+    """
+    return Refusal(
+        Status.ERROR,
+        f"Internal error in {name}: the JSON of its {what} is not what its type reads "
+        f"({in_one_line(error)}). This requires human intervention: serializers of the type have "
+        "to write what it reads.",
     )
 
 
