@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol, cast, get_origin
 
 import pydantic_core
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
+from pydantic.json_schema import JsonSchemaMode
 from typing_extensions import is_typeddict
 
 from toolyard_hookspecs.errors import DefinitionError, ToolValidationError
@@ -132,8 +133,9 @@ class Codec:
         self._to_json: Callable[..., bytes] = self._encode_first
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON Schema of the type, as validation sees it."""
-        return self.adapter.json_schema(mode="validation", schema_generator=ClosedJsonSchema)
+        """Return the JSON Schema of what is read of params, or of what is written of results."""
+        mode: JsonSchemaMode = "validation" if self._reveals else "serialization"
+        return self.adapter.json_schema(mode=mode, schema_generator=ClosedJsonSchema)
 
     @property
     def faithful(self) -> type[Any] | None:

@@ -16,6 +16,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchema
 from pydantic_core import core_schema
 
 from toolyard_hookspecs.docstrings import argument_texts
+from toolyard_hookspecs.reading_back import is_by_author
 
 _parsing = threading.Lock()
 """Held while a syntax tree is made: Python 3.11 raises when several threads make one at once."""
@@ -32,6 +33,11 @@ class PlainJsonSchema(GenerateJsonSchema):
         written = super().json_or_python_schema(schema)
         return {**written, "writeOnly": True} if _hides(schema) else written
 
+    def ser_schema(self, schema: Any) -> JsonSchemaValue | None:
+        """Describe what a serializer writes; an author's that does not say may write anything."""
+        untold = "return_schema" not in schema and is_by_author(schema)
+        return {} if untold else super().ser_schema(schema)
+
     def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
         """Warn, but not of a default that JSON cannot say: the function has it all the same."""
         if kind != "non-serializable-default":
@@ -43,15 +49,29 @@ class ClosedJsonSchema(PlainJsonSchema):
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
         """Describe the fields of a dataclass and close it."""
-        return _close(super().dataclass_schema(schema), schema["cls"])
+        return self._close(super().dataclass_schema(schema), schema["cls"])
 
     def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JsonSchemaValue:
         """Describe the fields of a TypedDict and close it."""
-        return _close(super().typed_dict_schema(schema), schema.get("cls"))
+        return self._close(super().typed_dict_schema(schema), schema.get("cls"))
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         """Describe the fields of a pydantic model and close it."""
-        return _close(super().model_schema(schema), schema["cls"])
+        return self._close(super().model_schema(schema), schema["cls"])
+
+    def _close(self, schema: JsonSchemaValue, kind: Any) -> JsonSchemaValue:
+        properties = cast("dict[str, Any] | None", schema.get("properties"))
+        if properties is None:
+            return schema
+        # What is read may have no other names; what is written may, where the type says so.
+        if self.mode == "validation" or not schema.get("additionalProperties"):
+            schema["additionalProperties"] = False
+        if not isinstance(kind, type):
+            return schema
+        for name, text in field_descriptions(kind).items():
+            if name in properties:
+                cast("dict[str, Any]", properties[name]).setdefault("description", text)
+        return schema
 
 
 def _hides(schema: core_schema.JsonOrPythonSchema) -> bool:
@@ -62,19 +82,6 @@ def _hides(schema: core_schema.JsonOrPythonSchema) -> bool:
 
 _MASKING: Final = ("pydantic.types", "_serialize_secret")
 """What writes the mask of a `Secret[...]`; nothing else in its schema tells."""
-
-
-def _close(schema: JsonSchemaValue, kind: Any) -> JsonSchemaValue:
-    properties = cast("dict[str, Any] | None", schema.get("properties"))
-    if properties is None:
-        return schema
-    schema["additionalProperties"] = False
-    if not isinstance(kind, type):
-        return schema
-    for name, text in field_descriptions(kind).items():
-        if name in properties:
-            cast("dict[str, Any]", properties[name]).setdefault("description", text)
-    return schema
 
 
 @lru_cache(maxsize=1024)

@@ -1,9 +1,10 @@
 """Schemas are closed, and say of each field what its author says."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, NotRequired
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, PlainSerializer, computed_field
 from typing_extensions import Doc, TypedDict
 
 from toolyard_hookspecs.codecs import Codec
@@ -105,3 +106,33 @@ def test_a_class_without_source_describes_nothing():
     scope = {}
     exec("class Made:\n    a: 'Nowhere'\n    'A text.'", scope)
     assert field_descriptions(scope["Made"]) == {}
+
+
+class Written(BaseModel):
+    told: Annotated[int, PlainSerializer(lambda number: f"#{number}", return_type=str)]
+    untold: Annotated[int, PlainSerializer(lambda number: f"#{number}")]
+    path: Path
+    kept: int = Field(0, exclude=True)
+
+    @computed_field
+    def size(self) -> int:
+        return 1
+
+
+def test_results_are_described_as_they_are_written():
+    schema = Codec(Written, owner="test").schema()
+    shown = schema["properties"]
+    assert shown["told"]["type"] == "string"
+    assert "type" not in shown["untold"]
+    assert (shown["path"]["type"], shown["size"]["type"]) == ("string", "integer")
+    assert schema["required"] == ["told", "untold", "path", "size"]
+    assert "kept" not in shown
+    assert schema["additionalProperties"] is False
+
+
+def test_results_that_have_other_names_are_open():
+    class Open(BaseModel, extra="allow"):
+        size: int
+
+    assert Codec(Open, owner="test").schema()["additionalProperties"] is True
+    assert Codec(Open, owner="test", reveals=True).schema()["additionalProperties"] is False

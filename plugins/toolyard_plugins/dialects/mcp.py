@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, Final, cast
 
 from pydantic import PydanticUserError
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from toolyard_hookspecs import (
     Contents,
@@ -24,7 +24,8 @@ from toolyard_hookspecs import (
     ToolCall,
     ToolValidationError,
 )
-from toolyard_hookspecs.faults import RETRY
+from toolyard_hookspecs.faults import in_one_line
+from toolyard_hookspecs.schema_codec import SchemaCodec
 from toolyard_plugins.dialects import reading
 from toolyard_plugins.dialects.answers import Answer, answer
 from toolyard_plugins.dialects.mcp_contents import blocks
@@ -112,6 +113,7 @@ def _annotations(tool: Tool[Any, Any]) -> dict[str, Any]:
 class _Output:
     schema: Schema
     wraps: bool
+    is_faithful: bool
 
 
 @lru_cache(maxsize=1024)
@@ -122,8 +124,7 @@ def _output(tool: Tool[Any, Any]) -> _Output | None:
     no schema. Of a type that has none, only the text is given.
 
     A success may come without its value (excluded, or none), which then is an empty object;
-    so nothing is required at the root. Objects are open: a value may show more than its type
-    takes (computed fields).
+    so nothing is required at the root.
     """
     if tool.exclude_value_from_context or tool.signature.result is Contents:
         return None
@@ -136,12 +137,13 @@ def _output(tool: Tool[Any, Any]) -> _Output | None:
         return None
     if meant.get("type") == "null":
         return None
+    is_faithful = tool.result_codec.faithful is not None
     if meant.get("type") == "object":
         schema = without_keys(opened(dereferenced(declared)), frozenset({"required"}))
-        return _Output(schema, wraps=False)
+        return _Output(schema, wraps=False, is_faithful=is_faithful)
     wrapped: Schema = {"type": "object", **with_keys(declared, DEFINITIONS)}
     wrapped["properties"] = {WRAPPED: without_keys(declared, frozenset(DEFINITIONS))}
-    return _Output(opened(wrapped), wraps=True)
+    return _Output(opened(wrapped), wraps=True, is_faithful=is_faithful)
 
 
 def _result(result: Answer) -> dict[str, Any]:
@@ -151,40 +153,48 @@ def _result(result: Answer) -> dict[str, Any]:
     }
     if not result.success or result.tool is None:
         return shape
+    output = _output(result.tool)
+    structured: Any = None
     if result.contents is not None:
         shape["content"] = blocks(result.contents, result.preface)
-        if result.contents.structured is not None:
-            shape["structuredContent"] = result.contents.structured
-        return shape
-    output = _output(result.tool)
+        structured = result.contents.structured
+    elif output is not None:
+        structured = _structured(output, result.data)
     if output is not None:
-        if (misfit := _misfit(result.tool, result.data)) is not None:
+        structured = {} if structured is None else structured
+        if (misfit := _misfit(result, output, structured)) is not None:
             return {"content": [{"type": "text", "text": misfit}], "isError": True}
-        shape["structuredContent"] = _structured(output, result.data)
+    if structured is not None:
+        shape["structuredContent"] = structured
     return shape
 
 
-def _misfit(tool: Tool[Any, Any], data: bytes | None) -> str | None:
-    """Return what a model is told where a handler did not keep to the type that it declares.
+def _misfit(result: Answer, output: _Output, structured: Any) -> str | None:
+    """Return what a model is told where a result is not what its tool declares.
 
     Clients refuse such a result themselves, and then nobody would know that the tool has run.
-    Types whose JSON is not read as it is written are let pass.
     """
-    codec = tool.result_codec
-    if data is None or codec.faithful is None:
-        return None
+    tool = result.tool
+    assert tool is not None  # noqa: S101 - it has an output
     try:
-        codec.decode(data)
+        if not output.is_faithful or result.contents is not None:
+            _structures(tool).decode(to_json(structured))
+        elif result.data is not None:
+            # Reading it takes a fraction of the time.
+            tool.result_codec.decode(result.data)
     except ToolValidationError as error:
-        faults = str(error).removesuffix(RETRY).splitlines()[1:]
-        reasons = "; ".join(
-            each.removeprefix("  - ").removeprefix("arguments: ") for each in faults
-        )
         return (
             f"{tool.name} ran and what it changed is kept, but it returned something else than it "
-            f"declares, which is left out ({reasons}). This requires human intervention."
+            f"declares, which is left out ({in_one_line(error)}). This requires human "
+            "intervention."
         )
     return None
+
+
+@lru_cache(maxsize=1024)
+def _structures(tool: Tool[Any, Any]) -> SchemaCodec:
+    output = _output(tool)
+    return SchemaCodec(output.schema if output is not None else {}, owner=f"Tool {tool.name!r}")
 
 
 def _structured(output: _Output, data: bytes | None) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date
 from types import SimpleNamespace
 
 import pytest
@@ -139,6 +140,8 @@ class Point:
         (int, b'"x"', 'input should be a valid integer, got "x"'),
         (Point, b'{"x":"1"}', 'x: input should be a valid integer, got "1"'),
         (Point, b'{"y":1}', "x: required, but missing; y: not known"),
+        (date, b"12", "result: 12 is not of type 'string'"),
+        (Square, b'{"side":"a","area":4}', "side: 'a' is not of type 'integer'"),
     ],
 )
 def test_a_value_that_is_not_what_the_tool_declares_is_an_error(

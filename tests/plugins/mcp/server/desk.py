@@ -7,7 +7,11 @@ import os
 import sys
 import threading
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, PlainSerializer, computed_field
 
 from toolyard_hookspecs import (
     Contents,
@@ -15,6 +19,7 @@ from toolyard_hookspecs import (
     MarkdownSection,
     PromptEvaluationError,
     TextContent,
+    Tool,
     ToolContext,
     ToolResult,
     ToolValidationError,
@@ -182,6 +187,73 @@ def miscount() -> int:
     return "many"
 
 
+class Square(BaseModel, extra="forbid"):
+    side: int
+
+    @computed_field
+    @property
+    def area(self) -> int:
+        """The area."""
+        return self.side**2
+
+
+class Priced(BaseModel):
+    price: Annotated[int, PlainSerializer(lambda price: f"{price} EUR", return_type=str)]
+
+
+class Secretive(BaseModel):
+    shown: int
+    kept: int = Field(0, exclude=True)
+
+
+class Open(BaseModel, extra="allow"):
+    size: int
+
+
+@tool(category="read")
+def squares(sides: list[int]) -> list[Square]:
+    """Make squares."""
+    return [Square(side=side) for side in sides]
+
+
+@tool(category="read")
+def price() -> Priced:
+    """Give a price."""
+    return Priced(price=3)
+
+
+@tool(category="read")
+def secretive() -> Secretive:
+    """Give what is shown."""
+    return Secretive(shown=1, kept=2)
+
+
+@tool(category="read")
+def open_ended() -> Open:
+    """Give more than is declared."""
+    return Open.model_validate({"size": 1, "colour": "red"})
+
+
+@tool
+def misdate() -> datetime:
+    """Give the time, and answer with no time."""
+    return 12
+
+
+def contain_total(total: object) -> Tool[None, Any]:
+    """Return a tool that answers with contents, and declares what is structured in them."""
+
+    def handler(params: None, *, context: ToolContext) -> ToolResult[Any]:
+        return ToolResult.ok(Contents((TextContent("one"),), structured={"total": total}))
+
+    return Tool[None, Any](
+        name="contain" if total == 1 else "miscontain",
+        description="Answer with contents.",
+        handler=handler,
+        result_schema={"type": "object", "properties": {"total": {"type": "integer"}}},
+    )
+
+
 @tool(category="read")
 def list_structured() -> Contents:
     """Answer with contents and a list of what is in them."""
@@ -209,6 +281,8 @@ def toolyard_sections():
                     sleep_on,
                 ),
                 *(hide_value, hide_all_values, miscount, list_structured),
+                *(squares, price, secretive, open_ended, misdate),
+                *(contain_total(1), contain_total("one")),
             ],
         ),
         MarkdownSection(key="greeting", title="Greeting", template="Greet $name in $language."),

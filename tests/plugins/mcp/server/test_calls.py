@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import anyio
+import jsonschema
 import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
@@ -50,6 +51,43 @@ async def test_failures_are_results_that_a_model_can_act_on(connect):
 async def test_a_value_that_does_not_fit_the_output_schema_is_told_of_and_left_out(connect):
     async with connect() as client:
         result = await client.call_tool("miscount", {})
+    assert result.is_error
+    assert result.structured_content is None
+    assert "returned something else than it declares" in result.content[0].text
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "expected"),
+    [
+        ("squares", {"sides": [2]}, {"result": [{"side": 2, "area": 4}]}),
+        ("price", {}, {"price": "3 EUR"}),
+        ("secretive", {}, {"shown": 1}),
+        ("open_ended", {}, {"size": 1, "colour": "red"}),
+        ("contain", {}, {"total": 1}),
+    ],
+)
+async def test_what_is_sent_fits_the_output_schema(connect, name, arguments, expected):
+    async with connect() as client:
+        (shown,) = [each for each in (await client.list_tools()).tools if each.name == name]
+        result = await client.call_tool(name, arguments)
+    assert result.structured_content == expected
+    jsonschema.validate(expected, shown.output_schema)
+
+
+async def test_the_output_schema_describes_what_is_sent(connect):
+    async with connect() as client:
+        tools = {each.name: each.output_schema for each in (await client.list_tools()).tools}
+    square = tools["squares"]["properties"]["result"]["items"]
+    shape = tools["squares"]["$defs"]["Square"] if "$ref" in square else square
+    assert set(shape["properties"]) == {"side", "area"}
+    assert tools["price"]["properties"]["price"]["type"] == "string"
+    assert set(tools["secretive"]["properties"]) == {"shown"}
+
+
+@pytest.mark.parametrize("name", ["misdate", "miscontain"])
+async def test_whatever_does_not_fit_the_output_schema_is_told_of(connect, name):
+    async with connect() as client:
+        result = await client.call_tool(name, {})
     assert result.is_error
     assert result.structured_content is None
     assert "returned something else than it declares" in result.content[0].text
