@@ -126,7 +126,15 @@ class PostgresStore(SqlStore):
 
     def _connect(self) -> Connection:
         connection: Connection = self._psycopg.connect(
-            self._url, autocommit=True, connect_timeout=TIMEOUT, application_name="toolyard"
+            self._url,
+            autocommit=True,
+            connect_timeout=TIMEOUT,
+            application_name="toolyard",
+            # Else, psycopg gives bytes or takes no key where the database is not in UTF-8.
+            client_encoding="utf-8",
+            # Else, a peer that is gone without a word is waited for as long as the system does.
+            tcp_user_timeout=TIMEOUT * 1000,
+            keepalives_idle=TIMEOUT,
         )
         try:
             self._set_up(connection)
@@ -136,13 +144,20 @@ class PostgresStore(SqlStore):
         return connection
 
     def _set_up(self, connection: Connection) -> None:
-        connection.execute(b"SET statement_timeout = '%ds'" % TIMEOUT)
+        # The only way of writing dates that psycopg reads.
+        connection.execute(b"SET statement_timeout = '%ds'; SET datestyle = 'ISO'" % TIMEOUT)
         if not self._is_made:
-            # Two that make it at once would fail at one another.
-            with connection.transaction():
-                connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-                connection.execute(_TABLE)
+            self._make_table(connection)
             self._is_made = True
+
+    def _make_table(self, connection: Connection) -> None:
+        # Who may not make a table may not say so either where it is there, IF NOT EXISTS or not.
+        if connection.execute("SELECT to_regclass('toolyard_effects')").fetchone() != (None,):
+            return
+        # Two that make it at once would fail at one another.
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+            connection.execute(_TABLE)
 
     def _owner(self) -> str:
         return f"{platform.node()} {Process.current()}"
@@ -168,7 +183,11 @@ class PostgresStore(SqlStore):
         host = parts.get("host") or "localhost"
         secrets = [str(each) for name, each in parts.items() if "password" in name and each]
         reason = hide(" ".join(str(error).split()), secrets).rstrip(".?")
+        remedy = "Start the server or mend plugins.ledger.url"
+        if isinstance(error, self._psycopg.errors.InsufficientPrivilege):
+            remedy = (
+                "Grant its user SELECT, INSERT, UPDATE and DELETE on the table toolyard_effects"
+            )
         return LedgerError(
-            f"The ledger in PostgreSQL on {host} cannot be used: {reason}. Start the server or "
-            "mend plugins.ledger.url, then retry."
+            f"The ledger in PostgreSQL on {host} cannot be used: {reason}. {remedy}, then retry."
         )

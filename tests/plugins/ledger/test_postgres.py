@@ -1,0 +1,138 @@
+"""The ledger in databases and with users as others have set them up."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
+import pytest
+
+from toolyard_hookspecs import LedgerError
+from toolyard_hookspecs.ledger import Claim, EffectState, RecordedResult
+from toolyard_plugins.ledger.stores.postgres import PostgresStore
+
+pytestmark = pytest.mark.slow
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+_databases = itertools.count(1)
+
+
+def _claim(key: str, number: int = 0) -> Claim:
+    return Claim(key, "pay", "0" * 64, f"{number:032d}", "s1", "c1", NOW)
+
+
+def _do(url: str, *statements: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        for each in statements:
+            connection.execute(each.encode())
+
+
+def _as(user: str, url: str) -> str:
+    return url.replace("//toolyard@", f"//{user}@")
+
+
+def _lapses(store: PostgresStore, key: str) -> None:
+    store._run("UPDATE toolyard_effects SET lease = '2000-01-01' WHERE key = ?", (key,))
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1", "UTF8"])
+def test_a_database_may_have_another_encoding(postgres: Any, encoding: str) -> None:
+    name = f"encoded_{next(_databases)}"
+    _do(
+        postgres.url,
+        f"CREATE DATABASE {name} ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C' "
+        "TEMPLATE template0",
+    )
+    with closing(PostgresStore(postgres.url.replace("/postgres", f"/{name}"))) as store:
+        assert store.claim(_claim("name/é:pay"), now=NOW) is None
+        store.finish("name/é:pay", "0" * 32, RecordedResult("Paid. 😀"), None)
+
+        (entry,) = store.entries()
+
+    assert entry.claim == _claim("name/é:pay")
+    assert entry.result is not None
+    assert entry.result.message == "Paid. 😀"
+
+
+def test_a_key_that_the_encoding_of_a_database_lacks_is_told_of(postgres: Any) -> None:
+    name = f"encoded_{next(_databases)}"
+    _do(
+        postgres.url,
+        f"CREATE DATABASE {name} ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0",
+    )
+    with (
+        closing(PostgresStore(postgres.url.replace("/postgres", f"/{name}"))) as store,
+        pytest.raises(LedgerError, match="LATIN1"),
+    ):
+        store.claim(_claim("name/😀:pay"), now=NOW)
+
+
+def test_a_database_may_write_dates_in_another_way(database: str) -> None:
+    name = database.rpartition("/")[2]
+    _do(database, f"ALTER DATABASE {name} SET datestyle = 'German, DMY'")
+    with closing(PostgresStore(database)) as store:
+        store.claim(_claim("key"), now=NOW)
+        _lapses(store, "key")
+
+        standing = store.claim(_claim("key", 1), now=NOW)
+
+    assert standing is not None
+    assert standing.state is EffectState.UNKNOWN
+
+
+class TestUsersThatMakeNoTables:
+    @pytest.fixture
+    def owned(self, database: str) -> str:
+        with closing(PostgresStore(database)) as store:
+            store.claim(_claim("first"), now=NOW)
+        _do(database, "REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+        return database
+
+    @pytest.fixture(params=["SELECT, INSERT, UPDATE, DELETE", "SELECT"])
+    def rights(self, request: pytest.FixtureRequest) -> str:
+        return request.param
+
+    @pytest.fixture
+    def url(self, owned: str, rights: str) -> str:
+        user = f"user_{next(_databases)}"
+        _do(owned, f"CREATE ROLE {user} LOGIN", f"GRANT {rights} ON toolyard_effects TO {user}")
+        return _as(user, owned)
+
+    @pytest.mark.parametrize("rights", ["SELECT, INSERT, UPDATE, DELETE"], indirect=True)
+    def test_they_use_the_one_there_is(self, url: str) -> None:
+        with closing(PostgresStore(url)) as store:
+            assert store.claim(_claim("second", 1), now=NOW) is None
+
+    @pytest.mark.parametrize("rights", ["SELECT"], indirect=True)
+    def test_who_may_only_read_looks_at_it(self, url: str) -> None:
+        with closing(PostgresStore(url)) as store:
+            assert [each.claim.key for each in store.entries()] == ["first"]
+
+    @pytest.mark.parametrize("rights", ["SELECT"], indirect=True)
+    def test_who_lacks_a_right_is_told_what_to_grant(self, url: str) -> None:
+        with closing(PostgresStore(url)) as store, pytest.raises(LedgerError) as raised:
+            store.claim(_claim("second", 1), now=NOW)
+
+        assert "permission denied for table toolyard_effects. Grant its user" in str(raised.value)
+
+    def test_a_session_that_only_reads_looks_at_it(self, owned: str) -> None:
+        url = f"{owned}?options=-cdefault_transaction_read_only%3Don"
+        with closing(PostgresStore(url)) as store:
+            assert [each.claim.key for each in store.entries()] == ["first"]
+
+
+def test_a_peer_that_is_gone_without_a_word_is_not_waited_for(database: str) -> None:
+    with (
+        closing(PostgresStore(database)) as store,
+        store._connected() as connection,
+        socket.socket(fileno=os.dup(connection.fileno())) as copy,
+    ):
+        waits = copy.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+        asks = copy.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE)
+
+    assert (waits, asks) == (10_000, 10)
