@@ -88,9 +88,7 @@ class Source:
 
     def close(self) -> None:
         """Give back what the source holds."""
-        archive = getattr(self._files, "close", None)
-        if archive is not None:
-            archive()
+        _close(self._files)
 
     def _open(self) -> tuple[Any, str, Node]:
         try:
@@ -101,6 +99,7 @@ class Source:
                 f"{self.label} needs fsspec; install toolyard[mounts], or remove the mount."
             ) from None
         url = _url(self.mount.source)
+        files: Any = None
         try:
             # fsspec would give the same object to whoever opens the same source, and all of them
             # would lose it with the first who closes it.
@@ -108,6 +107,7 @@ class Source:
             files, root = fsspec.url_to_fs(url, **options)
             info: dict[str, Any] = files.info(root)
         except Exception as error:
+            _close(files)
             cause = _cause(error)
             raise ResourceError(
                 f"{self.label} cannot be opened: {_masked(cause)}. Mend its source in "
@@ -224,6 +224,14 @@ class _Remote:
     def open(self) -> BinaryIO:
         """Return a stream from its beginning."""
         return io.BytesIO(self.read())
+
+
+def _close(files: Any) -> None:
+    # An archive, and the file that it is in, which it would keep until it is collected.
+    for each in (files, getattr(files, "of", None)):
+        close = getattr(each, "close", None)
+        if close is not None:
+            close()
 
 
 def _url(source: str) -> str:

@@ -387,6 +387,34 @@ def test_mounts_are_closed_where_a_later_one_cannot_be_opened(
     assert closed == [f"The mount 'docs' (from {archive})"]
 
 
+def _is_open(path: str) -> bool:
+    descriptors = Path("/proc/self/fd")
+    return any(path == os.path.realpath(each) for each in descriptors.iterdir())
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="Nothing tells what is open.")
+class TestArchivesAreNotKeptOpen:
+    @pytest.fixture(params=["zip", "tar"])
+    def source(self, request: pytest.FixtureRequest, archive: str, tarball: str) -> str:
+        return archive if request.param == "zip" else tarball
+
+    def test_once_they_are_closed(self, source: str) -> None:
+        opened = Source(Mount(source=source, target="docs"))
+        assert opened.read("index.md") == b"# Docs\n"
+        assert _is_open(source)
+
+        opened.close()
+        assert not _is_open(source)
+
+    def test_where_the_part_that_is_mounted_is_not_in_them(self, source: str) -> None:
+        kind = "zip" if source.endswith(".zip") else "tar"
+        with pytest.raises(ResourceError, match="there is nothing at its source") as raised:
+            Source(Mount(source=f"{kind}://nothing::{source}", target="docs"))
+
+        assert raised.value.__cause__ is not None, "whose traceback holds on to the archive"
+        assert not _is_open(source)
+
+
 def test_a_broken_archive_is_named(
     mounted: Callable[..., VirtualFilesystem], tmp_path: Path
 ) -> None:
