@@ -14,6 +14,9 @@ from toolyard_hookspecs import IdempotencyConfig, Tool, ToolCall, ToolContext
 from toolyard_hookspecs.calls import MadeUpId
 from toolyard_plugins.ledger.canonical import canonical_json, encoder
 
+LONGEST_PART: Final = 256
+"""The most characters of an id or a scope in a key; of a longer one its hash stands there."""
+
 
 def keys_of(
     tool: Tool[Any, Any], params: Any, context: ToolContext, effect_id: str
@@ -59,14 +62,14 @@ def _scope(scope: str, context: ToolContext, effect_id: str) -> str:
     if scope == "session":
         return _of_session("session", context.session.id)
     if scope == "call":
-        call_id = _call_id(context.tool_call, effect_id)
+        call_id = _brief(_call_id(context.tool_call, effect_id))
         return f"{_of_session('call', context.session.id)}/{call_id}"
-    return "global" if scope == "global" else f"name/{printable(scope)}"
+    return "global" if scope == "global" else f"name/{_brief(printable(scope))}"
 
 
 @lru_cache(maxsize=256)
 def _of_session(what: str, session_id: str) -> str:
-    return f"{what}/{printable(session_id)}"
+    return f"{what}/{_brief(printable(session_id))}"
 
 
 @lru_cache(maxsize=256)
@@ -80,6 +83,14 @@ def printable(text: str) -> str:
     if text.isprintable() and "\\" not in text:
         return text
     return json.dumps(text)[1:-1]
+
+
+def _brief(shown: str) -> str:
+    """Return what is printable, short enough for the index of any database."""
+    if len(shown) <= LONGEST_PART:
+        return shown
+    # Nothing that `printable` returns begins so.
+    return f"\\sha256-{sha256(shown.encode()).hexdigest()}"
 
 
 def _call_id(call: ToolCall | None, effect_id: str) -> str:

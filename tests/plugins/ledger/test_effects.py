@@ -21,7 +21,15 @@ from hypothesis.stateful import (
 )
 from pydantic import BaseModel, SecretStr
 
-from toolyard_hookspecs import IdempotencyConfig, LedgerError, Tool, ToolContext, ToolResult, tool
+from toolyard_hookspecs import (
+    IdempotencyConfig,
+    LedgerError,
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolResult,
+    tool,
+)
 from toolyard_hookspecs.ledger import Claim, LedgerStore, RecordedResult
 from toolyard_plugins.ledger import EffectLedger, MemoryStore, ToolEffect
 from toolyard_plugins.ledger.canonical import encoder
@@ -258,6 +266,24 @@ class TestKeys:
         keys = {key(made, ToolContext(session=Session(id=each)), "{}") for each in ids}
         assert len(keys) == len(ids)
         assert all(each.isprintable() for each in keys)
+
+    @pytest.mark.parametrize("scope", ["session", "call", "name of one" * 500])
+    def test_long_scopes_and_ids_make_keys_that_every_database_takes(self, scope):
+        from toolyard import Session
+
+        def take() -> None:
+            """Take something."""
+
+        made = a_tool(take, scope=scope)
+        contexts = [
+            ToolContext(session=Session(id="語" * 5000 + end), tool_call=ToolCall("take", id=call))
+            for end in ("a", "b")
+            for call in ("語" * 5000, "語" * 5000 + "c")
+        ]
+        keys = {key(made, each, "{}") for each in contexts}
+        assert len(keys) == {"session": 2, "call": 4}.get(scope, 1)
+        # An index of PostgreSQL takes 2,704.
+        assert all(len(each.encode()) < 2000 for each in keys)
 
     @pytest.mark.parametrize(
         "annotation", [int, str, list[int], tuple[int, str], "int | None"], ids=str
