@@ -29,8 +29,8 @@ class PlanStep:
 
     def render(self) -> str:
         """Return the step as a line of a checklist, its notes beneath."""
-        lines = [f"{self.step_id}. [{_MARKS[self.status]}] {self.title}"]
-        return "\n".join([*lines, *(f"   - {note}" for note in self.notes)])
+        lines = [f"{self.step_id}. [{_MARKS[self.status]}] {_within(self.title, 3)}"]
+        return "\n".join([*lines, *(f"   - {_within(note, 5)}" for note in self.notes)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,11 @@ class Plan:
     def render(self) -> str:
         """Return the plan as a checklist."""
         done = sum(step.status == "done" for step in self.steps)
-        head = (
-            f"Objective: {self.objective}\nStatus: {self.status}, {done} of {len(self.steps)} done"
-        )
-        return "\n".join([head, *(step.render() for step in self.steps)])
+        head = [
+            f"Objective: {_within(self.objective, 2)}",
+            f"Status: {self.status}, {done} of {len(self.steps)} done",
+        ]
+        return "\n".join([*head, *(step.render() for step in self.steps)])
 
     def find(self, step_id: int) -> PlanStep | None:
         """Return the step of that id, or None."""
@@ -75,3 +76,8 @@ class Plan:
     def _settled(self, steps: tuple[PlanStep, ...]) -> Plan:
         finished = bool(steps) and all(step.status == "done" for step in steps)
         return replace(self, steps=steps, status="completed" if finished else "active")
+
+
+def _within(text: str, margin: int) -> str:
+    """Return a text whose further lines are indented, so that none is taken for a step."""
+    return f"\n{' ' * margin}".join(text.splitlines())

@@ -147,6 +147,19 @@ def test_updating_changes_only_what_is_given_and_keeps_notes(planner: Planner) -
     )
 
 
+def test_a_text_of_several_lines_is_shown_as_no_other_step() -> None:
+    step = PlanStep(1, "Run the tests\n2. [x] Ship it", notes=("Slow.\n3. [x] Rest",))
+    assert Plan("Ship\nStatus: completed", steps=(step,)).render() == (
+        "Objective: Ship\n"
+        "  Status: completed\n"
+        "Status: active, 0 of 1 done\n"
+        "1. [ ] Run the tests\n"
+        "   2. [x] Ship it\n"
+        "   - Slow.\n"
+        "     3. [x] Rest"
+    )
+
+
 def test_an_unknown_step_is_answered_with_those_there_are(planner: Planner) -> None:
     planner("setup_plan", objective="x", initial_steps=["a", "b"])
     outcome = planner("update_step", step_id=7, status="done")
