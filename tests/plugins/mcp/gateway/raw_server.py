@@ -206,7 +206,13 @@ def chatter(number, text):
     say(number, text)
 
 
+def mark(number, text):
+    write("\ufeff")
+    say(number, text)
+
+
 SPECIAL = {
+    "marked": mark,
     "dies": die,
     "never": stay_silent,
     "oversized": send_too_much,

@@ -89,6 +89,11 @@ def test_what_is_said_beside_messages_does_no_harm(yard):
     assert yard.call("bad_say", text="now").text == "said now"
 
 
+def test_a_byte_order_mark_before_a_message_does_no_harm(yard):
+    yard.open({"bad": yard.raw("marked", timeout=20)})
+    assert yard.call("bad_say", text="now").text == "said now"
+
+
 def test_errors_of_the_protocol_are_told_without_escapes(yard):
     yard.open({"bad": yard.raw("refuses")})
     refused = yard.call("bad_say", text="now")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import contextlib
 import logging
 import os
@@ -114,6 +115,8 @@ async def _read(
 
 
 def _message(line: bytes) -> Item:
+    # On Windows, many a program begins with a mark that it writes UTF-8.
+    line = line.removeprefix(codecs.BOM_UTF8)
     try:
         return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError as error:
