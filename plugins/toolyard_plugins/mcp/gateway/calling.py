@@ -122,9 +122,12 @@ class Calling:
             raise MCPError(INVALID_REQUEST, "it asks for input again and again") from error
 
     def _read(self, definition: Definition, result: types.CallToolResult) -> ToolResult[Contents]:
-        contents = contents_of(
-            result, max_text=self._settings.max_text, max_binary=self._settings.max_binary
-        )
+        most_text, most_binary = self._settings.max_text, self._settings.max_binary
+        try:
+            contents = contents_of(result, max_text=most_text, max_binary=most_binary)
+        except ValueError as error:
+            reason = f"it answered with what cannot be used ({_short(error)})"
+            raise self._unknown(definition, reason) from error
         if result.is_error:
             said = cleaned(texts_of(contents))
             why = said or "it did not say why. Check the arguments, then retry once."

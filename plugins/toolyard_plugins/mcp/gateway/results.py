@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import mcp_types as types
 
@@ -19,24 +21,31 @@ from toolyard_hookspecs import (
 )
 from toolyard_plugins.mcp.gateway.wording import amount
 
+PARTS: Final = 1000
+"""The most parts of a result."""
+
 
 def contents_of(result: types.CallToolResult, *, max_text: int, max_binary: int) -> Contents:
     """Return what a server answered.
 
     Args:
         result: The answer.
-        max_text: The most characters of all texts; what is structured has as many again.
+        max_text: The most characters of all texts; what is structured has as many again, and so
+            have names, URIs and the like.
         max_binary: The most bytes of everything that is no text.
+
+    Raises:
+        ValueError: When what is structured is no JSON.
     """
     room = _Room(max_text, max_binary)
-    parts = [room.fit(part) for part in map(_part, result.content)]
+    parts = room.fit_all([_part(each) for each in result.content[:PARTS]], len(result.content))
     structured = result.structured_content
     if structured is not None:
-        size = len(json.dumps(structured, ensure_ascii=False))
+        text = json.dumps(structured, ensure_ascii=False, allow_nan=False)
         if not parts:
-            parts = [room.fit(TextContent(json.dumps(structured, ensure_ascii=False)))]
-        if size > max_text:
-            parts.append(_note(f"structured result of {size:,} characters left out"))
+            parts = room.fit_all([TextContent(text)], 1)
+        if len(text) > max_text:
+            parts.append(_note(f"structured result of {len(text):,} characters left out"))
             structured = None
     return Contents(tuple(parts), structured)
 
@@ -51,21 +60,49 @@ class _Room:
 
     def __init__(self, text: int, binary: int) -> None:
         self._most_text, self._most_binary = text, binary
-        self._text, self._binary = text, binary
+        self._text, self._names, self._binary = text, text, binary
 
-    def fit(self, part: Content) -> Content:
+    def fit_all(self, parts: Sequence[Content], of: int) -> list[Content]:
+        """Return what is taken of the first of so many parts, and how many are left out."""
+        fitted = [each for part in parts if (each := self._fit(part)) is not None]
+        if left := of - len(fitted):
+            noun = "part" if left == 1 else "parts"
+            fitted.append(_note(f"{left:,} {noun} left out, beyond what a result may have"))
+        return fitted
+
+    def _fit(self, part: Content) -> Content | None:
+        """Return what is taken of a part; None where nothing is, and that was told before."""
+        if not self._takes_names(part):
+            return None
         match part:
             case TextContent():
-                return replace(part, text=self._cut(part.text))
+                is_used_up = self._text == 0 and part.text
+                return None if is_used_up else replace(part, text=self._cut(part.text))
             case ImageContent() | AudioContent():
-                return part if self._takes(part.data) else self._left_out(part.type, part.data)
+                return self._binary_or_note(part, part.type, part.data)
             case EmbeddedResource():
-                if part.blob is not None and not self._takes(part.blob):
-                    return self._left_out(part.uri[:200], part.blob)
+                if part.blob is not None:
+                    return self._binary_or_note(part, part.uri[:200], part.blob)
                 return part if part.text is None else replace(part, text=self._cut(part.text))
             case ResourceLink():
                 described = None if part.description is None else self._cut(part.description)
                 return replace(part, description=described)
+
+    def _takes_names(self, part: Content) -> bool:
+        """Take what a part says beside its content."""
+        said = "" if part.annotations is None else json.dumps(part.annotations)
+        size = len(said) + sum(
+            len(getattr(part, name, None) or "") for name in ("uri", "name", "title", "mime_type")
+        )
+        if size > self._names:
+            return False
+        self._names -= size
+        return True
+
+    def _binary_or_note(self, part: Content, what: str, data: str) -> Content:
+        if not _is_base64(data):
+            return _note(f"{what} left out, since it is not written in base64")
+        return part if self._takes(data) else self._left_out(what, data)
 
     def _cut(self, text: str) -> str:
         kept, whole = text[: self._text], len(text)
@@ -121,6 +158,14 @@ def _plain(annotations: types.Annotations) -> dict[str, Any]:
 
 def _note(text: str) -> TextContent:
     return TextContent(f"[{text}]")
+
+
+def _is_base64(data: str) -> bool:
+    try:
+        base64.b64decode(data, validate=True)
+    except ValueError:
+        return False
+    return True
 
 
 def _bytes(data: str) -> int:
