@@ -742,6 +742,14 @@ def test_what_is_no_file_is_called_what_it_is(
         )
 
 
+def test_listing_what_is_no_directory_says_what_it_is(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with ExitStack() as stack:
+        text = Desk("sync", stack, tmp_path).open().refusal("list_directory", path="pipe")
+
+    assert text == "Cannot list pipe: pipe is a FIFO, and cannot be opened here."
+
+
 @given(st.text(alphabet="ab\r\n", max_size=40))
 def test_lines_put_together_are_the_text(text: str) -> None:
     lines = lines_of(text)

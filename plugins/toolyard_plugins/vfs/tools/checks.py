@@ -133,10 +133,13 @@ class Checks:
     def directory(self, path: str) -> FileStat | None:
         """Return what is at a path, at which a directory must be."""
         stat = self.existing(path)
-        if stat is not None and stat.kind != "directory":
+        if stat is None or stat.kind == "directory":
+            return stat
+        if stat.kind == "file":
             self.add(f"{shown(path)} is a file, not a directory. Use read_file to see it.")
-            return None
-        return stat
+        else:
+            self.add(_why_closed(self._files, path))
+        return None
 
     def target(self, path: str, *, overwrite: bool) -> FileStat | None:
         """Return what is at a path at which a file is to be, None for nothing."""
