@@ -10,10 +10,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 from toolyard_hookspecs import IdempotencyConfig, LedgerError, Status, tool
+from toolyard_plugins.ledger.stores.bounded import BoundedConnection
 from toolyard_plugins.ledger.stores.postgres import PostgresStore
 from toolyard_plugins.ledger.stores.sqlite import SqliteStore
 
@@ -238,13 +238,13 @@ def test_no_password_of_a_database_is_told(url: str, words: str) -> None:
 
 @pytest.mark.slow
 def test_a_connection_that_cannot_be_set_up_is_closed(database, monkeypatch):
-    connect, made = psycopg.connect, []
+    connect, made = BoundedConnection.connect, []
 
     def connected(*given, **options):
         made.append(connect(*given, **options))
         return made[-1]
 
-    monkeypatch.setattr(psycopg, "connect", connected)
+    monkeypatch.setattr(BoundedConnection, "connect", connected)
     # The table cannot be made.
     store = PostgresStore(f"{database}?options=-c%20default_transaction_read_only%3Don")
     with pytest.raises(LedgerError, match="read-only transaction"):

@@ -71,11 +71,14 @@ class PostgresStore(SqlStore):
         super().__init__()
         try:
             import psycopg  # late: only who uses it has it
+
+            from toolyard_plugins.ledger.stores.bounded import BoundedConnection
         except ImportError as error:
             raise ConfigurationError(
                 "The ledger's store 'postgres' needs psycopg: pip install 'toolyard[postgres]'."
             ) from error
         self._psycopg = psycopg
+        self._open = BoundedConnection.connect
         self._url = url
         self.lease: float | None = lease
         self._idle: list[Connection] = []
@@ -125,7 +128,7 @@ class PostgresStore(SqlStore):
             self._idle.append(connection)
 
     def _connect(self) -> Connection:
-        connection: Connection = self._psycopg.connect(
+        connection: Connection = self._open(
             self._url,
             autocommit=True,
             connect_timeout=TIMEOUT,

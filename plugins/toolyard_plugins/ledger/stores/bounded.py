@@ -1,0 +1,41 @@
+"""Connections to PostgreSQL that do not wait for ever: a server can be there and not answer."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final, TypeVar
+
+import psycopg
+from psycopg.abc import PQGen
+
+T = TypeVar("T")
+
+PATIENCE: Final = 15.0
+"""Seconds for a statement; the server itself gives one up before."""
+
+
+class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection whose every wait has an end.
+
+    Raises:
+        psycopg.OperationalError: When the server does not answer; nothing more can be done then
+            than to close the connection.
+    """
+
+    def wait(self, gen: PQGen[T], *args: Any, **options: Any) -> T:
+        """Wait for what a generator waits for, as the library does, and not for ever."""
+        return super().wait(_bounded(gen), *args, **options)
+
+
+def _bounded(gen: PQGen[T]) -> PQGen[T]:
+    until = time.monotonic() + PATIENCE
+    try:
+        wanted = next(gen)
+        while True:
+            ready = yield wanted
+            if not ready and time.monotonic() > until:
+                raise psycopg.OperationalError(f"it has not answered for {PATIENCE:g} seconds")
+            wanted = gen.send(ready)
+    except StopIteration as done:
+        result: T = done.value
+        return result
