@@ -56,6 +56,8 @@ def is_by_author(writing: Schema | None) -> bool:
     return module.partition(".")[0] not in {"pydantic", "operator"}
 
 
+_NESTED: Final = (dict, list, tuple)
+"""What a core schema consists of, but for its values."""
 _FUNCTIONS: Final = {"function-before", "function-wrap", "function-plain"}
 _OBJECTS: Final = {"model", "dataclass", "typed-dict"}
 _HOLDERS: Final = {"model-fields", "dataclass-args", "typed-dict"}
@@ -86,17 +88,19 @@ class _Part(NamedTuple):
 
 
 def _walk(schema: Any, around: _Part) -> Iterator[_Part]:
-    """Yield the parts of a schema that have a type."""
+    """Yield the parts of a schema that have a type; the schema is no mere value."""
     if isinstance(schema, (list, tuple)):
         for each in cast("list[Any]", schema):
-            yield from _walk(each, around)
-    elif isinstance(schema, Mapping):
+            if isinstance(each, _NESTED):
+                yield from _walk(each, around)
+    else:
         node = cast("Schema", schema)
         if isinstance(node.get("type"), str):
             yield from _walk_typed(_told(node, around))
         else:
             for inside in node.values():
-                yield from _walk(inside, around)
+                if isinstance(inside, _NESTED):
+                    yield from _walk(inside, around)
 
 
 def _walk_typed(part: _Part) -> Iterator[_Part]:
@@ -105,7 +109,7 @@ def _walk_typed(part: _Part) -> Iterator[_Part]:
     for name, inside in part.node.items():
         if name == "fields" and holds_fields:
             yield from _walk_fields(part)
-        elif name not in _ASIDE:
+        elif isinstance(inside, _NESTED) and name not in _ASIDE:
             yield from _walk(inside, part)
 
 
