@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Protocol, cast, get_origin
 
 import pydantic_core
@@ -225,17 +226,13 @@ class Codec:
         schema = self._known_schema()
         if self._reveals:
             revealing = holds_secret(schema)
-            self._to_json = self._reveal if revealing else self._write_whole
+            whole = partial(self.adapter.serializer.to_json, round_trip=True)
+            self._to_json = self._reveal if revealing else whole
         elif schema.get("type") in _ALWAYS_FINITE:
             self._to_json = self.adapter.serializer.to_json
         else:
             self._to_json = self._write_finite
         return self._to_json(value, by_alias=by_alias, warnings=warnings)
-
-    def _write_whole(self, value: object, *, by_alias: bool, warnings: bool) -> bytes:
-        return self.adapter.serializer.to_json(
-            value, by_alias=by_alias, warnings=warnings, round_trip=True
-        )
 
     def _write_finite(self, value: object, *, by_alias: bool, warnings: bool) -> bytes:
         serializer = self.adapter.serializer

@@ -33,6 +33,7 @@ class Plan:
         on_rollbacks: The rules that hear of a rollback.
         shares_params: Whether params can be shared, because nothing in them can change.
         kept_as_json: The class of those values in whose place an event keeps their JSON.
+        reads_back: Whether every value is sure to be read again from its JSON.
         confirms: Whether a person must approve every call.
         approves_diff: Whether a person who is asked is shown the diff, after it has run.
         shows_diff: Whether the diff may have to be shown, to a person or in a dry run.
@@ -51,6 +52,7 @@ class Plan:
     on_rollbacks: tuple[Rule, ...]
     shares_params: bool
     kept_as_json: type[Any] | None
+    reads_back: bool
     confirms: bool
     approves_diff: bool
     shows_diff: bool
@@ -100,6 +102,7 @@ def plan_for(
     """
     timeout = manner.timeout if isinstance(tool.timeout, HostDefault) else tool.timeout
     approves_diff = manner.approves_diff(tool)
+    faithful = tool.result_codec.faithful
     elsewhere = tool.handler is None or tool.isolation == "process"
     return Plan(
         tool=tool,
@@ -111,7 +114,8 @@ def plan_for(
         on_results=tuple(rule for rule in everywhere if rule.on_result is not None),
         on_rollbacks=tuple(rule for rule in own if rule.on_rollback is not None),
         shares_params=tool.params_codec.immutable,
-        kept_as_json=None if tool.result_codec.immutable else tool.result_codec.faithful,
+        kept_as_json=None if tool.result_codec.immutable else faithful,
+        reads_back=faithful is not None,
         confirms=tool.requires_confirmation,
         approves_diff=approves_diff,
         shows_diff=approves_diff or manner.dry_run,

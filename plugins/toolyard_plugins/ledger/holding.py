@@ -19,7 +19,7 @@ from toolyard_hookspecs.context import CallControl
 from toolyard_hookspecs.ledger import Claim, RecordedResult
 from toolyard_plugins.ledger import uncommitted, wording
 from toolyard_plugins.ledger.effects import EffectLedger, decision_key
-from toolyard_plugins.ledger.uncommitted import Uncommitted
+from toolyard_plugins.ledger.uncommitted import Uncommitted, changes_something
 
 JOINED_AND_LOST = "The call that made it was rolled back."
 
@@ -59,6 +59,7 @@ class Holding:
         "_holdings",
         "_joined",
         "_lock",
+        "_result",
         "_state",
         "_uncommitted",
         "claim",
@@ -89,6 +90,7 @@ class Holding:
         self.ledger = ledger
         self._state = _FREE
         self._joined = False
+        self._result: RecordedResult | None = None
         self._uncommitted: Uncommitted | None = None
         self._holdings = holdings
         self._lock = threading.Lock()
@@ -125,7 +127,7 @@ class Holding:
             self._pass_on()
             return None
         self._joined = True
-        if not self._note_result(self.context.parent):
+        if not self._come_to_result(self.context.parent):
             return None
         if self.tool.contained:
             self.context.note("ledger.state", "claimed")
@@ -134,7 +136,7 @@ class Holding:
 
     def prepare(self) -> Awaitable[None] | None:
         """Record the call; done, it has happened."""
-        if self._joined or not self._note_result(None):
+        if self._joined or not self._come_to_result(None):
             return None
         return self._apart(self._record)
 
@@ -189,8 +191,8 @@ class Holding:
             return self.config.on_error == "release"
         return state is HandlerState.NOT_BEGUN
 
-    def _note_result(self, holder: ToolContext | None) -> bool:
-        """Note what is to be recorded; returns whether anything is.
+    def _come_to_result(self, holder: ToolContext | None) -> bool:
+        """Take what is to be recorded; returns whether anything is.
 
         Args:
             holder: The call around this one, whose branch takes in what this one changed.
@@ -200,7 +202,7 @@ class Holding:
             return False
         record = self.control.keep(claim.effect_id)
         result = record.result
-        recorded = RecordedResult(
+        recorded = self._result = RecordedResult(
             result.message,
             record.value,
             result.exclude_value_from_context,
@@ -208,7 +210,8 @@ class Holding:
             record.unportable,
             record.secret,
         )
-        self._uncommitted = uncommitted.note(claim.effect_id, recorded, holder)
+        if holder is not None or changes_something(recorded):
+            self._uncommitted = uncommitted.note(claim.effect_id, recorded, holder)
         return True
 
     def _pass_on(self) -> None:
@@ -228,28 +231,27 @@ class Holding:
 
     def _record(self) -> None:
         with self._lock:
-            if self._state is not _CLAIMED:
+            claim = self.claim
+            if self._state is not _CLAIMED or claim is None:
                 return
             try:
-                kept = self._finish()
+                kept = self._finish(claim)
             except LedgerError as error:
                 raise wording.unwritten(self.tool.name, error) from error
             if not kept:
                 self._state = _OVER
                 raise wording.lost(self.tool.name)
             self._state = _RECORDED
-        assert self.claim is not None  # noqa: S101 - it is recorded
-        self.ledger.leases.drop(self.claim.effect_id)
+        self.ledger.leases.drop(claim.effect_id)
         self.context.note("ledger.state", "recorded")
 
     def _record_late(self) -> None:
         """Record what is committed already; unknown is what cannot be recorded now."""
         claim = self.claim
         assert claim is not None  # noqa: S101 - it is held
-        self._state = _OVER
         leases = self.ledger.leases
         try:
-            if not self._finish():
+            if not self._finish(claim):
                 raise wording.taken_away(self.tool.name)
         except LedgerError as error:
             doubt = self.ledger.store.doubt
@@ -259,15 +261,14 @@ class Holding:
             leases.drop(claim.effect_id)
             self._let_go()
 
-    def _finish(self) -> bool:
-        claim, noted = self.claim, self._uncommitted
-        assert claim is not None  # noqa: S101 - what is noted is claimed
-        assert noted is not None  # noqa: S101 - noted before it is recorded
-        ttl = self.config.ttl
+    def _finish(self, claim: Claim) -> bool:
+        result, ttl = self._result, self.config.ttl
+        assert result is not None  # noqa: S101 - it is there before it is recorded
         expires_at = None if ttl is None else self.context.clock.now() + ttl
-        return self.ledger.store.finish(claim.key, claim.effect_id, noted.result, expires_at)
+        return self.ledger.store.finish(claim.key, claim.effect_id, result, expires_at)
 
     def _let_go(self) -> None:
+        self._state = _OVER
         self._holdings.pop(self.control, None)
         if self._uncommitted is not None and self.claim is not None:
             uncommitted.forget(self.claim.effect_id)

@@ -49,9 +49,14 @@ def as_seen_by(context: ToolContext, entry: LedgerEntry) -> LedgerEntry:
     if _is_within(uncommitted.holder, context):
         return entry._replace(state=EffectState.DONE, result=uncommitted.result)
     result, session_id = uncommitted.result, printable_session(context.session.id)
-    if _changes_nothing(result) or entry.claim.session_id != session_id:
+    if not changes_something(result) or entry.claim.session_id != session_id:
         return entry
     return entry._replace(state=EffectState.CLAIMED, result=None)
+
+
+def changes_something(result: RecordedResult) -> bool:
+    """Tell whether an effect is one on its session, too."""
+    return result.changes is not None or result.unportable is not None
 
 
 def _is_within(holder: ToolContext | None, context: ToolContext) -> bool:
@@ -61,7 +66,3 @@ def _is_within(holder: ToolContext | None, context: ToolContext) -> bool:
             return True
         caller = caller.parent
     return False
-
-
-def _changes_nothing(result: RecordedResult) -> bool:
-    return result.changes is None and result.unportable is None

@@ -192,7 +192,7 @@ class TestContained:
         outcome = shop.call("buy", items=["tea"], stop="", fail=False)
         store.finish = finish
         assert outcome.status is Status.COMMIT_FAILED
-        assert "Not kept: the ledger (The disk is full.)" in outcome.text
+        assert "Not kept: the ledger (The disk is full)" in outcome.text
         assert shop.bench.states() == ["unknown"]
         assert shop.orders() == [Order("tea")]
 
