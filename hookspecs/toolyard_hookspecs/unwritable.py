@@ -43,6 +43,24 @@ def why_unwritable(error: Exception) -> str:
     return shorten(_PREFIX.sub("", text, count=1) or type(error).__name__, MAX_REASON)
 
 
+def encodable(text: str) -> str:
+    r"""Return a text with its lone surrogates escaped: no provider and no file takes them.
+
+    Names of files that are no UTF-8 hold some, and what tools tell of may hold such names.
+
+    Example:
+        >>> encodable("caf\udce9.txt")
+        'caf\\udce9.txt'
+    """
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode(errors="backslashreplace").decode()
+    return text
+
+
 def finite(text: bytes, plain: Callable[[], object]) -> bytes:
     """Return JSON text unless a `null` in it stands for NaN or Infinity.
 

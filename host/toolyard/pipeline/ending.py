@@ -27,6 +27,7 @@ from toolyard_hookspecs import (
     ToolyardError,
 )
 from toolyard_hookspecs.faults import shorten
+from toolyard_hookspecs.unwritable import encodable
 
 MAX_ARGUMENTS: Final = 500
 """Characters shown of arguments that a person has changed."""
@@ -40,7 +41,7 @@ def fail(run: CallRun, table: Table, error: BaseException) -> Staged:
     """Put back what the call changed, and settle what the model is told."""
     error = _as_what_closed_it(run, error)
     failure = read_failure(error, _called(run), run.stage, run.executor.engine.interrupts)
-    message = mask(run, _told(run, failure))
+    message = encodable(mask(run, _told(run, failure)))
     result = failure.result
     if message != result.message:
         result = ToolResult(message, result.value, success=False)
@@ -117,7 +118,7 @@ def _log(run: CallRun, failure: Failure) -> None:
     text = f"{run}: {failure.status}: {failure.result.message}"
     if failure.traceback and run.error is not None:
         text += "\n" + "".join(traceback.format_exception(run.error)).rstrip()
-    log.log(failure.level, "%s", mask(run, text))
+    log.log(failure.level, "%s", encodable(mask(run, text)))
 
 
 def publish(run: CallRun, table: Table) -> None:

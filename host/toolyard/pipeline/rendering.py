@@ -20,7 +20,7 @@ from toolyard.pipeline.refusals import Refusal
 from toolyard.pipeline.steps import Step
 from toolyard_hookspecs import Outcome, Status
 from toolyard_hookspecs.results import reads_as_json, render_result
-from toolyard_hookspecs.unwritable import why_unwritable
+from toolyard_hookspecs.unwritable import encodable, why_unwritable
 
 log = logging.getLogger("toolyard.pipeline")
 
@@ -66,6 +66,9 @@ def render(run: CallRun, table: Table, plan: Plan) -> None:
     except Exception:  # noqa: BLE001 - logged without secrets
         log_failure(run, log, "Rendering the result of %s failed; it is rendered plainly.", run)
         run.text = _render_plainly(run)
+    if not run.tells_json and (text := encodable(run.text)) != run.text:
+        run.text = text
+        run.result = replace(run.result, message=encodable(run.result.message))
 
 
 @lru_cache(maxsize=1024)

@@ -16,6 +16,7 @@ from pydantic import Field
 
 from toolyard_hookspecs import (
     Cancellation,
+    Contents,
     Deadline,
     DeadlineExceededError,
     PolicyDecision,
@@ -534,6 +535,44 @@ def test_a_value_that_can_be_read_once_only_is_a_failed_result(yard: Any) -> Non
     assert outcome.status is Status.ERROR
     assert "generator" in outcome.text
     assert len(yard.events) == 1
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A value that shows the name of a file as the system gives it."""
+
+    def render(self) -> str:
+        return "caf\udce9.txt"
+
+
+UNENCODABLE: dict[str, Callable[[], Any]] = {
+    "message": lambda: ToolResult.ok(1, message="caf\udce9.txt"),
+    "rendering": lambda: ToolResult.ok(Listing()),
+    "contents": lambda: ToolResult.ok(Contents([]), message="caf\udce9.txt"),
+    "failure": lambda: ToolResult.error("caf\udce9.txt"),
+}
+
+
+@pytest.mark.parametrize("what", UNENCODABLE)
+def test_what_a_model_reads_can_be_sent_to_it(yard: Any, what: str) -> None:
+    @tool(name="list")
+    def listing() -> ToolResult[Any]:
+        """Tell of a file whose name is no UTF-8."""
+        return UNENCODABLE[what]()
+
+    yard.open(listing)
+    outcome = yard.call("list")
+
+    assert r"caf\udce9.txt" in outcome.text
+    assert outcome.text.encode()
+    assert outcome.event.text == outcome.text
+    assert outcome.result.message.encode() in outcome.text.encode()
+
+
+def test_an_exception_is_told_so_that_it_can_be_sent(yard: Any, touch: Touch) -> None:
+    yard.open(raising(ValueError("caf\udce9.txt"), touch))
+    assert yard.call("fails").text == r"Internal error in fails: caf\udce9.txt"
+    yard.assert_untouched()
 
 
 def test_an_exception_that_has_no_text_is_told_by_its_class(yard: Any, touch: Touch) -> None:
