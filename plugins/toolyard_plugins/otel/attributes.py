@@ -12,6 +12,7 @@ from toolyard_hookspecs import (
     VisibilityExpansionRequired,
     facts,
 )
+from toolyard_hookspecs.unwritable import encodable
 
 OPERATION_NAME: Final = "gen_ai.operation.name"
 TOOL_NAME: Final = "gen_ai.tool.name"
@@ -61,12 +62,12 @@ Attributes = dict[str, Any]
 
 def span_name(tool: str) -> str:
     """Return the name of a span, for a tool's name or what was asked for."""
-    return f"{EXECUTE_TOOL} {tool[:MAX_NAME]}"
+    return f"{EXECUTE_TOOL} {_shown(tool)}"
 
 
 def of_name(name: str) -> Attributes:
     """Return what is known of a call before its tool is found; sampling can go by it."""
-    return {OPERATION_NAME: EXECUTE_TOOL, TOOL_NAME: name[:MAX_NAME]}
+    return {OPERATION_NAME: EXECUTE_TOOL, TOOL_NAME: _shown(name)}
 
 
 def of_tool(tool: Tool[Any, Any]) -> Attributes:
@@ -119,6 +120,11 @@ def error_type(event: ToolInvoked) -> str | None:
     if status in _BY_CLASS and event.error is not None:
         return type(event.error).__qualname__
     return _ERROR_TYPES.get(status, status.value)
+
+
+def _shown(name: str) -> str:
+    # One lone surrogate in the name of a span, and its exporter loses all that it has to send.
+    return encodable(name[:MAX_NAME])
 
 
 def _add_failure(attributes: Attributes, event: ToolInvoked) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import SpanKind, StatusCode
 
@@ -254,6 +255,14 @@ def test_a_result_from_elsewhere_is_told(traced: Any) -> None:
     assert attributes["toolyard.replayed"] is True
     assert attributes["toolyard.ledger.state"] == "hit"
     assert attributes["toolyard.executed"] is False
+
+
+def test_a_name_that_is_no_text_keeps_no_span_from_being_exported(traced: Any) -> None:
+    traced.open(add)
+    traced.call("add\ud800")
+    assert traced.span.name == r"execute_tool add\ud800"
+    assert traced.attributes()["gen_ai.tool.name"] == r"add\ud800"
+    encode_spans([traced.span]).SerializeToString()
 
 
 def test_a_name_that_a_model_made_up_is_cut(traced: Any) -> None:
