@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections import deque
 from typing import Final, Protocol
+
+from toolyard_hookspecs.unwritable import encodable
 
 log = logging.getLogger("toolyard.mcp")
 
@@ -26,7 +29,8 @@ class Reporting(Protocol):
 class ProgressRelay:
     """Sends reports in the order in which handlers make them, on whatever thread.
 
-    The protocol wants progress to grow, so a report that does not is left out.
+    The protocol wants progress to grow, so a report that does not, and one that is no number, is
+    left out.
 
     Args:
         send: Sends a report to the client.
@@ -42,7 +46,10 @@ class ProgressRelay:
 
     def report(self, done: float, total: float | None, message: str | None) -> None:
         """Take a report, on any thread."""
-        self._reports.append((done, total, message))
+        if not _is_number(done):
+            return
+        shown = None if message is None else encodable(str(message))
+        self._reports.append((done, total if _is_number(total) else None, shown))
         try:
             self._loop.call_soon_threadsafe(self._begin)
         except RuntimeError:
@@ -71,3 +78,11 @@ class ProgressRelay:
             if done > self._last:
                 self._last = done
                 await self._send(done, total, message)
+
+
+def _is_number(given: object) -> bool:
+    """Tell whether the protocol has a number for what a handler has reported."""
+    try:
+        return isinstance(given, int | float) and math.isfinite(given)
+    except OverflowError:
+        return False

@@ -18,6 +18,7 @@ class Client:
 
     def __init__(self) -> None:
         self.heard: list[float] = []
+        self.said: list[tuple[float, float | None, str | None]] = []
         self.may_take = anyio.Event()
         self.may_take.set()
 
@@ -26,6 +27,7 @@ class Client:
     ) -> None:
         await self.may_take.wait()
         self.heard.append(progress)
+        self.said.append((progress, total, message))
 
 
 @pytest.fixture
@@ -51,6 +53,23 @@ async def test_it_only_grows(client):
     relay.report(4, None, None)
     await relay.finish()
     assert client.heard == [1, 3, 4]
+
+
+@pytest.mark.parametrize("given", [float("nan"), float("inf"), 10**400, "half", None])
+async def test_what_is_no_number_is_left_out(client, given):
+    relay = ProgressRelay(client.take)
+    relay.report(1, given, None)
+    relay.report(given, 3, None)
+    relay.report(2, 3, None)
+    await relay.finish()
+    assert client.said == [(1, None, None), (2, 3, None)]
+
+
+async def test_a_message_that_is_no_text_can_be_sent(client):
+    relay = ProgressRelay(client.take)
+    relay.report(1, None, "caf\udce9.txt")
+    await relay.finish()
+    assert client.said == [(1, None, r"caf\udce9.txt")]
 
 
 async def test_of_too_many_for_a_slow_client_the_last_win(client):
