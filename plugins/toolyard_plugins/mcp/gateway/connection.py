@@ -234,12 +234,22 @@ class Connection:
                 changed.cancel()
                 if self._changed.is_set() and not ended.done():
                     self._changed.clear()
-                    await self._met(await list_tools(client, self._settings.max_tools))
+                    await self._look_again(client)
                     await asyncio.wait([ended], timeout=BETWEEN_LISTS)
         finally:
             for task in (ended, listening):
                 task.cancel()
             await asyncio.gather(ended, listening, return_exceptions=True)
+
+    async def _look_again(self, client: Client) -> None:
+        try:
+            await self._met(await list_tools(client, self._settings.max_tools))
+        except Exception as error:
+            # The connection stays: with it would end the calls that are under way.
+            why = self._plain(told(error))
+            log.warning("The tools of MCP server %s stay as they were: %s.", self.server, why)
+            log.debug("MCP server %s", self.server, exc_info=True)
+            asyncio.get_running_loop().call_later(LONGEST_WAIT, self._changed.set)
 
     async def _listen(self, client: Client) -> None:
         """Subscribe to changes where the protocol has the client do so."""

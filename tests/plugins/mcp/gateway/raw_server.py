@@ -117,6 +117,9 @@ def answer(message):
     elif method == "tools/list":
         if MODE == "endless":
             result = {"tools": [tool("say")], "nextCursor": "more"}
+        elif MODE == "forgetful" and (FOLDER / "changed").exists():
+            list_nothing(number)
+            return
         else:
             result = {"tools": tools()}
         send({"jsonrpc": "2.0", "id": number, "result": result})
@@ -211,7 +214,23 @@ def mark(number, text):
     say(number, text)
 
 
+def list_nothing(number):
+    error = {"code": -32603, "message": "the list is lost"}
+    send({"jsonrpc": "2.0", "id": number, "error": error})
+    # Its client has time to end the connection, if it does.
+    time.sleep(0.5)
+    while waiting:
+        say(waiting.pop(), "late")
+
+
+def wait_for_the_list(number, text):
+    waiting.append(number)
+    change()
+
+
+waiting = []
 SPECIAL = {
+    "forgetful": wait_for_the_list,
     "marked": mark,
     "dies": die,
     "never": stay_silent,

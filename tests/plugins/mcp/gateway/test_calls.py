@@ -167,6 +167,14 @@ def test_tools_are_known_without_a_connection_once_they_were_met(yard):
     assert len(yard.noted("started")) == 2
 
 
+def test_a_list_that_cannot_be_had_ends_no_call_that_is_under_way(yard, caplog):
+    yard.open({"one": yard.raw("forgetful")})
+    assert yard.call("one_say", text="now").text == "said late"
+    assert "The tools of MCP server one stay as they were: the list is lost." in caplog.text
+    assert yard.call("one_say", text="again").text == "said again"
+    assert len(yard.noted("started")) == 1
+
+
 def test_a_tool_that_is_gone_is_told_of(yard):
     yard.open({"one": yard.raw("shrinking")})
     assert yard.names() == ["one_say", "one_sing"]
