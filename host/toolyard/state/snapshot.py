@@ -162,14 +162,28 @@ def dumped(kind: Any, items: Iterable[Any]) -> Any:
     Raises:
         SnapshotError: One cannot be written as JSON.
     """
+    items = list(items)
     try:
         # Not `dump_json`: it writes infinities as null, which cannot be read back.
-        return _spelt(_adapter(kind).dump_python(list(items), mode="json"))
+        written = _spelt(_adapter(kind).dump_python(items, mode="json"))
+    except UnicodeEncodeError as error:
+        raise SnapshotError(
+            f"Items of {type_name(kind)} cannot be written as JSON: one holds a lone surrogate, "
+            "which is no character and could not be read again. Escape it before it is stored."
+        ) from error
     except Exception as error:
         raise SnapshotError(
             f"Items of {type_name(kind)} cannot be written as JSON: {_first_line(error)} Make "
             "it a dataclass, a pydantic model or a named tuple of JSON-like fields."
         ) from error
+    for item, said in zip(items, written, strict=True):
+        if type(item) is not kind and loaded(kind, [said]) != [item]:
+            raise SnapshotError(
+                f"Items of {type_name(kind)} cannot be written as JSON: one is a "
+                f"{type(item).__qualname__}, and would be read as a {kind.__qualname__}. Keep it "
+                "in the slice of its own type."
+            )
+    return written
 
 
 def loaded(kind: Any, items: list[Any]) -> list[Any]:
@@ -199,11 +213,18 @@ def _misfit(error: Exception) -> str:
 
 
 def _spelt(value: Any) -> Any:
-    """Return the value with the floats that JSON lacks as words, which pydantic reads."""
+    """Return the value with the floats that JSON lacks as words, which pydantic reads.
+
+    Raises:
+        UnicodeEncodeError: A text of it is none, and could not be read.
+    """
+    if isinstance(value, str):
+        value.encode()
+        return value
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, dict):
-        return {key: _spelt(each) for key, each in cast("dict[str, Any]", value).items()}
+        return {_spelt(key): _spelt(each) for key, each in cast("dict[str, Any]", value).items()}
     if isinstance(value, (list, tuple)):
         return [_spelt(each) for each in cast("Sequence[Any]", value)]
     return value

@@ -243,6 +243,30 @@ def test_items_that_json_cannot_hold_are_named(session):
         session.to_json()
 
 
+@dataclass(frozen=True)
+class Signed(Audit):
+    by: str = "eve"
+
+
+def test_items_that_would_come_back_as_less_are_refused(session):
+    session[Audit].append(Signed("a"))
+    with pytest.raises(SnapshotError, match=r"one is a Signed, and would be read as a Audit\."):
+        session.to_json()
+
+
+def test_items_of_a_subclass_that_come_back_equal_are_written():
+    session = Session()
+    session[int].append(True)
+    assert list(Session.from_json(session.to_json(), kinds=[int])[int].all()) == [True]
+
+
+@pytest.mark.parametrize("text", ["\udce9", "a\ud800"])
+def test_items_that_could_not_be_read_again_are_refused(session, text):
+    session[Audit].append(Audit(text))
+    with pytest.raises(SnapshotError, match="Audit cannot be written as JSON: one holds a lone"):
+        session.to_json()
+
+
 @pytest.mark.slow
 @given(st.lists(st.floats(allow_nan=False)), st.lists(st.text()))
 def test_what_comes_back_equals_what_was_written(values, texts):
