@@ -12,6 +12,7 @@ narrow a value (`minLength`, `uniqueItems` and the like): parsing checks them al
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any, Final, cast
 
 from toolyard_plugins.dialects.schema import (
@@ -28,6 +29,9 @@ from toolyard_plugins.dialects.schema import (
 MAX_PROPERTIES: Final = 5_000
 MAX_DEPTH: Final = 10
 MAX_ENUM_VALUES: Final = 1_000
+LONG_ENUM: Final = 250
+MAX_LONG_ENUM_TEXT: Final = 15_000
+"""Characters of all values of one enum that has more than `LONG_ENUM` of them."""
 MAX_TEXT: Final = 120_000
 MAX_DEFAULT: Final = 200
 
@@ -259,11 +263,14 @@ def _check_limits(schema: Schema) -> None:
     properties, values, text = 0, 0, 0
     for each in walk(schema):
         names: dict[str, Any] = each.get("properties", {})
-        literals: list[Any] = [*each.get("enum", ()), *with_keys(each, ("const",)).values()]
+        choices: list[Any] = each.get("enum", [])
+        chosen = _length(choices)
+        if len(choices) > LONG_ENUM and chosen > MAX_LONG_ENUM_TEXT:
+            raise _NotStrictError
         properties += len(names)
-        values += len(each.get("enum", ()))
+        values += len(choices)
         text += sum(map(len, [*names, *each.get("$defs", ())]))
-        text += sum(len(value) for value in literals if isinstance(value, str))
+        text += chosen + _length(with_keys(each, ("const",)).values())
     depths = [_depth(schema), *(_depth(each) for each in schema.get("$defs", {}).values())]
     if (
         properties > MAX_PROPERTIES
@@ -272,6 +279,11 @@ def _check_limits(schema: Schema) -> None:
         or max(depths) > MAX_DEPTH
     ):
         raise _NotStrictError
+
+
+def _length(values: Iterable[object]) -> int:
+    """Return how many characters the texts among values have."""
+    return sum(len(value) for value in values if isinstance(value, str))
 
 
 def _depth(schema: Schema) -> int:

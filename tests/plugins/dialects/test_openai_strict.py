@@ -245,6 +245,12 @@ def test_what_exceeds_the_limits_is_not_strict(schema):
     assert strict_schema(schema) is None
 
 
+@pytest.mark.parametrize(("count", "is_strict"), [(251, False), (250, True)])
+def test_an_enum_of_many_values_may_not_be_long(count, is_strict):
+    values = [f"{number:064}" for number in range(count)]
+    assert (strict_schema(objects(a={"enum": values})) is not None) is is_strict
+
+
 def test_what_is_at_the_limit_of_depth_is_strict():
     assert strict_schema(nested(10)) is not None
 
