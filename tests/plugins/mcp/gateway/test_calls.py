@@ -156,6 +156,16 @@ def test_a_server_over_http_that_was_started_again_is_found_again(yard, own_http
     yard.until(lambda: yard.call("demo_add", a=1, b=3).success, "it answers again")
 
 
+def test_a_server_over_http_that_was_started_again_unnoticed_is_asked_once_more(
+    yard, own_http_server
+):
+    yard.open({"demo": {"url": own_http_server.url, "protocol": "legacy"}})
+    assert yard.call("demo_add", a=1, b=1).text == "2"
+    own_http_server.kill()
+    own_http_server.start()
+    assert yard.call("demo_add", a=1, b=2).text == "3"
+
+
 def test_tools_are_known_without_a_connection_once_they_were_met(yard):
     yard.open({"one": yard.raw("plain")})
     yard.call("one_say", text="x")

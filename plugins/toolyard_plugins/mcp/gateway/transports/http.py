@@ -22,6 +22,7 @@ EVENTS: Final = "text/event-stream"
 NO_ANSWER: Final = "Server returned an error response"
 """What the SDK says where HTTP failed: whether the server has looked at the call nobody knows."""
 FAILED: Final = 400
+SESSION: Final = "mcp-session-id"
 LOGGERS: Final = ("httpx2", "mcp.client.streamable_http")
 """The loggers that are told whole addresses."""
 NOT_ALLOWED: Final = frozenset({401, 403})
@@ -106,6 +107,10 @@ class _LimitedTransport(httpx2.AsyncHTTPTransport):
         response = await super().handle_async_request(request)
         if request.method == "POST" and response.status_code >= FAILED:
             self._site.status = response.status_code
+            if response.status_code == HTTPStatus.NOT_FOUND and SESSION in request.headers:
+                # So the protocol says that a session is gone, whatever the body says: the SDK
+                # takes one in JSON for the server's answer to the message.
+                response.headers["content-type"] = "text/plain"
         stream = response.stream
         is_events = response.headers.get("content-type", "").lower().startswith(EVENTS)
         if not is_events and isinstance(stream, httpx2.AsyncByteStream):
