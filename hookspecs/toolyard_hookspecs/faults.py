@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,6 +9,8 @@ from typing import Any, Final, cast
 from urllib.parse import unquote
 
 from pydantic import ValidationError
+
+from toolyard_hookspecs.likeness import suggest
 
 Schema = Mapping[str, Any]
 
@@ -80,12 +81,6 @@ def in_one_line(error: Exception) -> str:
     """
     lines = str(error).removesuffix(RETRY).splitlines()[1:]
     return "; ".join(each.removeprefix("  - ").removeprefix("arguments: ") for each in lines)
-
-
-def suggest(name: str, known: Iterable[str]) -> str:
-    """Return `; did you mean 'x'?` for the nearest known name, or nothing."""
-    near = difflib.get_close_matches(name[:100], list(known), n=1, cutoff=0.6)
-    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def place(path: Iterable[object]) -> str:

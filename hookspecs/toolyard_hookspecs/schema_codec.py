@@ -29,8 +29,8 @@ from toolyard_hookspecs.faults import (
     place,
     pointed,
     shorten,
-    suggest,
 )
+from toolyard_hookspecs.likeness import suggest
 from toolyard_hookspecs.strict_json import check_names
 from toolyard_hookspecs.unwritable import finite
 

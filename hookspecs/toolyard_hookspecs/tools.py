@@ -23,8 +23,9 @@ from typing import (
 
 from toolyard_hookspecs.codecs import Codec, NoParams, ValueCodec, as_json, describe
 from toolyard_hookspecs.errors import DefinitionError, ToolValidationError
-from toolyard_hookspecs.faults import RETRY, known_names, suggest
+from toolyard_hookspecs.faults import RETRY, known_names
 from toolyard_hookspecs.idempotency import IdempotencyConfig
+from toolyard_hookspecs.likeness import suggest
 from toolyard_hookspecs.schema_codec import SchemaCodec
 from toolyard_hookspecs.signatures import ANYTHING, Signature, read_full_form
 from toolyard_hookspecs.tool_faults import (

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from toolyard.plugins.faults import nearest
 from toolyard.settings import given
 from toolyard.state.session import Session
 from toolyard_hookspecs import (
@@ -21,6 +20,7 @@ from toolyard_hookspecs import (
     Secret,
 )
 from toolyard_hookspecs.host import Progress
+from toolyard_hookspecs.likeness import nearest
 from toolyard_hookspecs.prompts import as_bindings
 
 

@@ -20,7 +20,6 @@ from toolyard.policies.rules import named, refuse_duplicates
 from toolyard.policies.strays import StrayNames
 from toolyard.settings import Settings, given, load
 from toolyard.settings.overriding import overridden
-from toolyard.settings.tables import nearest
 from toolyard.state.session import Session
 from toolyard_hookspecs import (
     HOST_TIMEOUT,
@@ -37,6 +36,7 @@ from toolyard_hookspecs import (
     SystemClock,
     ToolPolicy,
 )
+from toolyard_hookspecs.likeness import suggest
 from toolyard_hookspecs.tools import HostDefault
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ class Host:
             if each.plugin == name:
                 return _with_settings(each.call, self.settings(name))
         there = sorted(each.plugin for each in self.plugins.implementations("toolyard_approve"))
-        remedy = nearest(name, there) or "; install it, or name another."
+        remedy = suggest(name, there) or "; install it, or name another."
         msg = (
             f"approver = {name!r}: no loaded plugin of that name implements toolyard_approve "
             f"(there are: {', '.join(there) or 'none'}){remedy}"

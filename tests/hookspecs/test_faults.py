@@ -7,7 +7,7 @@ from pydantic import BaseModel, SecretStr
 
 from toolyard_hookspecs import ToolValidationError
 from toolyard_hookspecs.codecs import Codec
-from toolyard_hookspecs.faults import MAX_FAULTS, holds_secret, known_names, listing, suggest
+from toolyard_hookspecs.faults import MAX_FAULTS, holds_secret, known_names, listing
 
 
 class Line(BaseModel):
@@ -85,10 +85,6 @@ def test_no_more_than_twenty_faults_are_listed_and_the_rest_counted():
     told = listing([str(number) for number in range(100)])
     assert told.count("  - ") == MAX_FAULTS + 1
     assert "  - and 80 more" in told
-
-
-def test_nothing_is_suggested_where_nothing_is_near():
-    assert suggest("xyz", ["customer"]) == ""
 
 
 def test_names_are_found_through_references_lists_and_maps():

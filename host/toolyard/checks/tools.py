@@ -8,8 +8,9 @@ from typing import Any
 from pydantic import PydanticUserError
 
 from toolyard.checks.finding import Finding
-from toolyard.plugins.faults import nearest, one_line
+from toolyard.plugins.faults import one_line
 from toolyard_hookspecs import Dialect, Tool
+from toolyard_hookspecs.likeness import nearest
 
 
 def tool_findings(

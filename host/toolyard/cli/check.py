@@ -16,7 +16,7 @@ from toolyard.checks.plugin import findings_in
 from toolyard.cli.console import Terminal
 from toolyard.cli.exits import Exit
 from toolyard.cli.extensions import with_extensions
-from toolyard.cli.failures import UsageError, nearest
+from toolyard.cli.failures import UsageError
 from toolyard.cli.options import COMMANDS
 from toolyard.cli.table import Column, Table, widest
 from toolyard.cli.text import counted
@@ -24,6 +24,7 @@ from toolyard.host import Host
 from toolyard.plugins.offers import commands
 from toolyard.plugins.reports import PluginReport
 from toolyard_hookspecs import Command
+from toolyard_hookspecs.likeness import suggest
 from toolyard_hookspecs.terminals import printable
 
 
@@ -90,7 +91,7 @@ def _chosen(host: Host, names: list[str]) -> list[PluginReport]:
 
 
 def _unknown(name: str, known: set[str]) -> str:
-    hint = nearest(name, known) or f". There are {', '.join(sorted(known))}."
+    hint = suggest(name, known) or f". There are {', '.join(sorted(known))}."
     return f"there is no plugin {name!r}{hint}"
 
 

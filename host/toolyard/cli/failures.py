@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
-from collections.abc import Iterable
 from typing import ClassVar
 
 from toolyard.cli.exits import Exit
@@ -42,9 +40,3 @@ def say(kind: str, *texts: str) -> None:
 def say_interrupted() -> None:
     """Say on stderr what an interruption means, for commands that sum nothing up."""
     say("interrupted", "what was running is rolled back.")
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return `; did you mean 'x'?` for the nearest known name, or nothing."""
-    near = difflib.get_close_matches(name[:100], list(known), n=1, cutoff=0.6)
-    return f"; did you mean {near[0]!r}?" if near else ""

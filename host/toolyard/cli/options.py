@@ -13,9 +13,10 @@ from typing import Final, NoReturn
 from toolyard.cli.command_examples import examples_of
 from toolyard.cli.example import OPTION, SESSIONS, THE_EXAMPLES, named_examples
 from toolyard.cli.exits import Exit
-from toolyard.cli.failures import nearest, say
+from toolyard.cli.failures import say
 from toolyard.cli.text import listed
 from toolyard.scaffolding.kinds import DEFAULT_KIND, KINDS
+from toolyard_hookspecs.likeness import suggest
 
 EXAMPLES: Final = """\
 examples:
@@ -190,7 +191,7 @@ def check_command(rest: Sequence[str], known: Iterable[str], *, example: bool = 
         told = f"there is no option {rest[0].partition('=')[0]} of all commands"
         _refuse(f"{told}; if one of them has it, give it after the command", "toolyard")
     if is_unknown(rest, known):
-        near = nearest(rest[0], known)
+        near = suggest(rest[0], known)
         told = f"there is no command {rest[0]!r}{near or f'. There are {listed(known)}.'}"
         examples = f" {THE_EXAMPLES}" if example else ""
         say("error", told + examples)

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn, Protocol, cast
 
-from toolyard.cli.failures import UsageError, nearest
+from toolyard.cli.failures import UsageError
 from toolyard_hookspecs import ToolCall
+from toolyard_hookspecs.likeness import suggest
 
 KEYS: Final = ("id", "name", "arguments")
 MAX_FAULTS: Final = 10
@@ -85,7 +86,7 @@ def read_calls(
     if (calls := _recorded(document, dialects().values())) is not None:
         return calls
     if isinstance(document, dict) and any(
-        nearest(key, KEYS) for key in cast("JsonObject", document)
+        suggest(key, KEYS) for key in cast("JsonObject", document)
     ):
         return _calls([Line(lines[0].number, text)], source)
     names = ", ".join(sorted(dialects())) or "none is loaded"
@@ -189,7 +190,7 @@ def _call(line: Line, seen: dict[str, int]) -> ToolCall:
     entry = cast("JsonObject", value)
     for key in entry:
         if key not in KEYS:
-            near = nearest(key, KEYS)
+            near = suggest(key, KEYS)
             raise LineError(f"unknown key {key!r}{f'{near} There' if near else '; there'} {_KNOWN}")
     return ToolCall(_name(entry), _arguments(entry), id=_id(entry, line, seen))
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from toolyard_hookspecs import Prompt, Section, SessionProtocol
+from toolyard_hookspecs.likeness import near
 
 ALIKE: Final = 0.7
-"""How alike two names must be for one to be a slip of the other."""
+"""How alike two names must be: more than elsewhere, as a model calls what it is told of."""
 SUGGESTED: Final = 3
 LISTED: Final = 10
 SHOWN: Final = 80
@@ -46,9 +46,9 @@ class Missing:
         return f"There is no tool {shown!r}{self._remedy(name[:SHOWN].lower())}{self._aside()}"
 
     def _remedy(self, name: str) -> str:
-        near = list(_nearest(name, self.names))
-        if near:
-            return f". Did you mean {' or '.join(near)}? Use that, then retry."
+        offered = list(_nearest(name, self.names))
+        if offered:
+            return f". Did you mean {' or '.join(offered)}? Use that, then retry."
         hidden = list(_nearest(name, tuple(self.behind)))
         if hidden:
             section = self.behind[hidden[0]]
@@ -92,6 +92,6 @@ def _names_within(section: Section) -> Iterator[str]:
 
 def _nearest(name: str, known: tuple[str, ...]) -> Iterable[str]:
     """Return the names that are one slip away, or that a word begins which was left unfinished."""
-    near = difflib.get_close_matches(name, known, n=SUGGESTED, cutoff=ALIKE)
+    slips = near(name, known, SUGGESTED, ALIKE)
     begun = [each for each in known if name and each.startswith(f"{name}_")]
-    return dict.fromkeys([*near, *begun][:SUGGESTED])
+    return dict.fromkeys([*slips, *begun][:SUGGESTED])

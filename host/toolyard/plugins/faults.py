@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
-from collections.abc import Iterable
 from typing import Final
 
 from toolyard.settings import Settings
@@ -85,8 +83,3 @@ def one_line(error: BaseException) -> str:
     text = " ".join(str(error).split()).rstrip(".")
     text = text if len(text) <= MAX_CAUSE else f"{text[: MAX_CAUSE - 3]}..."
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is most like another, or None when none is like it."""
-    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=0.7)), None)

@@ -8,9 +8,10 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from toolyard.plugins.faults import PluginFault, nearest
+from toolyard.plugins.faults import PluginFault
 from toolyard.plugins.manager import HookManager
 from toolyard_hookspecs import Tool
+from toolyard_hookspecs.likeness import nearest
 from toolyard_hookspecs.markers import HOOK_PREFIX, PROJECT
 
 WRAPPABLE: Final = ("toolyard_parse", "toolyard_execute", "toolyard_render")

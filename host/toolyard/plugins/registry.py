@@ -15,7 +15,7 @@ from toolyard.plugins import offers
 from toolyard.plugins.catalog import PluginCatalog
 from toolyard.plugins.contributions import Contribution
 from toolyard.plugins.discovery import FoundPlugin, installed
-from toolyard.plugins.faults import PluginFault, in_configuration, nearest
+from toolyard.plugins.faults import PluginFault, in_configuration
 from toolyard.plugins.files import forget, load_file
 from toolyard.plugins.given_plugins import refuse_plain
 from toolyard.plugins.host_keys import host_keys
@@ -35,6 +35,7 @@ from toolyard_hookspecs import (
     PluginError,
     Section,
 )
+from toolyard_hookspecs.likeness import nearest
 
 _log = logging.getLogger(__name__)
 

@@ -9,8 +9,9 @@ from typing import Any, Final
 from toolyard.settings import Settings, validate_table
 from toolyard.settings.model import NO_FILE
 from toolyard.settings.paths import beside
-from toolyard.settings.tables import nearest, show
+from toolyard.settings.tables import show
 from toolyard_hookspecs import ConfigurationError, KeptPolicy, ToolPolicy
+from toolyard_hookspecs.likeness import suggest
 
 OWN_KEYS: Final = frozenset({"kind", "keep"})
 """The keys of a table that are the host's; all others are the kind's fields."""
@@ -62,7 +63,7 @@ def _kind(table: Mapping[str, Any], kinds: Mapping[str, type[Any]], place: str) 
     if isinstance(name, str) and name in kinds:
         return kinds[name]
     known = ", ".join(sorted(kinds)) or "none; no loaded plugin offers any"
-    hint = nearest(str(name), list(kinds))
+    hint = suggest(str(name), kinds)
     msg = f"{place}: kind: {name!r} is not a known kind of policy{hint} (known: {known})."
     raise ConfigurationError(msg)
 

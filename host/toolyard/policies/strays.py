@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from toolyard_hookspecs import Catalog, KeptPolicy, Prompt, Section, Tool, ToolPolicy
+from toolyard_hookspecs.likeness import near
 from toolyard_hookspecs.opening import section_tools
 
 log = logging.getLogger("toolyard.policies.names")
@@ -69,5 +69,5 @@ def _names_of(tools: Iterable[Tool[Any, Any]]) -> Iterator[str]:
 
 
 def _hint(name: str, known: Collection[str]) -> str:
-    near = difflib.get_close_matches(name, sorted(known), n=SUGGESTED)
-    return f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
+    found = near(name, sorted(known), SUGGESTED)
+    return f" (did you mean {' or '.join(map(repr, found))}?)" if found else ""

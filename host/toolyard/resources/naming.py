@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from typing import Any
 
 from toolyard_hookspecs.errors import UnboundResourceError
+from toolyard_hookspecs.likeness import nearest
 
 
 def name_of(kind: Any) -> str:
@@ -23,8 +23,8 @@ def unbound(kind: Any, bound: Iterable[Any]) -> UnboundResourceError:
     names = sorted({name_of(each) for each in bound})
     if not names:
         return UnboundResourceError(f"No resource is bound for {wanted}; none is bound at all.")
-    near = difflib.get_close_matches(wanted, names, n=1)
-    hint = f" Did you mean {near[0]}?" if near else ""
+    near = nearest(wanted, names)
+    hint = f" Did you mean {near}?" if near else ""
     return UnboundResourceError(
         f"No resource is bound for {wanted}.{hint} Bound are: {', '.join(names)}. "
         f"Bind it, or ask with get({wanted}, default)."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Any, Final, cast
 
 from toolyard.settings.model import folded
 from toolyard_hookspecs import ConfigurationError
+from toolyard_hookspecs.likeness import nearest
 
 BLOCK: Final = "TOOLYARD_BLOCK"
 TABLES: Final = "TOOLYARD_PLUGINS__"
@@ -99,9 +99,9 @@ def apply(overrides_: Iterator[Override], document: Mapping[str, Any]) -> dict[s
 
 def _refuse_slip(variable: str) -> None:
     first, *keys = variable.removeprefix(PREFIX).split("__")
-    near = difflib.get_close_matches(first, _SPELT, n=1, cutoff=_ALIKE)
-    if near:
-        meant = PREFIX + "__".join((*near, *keys))
+    near = nearest(first, _SPELT, _ALIKE)
+    if near is not None:
+        meant = PREFIX + "__".join((near, *keys))
         raise ConfigurationError(f"{variable} is no variable of Toolyard's; did you mean {meant}?")
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar, cast
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -12,11 +11,14 @@ from pydantic_core import ErrorDetails
 
 from toolyard.settings.secrecy import holds_secret, secrets_in, without_secrets
 from toolyard_hookspecs import ConfigurationError, DefinitionError
+from toolyard_hookspecs.likeness import nearest, suggest
 
 M = TypeVar("M")
 Path = tuple[str | int, ...]
 
 MAX_SHOWN: Final = 80
+_ALIKE: Final = 0.8
+"""How alike a key that is there must be to one that is missing; it may be right as it is."""
 
 
 def validate_table(
@@ -67,12 +69,6 @@ def dotted(path: Path) -> str:
         else:
             text += f".{each}" if text else each
     return text
-
-
-def nearest(name: str, known: Sequence[str]) -> str:
-    """Return `; did you mean 'x'?`, or nothing when no known name is near."""
-    found = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    return f"; did you mean {found[0]!r}?" if found else ""
 
 
 def show(value: object) -> str:
@@ -195,7 +191,7 @@ def _unknown(model: type[Any], error: ErrorDetails) -> str:
     known = _keys(model)
     if not known:
         return "is not a known key; remove it, there are none"
-    near = nearest(dotted(error["loc"]), known)
+    near = suggest(dotted(error["loc"]), known)
     return f"is not a known key{near or '; remove it'} (known: {', '.join(known)})"
 
 
@@ -203,8 +199,8 @@ def _suggest_misspelt(error: ErrorDetails, table: object) -> str:
     if not isinstance(table, Mapping):
         return ""
     keys = [str(each) for each in cast("Mapping[object, object]", table)]
-    found = difflib.get_close_matches(str(error["loc"][-1]), keys, n=1, cutoff=0.8)
-    return f"; is {found[0]!r} meant to be it?" if found else ""
+    found = nearest(str(error["loc"][-1]), keys, _ALIKE)
+    return "" if found is None else f"; is {found!r} meant to be it?"
 
 
 def _keys(model: type[Any]) -> list[str]:

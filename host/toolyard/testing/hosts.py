@@ -10,10 +10,10 @@ from typing import Any
 
 from toolyard.host import Host
 from toolyard.plugins.discovery import FoundPlugin, installed
-from toolyard.plugins.faults import nearest
 from toolyard.settings import Settings
 from toolyard.settings.model import folded
 from toolyard_hookspecs import MarkdownSection, PluginError, Section, Tool, hookimpl
+from toolyard_hookspecs.likeness import nearest
 
 Tables = Mapping[str, Mapping[str, Any]]
 

@@ -12,12 +12,12 @@ from typing import Any, Final, Literal
 from toolyard.executor import Executor
 from toolyard.executor_options import ExecutorOptions
 from toolyard.host import Host
-from toolyard.plugins.faults import nearest
 from toolyard.settings import Settings
 from toolyard.state.session import Session
 from toolyard.testing.answers import Answers
 from toolyard.testing.hosts import Hosts, Tables, with_plugin_table
 from toolyard_hookspecs import ConfigurationError, Outcome, ToolCall, ToolInvoked
+from toolyard_hookspecs.likeness import nearest
 
 Driver = Literal["sync", "async"]
 
