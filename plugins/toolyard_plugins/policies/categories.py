@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from toolyard_hookspecs import DefinitionError, PolicyDecision, Tool, ToolContext, ToolResult
+from toolyard_hookspecs.tools import Category, Consequence
 from toolyard_plugins.policies.naming import is_among, refuse_text
 
 Rule = Literal["allow", "ask", "deny"]
-Category = Literal["read", "write", "delete", "side_effect"]
-Consequence = Literal["low", "medium", "high"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,8 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from toolyard_hookspecs import IdempotencyConfig
+from toolyard_hookspecs.idempotency import OnError, OnUnknown
+from toolyard_hookspecs.tools import Category, Concurrency, Consequence
 
 Seconds = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(gt=0)]
@@ -32,8 +34,8 @@ class IdempotencySettings(BaseModel):
     scope: str = "session"
     param_keys: tuple[str, ...] = ()
     ttl: Seconds | Literal["none"] = timedelta(hours=24).total_seconds()
-    on_unknown: Literal["fail", "retry"] = "fail"
-    on_error: Literal["release", "unknown"] = "release"
+    on_unknown: OnUnknown = "fail"
+    on_error: OnError = "release"
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -74,11 +76,11 @@ class ToolSettings(BaseModel):
     enabled: bool = True
     name: Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,64}$")] | None = None
     description: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-    category: Literal["read", "write", "delete", "side_effect"] | None = None
-    consequence: Literal["low", "medium", "high"] | None = None
+    category: Category | None = None
+    consequence: Consequence | None = None
     requires_confirmation: bool = False
     idempotency: IdempotencySettings | None = None
-    concurrency: Literal["parallel", "serial"] = "parallel"
+    concurrency: Concurrency = "parallel"
     timeout: Seconds | Literal["none"] | None = None
     tags: tuple[str, ...] = ()
 
