@@ -8,7 +8,7 @@ from toolyard.manual import (
     restore_snapshot,
     tool_transaction,
 )
-from toolyard.resources.exclusive import lock_of
+from toolyard.resources.exclusive import Claim, lock_of
 from toolyard.resources.registry import ResourceRegistry
 from toolyard.state.session import Session
 from toolyard_hookspecs import (
@@ -205,7 +205,7 @@ def test_all_is_restored_also_after_errors_and_all_failures_are_told(session, re
 
 def test_an_exclusive_resource_that_a_call_holds_is_not_waited_for(session, resources):
     resources.get(Other)
-    ticket = lock_of(resources.get(Other)).request(Call())
+    ticket = Claim(lock_of(resources.get(Other)), Call()).request()
     with (
         pytest.raises(ResourceBusyError, match="Other is held by call 1"),
         tool_transaction(session, resources),
@@ -221,7 +221,7 @@ def test_a_call_does_not_wait_for_a_transaction(session, resources):
         tool_transaction(session, resources, tag="import"),
         pytest.raises(ResourceBusyError, match="Database is held by the transaction 'import'"),
     ):
-        lock_of(resources.get(Database)).request(Call())
+        Claim(lock_of(resources.get(Database)), Call()).request()
 
 
 def test_what_cannot_be_snapshotted_begins_no_transaction(session, resources):

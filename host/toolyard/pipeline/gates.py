@@ -60,10 +60,6 @@ class Turns:
             self._waiting.append((holder, gate))
             return gate
 
-    def held_by(self, holder: object) -> bool:
-        """Tell whether it is the holder's turn."""
-        return self._holder is holder
-
     def give_back(self, holder: object) -> None:
         """End the holder's turn, or take it out of the queue."""
         with self._lock:

@@ -245,14 +245,6 @@ class ExclusiveLock:
         """The name of the resource's type."""
         return name_of(type(self.resource))
 
-    def request(self, call: Claimant) -> Ticket:
-        """Ask for the lock on behalf of a call; `Ticket.withdraw` gives it back.
-
-        Raises:
-            ResourceBusyError: As `Claim.request` does.
-        """
-        return Claim(self, call).request()
-
     def admits(self, call: Claimant) -> bool:
         """Tell whether a call may have the lock now."""
         if not self.claims:

@@ -189,12 +189,8 @@ class Branch(Transaction):
             self.refork()
 
     def freeze(self) -> None:
-        """Refuse writes, and keep reads out of the read set, until `thaw`."""
+        """Refuse writes, and keep reads out of the read set, until `begin`."""
         self.frozen = True
-
-    def thaw(self) -> None:
-        """Allow writes again."""
-        self.frozen = False
 
     def reserving(self) -> ReservingView:
         """Return the view that a policy's `reserve` gets: reads here, counts on the session."""

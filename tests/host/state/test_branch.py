@@ -244,7 +244,7 @@ def test_frozen_a_branch_can_only_be_read(session):
             write()
     assert notes(branch) == ["start"]
     assert not branch.changed
-    branch.thaw()
+    branch.begin()
     branch[Note].append(Note("a"))
     assert branch.changed
 
@@ -254,7 +254,7 @@ def test_reads_while_frozen_do_not_conflict(session):
     branch.freeze()
     assert branch[Note].latest() == Note("start")
     assert branch.snapshot() is not None
-    branch.thaw()
+    branch.begin()
     branch[Total].append(Total(1))
     session[Note].append(Note("other"))
     branch.validate()

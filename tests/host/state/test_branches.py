@@ -465,7 +465,7 @@ class Branches(RuleBasedStateMachine):
     def peek(self, node, kind):
         node.real.freeze()
         items = node.real[kind].all()
-        node.real.thaw()
+        node.real.frozen = False
         return items
 
     @invariant()

@@ -59,8 +59,6 @@ class Connection:
         """Why there is no connection, where an attempt has failed or one has ended."""
         self.last_end = ENDED
         """Why the newest connection that has ended did so."""
-        self.is_subscribed = False
-        """Whether the server tells of changes because it was asked to."""
         self._settings = settings
         self._met = met
         self._client: Client | None = None
@@ -85,11 +83,6 @@ class Connection:
     def account(self) -> str | None:
         """Why there is no connection, with what the program said last; models are not told that."""
         return None if self.fault is None else f"{self.fault}{self._last_words}"
-
-    @property
-    def is_up(self) -> bool:
-        """Whether the server is connected."""
-        return self._client is not None
 
     @property
     def waits(self) -> float:
@@ -259,7 +252,7 @@ class Connection:
         while tools is not None and tools.list_changed:
             try:
                 async with client.listen(tools_list_changed=True) as events:
-                    self.is_subscribed = True
+                    log.debug("MCP server %s tells of changes", self.server)
                     # What has changed before nobody was told of.
                     self._changed.set()
                     async for event in events:
@@ -267,7 +260,6 @@ class Connection:
                             self._changed.set()
             except Exception:
                 log.debug("MCP server %s tells of no changes", self.server, exc_info=True)
-            self.is_subscribed = False
             await asyncio.sleep(LONGEST_WAIT)
 
     async def _hear(self, message: object) -> None:
