@@ -24,7 +24,7 @@ from toolyard_hookspecs.contents import (
     ResourceLink,
     TextContent,
 )
-from toolyard_hookspecs.context import InflightCall, RunContext, Secret, ToolContext
+from toolyard_hookspecs.context import InflightCall, RunContext, ToolContext
 from toolyard_hookspecs.decorator import FunctionTool, tool
 from toolyard_hookspecs.diagnosis import Finding, Severity
 from toolyard_hookspecs.errors import (
@@ -94,6 +94,7 @@ from toolyard_hookspecs.resources import (
 )
 from toolyard_hookspecs.results import ToolRenderableResult, ToolResult, render_value
 from toolyard_hookspecs.secrecy import hide, hide_within, masked, secrets_in, secrets_of
+from toolyard_hookspecs.secret import Secret
 from toolyard_hookspecs.sections import MarkdownSection, OpenedSections, Section, Visibility
 from toolyard_hookspecs.sessions import (
     Append,

@@ -11,11 +11,11 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from toolyard_hookspecs.context import Secret
 from toolyard_hookspecs.facts import APPROVAL_TOKEN, REPLAYED_EFFECT
 from toolyard_hookspecs.limits import Cancellation, Deadline
 from toolyard_hookspecs.results import ToolResult
 from toolyard_hookspecs.secrecy import hide, hide_within, masked, secrets_in, secrets_of
+from toolyard_hookspecs.secret import Secret
 
 if TYPE_CHECKING:
     from toolyard_hookspecs.policies import PolicyDecision

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import uuid4
 
+from toolyard_hookspecs.calls import Outcome, ToolCall
 from toolyard_hookspecs.clock import Clock, SystemClock
 from toolyard_hookspecs.errors import StateError, UnboundResourceError
 from toolyard_hookspecs.filesystem import Filesystem
 from toolyard_hookspecs.limits import BudgetTracker, Cancellation, Deadline, Heartbeat
+from toolyard_hookspecs.secret import Secret
 
 if TYPE_CHECKING:
-    from toolyard_hookspecs.calls import Outcome, ToolCall
     from toolyard_hookspecs.prompts import Prompt, RenderedPrompt
     from toolyard_hookspecs.replaying import CallRecord, HandlerState
     from toolyard_hookspecs.resources import CallResources
@@ -82,28 +83,6 @@ class CallControl(Protocol):
         nothing in a session that holds the changes.
         """
         ...
-
-
-class Secret:
-    """Keeps a value out of every text; `reveal()` gives it.
-
-    Example:
-        >>> Secret("hunter2")
-        Secret(***)
-    """
-
-    __slots__ = ("_value",)
-
-    def __init__(self, value: object) -> None:
-        self._value = value
-
-    def reveal(self) -> Any:
-        """Return the value itself."""
-        return self._value
-
-    def __repr__(self) -> str:
-        """Return a mask."""
-        return "Secret(***)"
 
 
 @dataclass(frozen=True, repr=False)
@@ -215,9 +194,6 @@ class ToolContext:
         return self._control().acall(self._nested(name, arguments))
 
     def _nested(self, name: str, arguments: str | Mapping[str, Any]) -> ToolCall:
-        # Late, as calls know of contexts.
-        from toolyard_hookspecs.calls import ToolCall
-
         return ToolCall(name, arguments, meta=self.tool_call.meta if self.tool_call else {})
 
     def _control(self) -> CallControl:

@@ -11,12 +11,12 @@ from typing import Any, Protocol, TypeVar
 from toolyard_hookspecs.approval import ApprovalAnswer, Approver
 from toolyard_hookspecs.calls import Outcome, ToolCall
 from toolyard_hookspecs.clock import Clock
-from toolyard_hookspecs.context import Secret
 from toolyard_hookspecs.errors import VisibilityExpansionRequired
 from toolyard_hookspecs.limits import Deadline
 from toolyard_hookspecs.policies import KeptApart
 from toolyard_hookspecs.prompts import Prompt, RenderedPrompt
 from toolyard_hookspecs.resources import ResourceResolver
+from toolyard_hookspecs.secret import Secret
 from toolyard_hookspecs.sessions import SessionProtocol
 from toolyard_hookspecs.tools import Tool
 

@@ -15,8 +15,8 @@ from urllib.parse import quote, quote_plus
 from pydantic import BaseModel, SecretBytes, SecretStr
 from pydantic import Secret as PydanticSecret
 
-from toolyard_hookspecs.context import Secret
 from toolyard_hookspecs.faults import Schema, pointed
+from toolyard_hookspecs.secret import Secret
 
 MASK: Final = "***"
 MIN_LENGTH: Final = 3
