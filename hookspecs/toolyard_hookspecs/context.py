@@ -93,7 +93,6 @@ class ToolContext:
         session: The call's branch of the session.
         resources: Resources by type; transactional ones are the call's own branch.
         prompt: The prompt whose tools are called.
-        rendered_prompt: Its rendering, where there is one.
         adapter: Whatever talks to the provider.
         deadline: When the evaluation must have ended.
         heartbeat: Extends a lease during long work.
@@ -117,7 +116,6 @@ class ToolContext:
     session: SessionProtocol
     resources: CallResources = field(default_factory=lambda: _NO_RESOURCES)
     prompt: Prompt | None = None
-    rendered_prompt: RenderedPrompt | None = None
     adapter: Any = None
     deadline: Deadline | None = None
     heartbeat: Heartbeat | None = None
@@ -135,6 +133,17 @@ class ToolContext:
     def __repr__(self) -> str:
         """Return the call's id and nothing of the state, since texts reach the model."""
         return f"ToolContext({self.tool_call.id if self.tool_call is not None else ''})"
+
+    @property
+    def rendered_prompt(self) -> RenderedPrompt | None:
+        """The prompt as the model would get it now, rendered when asked for; None without one.
+
+        What the sections look up in the session counts as read by the call.
+
+        Raises:
+            PromptValidationError: As `Prompt.render` does.
+        """
+        return None if self.prompt is None else self.prompt.render(self.session)
 
     @property
     def filesystem(self) -> Filesystem | None:

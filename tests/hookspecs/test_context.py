@@ -58,6 +58,10 @@ def test_the_workspace_and_the_budget_are_resources():
     assert (context.filesystem, context.budget_tracker) == ("f", "b")
 
 
+def test_a_context_without_a_prompt_has_none_rendered():
+    assert ToolContext(session=None).rendered_prompt is None
+
+
 def test_a_context_cannot_be_changed():
     with pytest.raises(dataclasses.FrozenInstanceError):
         ToolContext(session=None).user_id = "eve"

@@ -18,6 +18,7 @@ from toolyard_hookspecs import (
     PromptValidationError,
     Status,
     ToolCall,
+    ToolContext,
     Visibility,
     VisibilityExpansionRequired,
     hookimpl,
@@ -86,6 +87,26 @@ def test_a_sections_tools_can_be_called_while_it_is_enabled(dispatch: Any) -> No
         assert dispatch(tools, "special").text == "special"
         tools.session[Trusted].clear()
         assert dispatch(tools, "special").status is Status.UNKNOWN_TOOL
+
+
+def test_a_handler_sees_its_prompt_rendered_as_its_session_has_it(dispatch: Any) -> None:
+    @tool
+    def look(*, context: ToolContext) -> str:
+        """Return what the model can read and call."""
+        before = context.rendered_prompt
+        context.session[Trusted].append(Trusted())
+        after = context.rendered_prompt
+        assert before is not None
+        assert after is not None
+        assert "# Extra" not in before.text
+        return f"{after.text}|{[each.name for each in after.tools]}"
+
+    looking = MarkdownSection(key="looking", title="Looking", tools=[look])
+    prompt = PROMPT.bind(sections=[looking])
+    with Host(discover=False) as host, host.executor(prompt=prompt) as tools:
+        seen = dispatch(tools, "look").text
+        assert seen.startswith("# Base\n\nHello Ada.\n\n# Extra")
+        assert "'special'" in seen
 
 
 def test_a_summarised_section_shows_its_summary_and_the_tools_to_open_it() -> None:
