@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from toolyard_hookspecs.errors import DefinitionError
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from toolyard_hookspecs.results import ToolResult
     from toolyard_hookspecs.sessions import SliceView
     from toolyard_hookspecs.tools import Tool
+
+RESERVED: Final = "/reserved"
+"""How the names of records end that `reserve` keeps and no rollback touches."""
 
 
 class Verdict(StrEnum):
@@ -114,7 +117,7 @@ class PolicyState:
         can save: what is saved there is not rolled back with the call, nor by a restore or a
         reset of the session. Elsewhere it can be read, but not saved.
         """
-        return cls.of(context, f"{name}/reserved")
+        return cls.of(context, f"{name}{RESERVED}")
 
     def save(self, context: ToolContext) -> None:
         """Keep this record as the newest of its name.

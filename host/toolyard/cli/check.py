@@ -107,7 +107,9 @@ def _print_table(checked: list[Checked]) -> None:
         [
             Column("plugin", widest([printable(each.report.name) for each in checked], 24)),
             Column("check", 9),
-            Column("from", widest([_origin(each.report) for each in checked], 32), keep="end"),
+            Column(
+                "from", widest([printable(each.report.origin) for each in checked], 32), keep="end"
+            ),
         ],
         "what to mend",
     )
@@ -117,7 +119,7 @@ def _print_table(checked: list[Checked]) -> None:
         cells = [
             Text(printable(each.report.name), "bold"),
             Text(symbol if terminal.has_symbols else plain, style),
-            Text(_origin(each.report), "dim"),
+            Text(printable(each.report.origin), "dim"),
         ]
         table.row(cells, _texts(each), wrap=True)
     terminal.print()
@@ -143,11 +145,6 @@ def _summary(checked: list[Checked]) -> Text:
         return line.append(": ").append("nothing to mend", "green")
     where = f" in {faulty} of them" if len(checked) > 1 else ""
     return line.append(": ").append(f"{counted(found, 'thing')} to mend{where}", "red")
-
-
-def _origin(report: PluginReport) -> str:
-    named = " ".join(filter(None, (report.distribution, report.version)))
-    return printable(named or report.location or report.source)
 
 
 def _described(checked: Checked) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import argcomplete
 from argcomplete.completers import BaseCompleter, FilesCompleter
 from argcomplete.lexers import split_line
 
-from toolyard.cli.example import example_plugin
+from toolyard.cli.example import named_plugins
 from toolyard.cli.extensions import with_extensions
 from toolyard.cli.options import common_options, take_common
 from toolyard.cli.program import BUILT_IN
@@ -51,7 +51,7 @@ def _make_host(line: str) -> Host:
     try:
         _, _, _, words, _ = split_line(line)
         common, _ = take_common(words[1:])
-        files = [*common.plugin, *([example_plugin(common.example)] if common.example else [])]
+        files = named_plugins(common)
         return Host(config=common.config, block=common.block, plugin_files=files)
     except (ToolyardError, SystemExit):
         # Whatever is wrong is told when the command is run; its name can be completed anyway.

@@ -12,7 +12,7 @@ from typing import Final
 from rich.text import Text
 
 from toolyard.cli.console import Terminal
-from toolyard.cli.example import example_plugin
+from toolyard.cli.example import named_plugins
 from toolyard.cli.exits import Exit
 from toolyard.cli.text import counted
 from toolyard.diagnosis.setup import of_configuration, of_plugins, of_what_they_rely_on
@@ -66,7 +66,7 @@ def _areas(args: argparse.Namespace) -> Iterator[Area]:
 
 
 def _make_host(args: argparse.Namespace) -> Host:
-    files = [*args.plugin, *([example_plugin(args.example)] if args.example else [])]
+    files = named_plugins(args)
     return Host(config=args.config, block=args.block, plugin_files=files)
 
 

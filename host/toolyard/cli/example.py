@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -35,6 +36,12 @@ def named_examples(arguments: Sequence[str]) -> list[str]:
 def example_plugin(name: str) -> Path:
     """Return an example's plugin, a single file."""
     return _folder() / f"{name}.py"
+
+
+def named_plugins(options: argparse.Namespace) -> list[Path]:
+    """Return the files of the plugins that options name, that of an example included."""
+    example = [example_plugin(options.example)] if options.example else []
+    return [*options.plugin, *example]
 
 
 def example_session(name: str) -> tuple[str, str]:

@@ -74,7 +74,9 @@ def _print_table(reports: tuple[PluginReport, ...]) -> None:
         [
             Column("plugin", widest([printable(report.name) for report in reports], 24)),
             Column("status", 9),
-            Column("from", widest([_origin(report) for report in reports], 32), keep="end"),
+            Column(
+                "from", widest([printable(report.origin) for report in reports], 32), keep="end"
+            ),
         ],
         "what it brings",
     )
@@ -84,7 +86,7 @@ def _print_table(reports: tuple[PluginReport, ...]) -> None:
         cells = [
             Text(printable(report.name), "bold"),
             Text(symbol if terminal.has_symbols else plain, style),
-            Text(_origin(report), "dim"),
+            Text(printable(report.origin), "dim"),
         ]
         table.row(cells, _texts(report), wrap=True)
     terminal.print()
@@ -108,11 +110,6 @@ def _summary(reports: tuple[PluginReport, ...]) -> Text:
     for index, status in enumerate(found):
         line.append(", " if index else ": ").append(f"{counts[status]} {status}", STATUS[status][2])
     return line
-
-
-def _origin(report: PluginReport) -> str:
-    named = " ".join(filter(None, (report.distribution, report.version)))
-    return printable(named or report.location or report.source)
 
 
 def _described(report: PluginReport) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from toolyard.cli.example import example_plugin
+from toolyard.cli.example import named_plugins
 from toolyard.cli.exits import Exit
 from toolyard.cli.extensions import Run, configure, with_extensions
 from toolyard.cli.failures import CommandFailure, say
@@ -138,7 +138,7 @@ def _asks_for_help(rest: list[str]) -> bool:
 def _make_host(common: argparse.Namespace, rest: list[str]) -> Host | None:
     """Return the host; where help is asked for, None and a warning if there can be none."""
     options: dict[str, Any] = {"timeout": common.timeout} if hasattr(common, "timeout") else {}
-    files = [*common.plugin, *([example_plugin(common.example)] if common.example else [])]
+    files = named_plugins(common)
     try:
         if rest[:1] == ["check"]:
             # A configured file with a fault is reported, and does not keep others from loading.

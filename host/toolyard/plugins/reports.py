@@ -47,6 +47,12 @@ class PluginReport:
     deprecations: tuple[str, ...] = ()
 
     @property
+    def origin(self) -> str:
+        """Where it comes from: its distribution, or else its location, or where it was met."""
+        named = " ".join(filter(None, (self.distribution, self.version)))
+        return named or self.location or self.source
+
+    @property
     def is_unmet(self) -> bool:
         """Whether the configuration asks for something of it that cannot be had.
 

@@ -16,7 +16,6 @@ from typing import Any, Final, Protocol, cast
 from pydantic import TypeAdapter
 
 from toolyard.policies.locking import locked
-from toolyard.state.records import RESERVED
 from toolyard_hookspecs import (
     ConfigurationError,
     KeptApart,
@@ -24,7 +23,7 @@ from toolyard_hookspecs import (
     PolicyState,
     SessionProtocol,
 )
-from toolyard_hookspecs.policies import record_of
+from toolyard_hookspecs.policies import RESERVED, record_of
 
 FORMAT: Final = "toolyard.policies"
 VERSION: Final = 1

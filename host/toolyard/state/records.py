@@ -7,10 +7,7 @@ from copy import deepcopy
 from typing import Any, Final, NoReturn, Protocol, cast
 
 from toolyard_hookspecs.errors import StateError
-from toolyard_hookspecs.policies import PolicyState
-
-RESERVED = "/reserved"
-"""How the names of records end that `reserve` keeps and no rollback touches."""
+from toolyard_hookspecs.policies import RESERVED, PolicyState
 
 Records = Mapping[str, PolicyState]
 """The records by name; replaced, never changed."""

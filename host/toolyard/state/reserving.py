@@ -7,10 +7,10 @@ from typing import Any, NoReturn, TypeVar, cast
 
 from toolyard.state.copies import Copies
 from toolyard.state.items import Items, readable
-from toolyard.state.records import RESERVED, Records, RecordSlice, RecordsOwner, is_reserved
+from toolyard.state.records import Records, RecordSlice, RecordsOwner, is_reserved
 from toolyard.state.store import Store, check_kind
 from toolyard_hookspecs.errors import StateError
-from toolyard_hookspecs.policies import PolicyState
+from toolyard_hookspecs.policies import RESERVED, PolicyState
 from toolyard_hookspecs.sessions import Dispatcher, SessionProtocol, SliceView
 
 S = TypeVar("S")

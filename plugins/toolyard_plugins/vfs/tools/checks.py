@@ -17,6 +17,7 @@ from toolyard_hookspecs import (
     ToolValidationError,
     ToolyardError,
 )
+from toolyard_plugins.vfs.paths import ALIAS
 from toolyard_plugins.vfs.wording import size_of
 
 ROOT: Final = "the root of the workspace"
@@ -25,7 +26,6 @@ ROOT: Final = "the root of the workspace"
 _COMPARED_NAMES: Final = 2_000
 _COMPARED_NEAR: Final = 10
 _ALIKE: Final = 0.6
-_ALIAS: Final = "/workspace"
 
 
 def workspace(context: ToolContext) -> Filesystem:
@@ -204,8 +204,8 @@ def too_large(size: int, most: int) -> str:
 
 def shown(path: str) -> str:
     """Return how a path is called in messages."""
-    if path == _ALIAS or path.startswith(f"{_ALIAS}/"):
-        path = path.removeprefix(_ALIAS)
+    if path == ALIAS or path.startswith(f"{ALIAS}/"):
+        path = path.removeprefix(ALIAS)
     text = path.strip("/")
     return ROOT if text in {"", "."} else text
 
@@ -213,7 +213,7 @@ def shown(path: str) -> str:
 def missing(files: Filesystem, path: str) -> str:
     """Say that nothing is at a path, which names are near, and where to look."""
     directory = ""
-    for name in path.removeprefix(_ALIAS).split("/"):
+    for name in path.removeprefix(ALIAS).split("/"):
         if name in {"", "."}:
             continue
         here = f"{directory}/{name}" if directory else name
