@@ -15,23 +15,10 @@ from toolyard.pipeline.limits import Limit
 from toolyard.pipeline.steps import Run
 from toolyard.pipeline.workers import Workers
 
+from .job_owner import Owner
+
 # Only what never comes takes this long.
 PATIENCE = 60.0
-
-
-class Owner:
-    """Keeps what it is told of its job."""
-
-    def __init__(self) -> None:
-        self.told: list[str] = []
-        self.ended = threading.Event()
-
-    def abandon(self, reason: str) -> None:
-        self.told.append(reason)
-
-    def ended_late(self) -> None:
-        self.told.append("ended late")
-        self.ended.set()
 
 
 class Bench:

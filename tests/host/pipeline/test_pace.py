@@ -19,21 +19,9 @@ from toolyard.pipeline.pace import BRIEF, MOMENT, Pace, look_out
 from toolyard.pipeline.steps import Run
 from toolyard.pipeline.workers import Workers
 
+from .job_owner import Owner
+
 PATIENCE = 60.0
-
-
-class Owner:
-    """Keeps what it is told of its job."""
-
-    def __init__(self) -> None:
-        self.told: list[str] = []
-        self.ended = threading.Event()
-
-    def abandon(self, reason: str) -> None:
-        self.told.append(reason)
-
-    def ended_late(self) -> None:
-        self.ended.set()
 
 
 @pytest.fixture
