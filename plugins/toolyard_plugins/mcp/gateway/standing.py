@@ -133,6 +133,7 @@ class Standing:
                 return False
 
     def _approve(self, tools: Mapping[str, Definition]) -> None:
+        # Those that are gone stay: one that comes back changed is doubted, not met anew.
         after = {**self._approved, **tools}
         if after != self._approved:
             self._approved = after

@@ -1,0 +1,50 @@
+"""What becomes of tools that a server no longer has, and of those that come back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from toolyard_plugins.mcp.gateway.definitions import Definition
+from toolyard_plugins.mcp.gateway.pins import Pins
+from toolyard_plugins.mcp.gateway.standing import Standing
+
+BUY = Definition("buy", None, "Buy.", {"type": "object"}, None, {})
+SELL = Definition("sell", None, "Sell.", {"type": "object"}, None, {})
+OTHER_SELL = replace(SELL, description="Sell all.")
+
+
+@pytest.fixture
+def pins(tmp_path: Path) -> Pins:
+    return Pins(tmp_path / "pins.json")
+
+
+def test_a_tool_that_is_gone_is_not_shown_any_more(pins: Pins) -> None:
+    standing = Standing("shop", "first_use", pins)
+    standing.meet([BUY, SELL])
+    standing.meet([BUY])
+    assert standing.shown() == (BUY,)
+    assert standing.found("sell") is None
+
+
+def test_a_tool_that_was_gone_and_comes_back_as_it_was_is_not_doubted(pins: Pins) -> None:
+    standing = Standing("shop", "first_use", pins)
+    for tools in ([BUY, SELL], [BUY], [BUY, SELL]):
+        standing.meet(tools)
+    assert standing.doubts() == ()
+
+
+@pytest.mark.parametrize("accepted", [False, True])
+def test_a_tool_that_was_gone_and_comes_back_changed_is_doubted(pins: Pins, accepted: bool) -> None:
+    first = Standing("shop", "first_use", pins)
+    first.meet([BUY, SELL])
+    first.meet([BUY])
+    if accepted:
+        first.accept()
+    later = Standing("shop", "first_use", pins)
+    later.meet([BUY, OTHER_SELL])
+    (doubt,) = later.doubts()
+    assert (doubt.found, doubt.approved) == (OTHER_SELL, SELL)
+    assert later.shown() == (BUY, SELL)
