@@ -16,6 +16,7 @@ from toolyard.pipeline.asking import (
 )
 from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.checking import own_params
+from toolyard.pipeline.gates import Gate
 from toolyard.pipeline.limits import Cancelled, Limit, ProcessDied, TimedOut
 from toolyard.pipeline.marks import (
     BEGUN,
@@ -75,8 +76,10 @@ def _answer(run: CallRun, plan: Plan) -> Staged:
 
 
 def _ask_executors(run: CallRun, plan: Plan) -> Staged:
-    if run.batch is not None:
-        yield WaitFor(run.batch.before(CLAIMED, run.index), run.limit_without_timeout())
+    root = run.root
+    if root.batch is not None:
+        # Nested calls, too: what they claim before an earlier call does, that one would wait for.
+        yield from _wait_for_earlier_claims(run, root.batch.before(CLAIMED, root.index))
     answer: Any = None
     for each in plan.executes:
         params = run.params if plan.shares_params else own_params(run, each)
@@ -88,6 +91,15 @@ def _ask_executors(run: CallRun, plan: Plan) -> Staged:
                 break
     run.passed(CLAIMED)
     return answer
+
+
+def _wait_for_earlier_claims(run: CallRun, gate: Gate) -> Staged:
+    # Waiting for other calls does not count against the timeouts of those that made this one.
+    run.control.pause_timeout()
+    try:
+        yield WaitFor(gate, run.limit_without_timeout())
+    finally:
+        run.control.resume_timeout()
 
 
 def _check_answer(hook: Implementation, answer: Any) -> None:

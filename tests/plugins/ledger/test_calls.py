@@ -641,6 +641,29 @@ class TestBatches:
         outcomes = bench.dispatch_all(calls)
         assert [each.event.replayed for each in outcomes] == [False, False, True, True]
 
+    def test_a_nested_call_claims_no_key_before_the_earlier_calls(self, bench):
+        order, done = ordering()
+
+        @tool(timeout=0.2)
+        async def buy(item: str, *, context: ToolContext) -> bool:
+            """Order something."""
+            return (await context.acall("order", {"item": item})).success
+
+        class Slow:
+            @hookimpl
+            def toolyard_snapshot(self, tool: Any, context: ToolContext) -> Any:
+                return asyncio.sleep(0.4) if tool.name == "order" and not context.parent else None
+
+        bench.ledger.wait = 1
+        bench.session[Order].register(Order, append_all)
+        bench.open(order, buy, plugins=(Slow(),))
+        tea = {"item": "tea"}
+        first, later = bench.dispatch_all([ToolCall("order", tea), ToolCall("buy", tea)])
+        assert first.success, first.text
+        assert not first.event.replayed
+        assert later.success, later.text
+        assert done == list(bench.session[Order].all()) == [Order("tea", 1)]
+
     def test_a_failing_first_lets_the_next_one_try(self, bench):
         ran: list[int] = []
 
