@@ -136,6 +136,7 @@ def as_strict_as(plan: Plan, kin: Iterable[Plan]) -> Plan:
             plan,
             checks=_merged(plan.checks, each.checks),
             reserves=_merged(plan.reserves, each.reserves),
+            on_results=_merged(plan.on_results, each.on_results),
             on_rollbacks=_merged(plan.on_rollbacks, each.on_rollbacks),
             confirms=plan.confirms or each.confirms,
         )

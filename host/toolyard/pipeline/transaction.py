@@ -143,6 +143,8 @@ def _run_once(run: CallRun, table: Table, plan: Plan) -> Staged:
     run.check_limits()
     if plan.shows_diff:
         yield from review(run)
+        # Policies may have come while a person was asked.
+        plan = run.plan or plan
     # What `_take_turn` does: a generator less on every call's path.
     if run.batch is not None and run.turns is None:
         yield from _wait_for_earlier_calls(run)

@@ -404,6 +404,33 @@ def test_a_policy_that_comes_while_a_person_is_asked_is_asked(yard: Any, shows_d
     assert sent(yard) == []
 
 
+@pytest.mark.parametrize("shows_diff", [False, True])
+def test_a_policy_that_comes_then_hears_of_the_result(yard: Any, shows_diff: bool) -> None:
+    told: list[str] = []
+
+    class Watching:
+        @hookimpl
+        def toolyard_check(self, tool: Any) -> None:
+            told.append(f"check {tool.name}")
+
+        @hookimpl
+        def toolyard_on_result(self, tool: Any) -> None:
+            told.append(f"result of {tool.name}")
+
+    def ask(request: ApprovalRequest) -> bool:
+        yard.host.register(Watching())
+        return True
+
+    @tool(requires_confirmation=True, contained=True)
+    def note() -> None:
+        """Change nothing."""
+
+    settings = Settings(approve_diff=shows_diff)
+    yard.open(note, approver=ask, host_options={"settings": settings})
+    assert yard.call("note").success
+    assert told == ["check note", "result of note"]
+
+
 def test_a_policy_that_goes_while_a_person_is_asked_holds_for_the_call(yard: Any) -> None:
     asked: list[bool] = []
 
