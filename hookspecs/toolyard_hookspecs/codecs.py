@@ -188,7 +188,7 @@ class Codec:
     def _misread(self, value: object) -> str | None:
         """Return why what is written of a value cannot be read again, where it can be written."""
         try:
-            self._validate(self.adapter.serializer.to_json(value, warnings=False), strict=True)
+            self.copy(self.encode(value))
         except ValidationError as error:
             return explain(error, self._known_schema)
         except ValueError:

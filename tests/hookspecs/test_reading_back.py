@@ -122,6 +122,22 @@ def test_what_else_an_open_typed_dict_holds_is_read_of_results() -> None:
     assert codec.decode(codec.encode({"size": 3, "colour": "red"})) == {"size": 3, "colour": "red"}
 
 
+@pytest.mark.parametrize("of_params", [False, True])
+def test_a_computed_field_is_no_reason_why_a_value_does_not_fit(of_params: bool) -> None:
+    class Tile(BaseModel, extra="forbid"):
+        side: int
+
+        @computed_field
+        @property
+        def corners(self) -> int:
+            return 4
+
+    told = Codec(Tile, owner="test", reveals=of_params).fits(Tile.model_construct(side="2"))
+    assert told is not None
+    assert "side: input should be a valid integer" in told
+    assert "corners" not in told
+
+
 def test_computed_fields_are_results_only() -> None:
     assert Codec(Square, owner="test").encode(Square()) == b'{"side":2,"area":4}'
     params = Codec(Square, owner="test", reveals=True)
