@@ -7,6 +7,7 @@ Settings, `[plugins.vfs]`: see `VfsConfig`. `toolyard run --workspace DIR` and
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,8 @@ def toolyard_diagnose(settings: VfsConfig) -> Iterable[Finding]:
 @hookimpl
 def toolyard_lifespan(settings: VfsConfig) -> None:
     """Refuse a directory that is not there when the host is opened, not when a call needs it."""
-    if settings.root is not None and not settings.root.is_dir():
+    # Before Python 3.14, `Path.is_dir` raises where it cannot look.
+    if settings.root is not None and not os.path.isdir(settings.root):  # noqa: PTH112
         msg = f"plugins.vfs.root: there is no directory {settings.root}; make it, or name another."
         raise ConfigurationError(msg)
 

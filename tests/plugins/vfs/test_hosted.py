@@ -273,12 +273,16 @@ class TestEditedFromOutside:
             assert not (root / "log.txt").exists()
 
 
-def test_a_host_does_not_open_on_a_directory_that_is_not_there(tmp_path: Path) -> None:
-    nowhere = tmp_path / "nowhere"
+@pytest.mark.parametrize("name", ["nowhere", "a" * 300], ids=["missing", "too long"])
+def test_a_host_does_not_open_on_a_directory_that_is_not_there(tmp_path: Path, name: str) -> None:
+    nowhere = tmp_path / name
     settings = Settings(plugins={"vfs": {"root": str(nowhere)}})
     told = f"plugins.vfs.root: there is no directory {nowhere}; make it, or name another."
     with pytest.raises(ConfigurationError, match=f"^{re.escape(told)}$"), Host(settings=settings):
         pass
-    nowhere.mkdir()
+
+
+def test_it_opens_once_the_directory_is_there(tmp_path: Path) -> None:
+    settings = Settings(plugins={"vfs": {"root": str(tmp_path)}})
     with Host(settings=settings) as host:
         assert host.is_open
