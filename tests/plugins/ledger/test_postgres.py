@@ -123,6 +123,15 @@ class TestUsersThatMakeNoTables:
 
         assert "permission denied for table toolyard_effects. Grant its user" in str(raised.value)
 
+    def test_who_may_not_make_the_table_that_is_not_there_is_told_so(self, database: str) -> None:
+        user = f"user_{next(_databases)}"
+        _do(database, f"CREATE ROLE {user} LOGIN", "REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+        with closing(PostgresStore(_as(user, database))) as store:
+            with pytest.raises(LedgerError, match="CREATE on the schema where there is no such"):
+                store.claim(_claim("first"), now=NOW)
+            _do(database, f"GRANT CREATE ON SCHEMA public TO {user}")
+            assert store.claim(_claim("first"), now=NOW) is None
+
     def test_a_session_that_only_reads_looks_at_it(self, owned: str) -> None:
         url = f"{owned}?options=-cdefault_transaction_read_only%3Don"
         with closing(PostgresStore(url)) as store:

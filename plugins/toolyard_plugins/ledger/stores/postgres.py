@@ -189,7 +189,8 @@ class PostgresStore(SqlStore):
         remedy = "Start the server or mend plugins.ledger.url"
         if isinstance(error, self._psycopg.errors.InsufficientPrivilege):
             remedy = (
-                "Grant its user SELECT, INSERT, UPDATE and DELETE on the table toolyard_effects"
+                "Grant its user SELECT, INSERT, UPDATE and DELETE on the table toolyard_effects, "
+                "or CREATE on the schema where there is no such table yet"
             )
         return LedgerError(
             f"The ledger in PostgreSQL on {host} cannot be used: {reason}. {remedy}, then retry."
