@@ -63,7 +63,7 @@ _OBJECTS: Final = {"model", "dataclass", "typed-dict"}
 _HOLDERS: Final = {"model-fields", "dataclass-args", "typed-dict"}
 _FIELDS: Final = {"model-field", "dataclass-field", "typed-dict-field"}
 _ASIDE: Final = {
-    *("cls", "config", "default", "expected", "function", "metadata"),
+    *("cls", "config", "default", "expected", "function", "members", "metadata"),
     # What is written, and what is read from Python or without strictness.
     *("computed_fields", "serialization", "lax_schema", "python_schema"),
 }

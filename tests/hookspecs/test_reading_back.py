@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Generator, Iterable, Sequence
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -149,6 +150,14 @@ def test_computed_fields_are_results_only() -> None:
 def test_results_of_other_types_have_no_other_names() -> None:
     with pytest.raises(ToolValidationError, match="b: not known"):
         Codec(Aliased, owner="test").decode('{"sz": 1, "b": 2}')
+
+
+class Shape(dict[str, Any], Enum):
+    POINT = {"type": "model-fields", "fields": 0}  # noqa: RUF012
+
+
+def test_what_the_members_of_an_enumeration_are_is_not_taken_for_its_type() -> None:
+    assert Codec(Shape, owner="test").schema()["enum"] == [{"type": "model-fields", "fields": 0}]
 
 
 class Renamed(BaseModel):
