@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
@@ -128,17 +129,25 @@ def _document(text: str, lines: list[Line], source: str) -> Any:
     least one is a value by itself.
     """
     try:
-        return _STRICT.decode(text)
+        return _STRICT.decode(text.rstrip())
     except RecursionError:
         return None
     except ValueError as error:
-        if len(lines) == 1 or any(_stands_alone(line) for line in lines[:2]):
+        if any(_stands_alone(line) for line in lines[:2]):
             return None
         if isinstance(error, json.JSONDecodeError):
-            number, told = error.lineno, f"not JSON ({_reason(error)})"
+            number, told = error.lineno, f"not JSON ({_reason(error)}). {_wanted(source)}"
         else:
             number, told = _refused_line(text), _told(error)
         raise UsageError(f"{source}, line {number}: {told}.") from None
+
+
+def _wanted(source: str) -> str:
+    """Return what to give instead of a source that holds no JSON, as a sentence without its end."""
+    told = 'Give calls as JSON, {"id", "name", "arguments"}, one a line, or a recorded conversation'
+    if source.endswith(".py"):
+        told += f"; to load a plugin from this file, write --plugin {shlex.quote(source)}"
+    return told
 
 
 def _refused_line(text: str) -> int:

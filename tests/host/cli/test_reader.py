@@ -97,6 +97,30 @@ def test_a_faulty_line_is_told_with_its_number(line, told, number):
     assert told in fault
 
 
+@pytest.mark.parametrize(
+    "text", ["def pay(): ...", "import os\n\n\ndef pay(): ...\n", "[x]\na = 1"]
+)
+def test_what_should_be_given_is_told_where_there_is_no_json(text):
+    (fault,) = faults(text)
+    assert fault.startswith("calls.jsonl, line 1: not JSON (expecting value at column ")
+    wanted = (
+        'Give calls as JSON, {"id", "name", "arguments"}, one a line, or a recorded conversation'
+    )
+    assert fault.endswith(f"). {wanted}.")
+
+
+def test_python_is_told_to_be_loaded_as_a_plugin():
+    with pytest.raises(UsageError) as caught:
+        read("import os\n", source="my bad.py")
+    (fault,) = caught.value.faults
+    assert fault.endswith("; to load a plugin from this file, write --plugin 'my bad.py'.")
+
+
+def test_a_call_that_breaks_off_is_told_with_the_line_it_ends_in():
+    (fault,) = faults('\n{"name": "add"\n\n')
+    assert fault.startswith("calls.jsonl, line 2: not JSON (expecting ',' delimiter at column 15).")
+
+
 def test_all_faulty_lines_are_told_at_once():
     told = faults('{"name": "a"}\n{"names": "b"}\n{"name": "c"}\n{"name": 1}')
     assert [each.split(":")[0] for each in told] == ["calls.jsonl, line 2", "calls.jsonl, line 4"]
