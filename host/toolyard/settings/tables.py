@@ -52,6 +52,8 @@ def validate_table(
             (prefix, f"the check of {model.__name__} failed: {type(error).__name__}: {error}")
         ]
     text = " ".join(f"{_place(path, source)}: {_sentence(fault)}" for path, fault in faults)
+    first, known, others = text.partition(_list(_keys(model)))
+    text = first + known + others.replace(known, "") if known else text
     raise ConfigurationError(without_secrets(text, secrets)) from None
 
 
@@ -192,7 +194,11 @@ def _unknown(model: type[Any], error: ErrorDetails) -> str:
     if not known:
         return "is not a known key; remove it, there are none"
     near = suggest(dotted(error["loc"]), known)
-    return f"is not a known key{near or '; remove it'} (known: {', '.join(known)})"
+    return f"is not a known key{near or f'; remove it{_list(known)}'}"
+
+
+def _list(known: Sequence[str]) -> str:
+    return f" (known: {', '.join(known)})"
 
 
 def _suggest_misspelt(error: ErrorDetails, table: object) -> str:
