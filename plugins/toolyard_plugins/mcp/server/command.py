@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from toolyard_hookspecs import ConfigurationError, HostHandle
 from toolyard_plugins.mcp.server.addresses import Address
-from toolyard_plugins.mcp.server.settings import ServeSettings
+from toolyard_plugins.mcp.server.settings import UNSENDABLE, ServeSettings, fits_header
 from toolyard_plugins.mcp.server.stdio import serve_stdio
 
 PRINCIPAL: Final = "token"
@@ -37,18 +37,26 @@ def serve(host: HostHandle, settings: ServeSettings, args: argparse.Namespace) -
         address = Address.parse(args.http)
     except ValueError as error:
         raise ConfigurationError(f"--http {args.http}: {error}.") from None
-    tokens = {**settings.tokens, **_given_token(args.token_file)}
+    tokens = {**settings.tokens, **given_token(args.token_file)}
     asyncio.run(serve_http(host, settings.model_copy(update={"tokens": tokens}), address))
     return 0
 
 
-def _given_token(file: Path | None) -> Mapping[str, SecretStr]:
-    token = os.environ.get(VARIABLE, "") if file is None else _read(file)
-    if not token.strip():
+def given_token(file: Path | None) -> Mapping[str, SecretStr]:
+    """Return the one token that is given for all, from a file or the environment, or nothing.
+
+    Raises:
+        ConfigurationError: When there is none in the file, it cannot be read, or no client could
+            send the token.
+    """
+    token = (os.environ.get(VARIABLE, "") if file is None else _read(file)).strip()
+    if not token:
         if file is None:
             return {}
         raise ConfigurationError(f"{file} holds no token; write one into it, on a line.")
-    return {PRINCIPAL: SecretStr(token.strip())}
+    if not fits_header(token):
+        raise ConfigurationError(f"The token in {file or VARIABLE} {UNSENDABLE}.")
+    return {PRINCIPAL: SecretStr(token)}
 
 
 def _read(file: Path) -> str:
@@ -56,4 +64,5 @@ def _read(file: Path) -> str:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise ConfigurationError(f"The token file {file} cannot be read: {why}.") from None
+        told = f"The token file {file} cannot be read: {why}."
+        raise ConfigurationError(f"{told} Name a file with the token as text, on a line.") from None

@@ -13,6 +13,15 @@ FIVE_MINUTES: Final = 300.0
 HALF_AN_HOUR: Final = 1800.0
 MAX_REQUEST: Final = 4 * 1024 * 1024
 MAX_RESOURCE: Final = 10 * 1024 * 1024
+UNSENDABLE: Final = (
+    "cannot be sent in a header; give one of ASCII characters that neither begins nor ends with a "
+    "space"
+)
+
+
+def fits_header(token: str) -> bool:
+    """Tell whether a client can send a token."""
+    return bool(token) and token.isascii() and token.isprintable() and token == token.strip()
 
 
 class ServeSettings(BaseModel):
@@ -59,16 +68,8 @@ class ServeSettings(BaseModel):
         owners: dict[str, str] = {}
         for name, secret in self.tokens.items():
             token = secret.get_secret_value()
-            if (
-                not token.isascii()
-                or not token.isprintable()
-                or token != token.strip()
-                or not token
-            ):
-                raise ValueError(
-                    f"the token of {name!r} cannot be sent in a header; give one of ASCII "
-                    "characters that neither begins nor ends with a space"
-                )
+            if not fits_header(token):
+                raise ValueError(f"the token of {name!r} {UNSENDABLE}")
             first = owners.setdefault(token, name)
             if first != name:
                 raise ValueError(f"{first!r} and {name!r} have one token; give each its own")

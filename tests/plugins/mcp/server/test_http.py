@@ -11,7 +11,9 @@ from mcp.server.transport_security import TransportSecurityMiddleware
 from pydantic import ValidationError
 from starlette.requests import Request
 
+from toolyard_hookspecs import ConfigurationError
 from toolyard_plugins.mcp.server.addresses import Address, security_of
+from toolyard_plugins.mcp.server.command import given_token
 from toolyard_plugins.mcp.server.settings import ServeSettings
 
 from .conftest import COMMAND, LONGEST, NEWEST, post
@@ -120,6 +122,28 @@ def test_without_a_token_nobody_serves_others(tmp_path):
     )
     assert done.returncode == 2
     assert "--token-file FILE" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [(None, "No such file or directory"), (b"\xff", "it is no text")],
+)
+def test_a_token_file_that_cannot_be_read_is_told_with_the_remedy(tmp_path, content, why):
+    if content is not None:
+        (tmp_path / "token").write_bytes(content)
+    with pytest.raises(ConfigurationError) as raised:
+        given_token(tmp_path / "token")
+    told = f"The token file {tmp_path / 'token'} cannot be read: {why}."
+    assert str(raised.value) == f"{told} Name a file with the token as text, on a line."
+
+
+def test_a_token_that_no_client_can_send_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "token").write_text("one\ntwo\n")
+    with pytest.raises(ConfigurationError, match="token cannot be sent in a header; give one of"):
+        given_token(tmp_path / "token")
+    monkeypatch.setenv("TOOLYARD_MCP_TOKEN", "\udcff")
+    with pytest.raises(ConfigurationError, match="The token in TOOLYARD_MCP_TOKEN cannot be sent"):
+        given_token(None)
 
 
 @pytest.mark.parametrize(
