@@ -42,23 +42,23 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         metavar="list|show|resolve|invalidate|prune", dest="what", required=True
     )
     listing = what.add_parser("list", help="list what is recorded", allow_abbrev=False)
-    listing.add_argument("--tool", metavar="NAME", help="only calls of this tool")
+    listing.add_argument("--tool", type=_text, metavar="NAME", help="only calls of this tool")
     listing.add_argument(
         "--state", choices=("claimed", "done", "unknown"), help="only calls in this state"
     )
     show = what.add_parser("show", help="show all that is known of a call", allow_abbrev=False)
-    show.add_argument("key", metavar="KEY", help="which one")
+    show.add_argument("key", type=_text, metavar="KEY", help="which one")
     _configure_resolve(what.add_parser("resolve", help="settle an unknown", allow_abbrev=False))
     forget = what.add_parser("invalidate", help="forget calls", allow_abbrev=False)
     which = forget.add_mutually_exclusive_group(required=True)
-    which.add_argument("key", metavar="KEY", nargs="?", help="which one")
-    which.add_argument("--tool", metavar="NAME", help="all of this tool")
+    which.add_argument("key", type=_text, metavar="KEY", nargs="?", help="which one")
+    which.add_argument("--tool", type=_text, metavar="NAME", help="all of this tool")
     which.add_argument("--all", action="store_true", help="all there are")
     what.add_parser("prune", help="remove what has expired", allow_abbrev=False)
 
 
 def _configure_resolve(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("key", metavar="KEY", help="which one")
+    parser.add_argument("key", type=_text, metavar="KEY", help="which one")
     how = parser.add_mutually_exclusive_group(required=True)
     how.add_argument(
         "--done", action="store_true", help="it has happened; calls get the message and value"
@@ -66,8 +66,18 @@ def _configure_resolve(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--not-done", action="store_true", help="it has not happened; the next call runs"
     )
-    parser.add_argument("--message", metavar="TEXT", help="with --done: the message")
-    parser.add_argument("--value", metavar="JSON", help="with --done: the value")
+    parser.add_argument("--message", type=_text, metavar="TEXT", help="with --done: the message")
+    parser.add_argument("--value", type=_text, metavar="JSON", help="with --done: the value")
+
+
+def _text(given: str) -> str:
+    """Return an argument of the shell that is text, not other bytes."""
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        msg = f"{given!r} is not UTF-8, in which the ledger is kept; write it in UTF-8"
+        raise argparse.ArgumentTypeError(msg) from None
+    return given
 
 
 def _run(host: HostHandle, args: argparse.Namespace) -> int:

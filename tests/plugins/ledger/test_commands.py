@@ -54,7 +54,7 @@ def shop(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def toolyard(folder: Path, *arguments: str, ok: bool = True) -> str:
+def toolyard(folder: Path, *arguments: str | bytes, ok: bool = True) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "toolyard", *arguments],
         cwd=folder,
@@ -153,6 +153,10 @@ def test_entries_are_listed_shown_pruned_and_removed(shop):
         (("resolve", "2ab", "--done"), "nothing to resolve"),
         (("resolve", "2ab"), "--done"),
         (("invalidate",), "required"),
+        (("show", b"2\xff"), r"argument KEY: '2\udcff' is not UTF-8, in which the ledger is kept"),
+        (("list", "--tool", b"\xff"), "is not UTF-8"),
+        (("invalidate", "--tool", b"\xff"), "is not UTF-8"),
+        (("resolve", "2ab", "--done", "--message", b"\xff"), "is not UTF-8"),
         (("resolve", "2ab", "--not-done", "--value", "1"), "Give --done, or leave them out"),
     ],
 )
