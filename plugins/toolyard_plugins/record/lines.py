@@ -6,6 +6,7 @@ there was kept from being written. Between them stands a line for each call.
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
@@ -191,11 +192,22 @@ _LINES: Final[TypeAdapter[Line]] = TypeAdapter(Line)
 
 
 def read_line(text: bytes) -> Begin | RecordedCall | End:
-    """Return what a line says.
+    """Return what a line says, with a question mark for each lone surrogate.
 
     Raises:
         ValueError: It is no line of a record of this version; says why.
     """
+    try:
+        return _read(text)
+    except ValueError:
+        if rb"\ud" not in text:
+            raise
+        # Calls hold any text, and pydantic reads no surrogate that is without its other half.
+        legible = json.dumps(json.loads(text), ensure_ascii=False)
+        return _read(legible.encode(errors="replace"))
+
+
+def _read(text: bytes) -> Begin | RecordedCall | End:
     try:
         return _LINES.validate_json(text)
     except ValidationError as error:

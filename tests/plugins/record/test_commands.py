@@ -506,6 +506,16 @@ def test_a_record_of_what_was_opened_is_replayed(toolyard, folder, name, argumen
     assert (status, out) == (0, " 1 call replayed: 1 the same\n")
 
 
+def test_a_call_of_no_characters_takes_nothing_else_of_the_record(toolyard):
+    toolyard("call", "--record", "r.jsonl", "mark\udcff", '{"text": "\\ud83d"}')
+    toolyard("call", "--record", "r.jsonl", "mark", '{"text": "\U0001f600"}')
+    _, out, _ = toolyard("record", "verify", "r.jsonl")
+    assert "2 calls: every line is as it was written" in out
+    _, out, _ = toolyard("record", "show", "r.jsonl", "--json")
+    named = [json.loads(line)["envelope"]["tool"] for line in out.splitlines()]
+    assert named == ["mark?", "mark"]
+
+
 def test_help_has_examples(toolyard):
     for command in ("record", "replay"):
         status, out, _ = toolyard(command, "--help")
