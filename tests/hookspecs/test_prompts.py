@@ -81,6 +81,14 @@ def test_a_section_that_cannot_tell_whether_it_is_enabled_is_named(ask):
     )
 
 
+def test_what_keeps_a_section_from_telling_is_quoted_without_its_full_stop():
+    def raising(session):
+        raise LookupError("No session.")
+
+    with pytest.raises(PromptValidationError, match=r" raised LookupError \(No session\)\. Mend"):
+        prompt(section("a", enabled=raising)).render()
+
+
 def test_a_tool_twice_is_told_with_both_places():
     with pytest.raises(PromptValidationError, match="'ping' stands in section 'a' and in 'b'"):
         prompt(section("a", tools=[ping]), section("b", tools=[ping])).render()

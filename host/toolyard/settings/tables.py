@@ -48,9 +48,8 @@ def validate_table(
     except ValidationError as error:
         faults = [_fault(each, model, table, prefix) for each in error.errors(include_url=False)]
     except Exception as error:  # noqa: BLE001 - a model's own validator can raise anything
-        faults = [
-            (prefix, f"the check of {model.__name__} failed: {type(error).__name__}: {error}")
-        ]
+        told = f"{type(error).__name__}: {error}".rstrip(": .")
+        faults = [(prefix, f"the check of {model.__name__} failed: {told}")]
     text = " ".join(f"{_place(path, source)}: {_sentence(fault)}" for path, fault in faults)
     first, known, others = text.partition(_list(_keys(model)))
     text = first + known + others.replace(known, "") if known else text

@@ -29,9 +29,9 @@ def private(item: T) -> T:
     try:
         return copy.deepcopy(item)
     except Exception as error:
-        name = type(item).__qualname__
+        name, reason = type(item).__qualname__, str(error).rstrip(".")
         raise StateError(
-            f"{name} cannot be kept in a session: it can change, and copying it failed ({error}). "
+            f"{name} cannot be kept in a session: it can change, and copying it failed ({reason}). "
             f"Make {name} a frozen dataclass of immutable fields, or give it __deepcopy__."
         ) from error
 

@@ -158,7 +158,8 @@ def _value(text: str | None, tool: Tool[object, object] | None) -> bytes | None:
         if tool is not None:
             tool.result_codec.decode(text)
     except (ValueError, ToolValidationError) as error:
-        raise LedgerError(f"The value does not fit: {error}. Nothing was resolved.") from error
+        reason = str(error).rstrip(".")
+        raise LedgerError(f"The value does not fit: {reason}. Nothing was resolved.") from error
     return text.encode()
 
 

@@ -136,9 +136,10 @@ def _said(path: Path, chain: Chain) -> Iterator[tuple[int, Begin | RecordedCall 
                 try:
                     yield number, read_line(text)
                 except ValueError as error:
+                    reason = str(error).rstrip(".")
                     raise RecordError(
                         f"{path}, line {number}: it is of no record that this Toolyard can read "
-                        f"({error}). Read it with the Toolyard that wrote it."
+                        f"({reason}). Read it with the Toolyard that wrote it."
                     ) from None
     except OSError as error:
         raise RecordError(f"{path} cannot be read: {error.strerror}. Name a record.") from error

@@ -201,8 +201,9 @@ class Replayer:
         try:
             value = _value(tool, call)
         except ValueError as error:
+            reason = str(error).rstrip(".")
             return ToolResult.error(
-                f"{where}: what {tool.name} came to does not fit it any more ({error}). It cannot "
+                f"{where}: what {tool.name} came to does not fit it any more ({reason}). It cannot "
                 "be replayed; record it anew."
             )
         if call.changes_lost is not None:

@@ -128,7 +128,7 @@ class Checked(BaseModel):
     @model_validator(mode="after")
     def check_all(self) -> "Checked":
         if self.password:
-            msg = f"cannot log in with {self.password} (?password={quote_plus(self.password)})"
+            msg = f"cannot log in with {self.password} (?password={quote_plus(self.password)})."
             raise RuntimeError(msg)
         return self
 

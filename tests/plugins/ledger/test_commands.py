@@ -176,6 +176,7 @@ def test_a_value_that_does_not_fit_the_tool_is_refused(shop):
         ok=False,
     )
     assert "does not fit" in told
+    assert ".." not in told
     assert "unknown" in toolyard(shop, "ledger", "list")
 
 

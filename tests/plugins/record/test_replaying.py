@@ -431,7 +431,8 @@ def test_a_value_that_does_not_fit_any_more_is_told(desk, path):
     file.close()
     with desk.replaying(path) as (tools, _):
         outcome = desk.call(tools, "note", text="a")
-    assert "line 1: what note came to does not fit it any more" in outcome.text
+    assert "line 1: what note came to does not fit it any more (" in outcome.text
+    assert ".)" not in outcome.text
     assert "record it anew" in outcome.text
 
 
