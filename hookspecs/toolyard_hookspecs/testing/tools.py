@@ -111,6 +111,14 @@ class ToolSuiteContract:
             "arguments of a call that succeeds in `arguments` of this class"
         )
 
+    def test_the_tools_that_are_named_are_offered(self, suite: list[AnyTool]) -> None:
+        names = [each.name for each in suite]
+        unknown = sorted({*self.arguments, *self.varying}.difference(names))
+        assert not unknown, (
+            f"{', '.join(unknown)}: no such tool. `arguments` and `varying` of this class can name "
+            f"{', '.join(names)}"
+        )
+
     def test_schemas_are_valid(self, suite: list[AnyTool]) -> None:
         from jsonschema import Draft202012Validator  # heavy, and only here
 

@@ -43,8 +43,11 @@ def adding(output: int = 3, handler: Any = add, **options: Any) -> Tool[Any, Any
 def check(toolyard_tools) -> Check:
     """Run one of the contract's tests on tools and plugins."""
 
-    def check(name: str, *plugins: Any, outside: Any = None, **arguments: Any) -> None:
-        contract = type("TestBroken", (ToolSuiteContract,), {"arguments": arguments})()
+    def check(
+        name: str, *plugins: Any, outside: Any = None, attributes: Any = None, **arguments: Any
+    ) -> None:
+        named = attributes or {"arguments": arguments}
+        contract = type("TestBroken", (ToolSuiteContract,), named)()
         suite = list(toolyard_tools(*plugins).host.catalog)
         given = {
             "suite": suite,
@@ -70,6 +73,12 @@ def test_a_good_suite_passes(check, name):
 def test_no_tools(check):
     with pytest.raises(AssertionError, match="offers no tool"):
         check("test_it_offers_tools", Early())
+
+
+@pytest.mark.parametrize("named", [{"arguments": {"ad": {}}}, {"varying": frozenset({"ad"})}])
+def test_a_tool_that_is_named_and_not_there(check, named):
+    with pytest.raises(AssertionError, match=r"^ad: no such tool\. .* can name add"):
+        check("test_the_tools_that_are_named_are_offered", adding(), attributes=named)
 
 
 def test_no_example(check):
