@@ -21,9 +21,7 @@ def load_file(path: Path) -> ModuleType:
         PluginFault: When there is no such file, or it cannot be imported. The traceback is
             logged at debug level.
     """
-    if path.suffix != ".py" or not path.is_file():
-        cause = f"{path} is not a Python file." if path.exists() else f"There is no file {path}."
-        raise PluginFault(cause, "Name an existing file that ends in .py.")
+    _check_file(path)
     name = _module_name(path)
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -49,6 +47,20 @@ def forget(module: object) -> None:
     """Drop a module that `load_file` has made, when its plugin is not taken."""
     if isinstance(module, ModuleType) and sys.modules.get(module.__name__) is module:
         del sys.modules[module.__name__]
+
+
+def _check_file(path: Path) -> None:
+    try:
+        if path.suffix == ".py" and path.is_file():
+            path.open("rb").close()
+            return
+        is_there = path.exists()
+    except OSError as error:
+        raise PluginFault(
+            f"{path} cannot be read: {error.strerror}.", "See to it that it can be."
+        ) from error
+    cause = f"{path} is not a Python file." if is_there else f"There is no file {path}."
+    raise PluginFault(cause, "Name an existing file that ends in .py.")
 
 
 def _module_name(path: Path) -> str:

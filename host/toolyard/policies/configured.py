@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from toolyard.settings import Settings, validate_table
 from toolyard.settings.model import NO_FILE
-from toolyard.settings.paths import beside
+from toolyard.settings.paths import beside, expanded
 from toolyard.settings.tables import show
 from toolyard_hookspecs import ConfigurationError, KeptPolicy, ToolPolicy
 from toolyard_hookspecs.likeness import suggest
@@ -79,7 +79,7 @@ def _kept(policy: ToolPolicy, table: Mapping[str, Any], directory: Path, place: 
             "add name = '...'."
         )
         raise ConfigurationError(msg)
-    return KeptPolicy(policy, directory / Path(file).expanduser())
+    return KeptPolicy(policy, directory / expanded(Path(file)))
 
 
 def _fields(kind: Any) -> Mapping[str, Any]:

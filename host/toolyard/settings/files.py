@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +24,7 @@ def find(start: Path) -> tuple[Path, Mapping[str, Any]] | None:
     """
     for directory in (start, *start.parents):
         own = directory / OWN_FILE
-        if own.is_file():
+        if _is_file(own):
             return own, read_toml(own)
         if own.is_dir():
             msg = (
@@ -32,7 +33,7 @@ def find(start: Path) -> tuple[Path, Mapping[str, Any]] | None:
             )
             raise ConfigurationError(msg)
         project = directory / PROJECT_FILE
-        if project.is_file() and (table := _project_table(project)) is not None:
+        if _is_file(project) and (table := _project_table(project)) is not None:
             return project, table
     return None
 
@@ -44,7 +45,7 @@ def read_given(path: Path) -> Mapping[str, Any]:
         ConfigurationError: When it is not there, cannot be read, or is a `pyproject.toml`
             without `[tool.toolyard]`.
     """
-    if not path.is_file():
+    if not _is_file(path):
         what = "is not a file" if path.exists() else "does not exist"
         msg = f"{path} {what}; name an existing configuration file with --config."
         raise ConfigurationError(msg)
@@ -91,9 +92,23 @@ def read_toml(path: Path) -> Mapping[str, Any]:
     raise ConfigurationError(msg)
 
 
+def _is_file(path: Path) -> bool:
+    """Tell whether a file is there; that it cannot be found out is no reason to go on without."""
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return False
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
 def _bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        msg = f"{path} cannot be read: {error.strerror or error}. See to it that it can be."
-        raise ConfigurationError(msg) from error
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> ConfigurationError:
+    told = f"{path} cannot be read: {error.strerror or error}. See to it that it can be."
+    return ConfigurationError(told)

@@ -11,6 +11,7 @@ from typing import Any, cast
 from toolyard.settings import environment, files
 from toolyard.settings.host_table import HostTable
 from toolyard.settings.model import Settings
+from toolyard.settings.paths import expanded
 from toolyard.settings.tables import validate_table
 from toolyard_hookspecs import ConfigurationError
 
@@ -50,7 +51,7 @@ def load(
 
 def _document(start: Path | None, config: Path | None) -> tuple[Path | None, Mapping[str, Any]]:
     if config is not None:
-        path = config.expanduser().absolute()
+        path = expanded(config).absolute()
         return path, files.read_given(path)
     return files.find(_existing(start)) or (None, {})
 
@@ -83,9 +84,9 @@ def _settings(
         plugins=MappingProxyType(
             {name: MappingProxyType(table) for name, table in host.plugins.items()}
         ),
-        plugin_files=tuple(beside / each.expanduser() for each in host.plugin_files),
+        plugin_files=tuple(beside / expanded(each) for each in host.plugin_files),
         prompt_overrides=(
-            None if host.prompt_overrides is None else beside / host.prompt_overrides.expanduser()
+            None if host.prompt_overrides is None else beside / expanded(host.prompt_overrides)
         ),
         variables=MappingProxyType(origins),
     )
@@ -95,4 +96,4 @@ def _spent(file: Path | None, beside: Path, origins: Mapping[str, str]) -> Path 
     if file is None:
         return None
     # What a variable says is relative to where the process was started.
-    return (Path.cwd() if "approval_spent" in origins else beside) / file.expanduser()
+    return (Path.cwd() if "approval_spent" in origins else beside) / expanded(file)

@@ -10,6 +10,8 @@ from typing import Annotated, Any, Final, Union, cast, get_args, get_origin, get
 
 from pydantic import BaseModel
 
+from toolyard_hookspecs import ConfigurationError
+
 LISTS: Final = frozenset({list, tuple, set, frozenset, Sequence, Iterable, AbstractSet})
 """What a list of a file may become."""
 
@@ -39,12 +41,25 @@ def beside(directory: Path, table: Mapping[str, Any], model: type[Any]) -> dict[
     }
 
 
+def expanded(path: Path) -> Path:
+    """Return a path with the home directory in the place of a leading `~`.
+
+    Raises:
+        ConfigurationError: When nobody knows the home directory.
+    """
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        msg = f"{path}: the home directory of this user is not known. Set HOME, or write it out."
+        raise ConfigurationError(msg) from None
+
+
 def _absolute(directory: Path, value: object) -> object:
     if isinstance(value, list):
         return [_absolute(directory, each) for each in cast("list[object]", value)]
     # An empty text is no path; the model may say so.
     if isinstance(value, (str, Path)) and value != "":
-        return str(directory / Path(value).expanduser())
+        return str(directory / expanded(Path(value)))
     return value
 
 

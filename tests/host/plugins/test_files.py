@@ -132,3 +132,9 @@ def test_configured_files_are_discovered_each_by_itself(write, tmp_path):
     }
     assert "ZeroDivisionError: division by zero" in found["bad"].fault
     assert found["bad"].remedy == "Mend the file."
+
+
+def test_a_file_that_cannot_be_looked_at_is_told_with_the_cause(plugins, tmp_path):
+    told = r"x\.py cannot be read: File name too long\. See to it that it can be\."
+    with pytest.raises(PluginError, match=told):
+        plugins.register_file(tmp_path / f"{'x' * 300}.py")

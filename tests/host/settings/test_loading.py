@@ -1,5 +1,6 @@
 """Settings come from the nearest file, and the environment overrides them."""
 
+import pwd
 from pathlib import Path
 
 import pytest
@@ -178,6 +179,33 @@ def test_a_file_that_cannot_be_read_is_named(project, monkeypatch):
     assert str(caught.value) == told
     with pytest.raises(ConfigurationError, match=r"toml cannot be read: Permission denied\."):
         load(config=path, environ={})
+
+
+def test_a_file_of_which_nobody_can_tell_whether_it_is_there_is_not_passed_over(project):
+    path = project / "a" / "toolyard.toml"
+    path.symlink_to(path)
+    told = r"toolyard\.toml cannot be read: Too many levels of symbolic links\. See to it"
+    with pytest.raises(ConfigurationError, match=told):
+        load(project / "a" / "b", environ={})
+    with pytest.raises(ConfigurationError, match=told):
+        load(config=path, environ={})
+    with pytest.raises(ConfigurationError, match="cannot be read: File name too long"):
+        load(config=project / ("x" * 300), environ={})
+
+
+def test_a_user_without_a_home_directory_is_told_to_write_it_out(project, monkeypatch):
+    def unknown(number):
+        raise KeyError(number)
+
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    with pytest.raises(
+        ConfigurationError, match=r"^~/a\.toml: the home .* is not known\. Set HOME"
+    ):
+        load(config=Path("~/a.toml"), environ={})
+    write(project / "toolyard.toml", 'prompt_overrides = "~/texts.toml"')
+    with pytest.raises(ConfigurationError, match=r"^~/texts\.toml: the home directory"):
+        load(project, environ={})
 
 
 def test_a_directory_in_the_place_of_the_file_is_not_passed_over(project):
