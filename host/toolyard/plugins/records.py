@@ -10,6 +10,7 @@ from types import ModuleType
 from toolyard.plugins.contributions import Contribution
 from toolyard.plugins.faults import PluginFault
 from toolyard.plugins.reports import PluginReport, Source, Status, described
+from toolyard_hookspecs.markers import HOOK_PREFIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +76,7 @@ class LoadedPlugin:
         """Return what is told of it."""
         faults = [fault for each in self.complaints.values() for fault in each]
         if not self.hooks:
-            faults.append(
-                PluginFault(
-                    "It implements no hook.",
-                    "Mark functions that are named as hooks are with @hookimpl, or name the "
-                    "module that has them.",
-                )
-            )
+            faults.append(PluginFault("It implements no hook.", _where_hooks_stand(self.plugin)))
         return PluginReport(
             self.origin.name,
             self.origin.source,
@@ -103,6 +98,20 @@ def default_name(plugin: object) -> str:
     if isinstance(plugin, (ModuleType, type)):
         return plugin.__name__
     return type(plugin).__name__
+
+
+def _where_hooks_stand(plugin: object) -> str:
+    if isinstance(plugin, ModuleType):
+        for each in vars(plugin).values():
+            if isinstance(each, type) and any(name.startswith(HOOK_PREFIX) for name in vars(each)):
+                return (
+                    f"Those of its class {each.__name__} are methods; write them as functions of "
+                    "the module, without self."
+                )
+    return (
+        "Mark functions that are named as hooks are with @hookimpl, or name the module that has "
+        "them."
+    )
 
 
 def _summary(plugin: object) -> str:

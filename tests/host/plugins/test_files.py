@@ -134,6 +134,19 @@ def test_configured_files_are_discovered_each_by_itself(write, tmp_path):
     assert found["bad"].remedy == "Mend the file."
 
 
+def test_hooks_of_a_class_in_a_file_are_told_to_be_functions(plugins, write):
+    report = plugins.register_file(
+        write(
+            "from toolyard_hookspecs import hookimpl\n\n\nclass Suite:\n    @hookimpl\n"
+            "    def toolyard_sections(self):\n        return []\n"
+        )
+    )
+    assert report.fault == "It implements no hook."
+    assert report.remedy == (
+        "Those of its class Suite are methods; write them as functions of the module, without self."
+    )
+
+
 def test_a_file_that_cannot_be_looked_at_is_told_with_the_cause(plugins, tmp_path):
     told = r"x\.py cannot be read: File name too long\. See to it that it can be\."
     with pytest.raises(PluginError, match=told):
