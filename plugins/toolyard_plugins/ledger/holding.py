@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Awaitable, Callable
 from enum import Enum, auto
@@ -20,6 +21,8 @@ from toolyard_hookspecs.ledger import Claim, RecordedResult
 from toolyard_plugins.ledger import uncommitted, wording
 from toolyard_plugins.ledger.effects import EffectLedger, decision_key
 from toolyard_plugins.ledger.uncommitted import Uncommitted, changes_something
+
+log = logging.getLogger("toolyard.ledger")
 
 JOINED_AND_LOST = "The call that made it was rolled back."
 
@@ -142,10 +145,12 @@ class Holding:
 
     def commit(self) -> Awaitable[None] | None:
         """Let go of the key; a contained nested call is recorded now that its changes are kept."""
-        if self._state is _CLAIMED:
-            return self._apart(self._record_late)
-        self._let_go()
-        return None
+        is_recorded, self._state = self._state is not _CLAIMED, _OVER
+        self._holdings.pop(self.control, None)
+        if is_recorded:
+            self._forget()
+            return None
+        return self._apart(partial(self.ledger.leases.settle, self._record_late))
 
     def rollback(self) -> None:
         """Settle a nested call that had succeeded; of all others `settle` hears the reason."""
@@ -161,7 +166,8 @@ class Holding:
         with self._lock:
             before, self._state = self._state, _OVER
             claim = self.claim
-        self._let_go()
+        self._holdings.pop(self.control, None)
+        self._forget()
         if claim is None or before in (_FREE, _OVER):
             return
         self.ledger.leases.drop(claim.effect_id)
@@ -246,20 +252,13 @@ class Holding:
         self.context.note("ledger.state", "recorded")
 
     def _record_late(self) -> None:
-        """Record what is committed already; unknown is what cannot be recorded now."""
+        """Record what is committed already; until that can be done, its key is held."""
         claim = self.claim
         assert claim is not None  # noqa: S101 - it is held
-        leases = self.ledger.leases
-        try:
-            if not self._finish(claim):
-                raise wording.taken_away(self.tool.name)
-        except LedgerError as error:
-            doubt = self.ledger.store.doubt
-            leases.settle_later(partial(doubt, claim.key, claim.effect_id, str(error)))
-            raise
-        finally:
-            leases.drop(claim.effect_id)
-            self._let_go()
+        if not self._finish(claim):
+            log.warning("The claim of %s was taken away before it was recorded.", self.tool.name)
+        self.ledger.leases.drop(claim.effect_id)
+        self._forget()
 
     def _finish(self, claim: Claim) -> bool:
         result, ttl = self._result, self.config.ttl
@@ -267,9 +266,7 @@ class Holding:
         expires_at = None if ttl is None else self.context.clock.now() + ttl
         return self.ledger.store.finish(claim.key, claim.effect_id, result, expires_at)
 
-    def _let_go(self) -> None:
-        self._state = _OVER
-        self._holdings.pop(self.control, None)
+    def _forget(self) -> None:
         if self._uncommitted is not None and self.claim is not None:
             uncommitted.forget(self.claim.effect_id)
 

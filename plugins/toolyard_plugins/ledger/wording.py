@@ -62,14 +62,6 @@ def lost(name: str) -> CallRefused:
     )
 
 
-def taken_away(name: str) -> LedgerError:
-    """Say that a nested call was committed with its caller, but its claim is another's by now."""
-    return LedgerError(
-        f"The claim of {name} was taken away before it could be recorded. What it changed is kept, "
-        "and a repeated call may do so again."
-    )
-
-
 def unfit(entry: LedgerEntry) -> CallRefused:
     """Say that the recorded value does not fit the tool any more."""
     name = entry.claim.tool_name
