@@ -58,6 +58,8 @@ def is_by_author(writing: Schema | None) -> bool:
 
 _NESTED: Final = (dict, list, tuple)
 """What a core schema consists of, but for its values."""
+_ATOMS: Final = {"any", "bool", "bytes", "float", "int", "none", "str"}
+"""Parts in which nothing can be wrong and nothing is nested."""
 _FUNCTIONS: Final = {"function-before", "function-wrap", "function-plain"}
 _OBJECTS: Final = {"model", "dataclass", "typed-dict"}
 _HOLDERS: Final = {"model-fields", "dataclass-args", "typed-dict"}
@@ -96,7 +98,8 @@ def _walk(schema: Any, around: _Part) -> Iterator[_Part]:
     else:
         node = cast("Schema", schema)
         if isinstance(node.get("type"), str):
-            yield from _walk_typed(_told(node, around))
+            if node["type"] not in _ATOMS:
+                yield from _walk_typed(_told(node, around))
         else:
             for inside in node.values():
                 if isinstance(inside, _NESTED):
