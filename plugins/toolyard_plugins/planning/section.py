@@ -30,14 +30,14 @@ class PlanningToolsSection(MarkdownSection):
         strategy: PlanningStrategy = PlanningStrategy.REACT,
         accepts_overrides: bool = True,
     ) -> None:
+        tools = PLANNING_TOOLS
+        if not accepts_overrides:
+            tools = tuple(dataclasses.replace(tool, accepts_overrides=False) for tool in tools)
         super().__init__(
             key="planning",
             title="Planning",
             template=guidance(strategy),
-            tools=tuple(
-                dataclasses.replace(tool, accepts_overrides=accepts_overrides)
-                for tool in PLANNING_TOOLS
-            ),
+            tools=tools,
             on_session=register_reducers,
         )
         if session is not None:
