@@ -113,6 +113,7 @@ def _settings(plugin: str, implementations: Implementations, settings: Settings)
             _beside_the_file(table, plugin, model, settings),
             plugin=settings.table_name(plugin) or plugin,
             source=settings.source_of,
+            others=RESERVED,
         )
     if table:
         name = f"plugins.{settings.table_name(plugin)}"

@@ -13,7 +13,7 @@ from toolyard.settings.tables import show
 from toolyard_hookspecs import ConfigurationError, KeptPolicy, ToolPolicy
 from toolyard_hookspecs.likeness import suggest
 
-OWN_KEYS: Final = frozenset({"kind", "keep"})
+OWN_KEYS: Final = ("kind", "keep")
 """The keys of a table that are the host's; all others are the kind's fields."""
 
 
@@ -53,7 +53,7 @@ def _policy(
     if "name" in _fields(kind):
         fields.setdefault("name", f"{table['kind']}@host#{position}")
     policy: ToolPolicy = validate_table(
-        kind, beside(directory, fields, kind), plugin=None, source=place
+        kind, beside(directory, fields, kind), plugin=None, source=place, others=OWN_KEYS
     )
     return _kept(policy, table, directory, place) if "keep" in table else policy
 

@@ -27,6 +27,7 @@ def validate_table(
     *,
     plugin: str | None,
     source: str | Callable[[str], str],
+    others: Sequence[str] = (),
 ) -> M:
     """Return a table as an instance of the model; unknown keys are refused in any case.
 
@@ -35,6 +36,7 @@ def validate_table(
         table: The table, as TOML gives it.
         plugin: The plugin it belongs to, None for the host's own.
         source: The file's name, or a function that gives the source of a dotted key.
+        others: Keys that may be written there, too, and that somebody else reads.
 
     Raises:
         ConfigurationError: Naming for every fault the source, the key, what was expected
@@ -46,13 +48,16 @@ def validate_table(
     try:
         return TypeAdapter(model).validate_python(dict(table), extra="forbid")
     except ValidationError as error:
-        faults = [_fault(each, model, table, prefix) for each in error.errors(include_url=False)]
+        faults = [
+            _fault(each, model, others, table, prefix) for each in error.errors(include_url=False)
+        ]
     except Exception as error:  # noqa: BLE001 - a model's own validator can raise anything
         told = f"{type(error).__name__}: {error}".rstrip(": .")
         faults = [(prefix, f"the check of {model.__name__} failed: {told}")]
     text = " ".join(f"{_place(path, source)}: {_sentence(fault)}" for path, fault in faults)
-    first, known, others = text.partition(_list(_keys(model)))
-    text = first + known + others.replace(known, "") if known else text
+    # All keys once, not beside each that is unknown.
+    first, known, rest = text.partition(_list([*_keys(model), *others]))
+    text = first + known + rest.replace(known, "") if known else text
     raise ConfigurationError(without_secrets(text, secrets)) from None
 
 
@@ -109,7 +114,11 @@ def _as_model(model: type[Any]) -> type[BaseModel] | None:
 
 
 def _fault(
-    error: ErrorDetails, model: type[Any], table: Mapping[str, Any], prefix: Path
+    error: ErrorDetails,
+    model: type[Any],
+    others: Sequence[str],
+    table: Mapping[str, Any],
+    prefix: Path,
 ) -> tuple[Path, str]:
     path, at = _follow(error, table)
     place = (*prefix, *path)
@@ -117,7 +126,7 @@ def _fault(
     if isinstance(cause, DefinitionError):
         return place, str(cause).rstrip(".")
     if error["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
-        return place, _unknown(model, error)
+        return place, _unknown([*_keys(model), *others], error)
     if error["type"] == "missing":
         return place, "is missing" + _suggest_misspelt(error, at)
     hidden = holds_secret(path, _as_model(model))
@@ -186,10 +195,9 @@ def _children(value: object) -> Mapping[str | int, object]:
     return dict(enumerate(cast("list[object]", value))) if isinstance(value, list) else {}
 
 
-def _unknown(model: type[Any], error: ErrorDetails) -> str:
+def _unknown(known: Sequence[str], error: ErrorDetails) -> str:
     if len(error["loc"]) > 1:
         return "is not a known key; remove it"
-    known = _keys(model)
     if not known:
         return "is not a known key; remove it, there are none"
     near = suggest(dotted(error["loc"]), known)
