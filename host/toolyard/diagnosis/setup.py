@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import cast
 
 from toolyard.host import Host
 from toolyard.plugins.faults import one_line
 from toolyard.plugins.reports import PluginReport, described
+from toolyard.policies.kept import read
 from toolyard.settings.environment import PREFIX
 from toolyard.settings.secrecy import secrets_in, without_secrets
-from toolyard_hookspecs import ConfigurationError, Finding
+from toolyard_hookspecs import ConfigurationError, Finding, KeptPolicy
 
 HOOK = "toolyard_diagnose"
 
@@ -39,6 +41,25 @@ def of_configuration(host: Host) -> Iterator[Finding]:
             "There is no such file.",
             "Write it with `toolyard prompt --overrides`, or mend prompt_overrides.",
         )
+    for file in sorted({each.file for each in host.policies if isinstance(each, KeptPolicy)}):
+        yield _of_kept(file)
+
+
+def _of_kept(file: Path) -> Finding:
+    subject = f"kept policies {file}"
+    try:
+        records = read(file)
+    except ConfigurationError as error:
+        return Finding.error(subject, str(error), "When it is mended, run this again.")
+    # The file is replaced, not written into; where its folder is missing, that is made.
+    folder = next(each for each in file.parents if each.exists())
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return Finding.error(
+            subject,
+            f"It cannot be written: this user may not write in {folder}.",
+            "Give this user the right to, or name another file with `keep`.",
+        )
+    return Finding.ok(subject, f"{len(records)} records." if records else "Nothing is kept yet.")
 
 
 def of_plugins(host: Host) -> Iterator[Finding]:

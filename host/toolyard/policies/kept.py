@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -91,15 +92,14 @@ class Keeper:
             names: The policies that do.
 
         Raises:
-            ConfigurationError: When a file cannot be read.
-            OSError: When one cannot be written.
+            ConfigurationError: When a file cannot be read or written.
         """
         own = {f"{name}{RESERVED}": self._files[name] for name in names if name in self._files}
         records = session[PolicyState]
         with ExitStack() as locks:
             held: dict[Path, Records] = {}
             for file in sorted(set(own.values())):
-                locks.enter_context(locked(file))
+                locks.enter_context(_locked(file))
                 held[file] = read(file)
             before = {name: held[file].get(name) or PolicyState(name) for name, file in own.items()}
             records.seed(*before.values())
@@ -138,7 +138,7 @@ class Saving:
     def commit(self) -> None:
         """Put the changes over what the files hold by now."""
         for file, changes in self._changes.items():
-            with locked(file):
+            with _locked(file):
                 records = read(file)
                 for name, (old, new) in changes.items():
                     records[name] = merged(name, old, new, records.get(name))
@@ -177,6 +177,9 @@ def read(file: Path) -> Records:
         ConfigurationError: When it cannot be read, or was not written by Toolyard.
     """
     try:
+        if not stat.S_ISREG(file.stat().st_mode):
+            # A pipe or a device may be read for ever.
+            raise _unusable(file, "it is no file")
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
         return {}
@@ -202,10 +205,17 @@ def write(file: Path, records: Records) -> None:
     """Replace a file at once, so that a reader or a crash never meets half of it.
 
     Raises:
-        OSError: When it cannot be written; the old one is still there.
+        ConfigurationError: When it cannot be written; the old one is still there.
         ValueError: When a record is no JSON.
     """
     text = _text(records)
+    try:
+        _replace(file, text)
+    except OSError as error:
+        raise _unwritable(file, error) from error
+
+
+def _replace(file: Path, text: str) -> None:
     handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
@@ -217,6 +227,16 @@ def write(file: Path, records: Records) -> None:
         with suppress(OSError):
             Path(temporary).unlink()
         raise
+
+
+@contextmanager
+def _locked(file: Path) -> Generator[None]:
+    with ExitStack() as lock:
+        try:
+            lock.enter_context(locked(file))
+        except OSError as error:
+            raise _unwritable(file, error) from error
+        yield
 
 
 def _apart(file: Path, apart: KeptApart) -> Path:
@@ -240,6 +260,14 @@ def _text(records: Records) -> str:
 @cache
 def _adapter() -> TypeAdapter[list[PolicyState]]:
     return TypeAdapter(list[PolicyState])
+
+
+def _unwritable(file: Path, error: OSError) -> ConfigurationError:
+    return ConfigurationError(
+        f"{file} keeps what policies remember, but it cannot be written "
+        f"({error.strerror or error}). Give this user the right to write in its folder, or name "
+        "another file."
+    )
 
 
 def _unusable(file: Path, what: str) -> ConfigurationError:

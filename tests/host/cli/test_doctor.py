@@ -115,6 +115,18 @@ def test_an_approver_that_is_not_there(doctor):
     assert "nobody" in found["approver"]["text"]
 
 
+def test_where_policies_are_kept(doctor, folder):
+    config = '[[policies]]\nkind = "quota"\nname = "q"\nmax_calls = 3\nkeep = "kept/q.json"\n'
+    subject = f"kept policies {folder / 'kept' / 'q.json'}"
+    status, found = doctor(config=config)
+    assert (status, found[subject]["text"]) == (0, "Nothing is kept yet.")
+    (folder / "kept").mkdir()
+    (folder / "kept" / "q.json").write_text("spoilt")
+    status, found = doctor(config=config)
+    assert (status, errors(found)) == (1, [subject])
+    assert "it is no JSON" in found[subject]["text"]
+
+
 def test_a_plugin_that_does_not_load_hides_nothing_else(doctor, folder):
     (folder / "broken.py").write_text(f"print({SAID.strip()!r})\nimport no_such_module\n")
     (folder / "asking.py").write_text(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -242,6 +244,22 @@ def test_a_file_that_cannot_be_read_is_told_when_the_session_begins(desk, text, 
     assert told in str(raised.value)
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir])
+def test_what_is_no_file_is_told_at_once_and_not_read(desk, make):
+    desk.file.parent.mkdir()
+    make(desk.file)
+    with pytest.raises(ConfigurationError, match=r"but it is no file\. Repair it"):
+        desk.open()
+
+
+def test_a_file_that_cannot_be_written_denies_and_says_why(desk, caplog):
+    call = desk.open()
+    desk.file.parent.write_text("in the place of the folder")
+    outcome = call("build")
+    assert outcome.status is Status.DENIED
+    assert f"{desk.file} keeps what policies remember, but it cannot be written (" in caplog.text
+
+
 def test_a_file_that_is_spoilt_meanwhile_denies_and_stays(desk):
     call = desk.open()
     call("lint")
@@ -270,7 +288,9 @@ def test_no_half_written_file_is_left_behind(tmp_path, monkeypatch):
     write(file, {"a": PolicyState("a")})
     file.chmod(0o640)
     monkeypatch.setattr("pathlib.Path.replace", lambda *_: (_ for _ in ()).throw(OSError("full")))
-    with pytest.raises(OSError, match="full"):
+    with pytest.raises(
+        ConfigurationError, match=r"kept\.json .* cannot be written \(full\)"
+    ):
         write(file, {"b": PolicyState("b")})
     monkeypatch.undo()
     assert [each.name for each in tmp_path.iterdir()] == ["kept.json"]
