@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import logging
-import os
-from collections.abc import Callable, Sequence
-from threading import Lock, Thread
-from time import monotonic
+from collections.abc import Sequence
+from threading import Lock
 from typing import Final, Protocol
 
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from toolyard_hookspecs import NOTICE
+from toolyard_plugins.otel.patience import Step, ended, patience, started
 
 log = logging.getLogger("toolyard.otel")
 
-PATIENCE: Final = 3.0
-"""Seconds for which the end waits, unless the environment says how long an export may take."""
 LAST: Final = 1.0
 """Seconds more, for those that were told to give up."""
-_TIMEOUTS: Final = (
-    "OTEL_EXPORTER_OTLP_TIMEOUT",
-    "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
-    "OTEL_EXPORTER_OTLP_METRICS_TIMEOUT",
-)
-
-Step = Callable[[], object]
 
 
 class Exporter(Protocol):
@@ -38,7 +28,7 @@ class Exporter(Protocol):
 
 
 class CountingExporter(SpanExporter):
-    """Counts the spans that an exporter could not export.
+    """Counts the spans that an exporter could not export, or has not yet.
 
     Args:
         exporter: The exporter.
@@ -54,13 +44,11 @@ class CountingExporter(SpanExporter):
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Export spans."""
-        exported = SpanExportResult.FAILURE
-        try:
-            exported = self._exporter.export(spans)
-        finally:
-            if exported is not SpanExportResult.SUCCESS:
-                with self._lock:
-                    self.lost += len(spans)
+        # Lost until it is known better: an export may not end before all else does.
+        self._count(len(spans))
+        exported = self._exporter.export(spans)
+        if exported is SpanExportResult.SUCCESS:
+            self._count(-len(spans))
         return exported
 
     def shutdown(self) -> None:
@@ -71,6 +59,10 @@ class CountingExporter(SpanExporter):
         """Export what it keeps back."""
         return self._exporter.force_flush(timeout_millis)
 
+    def _count(self, more: int) -> None:
+        with self._lock:
+            self.lost += more
+
 
 def end(shutdowns: Sequence[Step], exporters: Sequence[Exporter]) -> None:
     """Shut providers down, all at once, which exports what is left.
@@ -79,13 +71,10 @@ def end(shutdowns: Sequence[Step], exporters: Sequence[Exporter]) -> None:
         shutdowns: What shuts them down.
         exporters: What they export with. Those that have not ended in time give up.
     """
-    threads = [Thread(target=each, name="toolyard-otel", daemon=True) for each in shutdowns]
-    for each in threads:
-        each.start()
-    if not _ended(threads, _patience()):
-        for exporter in exporters:
-            exporter.shutdown()
-        _ended(threads, LAST)
+    threads = started(shutdowns)
+    if not ended(threads, patience()):
+        # One that hangs need not end when it is told to, either.
+        ended([*threads, *started([each.shutdown for each in exporters])], LAST)
     lost = sum(each.lost for each in exporters if isinstance(each, CountingExporter))
     if lost:
         log.warning(
@@ -95,22 +84,3 @@ def end(shutdowns: Sequence[Step], exporters: Sequence[Exporter]) -> None:
             "1 span" if lost == 1 else f"{lost:,} spans",
             extra=NOTICE,
         )
-
-
-def _ended(threads: Sequence[Thread], seconds: float) -> bool:
-    until = monotonic() + seconds
-    for each in threads:
-        each.join(max(0.0, until - monotonic()))
-    return not any(each.is_alive() for each in threads)
-
-
-def _patience() -> float:
-    given = [seconds for name in _TIMEOUTS if (seconds := _number(os.environ.get(name, "")))]
-    return max(given, default=PATIENCE)
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None

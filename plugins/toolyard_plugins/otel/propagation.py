@@ -13,6 +13,7 @@ from opentelemetry.trace import Link, Span
 from toolyard_hookspecs import ToolCall
 from toolyard_plugins.otel.current import under_way
 from toolyard_plugins.otel.logs import ids_in_logs
+from toolyard_plugins.otel.patience import ended, patience, started
 from toolyard_plugins.otel.providers import find_providers, open_providers
 
 NO_LINKS: Final[tuple[Link, ...]] = ()
@@ -61,10 +62,12 @@ class ProcessTrace:
     def __enter__(self) -> None:
         """Let the span be current; export as the parent does, unless the handler's module does."""
         with ExitStack() as stack:
+            own = None
             if self._where is not None and find_providers() is None:
-                stack.enter_context(open_providers(self._where))
-            # The process ends without the usual clean-up.
-            stack.callback(_flush)
+                own = stack.enter_context(open_providers(self._where))
+            if own is None:
+                # The process ends without the usual clean-up.
+                stack.callback(_flush)
             token = otel_context.attach(propagate.extract(self._carrier))
             stack.callback(otel_context.detach, token)
             if self._logs:
@@ -80,7 +83,5 @@ class ProcessTrace:
 
 def _flush() -> None:
     providers: tuple[Any, ...] = (trace.get_tracer_provider(), metrics.get_meter_provider())
-    for provider in providers:
-        flush = getattr(provider, "force_flush", None)
-        if flush is not None:
-            flush()
+    flushes = [each.force_flush for each in providers if hasattr(each, "force_flush")]
+    ended(started(flushes), patience())

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from threading import Event, Timer
+from time import monotonic
 
 import pytest
+from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.trace import INVALID_SPAN
 
-from toolyard_plugins.otel import ending
+from toolyard_hookspecs import ToolCall
+from toolyard_plugins.otel import ending, patience
 from toolyard_plugins.otel.ending import CountingExporter, end
+from toolyard_plugins.otel.propagation import ProcessTrace
 
 
 class Unanswered(SpanExporter):
@@ -25,6 +30,13 @@ class Unanswered(SpanExporter):
 
     def shutdown(self) -> None:
         self.given_up.set()
+
+
+class Hanging(Unanswered):
+    """Does not end, whatever it is told."""
+
+    def shutdown(self) -> None:
+        self.export([])
 
 
 class Slow(SpanExporter):
@@ -77,7 +89,7 @@ def test_who_is_slow_is_waited_for_as_long_as_the_environment_says(
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "no number")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "60")
-    monkeypatch.setattr(ending, "PATIENCE", 0.0)
+    monkeypatch.setattr(patience, "PATIENCE", 0.0)
     slow = Slow()
     exporter = CountingExporter(slow)
     Timer(0.1, slow.may_end.set).start()
@@ -91,3 +103,53 @@ def test_spans_that_break_their_exporter_are_lost(caplog: pytest.LogCaptureFixtu
     end([traced(exporter).shutdown], [exporter])
     assert exporter.lost == 1
     assert "1 span could not be exported." in caplog.text
+
+
+def test_who_hangs_when_it_is_told_to_give_up_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.01")
+    monkeypatch.setattr(ending, "LAST", 0.1)
+    hanging = Hanging()
+    exporter = CountingExporter(hanging)
+    began = monotonic()
+    end([traced(exporter).shutdown], [exporter])
+    assert monotonic() - began < 5
+    assert "1 span could not be exported." in caplog.text
+    hanging.given_up.set()
+
+
+def test_a_provider_that_hangs_keeps_no_isolated_call_from_ending(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.01")
+    hanging = Hanging()
+    provider = traced(CountingExporter(hanging))
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
+    crossing = ProcessTrace(INVALID_SPAN, ToolCall("add", {}), None, logs=False)
+    began = monotonic()
+    with crossing:
+        pass
+    assert monotonic() - began < 5
+    hanging.given_up.set()
+
+
+def test_who_fails_to_shut_down_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def shutdown() -> None:
+        raise RuntimeError("broken")
+
+    end([shutdown], [])
+    assert "Telemetry could not be flushed, or shut down." in caplog.text
+    assert "RuntimeError: broken" in caplog.text
+
+
+@pytest.mark.parametrize("seconds", ["inf", "1e12", "nan", "-5"])
+def test_a_timeout_that_no_clock_has_is_none(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, seconds: str
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", seconds)
+    slow = Slow()
+    exporter = CountingExporter(slow)
+    Timer(0.1, slow.may_end.set).start()
+    end([traced(exporter).shutdown], [exporter])
+    assert (slow.ended, slow.shut_early, exporter.lost) == (True, False, 0)
