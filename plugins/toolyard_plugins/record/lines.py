@@ -7,6 +7,7 @@ there was kept from being written. Between them stands a line for each call.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
@@ -198,18 +199,17 @@ def read_line(text: bytes) -> Begin | RecordedCall | End:
         ValueError: It is no line of a record of this version; says why.
     """
     try:
-        return _read(text)
+        return _told(_LINES.validate_json, text)
     except ValueError:
-        if rb"\ud" not in text:
-            raise
-        # Calls hold any text, and pydantic reads no surrogate that is without its other half.
-        legible = json.dumps(json.loads(text), ensure_ascii=False)
-        return _read(legible.encode(errors="replace"))
+        # Calls hold any text and any depth. Pydantic reads no surrogate that is without its other
+        # half, and nothing that is nested as deeply as what it writes.
+        legible = json.dumps(json.loads(text), ensure_ascii=False).encode(errors="replace")
+        return _told(_LINES.validate_python, json.loads(legible))
 
 
-def _read(text: bytes) -> Begin | RecordedCall | End:
+def _told(read: Callable[[Any], Line], given: object) -> Line:
     try:
-        return _LINES.validate_json(text)
+        return read(given)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])

@@ -108,6 +108,16 @@ def echo(text: str) -> str:
     return text
 
 
+@tool(category="read")
+def nest(depth: int) -> Any:
+    """Put a list into a list into a list."""
+    ran.append("nest")
+    value: Any = "core"
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
 class Stopped(KeyboardInterrupt):
     """A host's own."""
 
@@ -154,7 +164,7 @@ def badge(name: str, loudly: bool = False) -> ToolResult[Badge]:
 
 TOOLS: list[Tool[Any, Any]] = [
     *(add, note, notes, twice, log_in, fetch, echo, fail, send),
-    badge,
+    *(badge, nest),
 ]
 
 

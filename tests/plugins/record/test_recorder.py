@@ -190,6 +190,16 @@ def test_any_text_is_recorded_as_it_is(desk, path, text):
     assert path.read_bytes().isascii() or not text.isascii()
 
 
+def test_a_value_that_is_nested_deeply_keeps_no_other_call_from_being_read(desk, path):
+    with desk.recording(path) as tools:
+        desk.call(tools, "echo", text="before")
+        outcome = desk.call(tools, "nest", depth=220)
+    [before, nested] = Recording.load(path).calls
+    assert before.call.read == "before"
+    assert nested.call.envelope == outcome.envelope()
+    assert verify(path).faults == ()
+
+
 @pytest.mark.parametrize("name", ["ada", "eve"])
 def test_no_secret_of_a_value_is_in_the_record(desk, path, name):
     with desk.recording(path) as tools:
