@@ -118,9 +118,12 @@ class RecordFile:
     def _continue(self) -> None:
         size = os.fstat(self._handle).st_size
         end = self._last_newline(size) + 1
-        self._cut(end, size)
-        if not end:
-            return
+        if end:
+            self._n, self._last = self._read_last(end)
+        if end < size:
+            self._cut(end, size)
+
+    def _read_last(self, end: int) -> tuple[int, str]:
         start = self._last_newline(end - 1) + 1
         line = os.pread(self._handle, end - 1 - start, start)
         link = read_link(line)
@@ -132,14 +135,14 @@ class RecordFile:
                 f"{self._path} cannot be continued as a record: its last line {what}. Look at it "
                 "with `toolyard record verify`, and record to another file."
             )
-        self._n, self._last = link.n, link.hash
+        return link.n, link.hash
 
     def _cut(self, end: int, size: int) -> None:
         """Cut off a line that was not written to its end."""
-        if end == size:
-            return
-        begin = os.pread(self._handle, len(BEGINNING), end)
-        if not BEGINNING.startswith(begin):
+        following = b'{"n":%d,"prev":"%b"' % (self._n + 1, self._last.encode())
+        # After a loss of power the system may show NULs in place of what it has not written.
+        begin = os.pread(self._handle, len(following), end).rstrip(b"\0")
+        if not following.startswith(begin) or not (end or begin):
             raise RecordError(
                 f"{self._path} cannot be continued as a record: what is at its end is none. "
                 "Record to another file."

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from toolyard_plugins.record import RecordError, RecordFile, verify
-from toolyard_plugins.record.chain import Chain
+from toolyard_plugins.record.chain import Chain, Damage
 
 HOLDER = """
 import sys
@@ -49,6 +49,13 @@ def said(path: Path) -> list[object]:
         found = [json.loads(text)["said"] for _, text in chain.follow(file)]
     assert chain.faults == []
     return found
+
+
+def faults_of(path: Path) -> list[Damage]:
+    chain = Chain()
+    with path.open("rb") as file:
+        list(chain.follow(file))
+    return [each.damage for each in chain.faults]
 
 
 def append(path: Path, *texts: str) -> RecordFile:
@@ -91,6 +98,26 @@ def test_a_torn_first_line_is_cut_off(path):
     assert said(path) == ["a"]
 
 
+@pytest.mark.parametrize("torn", [b"", b'{"n":2,', b'{"n":2,"prev":"'])
+def test_what_a_loss_of_power_left_is_cut_off(path, torn):
+    append(path, "a")
+    with path.open("ab") as file:
+        file.write(torn + b"\0" * 300)
+    assert faults_of(path) == [Damage.TORN]
+    assert append(path, "b").torn == len(torn) + 300
+    assert said(path) == ["a", "b"]
+
+
+def test_a_last_line_that_would_not_have_followed_is_left_as_it_is(path):
+    append(path, "a")
+    with path.open("ab") as file:
+        file.write(b'{"n":7,"prev":"')
+    content = path.read_bytes()
+    with pytest.raises(RecordError, match="is none"):
+        RecordFile(path)
+    assert path.read_bytes() == content
+
+
 def test_long_lines_are_continued_too(path):
     append(path, "a" * 300_000)
     append(path, "b")
@@ -103,6 +130,8 @@ def test_long_lines_are_continued_too(path):
         (b"# Read me\n", "is none"),
         (b"# Read me", "is none"),
         (b'{"n":1,"prev":"x"}\n', "was changed after"),
+        (b'{"n":1,"name":"a line of others"}', "is none"),
+        (b"\0" * 200, "is none"),
     ],
 )
 def test_a_file_that_is_something_else_is_left_as_it_is(path, content, why):
