@@ -48,20 +48,8 @@ class RecordFile:
         self._lock = Lock()
         self._n, self._last = 0, START
         self.torn = 0
-        try:
-            self._handle = os.open(path, _FLAGS, _MODE)
-        except OSError as error:
-            raise RecordError(
-                f"{path} cannot be opened to record: {error.strerror}. Name a file that can be "
-                "written."
-            ) from error
-        try:
-            self._check_kind()
-            self._claim()
-            self._continue()
-        except BaseException:
+        while not self._is_opened():
             os.close(self._handle)
-            raise
 
     def append(self, content: str) -> None:
         """Write a line.
@@ -79,9 +67,42 @@ class RecordFile:
 
     def close(self) -> None:
         """Close the file, so that others may continue it; one without a line is removed."""
-        if not os.fstat(self._handle).st_size:
+        if not self._is_there():
+            log.warning(
+                "%s was removed or replaced while it was written. What was recorded is where "
+                "it was moved to, if it was not deleted.",
+                self._path,
+                extra=NOTICE,
+            )
+        elif not os.fstat(self._handle).st_size:
             self._path.unlink(missing_ok=True)
         os.close(self._handle)
+
+    def _is_opened(self) -> bool:
+        """Open the file, and tell whether it is there still: its last writer may remove it."""
+        try:
+            self._handle = os.open(self._path, _FLAGS, _MODE)
+        except OSError as error:
+            raise RecordError(
+                f"{self._path} cannot be opened to record: {error.strerror}. Name a file "
+                "that can be written."
+            ) from error
+        try:
+            self._check_kind()
+            self._claim()
+            there = self._is_there()
+            if there:
+                self._continue()
+        except BaseException:
+            os.close(self._handle)
+            raise
+        return there
+
+    def _is_there(self) -> bool:
+        try:
+            return os.path.samestat(os.fstat(self._handle), self._path.stat())
+        except OSError:
+            return False
 
     def _check_kind(self) -> None:
         if not stat.S_ISREG(os.fstat(self._handle).st_mode):

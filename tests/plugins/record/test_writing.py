@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -207,3 +208,26 @@ def test_what_is_no_file_is_refused_and_left_alone(path):
     with pytest.raises(RecordError, match="cannot hold a record"):
         RecordFile(path)
     assert path.is_fifo()
+
+
+def test_a_run_without_a_line_removes_no_file_of_another(path, caplog):
+    file = RecordFile(path)
+    path.unlink()
+    append(path, "a")
+    file.close()
+    assert said(path) == ["a"]
+    assert "was removed or replaced while it was written" in caplog.text
+
+
+def test_a_file_that_its_last_writer_removes_meanwhile_is_made_anew(path, monkeypatch):
+    last = RecordFile(path)
+    claim = fcntl.flock
+
+    def wait(handle, how):
+        monkeypatch.setattr(fcntl, "flock", claim)
+        last.close()
+        claim(handle, how)
+
+    monkeypatch.setattr(fcntl, "flock", wait)
+    append(path, "a")
+    assert said(path) == ["a"]
