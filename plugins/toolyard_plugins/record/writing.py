@@ -62,7 +62,12 @@ class RecordFile:
         """
         with self._lock:
             line, own = seal(self._n + 1, self._last, content)
-            self._write(line)
+            try:
+                self._write(line)
+            except (KeyboardInterrupt, SystemExit):
+                # Whether it came before the line was written, or after, only the file knows.
+                self._continue()
+                raise
             self._n, self._last = self._n + 1, own
 
     def close(self) -> None:

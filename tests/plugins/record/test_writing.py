@@ -231,3 +231,23 @@ def test_a_file_that_its_last_writer_removes_meanwhile_is_made_anew(path, monkey
     monkeypatch.setattr(fcntl, "flock", wait)
     append(path, "a")
     assert said(path) == ["a"]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_line_that_ctrl_c_falls_on_tears_no_chain(path, monkeypatch, when):
+    file = RecordFile(path)
+    file.append('{"said":"a"}')
+    write = os.write
+
+    def interrupted(handle, line):
+        monkeypatch.setattr(os, "write", write)
+        if when == "after":
+            write(handle, line)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "write", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        file.append('{"said":"b"}')
+    file.append('{"said":"c"}')
+    file.close()
+    assert said(path) == (["a", "c"] if when == "before" else ["a", "b", "c"])
