@@ -7,6 +7,7 @@ from threading import Lock
 from typing import Any
 
 from toolyard_hookspecs import NOTICE, Clock, SnapshotError, ToolInvoked, hookimpl
+from toolyard_plugins.record.errors import RecordError
 from toolyard_plugins.record.lines import FORMAT, VERSION
 from toolyard_plugins.record.noting import fields_of, joined, written
 from toolyard_plugins.record.writing import RecordFile
@@ -58,7 +59,7 @@ class Recorder:
             if self._begun:
                 end = {"kind": "end", "at": self._clock.now().isoformat()}
                 self._file.append(written(end))
-        except OSError:
+        except (OSError, RecordError):
             log.exception("The end of the record could not be written.", extra=NOTICE)
         finally:
             if self._lost:

@@ -48,6 +48,7 @@ class RecordFile:
         self._lock = Lock()
         self._n, self._last = 0, START
         self.torn = 0
+        self._process = os.getpid()
         while not self._is_opened():
             os.close(self._handle)
 
@@ -59,7 +60,13 @@ class RecordFile:
 
         Raises:
             OSError: It cannot be written; what there is of it is taken back.
+            RecordError: Another process has opened the file, of which this one is a fork.
         """
+        if os.getpid() != self._process:
+            raise RecordError(
+                f"{self._path} is written by process {self._process}, of which this one is a fork: "
+                "two would tear it. Open a host in each process, with a record of its own."
+            )
         with self._lock:
             line, own = seal(self._n + 1, self._last, content)
             try:
@@ -72,15 +79,16 @@ class RecordFile:
 
     def close(self) -> None:
         """Close the file, so that others may continue it; one without a line is removed."""
-        if not self._is_there():
-            log.warning(
-                "%s was removed or replaced while it was written. What was recorded is where "
-                "it was moved to, if it was not deleted.",
-                self._path,
-                extra=NOTICE,
-            )
-        elif not os.fstat(self._handle).st_size:
-            self._path.unlink(missing_ok=True)
+        if os.getpid() == self._process:
+            if not self._is_there():
+                log.warning(
+                    "%s was removed or replaced while it was written. What was recorded is where "
+                    "it was moved to, if it was not deleted.",
+                    self._path,
+                    extra=NOTICE,
+                )
+            elif not os.fstat(self._handle).st_size:
+                self._path.unlink(missing_ok=True)
         os.close(self._handle)
 
     def _is_opened(self) -> bool:

@@ -251,3 +251,19 @@ def test_a_line_that_ctrl_c_falls_on_tears_no_chain(path, monkeypatch, when):
     file.append('{"said":"c"}')
     file.close()
     assert said(path) == (["a", "c"] if when == "before" else ["a", "b", "c"])
+
+
+def test_a_fork_writes_nothing_and_leaves_the_file(path):
+    file = RecordFile(path)
+    forked = os.fork()
+    if not forked:
+        try:
+            file.append('{"said":"b"}')
+        except RecordError:
+            file.close()
+            os._exit(0)
+        os._exit(1)
+    assert os.waitpid(forked, 0)[1] == 0
+    file.append('{"said":"a"}')
+    file.close()
+    assert said(path) == ["a"]
