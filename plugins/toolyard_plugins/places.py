@@ -27,6 +27,23 @@ def file_finding(file: Path, role: str) -> Finding:
     return Finding.ok(subject, "It is there.")
 
 
+def appended_finding(file: Path, role: str, setting: str) -> Finding:
+    """Return whether a file can be appended to, whose directory is nobody's to make.
+
+    Args:
+        file: The file.
+        role: What it is, such as `record`.
+        setting: What names it in the configuration.
+    """
+    if file.absolute().parent.is_dir():
+        return file_finding(file, role)
+    return Finding.error(
+        f"{role} {file}",
+        "The directory of the file is not there.",
+        f"Make it, or name another file in {setting}.",
+    )
+
+
 def folder_finding(folder: Path, role: str) -> Finding:
     """Return whether files can be made in a folder, or the folder itself; nothing is changed.
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from toolyard_hookspecs import ConfigurationError, Finding
 from toolyard_plugins.otel.settings import CONSOLE, ENVIRONMENT, OTLP, OtelSettings
-from toolyard_plugins.places import file_finding
+from toolyard_plugins.places import appended_finding
 
 SUBJECT: Final = "spans"
 
@@ -24,7 +24,7 @@ def diagnosed(settings: OtelSettings) -> Iterator[Finding]:
         yield Finding.error(SUBJECT, str(error), "pip install 'toolyard[otel]'")
         return
     if settings.trace not in {CONSOLE, OTLP, ENVIRONMENT}:
-        yield _of_file(Path(settings.trace))
+        yield appended_finding(Path(settings.trace), SUBJECT, "plugins.otel.trace")
         return
     try:
         exporters = named(settings.trace)
@@ -33,14 +33,3 @@ def diagnosed(settings: OtelSettings) -> Iterator[Finding]:
         return
     told = ", ".join(exporters) or "none: the environment names none"
     yield Finding.ok(SUBJECT, f"What exports them is there ({told}).")
-
-
-def _of_file(file: Path) -> Finding:
-    if not file.absolute().parent.is_dir():
-        # Spans are appended to a file; its directory is nobody's to make.
-        return Finding.error(
-            f"{SUBJECT} {file}",
-            "The directory of the file is not there.",
-            "Make it, or name another file in plugins.otel.trace.",
-        )
-    return file_finding(file, SUBJECT)

@@ -159,7 +159,7 @@ def _appended(file: str) -> Generator[IO[str]]:
     except OSError as error:
         raise ConfigurationError(
             f"Spans cannot be written to {file!r}: {error.strerror}. Name a file that can be "
-            f"written, or {CONSOLE} or {OTLP}."
+            f"written, in a folder that is there, or {CONSOLE} or {OTLP}."
         ) from error
     with out:
         yield out

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from toolyard_hookspecs import Finding
-from toolyard_plugins.places import file_finding, folder_finding
+from toolyard_plugins.places import appended_finding, folder_finding
 from toolyard_plugins.record.settings import RecordSettings
 
 
 def diagnosed(settings: RecordSettings) -> Iterator[Finding]:
     """Yield what is the case with the places that the settings name."""
     if settings.file is not None:
-        yield file_finding(settings.file, "record")
+        yield appended_finding(settings.file, "record", "plugins.record.file")
     if settings.folder is not None:
         yield folder_finding(settings.folder, "records in")
     if settings.replay is not None:

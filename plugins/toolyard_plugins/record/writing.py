@@ -97,8 +97,7 @@ class RecordFile:
             self._handle = os.open(self._path, _FLAGS, _MODE)
         except OSError as error:
             raise RecordError(
-                f"{self._path} cannot be opened to record: {error.strerror}. Name a file "
-                "that can be written."
+                f"{self._path} cannot be opened to record: {error.strerror}. {self._remedy()}"
             ) from error
         try:
             self._check_kind()
@@ -116,6 +115,12 @@ class RecordFile:
             return os.path.samestat(os.fstat(self._handle), self._path.stat())
         except OSError:
             return False
+
+    def _remedy(self) -> str:
+        folder = self._path.absolute().parent
+        if not folder.exists():
+            return f"Make the folder {folder}, or name a file in one that is there."
+        return "Name a file that can be written."
 
     def _check_kind(self) -> None:
         if not stat.S_ISREG(os.fstat(self._handle).st_mode):

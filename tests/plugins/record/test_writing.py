@@ -143,8 +143,11 @@ def test_a_file_that_is_something_else_is_left_as_it_is(path, content, why):
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path):
-    with pytest.raises(RecordError, match=r"gone/calls\.jsonl cannot be opened"):
+    with pytest.raises(RecordError, match=r"gone/calls\.jsonl cannot be opened") as raised:
         RecordFile(tmp_path / "gone" / "calls.jsonl")
+    assert f"Make the folder {tmp_path / 'gone'}" in str(raised.value)
+    with pytest.raises(RecordError, match="Name a file that can be written"):
+        RecordFile(tmp_path)
 
 
 def test_two_recorders_of_one_process_are_kept_apart(path):
