@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from threading import Lock
 from typing import Final, Protocol
@@ -15,6 +16,10 @@ from toolyard_plugins.otel.patience import Step, ended, patience, started
 
 log = logging.getLogger("toolyard.otel")
 
+COLLECTOR: Final = (
+    "See that OTEL_EXPORTER_OTLP_ENDPOINT names a collector that runs and takes them; "
+    "OTEL_EXPORTER_OTLP_TIMEOUT says for how many seconds to wait for it."
+)
 LAST: Final = 1.0
 """Seconds more, for those that were told to give up."""
 
@@ -32,13 +37,15 @@ class CountingExporter(SpanExporter):
 
     Args:
         exporter: The exporter.
+        remedy: What is to be seen to where it cannot.
 
     Attributes:
         lost: How many it were.
     """
 
-    def __init__(self, exporter: SpanExporter) -> None:
+    def __init__(self, exporter: SpanExporter, remedy: str = COLLECTOR) -> None:
         self._exporter = exporter
+        self.remedy = remedy
         self._lock = Lock()
         self.lost = 0
 
@@ -75,12 +82,10 @@ def end(shutdowns: Sequence[Step], exporters: Sequence[Exporter]) -> None:
     if not ended(threads, patience()):
         # One that hangs need not end when it is told to, either.
         ended([*threads, *started([each.shutdown for each in exporters])], LAST)
-    lost = sum(each.lost for each in exporters if isinstance(each, CountingExporter))
-    if lost:
-        log.warning(
-            "%s could not be exported. See that OTEL_EXPORTER_OTLP_ENDPOINT names a collector "
-            "that runs and takes them; OTEL_EXPORTER_OTLP_TIMEOUT says for how many seconds to "
-            "wait for it.",
-            "1 span" if lost == 1 else f"{lost:,} spans",
-            extra=NOTICE,
-        )
+    lost: Counter[str] = Counter()
+    for each in exporters:
+        if isinstance(each, CountingExporter):
+            lost[each.remedy] += each.lost
+    for remedy, number in (+lost).items():
+        spans = "1 span" if number == 1 else f"{number:,} spans"
+        log.warning("%s could not be exported. %s", spans, remedy, extra=NOTICE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Generator, Iterable
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import IO, Any, Final
@@ -95,11 +95,18 @@ def _make_global(spans: TracerProvider, meters: MeterProvider | None) -> None:
 
 def _processors(where: str, stack: ExitStack, exporters: list[Exporter]) -> Iterable[SpanProcessor]:
     if where not in {OTLP, ENVIRONMENT, CONSOLE}:
-        yield _writing(stack.enter_context(_appended(where)), _line)
+        out = stack.enter_context(_appended(where))
+        exporter = CountingExporter(
+            ConsoleSpanExporter(out=out, formatter=_line),
+            f"See that {where} can be written: its disk may be full.",
+        )
+        exporters.append(exporter)
+        # Each span at once, so that it is there whatever becomes of the process.
+        yield SimpleSpanProcessor(exporter)
         return
     for name in _of_traces(where):
         if name == CONSOLE:
-            yield _writing(sys.stderr, _shown)
+            yield SimpleSpanProcessor(ConsoleSpanExporter(out=sys.stderr, formatter=_shown))
         else:
             exporter = CountingExporter(_loaded("traces", name)())
             exporters.append(exporter)
@@ -124,11 +131,6 @@ def _of_metrics(where: str) -> list[str]:
     if where == ENVIRONMENT:
         return _names("OTEL_METRICS_EXPORTER", "METRICS")
     return [OTLP] if where == OTLP else []
-
-
-def _writing(out: IO[str], written: Callable[[ReadableSpan], str]) -> SpanProcessor:
-    # Each span at once, so that it is there whatever becomes of the process.
-    return SimpleSpanProcessor(ConsoleSpanExporter(out=out, formatter=written))
 
 
 def _line(span: ReadableSpan) -> str:
@@ -161,8 +163,12 @@ def _appended(file: str) -> Generator[IO[str]]:
             f"Spans cannot be written to {file!r}: {error.strerror}. Name a file that can be "
             f"written, in a folder that is there, or {CONSOLE} or {OTLP}."
         ) from error
-    with out:
+    try:
         yield out
+    finally:
+        # What could not be written has been told of.
+        with suppress(OSError):
+            out.close()
 
 
 def _names(variable: str, signal: str) -> list[str]:

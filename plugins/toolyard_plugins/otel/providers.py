@@ -5,6 +5,7 @@ OpenTelemetry is imported only where its providers are made, or are there alread
 
 from __future__ import annotations
 
+import importlib
 import logging
 import sys
 from collections.abc import Generator
@@ -54,13 +55,27 @@ def open_providers(trace: str | None) -> Generator[Providers | None]:
             # Late, as it imports the SDK.
             from toolyard_plugins.otel.exporters import exporting
 
+            # Whatever traces imports it, and it does not bear what OTEL_PROPAGATORS may name.
+            importlib.import_module("opentelemetry.propagate")
             providers: Providers | None = stack.enter_context(exporting(trace))
-        except ConfigurationError as error:
+        except Exception as error:
+            told = _told(error)
             if trace != ENVIRONMENT:
-                raise
-            log.warning("%s The OTEL_* variables are left alone.", error)
+                raise told from error
+            log.warning("%s The OTEL_* variables are left alone.", told)
             providers = find_providers()
         yield providers
+
+
+def _told(error: Exception) -> ConfigurationError:
+    if isinstance(error, ConfigurationError):
+        return error
+    # What OpenTelemetry raises where a variable says what it cannot use.
+    reason = str(error).rstrip(".")
+    return ConfigurationError(
+        f"Telemetry cannot be exported: {reason}. Mend the OTEL_* variable that says so, or unset "
+        "it."
+    )
 
 
 def find_providers() -> Providers | None:

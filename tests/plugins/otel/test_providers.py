@@ -6,6 +6,7 @@ import logging
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from toolyard import Host, MarkdownSection, Prompt, Settings, ToolCall
 from toolyard_hookspecs import ConfigurationError, tool
 from toolyard_plugins import otel
+from toolyard_plugins.otel import exporters
 from toolyard_plugins.otel.providers import find_providers, open_providers
 
 
@@ -176,6 +178,45 @@ def test_a_directory_is_no_file(tmp_path: Any) -> None:
     settings = Settings(plugins={"otel": {"trace": str(tmp_path)}})
     with pytest.raises(ConfigurationError, match="Spans cannot be written to"):
         Host(settings=settings).open()
+
+
+UNUSABLE = [
+    ("OTEL_BSP_MAX_QUEUE_SIZE", "-1", "max_queue_size must be a positive integer"),
+    ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "many", "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT must be"),
+    ("OTEL_PROPAGATORS", "none-such", "Propagator none-such not found"),
+]
+
+
+@pytest.mark.parametrize(("variable", "value", "why"), UNUSABLE)
+def test_a_variable_that_cannot_be_used_is_an_error_or_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    variable: str,
+    value: str,
+    why: str,
+) -> None:
+    monkeypatch.setenv(variable, value)
+    monkeypatch.delitem(sys.modules, "opentelemetry.propagate")
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "otlp")
+    with pytest.raises(ConfigurationError, match=why) as raised, open_providers("otlp"):
+        pass
+    assert "Mend the OTEL_* variable that says so, or unset it." in str(raised.value)
+    with open_providers("env") as providers:
+        assert providers == find_providers()
+    assert why in caplog.text
+    assert "The OTEL_* variables are left alone." in caplog.text
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file that is always full")
+def test_spans_that_no_file_takes_are_told_of(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(exporters, "_make_global", lambda *_: None)
+    with open_providers("/dev/full") as providers:
+        assert providers is not None
+        for _ in range(2):
+            providers.spans.get_tracer("tests").start_span("one").end()
+    assert "2 spans could not be exported. See that /dev/full can be written" in caplog.text
 
 
 def run_python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
