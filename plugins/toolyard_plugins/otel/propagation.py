@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import ExitStack
 from typing import Any, Final
 
@@ -15,6 +16,8 @@ from toolyard_plugins.otel.current import under_way
 from toolyard_plugins.otel.logs import ids_in_logs
 from toolyard_plugins.otel.patience import ended, patience, started
 from toolyard_plugins.otel.providers import find_providers, open_providers
+
+log = logging.getLogger("toolyard.otel")
 
 NO_LINKS: Final[tuple[Link, ...]] = ()
 
@@ -30,8 +33,13 @@ def parent_of(call: ToolCall) -> tuple[Context | None, tuple[Link, ...]]:
     if not call.meta:
         return None, NO_LINKS
     carrier = {name: value for name, value in call.meta.items() if isinstance(value, str)}
+    try:
+        context = propagate.extract(carrier, otel_context.get_current())
+    except Exception:
+        # Whoever calls may send anything, and the call's span does not rest on it.
+        log.debug("What came with call %s cannot be read.", call.id, exc_info=True)
+        return None, NO_LINKS
     here = trace.get_current_span()
-    context = propagate.extract(carrier, otel_context.get_current())
     local = here.get_span_context()
     remote = trace.get_current_span(context).get_span_context()
     if not local.is_valid or local == remote:

@@ -126,7 +126,10 @@ def test_a_span_of_another_trace_is_linked(traced: Any) -> None:
     assert link.context == server.get_span_context()
 
 
-@pytest.mark.parametrize("meta", [{"traceparent": "nonsense"}, {"traceparent": 7}, {"other": "x"}])
+@pytest.mark.parametrize(
+    "meta",
+    [{"traceparent": "nonsense"}, {"traceparent": 7}, {"other": "x"}, {"baggage": "a=\udce9"}],
+)
 def test_what_is_no_traceparent_does_no_harm(traced: Any, meta: Any) -> None:
     traced.open(add)
     assert traced.dispatch(ToolCall("add", {"a": 1, "b": 2}, meta=meta)).success
