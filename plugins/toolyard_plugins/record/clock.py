@@ -17,11 +17,16 @@ class RecordedClock:
     """
 
     def __init__(self, call: RecordedCall) -> None:
-        self._zero = call.at
+        self._zero = self._ended = call.at
         self.show(call)
 
     def show(self, call: RecordedCall) -> None:
-        """Show the time of another call."""
+        """Show the time of another call, which ended later."""
+        ended = call.at + timedelta(seconds=call.seconds)
+        if ended < self._ended:
+            # The system's clock was set back meanwhile; what had passed by then has passed.
+            self._zero -= self._ended - call.at
+        self._ended = ended
         self._at = call.at
         self._seconds = call.seconds
         self._begun = False
