@@ -117,7 +117,7 @@ class Chain:
             if not raw.endswith(b"\n"):
                 self._note(Damage.TORN, f"ends in the middle, after {len(raw):,} bytes")
             elif (link := read_link(raw[:-1])) is None:
-                self._note(Damage.CHANGED, "is not what was written: its hash does not fit it")
+                self._note(Damage.CHANGED, f"is not what was written: {_how_changed(raw)}")
                 self._expected += 1
                 self._known = False
             else:
@@ -153,3 +153,9 @@ class Chain:
 
     def _note(self, damage: Damage, text: str) -> None:
         self.faults.append(Fault(self.lines, damage, text))
+
+
+def _how_changed(raw: bytes) -> str:
+    if raw.endswith(b"\r\n") and read_link(raw[:-2]) is not None:
+        return "an editor, or Git, made its end CR LF"
+    return "its hash does not fit it"

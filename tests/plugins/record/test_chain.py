@@ -61,6 +61,13 @@ def test_a_changed_line_is_named_and_no_other():
     assert "hash does not fit" in faults(changed)[0].text
 
 
+def test_lines_of_which_only_the_ends_were_changed_say_so():
+    found = faults([line[:-1] + b"\r\n" for line in FIVE])
+    assert {each.damage for each in found} == {Damage.CHANGED}
+    assert len(found) == 5
+    assert "made its end CR LF" in found[0].text
+
+
 def test_a_removed_line_is_named():
     assert damages([*FIVE[:2], *FIVE[3:]]) == [(3, Damage.MISSING)]
     assert "number 3 of the record is missing" in faults([*FIVE[:2], *FIVE[3:]])[0].text
