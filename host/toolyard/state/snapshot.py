@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from toolyard.state.applied import AppliedEffect
 from toolyard.state.items import Items
 from toolyard.state.records import Records
-from toolyard.state.store import Head
+from toolyard.state.store import Head, check_kind
 from toolyard_hookspecs.errors import SnapshotError
 from toolyard_hookspecs.faults import place
 from toolyard_hookspecs.policies import PolicyState
@@ -88,8 +88,9 @@ def write(saved: Saved) -> str:
     """Return versioned JSON.
 
     Raises:
-        SnapshotError: An item cannot be written as JSON.
+        SnapshotError: An item cannot be written as JSON, or two types have one name.
     """
+    _refuse_namesakes([*saved.slices, *saved.logs])
     slices = [
         *(_written(kind, items, "state") for kind, items in saved.slices.items()),
         *(_written(kind, items, "log") for kind, items in saved.logs.items()),
@@ -109,11 +110,14 @@ def read(text: str, kinds: Iterable[type[Any]]) -> Saved:
     """Return what JSON says. Types are looked up among those given, never imported.
 
     Raises:
-        SnapshotError: It is no JSON, of another format or version, or does not fit the types.
+        SnapshotError: It is no JSON, of another format or version, or does not fit the types,
+            or two of these have one name.
     """
     document = _document(text)
-    known = {type_name(kind): kind for kind in kinds}
-    known.setdefault(type_name(AppliedEffect), AppliedEffect)
+    known: set[type[Any]] = {AppliedEffect}
+    for kind in kinds:
+        check_kind(kind)
+        known.add(kind)
     slices: dict[type[Any], Sequence[Any]] = {}
     logs: dict[type[Any], Sequence[Any]] = {}
     for number, entry in enumerate(_list(document, "slices"), 1):
@@ -121,7 +125,9 @@ def read(text: str, kinds: Iterable[type[Any]]) -> Saved:
             raise _malformed(f"slice number {number} is no object")
         fields = cast("dict[str, Any]", entry)
         kind = _kind(fields.get("type"), known)
-        target = logs if fields.get("policy") == "log" else slices
+        if kind in slices or kind in logs:
+            raise _malformed(f"it has two slices of {type_name(kind)}")
+        target = logs if _is_log(fields) else slices
         target[kind] = loaded(kind, _list(fields, "items"))
     records = loaded(PolicyState, _list(document, "policies"))
     session_id, tag = document.get("id"), document.get("tag")
@@ -252,17 +258,42 @@ def _document(text: str) -> dict[str, Any]:
     return fields
 
 
-def _kind(name: object, known: Mapping[str, type[Any]]) -> type[Any]:
+def _kind(name: object, known: Collection[type[Any]]) -> type[Any]:
     if not isinstance(name, str):
         raise _malformed('a slice has no "type"')
-    if name not in known:
-        there = ", ".join(sorted(known)) or "none"
+    found = [kind for kind in known if type_name(kind) == name]
+    if not found:
+        there = ", ".join(sorted(map(type_name, known)))
         raise SnapshotError(
             f"The session's JSON has a slice of {name}, a type that is not known here (known: "
             f"{there}). Types are never imported from a file: pass the class in kinds=[...], or "
             "register a reducer for its slice first."
         )
-    return known[name]
+    if len(found) > 1:
+        raise _namesakes(name)
+    return found[0]
+
+
+def _refuse_namesakes(kinds: Iterable[type[Any]]) -> None:
+    named: dict[str, type[Any]] = {}
+    for kind in kinds:
+        name = type_name(kind)
+        if named.setdefault(name, kind) is not kind:
+            raise _namesakes(name)
+
+
+def _namesakes(name: str) -> SnapshotError:
+    return SnapshotError(
+        f"Two types are called {name}, and JSON could not tell their items apart. Give one of "
+        "them another name; where its module was loaded anew, go on with a new session."
+    )
+
+
+def _is_log(fields: Mapping[str, Any]) -> bool:
+    policy = fields.get("policy")
+    if policy not in ("state", "log"):
+        raise _malformed(f'a slice has the "policy" {policy!r}')
+    return bool(policy == "log")
 
 
 def _list(fields: Mapping[str, Any], name: str) -> list[Any]:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from toolyard.state.session import Session
 from toolyard_hookspecs.calls import ToolInvoked
-from toolyard_hookspecs.errors import ConflictError, SnapshotError
+from toolyard_hookspecs.errors import ConflictError, SnapshotError, StateError
 from toolyard_hookspecs.policies import PolicyState
 from toolyard_hookspecs.sessions import SlicePolicy, append_all
 
@@ -216,6 +216,55 @@ def test_the_log_of_calls_is_not_written(session):
 def test_what_is_no_sessions_json_is_refused_with_the_reason(text, message):
     with pytest.raises(SnapshotError, match=message):
         Session.from_json(text, kinds=KINDS)
+
+
+@pytest.mark.parametrize(
+    ("policies", "message"),
+    [
+        (["LOG"], """a slice has the "policy" 'LOG'"""),
+        ([None], 'a slice has the "policy" None'),
+        (["state", "log"], "it has two slices of .*:Audit"),
+        (["state", "state"], "it has two slices of .*:Audit"),
+    ],
+)
+def test_slices_that_nobody_can_have_written_are_refused(session, policies, message):
+    document = json.loads(session.to_json())
+    slices = [{"type": f"{__name__}:Audit", "policy": each, "items": []} for each in policies]
+    text = json.dumps({**document, "slices": slices})
+    with pytest.raises(SnapshotError, match=f"not a session's JSON: {message}"):
+        Session.from_json(text, kinds=KINDS)
+
+
+def loaded_anew():
+    @dataclass(frozen=True)
+    class Twin:
+        text: str
+
+    return Twin
+
+
+def test_two_types_of_one_name_are_not_written(session):
+    for twin in (loaded_anew(), loaded_anew()):
+        session[twin].append(twin("a"))
+    with pytest.raises(SnapshotError, match=r"Two types are called .*:loaded_anew.*Twin, and"):
+        session.to_json()
+
+
+def test_of_two_types_of_one_name_none_is_read(session):
+    older, newer = loaded_anew(), loaded_anew()
+    session[older].append(older("a"))
+    text = session.to_json()
+    with pytest.raises(SnapshotError, match="Two types are called"):
+        Session.from_json(text, kinds=[older, newer])
+    session[newer].append(newer("b"))
+    with pytest.raises(SnapshotError, match="Two types are called"):
+        session.read_snapshot(text)
+    assert Session.from_json(text, kinds=[older, older])[older].all() == [older("a")]
+
+
+def test_types_that_are_none_are_named(session):
+    with pytest.raises(StateError, match=r"Slices are named by a class, and Audit\(.* is none"):
+        Session.from_json(session.to_json(), kinds=[Audit("a")])
 
 
 def test_items_that_no_longer_fit_their_type_are_refused(session):
