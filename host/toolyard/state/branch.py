@@ -97,9 +97,10 @@ class Branch(Transaction):
         """Put the state back, on this branch; counts as replacing every slice.
 
         Raises:
-            SnapshotError: The snapshot is of another session.
+            SnapshotError: The snapshot is of another session, or holds a slice that is a LOG by
+                now.
         """
-        head = fitting(snapshot, self._store.lineage)
+        head = fitting(snapshot, self._store)
         self._put_back(head.slices, head.records)
 
     def reset(self) -> None:

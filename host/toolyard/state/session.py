@@ -143,9 +143,9 @@ class Session:
             snapshot: One of this session, of a clone of it, or one read from JSON.
 
         Raises:
-            SnapshotError: It is of another session.
+            SnapshotError: It is of another session, or holds a slice that is a LOG by now.
         """
-        head = fitting(snapshot, self._store.lineage)
+        head = fitting(snapshot, self._store)
         self._replace(head.slices, head.records)
 
     def reset(self) -> None:

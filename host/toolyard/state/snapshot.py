@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from toolyard.state.applied import AppliedEffect
 from toolyard.state.items import Items
 from toolyard.state.records import Records
-from toolyard.state.store import Head, check_kind
+from toolyard.state.store import Head, Store, check_kind
 from toolyard_hookspecs.errors import SnapshotError
 from toolyard_hookspecs.faults import place
 from toolyard_hookspecs.policies import PolicyState
@@ -50,27 +50,36 @@ class Snapshot:
         )
 
 
-def fitting(snapshot: object, lineage: object) -> Head:
+def fitting(snapshot: object, store: Store) -> Head:
     """Return the state of a snapshot, if it may be restored in a session.
 
     Args:
         snapshot: The snapshot.
-        lineage: The session's.
+        store: The session's.
 
     Raises:
-        SnapshotError: It is of another session, or no snapshot at all.
+        SnapshotError: It is of another session, no snapshot at all, or holds a slice that is a
+            LOG by now.
     """
     if not isinstance(snapshot, Snapshot):
         raise SnapshotError(
             f"A {type(snapshot).__qualname__} is no snapshot of a session. Pass what "
             "`session.snapshot()` or `session.read_snapshot(text)` returned."
         )
-    if snapshot.lineage is not None and snapshot.lineage is not lineage:
+    if snapshot.lineage is not None and snapshot.lineage is not store.lineage:
         raise SnapshotError(
             f"The snapshot is of the session {snapshot.session_id}, which is not this one nor a "
             "clone of it. To carry state over all the same, read its JSON with "
             "`session.read_snapshot(snapshot.to_json())`."
         )
+    for kind in snapshot.head.slices:
+        if kind in store.logs:
+            name = kind.__qualname__
+            raise SnapshotError(
+                f"The snapshot holds {name} as STATE, and the slice of {name} is LOG in this "
+                "session: its items are never put back. Register it as SlicePolicy.STATE, or take "
+                "a new snapshot."
+            )
     return snapshot.head
 
 

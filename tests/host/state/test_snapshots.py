@@ -120,6 +120,20 @@ def full(session):
     return session
 
 
+@pytest.mark.parametrize("place", ["session", "branch", "json"])
+def test_a_snapshot_of_what_has_become_a_log_is_refused(session, place):
+    session[Note].append(Note("a"))
+    before = session.snapshot()
+    if place == "json":
+        before = session.read_snapshot(before.to_json())
+    session.reset()
+    session.log(Note("b"))
+    where = session.fork() if place == "branch" else session
+    with pytest.raises(SnapshotError, match="holds Note as STATE, and the slice of Note is LOG"):
+        where.restore(before)
+    assert where[Note].all() == [Note("b")]
+
+
 def test_a_session_survives_json(session):
     text = full(session).to_json()
     again = Session.from_json(text, kinds=KINDS)
