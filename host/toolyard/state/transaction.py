@@ -200,6 +200,9 @@ class Transaction:
             return
         store = self._store
         with store.lock:
+            for cell in changed:
+                if cell.kind in store.logs:
+                    raise _became_log(cell.kind)
             if changed:
                 self._move()
             slices = {cell.kind: cell.applied(store, cell.origin) for cell in changed}
@@ -276,3 +279,11 @@ class Transaction:
             self._events = None
         if self._whole:
             self._whole = False
+
+
+def _became_log(kind: type[Any]) -> ConflictError:
+    name = kind.__qualname__
+    return ConflictError(
+        f"The slice of {name} became a LOG while the call ran, which had changed it as STATE, so "
+        "nothing of the call was kept; retry it."
+    )

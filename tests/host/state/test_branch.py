@@ -249,6 +249,19 @@ def test_frozen_a_branch_can_only_be_read(session):
     assert branch.changed
 
 
+def test_calls_conflict_with_a_slice_that_becomes_a_log_meanwhile(session):
+    branch = session.fork()
+    branch[Add].append(Add(1))
+    session.log(Add(2))
+    branch.validate()
+    with pytest.raises(ConflictError, match="The slice of Add became a LOG while the call ran"):
+        branch.commit()
+    branch.refork()
+    branch[Add].append(Add(3))
+    branch.commit()
+    assert session[Add].all() == [Add(2), Add(3)]
+
+
 def test_reads_while_frozen_do_not_conflict(session):
     branch = session.fork()
     branch.freeze()
