@@ -12,7 +12,7 @@ from toolyard.state.changes import described
 from toolyard.state.copies import private
 from toolyard.state.items import EMPTY, Items
 from toolyard.state.records import Records, RecordSlice, is_reserved, own, refuse_reserved
-from toolyard.state.reducers import Kept, Registration, reduced
+from toolyard.state.reducers import Kept, Registration, reduced, refuse_impure
 from toolyard.state.reserving import ReservingView
 from toolyard.state.slices import BranchedLog
 from toolyard.state.snapshot import Snapshot, fitting
@@ -66,7 +66,8 @@ class Branch(Transaction):
 
         Raises:
             CallClosed: The call is over.
-            StateError: The branch is frozen, or a reducer did not return items.
+            StateError: The branch is frozen, or a reducer did not return items or changed its
+                slice itself.
         """
         registered = self._store.reducers.get(type(event))
         if registered is None and not self._store.subscribers.handlers:
@@ -307,16 +308,20 @@ class Branch(Transaction):
     def _reduce(self, event: object, registered: tuple[Registration, ...]) -> bool:
         """Apply the reducers; returns whether a STATE slice is among theirs."""
         store = self._store
-        made: list[tuple[Cell, Reducer, Items, bool]] = []
+        made: list[tuple[Cell, Items, Reducer, Items, bool]] = []
         logged: list[tuple[type[Any], Kept]] = []
         for kind, reducer in registered:
             if kind in store.logs:
                 logged.append((kind, store.log_additions(kind, reducer, event)))
             else:
                 cell = self.cell(kind)
-                items, rewritten = reduced(kind, cell.items, reducer, event, cell.token)
-                made.append((cell, reducer, items, rewritten))
-        for cell, reducer, items, rewritten in made:
+                before = cell.items
+                items, rewritten = reduced(kind, before, reducer, event, cell.token)
+                made.append((cell, before, reducer, items, rewritten))
+        for cell, before, *_ in made:
+            if cell.items is not before:
+                raise refuse_impure(cell.kind, event)
+        for cell, _, reducer, items, rewritten in made:
             cell.put((reducer, event), items, rewritten=rewritten)
         for kind, kept in logged:
             store.append_log(kind, kept)

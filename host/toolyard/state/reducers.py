@@ -101,6 +101,16 @@ def reduced(
     return Items.of(new, owner, mutable=mutable), True
 
 
+def refuse_impure(kind: type[Any], event: object) -> StateError:
+    """Return the error for a reducer that has changed a slice instead of returning items."""
+    return StateError(
+        f"While reducers applied an event of {type(event).__qualname__} to the slice of "
+        f"{kind.__qualname__}, one of them changed that slice itself, and one of the two changes "
+        "would be lost. A reducer is pure: it only returns the new items. Dispatch what follows "
+        "from an event after it."
+    )
+
+
 def _is_items(result: object) -> bool:
     return isinstance(result, Sequence) and not isinstance(result, (str, bytes))
 

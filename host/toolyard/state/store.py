@@ -19,6 +19,7 @@ from toolyard.state.reducers import (
     keep,
     name_of,
     reduced,
+    refuse_impure,
     with_reducer,
 )
 from toolyard_hookspecs.calls import ToolInvoked
@@ -158,8 +159,13 @@ class Store:
         Args:
             event: The event.
             besides: A slice to leave out, because it has the event already.
+
+        Raises:
+            StateError: A reducer did not return items, or changed its slice itself.
         """
         with self.lock:
+            head = self.head
+            before: dict[type[Any], Items] = {}
             changed: dict[type[Any], Items] = {}
             logged: list[tuple[type[Any], Kept]] = []
             for kind, reducer in self.reducers.get(type(event), ()):
@@ -168,8 +174,12 @@ class Store:
                 if kind in self.logs:
                     logged.append((kind, self.log_additions(kind, reducer, event)))
                 else:
-                    before = self.head.slices.get(kind, EMPTY)
-                    changed[kind], _ = reduced(kind, before, reducer, event, self)
+                    before[kind] = self.head.slices.get(kind, EMPTY)
+                    changed[kind], _ = reduced(kind, before[kind], reducer, event, self)
+            for kind, items in before.items():
+                if self.head.slices.get(kind, EMPTY) is not items:
+                    self.head = head
+                    raise refuse_impure(kind, event)
             self.put(changed)
             for kind, kept in logged:
                 self.append_log(kind, kept)

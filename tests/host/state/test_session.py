@@ -150,6 +150,47 @@ def test_a_reducer_that_returns_items_of_another_type_is_refused(session):
         session.dispatch(Add(1))
 
 
+@pytest.mark.parametrize("place", ["session", "branch"])
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda where: where[Total].append(Total(7)),
+        lambda where: where[Total].seed(Total(7)),
+        lambda where: where[Total].clear(),
+        lambda where: where.dispatch(7),
+        lambda where: where.reset(),
+    ],
+)
+def test_a_slice_that_a_reducer_changes_itself_is_named(session, place, write):
+    session[Total].append(Total(1))
+    where = session.fork() if place == "branch" else session
+
+    def add_twice(items, event):
+        write(where)
+        return [*items, Total(event.amount)]
+
+    session[Total].register(int, lambda items, event: Append([Total(event)]))
+    session[Total].register(Add, add_twice)
+    with pytest.raises(StateError, match="event of Add to the slice of Total, one of them changed"):
+        where.dispatch(Add(2))
+    assert session[Total].all() == [Total(1)]
+
+
+@pytest.mark.parametrize("place", ["session", "branch"])
+def test_a_slice_that_the_reducer_of_another_changes_is_named(session, place):
+    where = session.fork() if place == "branch" else session
+
+    def meddle(items, event):
+        where[Total].append(Total(7))
+        return [*items, Step("a")]
+
+    session[Total].register(Add, total)
+    session[Step].register(Add, meddle)
+    with pytest.raises(StateError, match="to the slice of Total, one of them changed that slice"):
+        where.dispatch(Add(2))
+    assert session[Step].all() == session[Total].all() == []
+
+
 def test_a_reducer_sees_a_sequence_that_it_cannot_change(session):
     session[Step].append(Step("a"))
     session[Step].register(Add, lambda items, event: items.append(Step("b")))
