@@ -278,7 +278,10 @@ class CallRun(Lifetime["CallRun"]):
         # The commit has closed it.
         if not self.committed:
             self.branch.close(_OVER)
-        self.scope.close()
+        try:
+            self.scope.close()
+        except BaseException as interruption:  # noqa: BLE001 - it leaves when the call has ended
+            self.raises = self.raises or interruption
         if self.closed is None:
             # Circles through what it was given would wait for the collector.
             del self.context, self.control, self.scope, self.branch, self.participants

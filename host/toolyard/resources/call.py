@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar, cast, overload
 
 from toolyard.resources import stepwise
-from toolyard.resources.closing import Failures
+from toolyard.resources.closing import Failures, interrupting
 from toolyard.resources.container import Container, ToolScope
 from toolyard.resources.exclusive import Claim, ExclusiveLock, lock_of
 from toolyard.resources.naming import name_of
@@ -224,22 +224,23 @@ class CallScope:
         if not self._abandoned:
             return
         self._abandoned = False
-        self._release(list(self._parts.values()))
-        self._close_tools()
+        self._let_go()
 
     def close(self) -> None:
         """End the scope: every later access raises `CallClosed`.
 
         Closes what lives for the call, newest first. Gives back an exclusive resource that is
         still held, rolled back. Failures are logged: they change nothing for the call.
+
+        Raises:
+            BaseException: What interrupted it, when all is given back and closed.
         """
         if not self._parts and self._tools is None and not self.wakers:
             self._over = self._over or _ENDED
             return
         self._end(_ENDED)
-        if not self._abandoned:
-            self._release(list(self._parts.values()))
-            self._close_tools()
+        if not self._abandoned and (interruption := self._let_go()) is not None:
+            raise interruption
 
     # --- giving ---
 
@@ -346,19 +347,23 @@ class CallScope:
         for wake in list(self.wakers):
             wake()
 
-    def _release(self, parts: list[Part]) -> None:
-        for part in reversed(parts):
+    def _let_go(self) -> BaseException | None:
+        """Give back and close everything; returns what interrupted that."""
+        interruption: BaseException | None = None
+        for part in reversed(list(self._parts.values())):
             if not isinstance(part, ExclusivePart):
                 continue
             try:
                 part.release()
-            except Exception:  # noqa: BLE001 - logged with its traceback
+            except BaseException as error:  # noqa: BLE001 - logged with its traceback
                 _log.exception("Rolling back %s of %s failed", part.name, self.owner)
-
-    def _close_tools(self) -> None:
+                interruption = interruption or interrupting(error)
         failures = self._tools.leave() if self._tools is not None else None
-        if failures is not None and (text := failures.text()):
+        if failures is None:
+            return interruption
+        if text := failures.text():
             _log.error("At the end of %s, %s.", self.owner, text)
+        return interruption or failures.interruption
 
 
 def _nobody(lock: ExclusiveLock) -> None:  # noqa: ARG001 - a top-level call passes nothing on

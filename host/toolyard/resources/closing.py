@@ -34,6 +34,11 @@ class Failures:
         """Return one line about all of them, empty if there are none."""
         return f"{self._doing} failed for {', '.join(self._texts)}" if self._texts else ""
 
+    @property
+    def interruption(self) -> BaseException | None:
+        """The first of them that is no failure but asks to stop, or None."""
+        return next(filter(None, map(interrupting, self._errors)), None)
+
     def raise_any(self) -> None:
         """Raise if there are failures.
 
@@ -41,13 +46,17 @@ class Failures:
             ResourceError: Listing all; its cause is the group of them. An interrupt is
                 raised as it is.
         """
-        for error in self._errors:
-            if not isinstance(error, Exception):
-                raise error
+        if self.interruption is not None:
+            raise self.interruption
         if self._errors:
             group = BaseExceptionGroup(self.text(), self._errors)
             text = self.text()
             raise ResourceError(f"{text[0].upper()}{text[1:]}.") from group
+
+
+def interrupting(error: BaseException) -> BaseException | None:
+    """Return an error that asks to stop, such as Ctrl-C; None for a failure."""
+    return None if isinstance(error, Exception) else error
 
 
 class _Closing(Protocol):

@@ -15,10 +15,12 @@ from typing import Any
 import pytest
 
 from toolyard_hookspecs import (
+    Binding,
     Cancellation,
     Deadline,
     PolicyDecision,
     PromptEvaluationError,
+    Scope,
     Status,
     Tool,
     ToolCall,
@@ -294,6 +296,34 @@ def test_an_interrupt_leaves_nothing_half_done(  # noqa: PLR0917 - a case has th
     assert interrupting.steps == steps
     assert yard.marks == yard.box.items == marks
     assert len(yard.events) == 1
+
+
+class Closed:
+    """Interrupts while it is closed, at the end of the call that it lives for."""
+
+    def close(self) -> None:
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_an_interrupt_at_the_end_of_a_call_leaves_when_it_has_ended(
+    make_yard: Any, touch: Touch, together: bool
+) -> None:
+    @tool
+    def marked(*, context: ToolContext) -> None:
+        """Change something."""
+        context.resources.get(Closed)
+        touch(context)
+
+    yard = make_yard("sync")
+    yard.open(marked, resources=[Binding(Closed, lambda _: Closed(), Scope.TOOL_CALL)])
+
+    call = ToolCall("marked")
+    with pytest.raises(KeyboardInterrupt):
+        yard.dispatch_all([call]) if together else yard.dispatch(call)
+
+    assert yard.marks == yard.box.items == ["x"]
+    assert [each.status for each in yard.events] == [Status.SUCCEEDED]
 
 
 class Hanging:

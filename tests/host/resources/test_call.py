@@ -117,6 +117,37 @@ def test_closing_closes_what_lives_for_the_call_in_reverse_and_logs_failures(kit
     assert "At the end of a call, closing failed for Closing (OSError: disk)." in caplog.text
 
 
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
+def test_an_interrupt_while_closing_leaves_when_all_is_closed(kit, opened, stop):
+    log = []
+    resources = ResourceRegistry.of(
+        Binding(Plain, lambda r: Closing(log, "first"), Scope.TOOL_CALL),
+        Binding(list, lambda r: Closing(log, "second", stop()), Scope.TOOL_CALL),
+    ).open()
+    call = kit.call(resources)
+    call.scope.get(Plain)
+    call.scope.get(list)
+    with pytest.raises(stop):
+        call.scope.close()
+    assert log == ["second", "first"]
+
+
+def test_an_interrupt_while_one_is_given_back_leaves_when_all_are(kit):
+    class Interrupted(kit.Ledger):
+        def rollback(self, savepoint):
+            raise KeyboardInterrupt
+
+    resources = ResourceRegistry.build({kit.Ledger: kit.Ledger(), object: Interrupted()}).open()
+    call = kit.call(resources)
+    call.scope.get(kit.Ledger)
+    call.scope.get(object)
+    with pytest.raises(KeyboardInterrupt):
+        call.scope.close()
+    other = kit.call(resources)
+    assert isinstance(other.scope.get(kit.Ledger), kit.Ledger)
+    assert isinstance(other.scope.get(object), Interrupted)
+
+
 def test_after_closing_every_access_is_refused(kit, opened):
     call = kit.call(opened)
     call.scope.get(kit.Note)
