@@ -166,10 +166,11 @@ class Session:
         """Return the state as versioned JSON: STATE and LOG slices, and the policies' records.
 
         The log of calls (`ToolInvoked`) is left out: it holds tools and exceptions, which are
-        no data. A recorder keeps it.
+        no data. A recorder keeps it. Of a field of type `Any` comes back what JSON made of it,
+        such as a list for a tuple.
 
         Raises:
-            SnapshotError: An item cannot be written as JSON.
+            SnapshotError: An item cannot be written as JSON, or could not be read again.
         """
         store = self._store
         with store.lock:

@@ -162,7 +162,47 @@ def as_items(items: Sequence[Any], *, mutable: bool) -> Items:
 
 
 def _written(kind: type[Any], items: Iterable[Any], policy: str) -> dict[str, Any]:
-    return {"type": type_name(kind), "policy": policy, "items": dumped(kind, items)}
+    items = list(items)
+    written = dumped(kind, items)
+    _refuse_lossy(kind, items, written)
+    return {"type": type_name(kind), "policy": policy, "items": written}
+
+
+def _refuse_lossy(kind: type[Any], items: list[Any], written: list[Any]) -> None:
+    """Raise if what was written could not be read, or JSON would hold something else of it."""
+    try:
+        again = _read(kind, written)
+    except Exception as error:
+        raise SnapshotError(
+            f"Items of {type_name(kind)} cannot be written as JSON, since they could not be read "
+            f"again: {_misfit(error)} It must be possible to make {kind.__qualname__} of its "
+            "fields again."
+        ) from error
+    for number, (item, other) in enumerate(zip(items, again, strict=True), 1):
+        if item != other and _whole(kind, item) != _whole(kind, other):
+            raise SnapshotError(
+                f"Items of {type_name(kind)} cannot be written as JSON: item number {number} "
+                "would be read as another. A field of it holds a subclass of the type that it "
+                "names, or reading changes it; make the field name what it holds."
+            )
+
+
+def _whole(kind: Any, item: Any) -> str | None:
+    """Return what JSON can have of an item, also beyond the types of its fields."""
+    try:
+        whole = _adapter(kind).dump_python([item], mode="json", serialize_as_any=True)
+    except Exception:  # noqa: BLE001 - only the types of its fields know how to write it
+        return None
+    return repr(_unordered(whole))
+
+
+def _unordered(value: Any) -> Any:
+    """Return JSON with its lists sorted: sets come in any order."""
+    if isinstance(value, dict):
+        return {key: _unordered(each) for key, each in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return sorted(map(_unordered, cast("Sequence[Any]", value)), key=repr)
+    return value
 
 
 @lru_cache(maxsize=256)
@@ -208,14 +248,18 @@ def loaded(kind: Any, items: list[Any]) -> list[Any]:
         SnapshotError: They do not fit the type.
     """
     try:
-        # They are written by the names of their fields, whatever else these are called.
-        read = _adapter(kind).validate_json(json.dumps(items), by_name=True, by_alias=True)
-        return cast("list[Any]", read)
+        return _read(kind, items)
     except Exception as error:
         raise SnapshotError(
             f"The items of {type_name(kind)} do not fit that type: {_misfit(error)} The type may "
             "have changed since they were written; bring the JSON up to date first."
         ) from error
+
+
+def _read(kind: Any, items: list[Any]) -> list[Any]:
+    # They are written by the names of their fields, whatever else these are called.
+    read = _adapter(kind).validate_json(json.dumps(items), by_name=True, by_alias=True)
+    return cast("list[Any]", read)
 
 
 def _misfit(error: Exception) -> str:

@@ -1,11 +1,14 @@
 import json
-from dataclasses import dataclass
+import math
+from dataclasses import InitVar, dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, PrivateAttr, computed_field
 
 from toolyard.state.session import Session
 from toolyard_hookspecs.calls import ToolInvoked
@@ -315,6 +318,86 @@ def test_items_that_would_come_back_as_less_are_refused(session):
     session[Audit].append(Signed("a"))
     with pytest.raises(SnapshotError, match=r"one is a Signed, and would be read as a Audit\."):
         session.to_json()
+
+
+@dataclass
+class Salted:
+    text: str
+    salt: InitVar[str]
+
+    def __post_init__(self, salt):
+        self.text += salt
+
+
+class Counted(BaseModel, extra="forbid"):
+    lines: list[int]
+
+    @computed_field
+    def many(self) -> int:
+        return len(self.lines)
+
+
+@pytest.mark.parametrize(
+    ("item", "fault"),
+    [
+        (Salted("a", "b"), r"\[0\]\.salt: field required\."),
+        (Counted(lines=[1]), r"\[0\]\.many: extra inputs are not permitted\."),
+        (Decimal("NaN"), r"\[0\]: input should be a finite number\."),
+    ],
+)
+def test_items_that_could_not_be_made_again_are_refused(session, item, fault):
+    session[type(item)].append(item)
+    with pytest.raises(SnapshotError, match=f"since they could not be read again: {fault} It must"):
+        session.to_json()
+
+
+@dataclass(frozen=True)
+class Folder:
+    newest: Audit
+    names: frozenset[str] = frozenset()
+
+
+@dataclass
+class Doubled:
+    value: int
+
+    def __post_init__(self):
+        self.value *= 2
+
+
+@pytest.mark.parametrize("item", [Folder(Signed("a")), Doubled(1)])
+def test_items_that_would_come_back_as_others_are_refused(session, item):
+    kind = type(item)
+    session[kind].append(item)
+    with pytest.raises(SnapshotError, match=f":{kind.__name__} .*: item number 1 would be read as"):
+        session.to_json()
+
+
+class Remembering(BaseModel):
+    value: Any
+    _cache: int = PrivateAttr(default=0)
+
+
+@pytest.mark.parametrize(
+    ("value", "read"), [((1, 2), [1, 2]), ({3}, [3]), (b"x", "x"), ({1: 2}, {"1": 2})]
+)
+def test_a_field_of_any_type_comes_back_as_what_json_made_of_it(session, value, read):
+    item = Remembering(value=value)
+    item._cache = 1
+    session[Remembering].append(item)
+    again = Session.from_json(session.to_json(), kinds=[Remembering])
+    assert again[Remembering].all() == [Remembering(value=read)]
+
+
+def test_items_that_equal_no_other_come_back(session):
+    @dataclass(eq=False)
+    class Unequal:
+        names: set[str]
+        ratio: float = math.nan
+
+    session[Unequal].append(Unequal({f"{each}" for each in range(100)}))
+    again = Session.from_json(session.to_json(), kinds=[Unequal])
+    assert len(again[Unequal].latest().names) == 100
 
 
 def test_items_of_a_subclass_that_come_back_equal_are_written():
