@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -98,6 +99,13 @@ class Binding(Generic[T]):
                 "of the resolver, lambda resources: ..., or Binding.instance(kind, value)."
             )
             raise DefinitionError(msg)
+        if _waits(self.provider):
+            msg = (
+                f"Binding for {self.kind!r}: its provider is async or yields, and nobody awaits "
+                "it or goes on with it; return the resource, which may have close(). What has to "
+                "be awaited is opened in an async toolyard_lifespan, and the provider returns it."
+            )
+            raise DefinitionError(msg)
         try:
             object.__setattr__(self, "scope", Scope(self.scope))
         except ValueError:
@@ -116,6 +124,14 @@ class Binding(Generic[T]):
 @dataclass(frozen=True)
 class _InstanceBinding(Binding[T]):
     """A binding whose instance belongs to whoever made it."""
+
+
+def _waits(provider: object) -> bool:
+    return (
+        inspect.iscoroutinefunction(provider)
+        or inspect.isgeneratorfunction(provider)
+        or inspect.isasyncgenfunction(provider)
+    )
 
 
 def is_borrowed(binding: Binding[Any]) -> bool:

@@ -1,5 +1,7 @@
 """How resources are bound, and how their roles are told."""
 
+from functools import partial
+
 import pytest
 
 from toolyard_hookspecs import (
@@ -31,6 +33,24 @@ def test_an_instance_belongs_to_whoever_made_it():
 def test_a_provider_that_cannot_be_called_is_refused_with_the_remedy():
     with pytest.raises(DefinitionError, match=r"Binding\.instance\(kind, value\)"):
         Binding(dict, {})
+
+
+async def _awaited(resources, number=0):
+    return {}
+
+
+def _yielding(resources):
+    yield {}
+
+
+async def _both(resources):
+    yield {}
+
+
+@pytest.mark.parametrize("provider", [_awaited, partial(_awaited, number=1), _yielding, _both])
+def test_a_provider_that_nobody_would_wait_for_is_refused_with_the_remedy(provider):
+    with pytest.raises(DefinitionError, match=r"async or yields.*an async toolyard_lifespan"):
+        Binding(dict, provider)
 
 
 def test_a_scope_may_be_given_by_its_name_and_a_wrong_one_is_refused():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import CoroutineType
 from typing import Protocol, cast
 
 from toolyard.resources.naming import name_of
@@ -60,7 +61,25 @@ def interrupting(error: BaseException) -> BaseException | None:
 
 
 class _Closing(Protocol):
-    def close(self) -> None: ...
+    def close(self) -> object: ...
+
+
+def refuse_coroutine(returned: object, what: str) -> None:
+    """Raise if a method that nobody awaits is async.
+
+    Args:
+        returned: What it returned.
+        what: The method, for the message.
+
+    Raises:
+        ResourceError: It did not run.
+    """
+    if isinstance(returned, CoroutineType):
+        returned.close()
+        raise ResourceError(
+            f"{what} is async and did not run, since nobody awaits it here. Open and close the "
+            "resource in an async toolyard_lifespan, and let the provider return it."
+        )
 
 
 def is_closeable(instance: object) -> bool:
@@ -75,7 +94,7 @@ def close_all(instances: Iterable[object]) -> Failures:
         if not is_closeable(instance):
             continue
         try:
-            cast("_Closing", instance).close()
+            refuse_coroutine(cast("_Closing", instance).close(), "Its close()")
         except BaseException as error:  # noqa: BLE001 - kept, and raised when all are closed
             failures.add(instance, error)
     return failures

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
 from toolyard.resources.building import Build, refuse_circle, refuse_descent
-from toolyard.resources.closing import Failures, close_all, is_closeable
+from toolyard.resources.closing import Failures, close_all, is_closeable, refuse_coroutine
 from toolyard.resources.naming import name_of, unbound
 from toolyard.resources.shelf import Built, Shelf
 from toolyard_hookspecs.errors import ResourceError
@@ -170,6 +170,7 @@ class Container:
         self, binding: Binding[Any], shelf: Shelf, scope: ToolScope | None, build: Build
     ) -> Built:
         instance = binding.provider(_Resolver(self, scope, build))
+        refuse_coroutine(instance, f"The provider of {name_of(binding.kind)}")
         with self.lock:
             known = self._shelf.known.get(id(instance)) or shelf.known.get(id(instance))
         borrowed = is_borrowed(binding)
@@ -185,7 +186,8 @@ class Container:
     def _finish(self, instance: object) -> None:
         try:
             if isinstance(instance, PostConstruct) and not isinstance(instance, type):
-                instance.post_construct()
+                finishing: object = instance.post_construct()  # type: ignore[func-returns-value]
+                refuse_coroutine(finishing, f"post_construct() of {name_of(type(instance))}")
             self._recover(instance)
         except BaseException as error:
             # Half built it stays nowhere, so whatever it already holds has to be given back here.

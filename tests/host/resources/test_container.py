@@ -257,6 +257,46 @@ def test_what_cannot_finish_its_construction_is_closed_and_not_kept():
     assert log == ["made A", "closed A"]
 
 
+class Awaited:
+    """Has to be awaited to be finished or closed."""
+
+    async def close(self):
+        raise AssertionError
+
+
+class AwaitedFirst(Logged):
+    async def post_construct(self):
+        raise AssertionError
+
+
+async def connect():
+    raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("provider", "what"),
+    [
+        (lambda r: connect(), r"The provider of A"),
+        (lambda r: AwaitedFirst([], "A"), r"post_construct\(\) of AwaitedFirst"),
+    ],
+)
+def test_what_would_have_to_be_awaited_is_refused_with_the_remedy(provider, what):
+    resources = opened(Binding(A, provider))
+    with pytest.raises(ResourceError, match=f"{what} is async.*an async toolyard_lifespan"):
+        resources.get(A)
+    resources.close()
+
+
+def test_closing_tells_of_what_would_have_to_be_awaited():
+    log = []
+    resources = opened(Binding(B, lambda r: Logged(log, "B")), Binding(A, lambda r: Awaited()))
+    resources.get(B)
+    resources.get(A)
+    with pytest.raises(ResourceError, match=r"failed for Awaited .*Its close\(\) is async and did"):
+        resources.close()
+    assert log[-1] == "closed B"
+
+
 def test_what_cannot_recover_is_closed_and_not_kept():
     log = []
 
