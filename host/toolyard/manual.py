@@ -257,8 +257,7 @@ class _Transaction:
         _restore(self.snapshot, failures)
         if cause is None:
             failures.raise_any()
-        elif note := failures.text():
-            cause.add_note(note)
+        elif note := failures.add_to(cause):
             _log.error("After %s, %s.", type(cause).__name__, note)
 
     @property

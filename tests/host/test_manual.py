@@ -203,6 +203,28 @@ def test_all_is_restored_also_after_errors_and_all_failures_are_told(session, re
     assert "OSError: disk" in caught.value.__notes__[0]
 
 
+def test_an_interrupt_while_putting_back_is_not_hidden_by_a_failure(session):
+    class Interrupted(Memory):
+        def restore(self, snapshot):
+            raise KeyboardInterrupt
+
+    opened = ResourceRegistry.of(
+        Binding(Memory, lambda r: Memory()), Binding(Interrupted, lambda r: Interrupted())
+    ).open()
+    memory = opened.get(Memory)
+    opened.get(Interrupted)
+
+    def use():
+        with tool_transaction(session, opened):
+            memory.items.append("new")
+            raise KeyError
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        use()
+    assert isinstance(caught.value.__cause__, KeyError)
+    assert memory.items == []
+
+
 def test_an_exclusive_resource_that_a_call_holds_is_not_waited_for(session, resources):
     resources.get(Other)
     ticket = Claim(lock_of(resources.get(Other)), Call()).request()

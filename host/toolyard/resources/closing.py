@@ -54,6 +54,21 @@ class Failures:
             text = self.text()
             raise ResourceError(f"{text[0].upper()}{text[1:]}.") from group
 
+    def add_to(self, cause: BaseException) -> str:
+        """Tell of them in the error that was there before, which they must not hide.
+
+        Returns:
+            What was told, empty if there are none.
+
+        Raises:
+            BaseException: What interrupted, where that error is only a failure.
+        """
+        if note := self.text():
+            cause.add_note(note)
+        if self.interruption is not None and interrupting(cause) is None:
+            raise self.interruption from cause
+        return note
+
 
 def interrupting(error: BaseException) -> BaseException | None:
     """Return an error that asks to stop, such as Ctrl-C; None for a failure."""

@@ -368,5 +368,5 @@ def _leave(failures: Failures, error: BaseException | None) -> None:
     # What went wrong within the block is the news; failures of closing must not hide it.
     if error is None:
         failures.raise_any()
-    elif note := failures.text():
-        error.add_note(note)
+    else:
+        failures.add_to(error)

@@ -397,6 +397,19 @@ def test_an_interrupt_while_closing_leaves_when_all_is_closed():
     assert log[-1] == "closed A"
 
 
+def test_an_interrupt_while_closing_is_not_hidden_by_a_failure_within():
+    resources = opened(Binding(A, lambda r: Logged([], "A", KeyboardInterrupt())))
+
+    def use():
+        with resources:
+            resources.get(A)
+            raise ValueError("within")
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        use()
+    assert str(caught.value.__cause__) == "within"
+
+
 def test_a_failure_of_closing_does_not_hide_the_one_within():
     def use():
         with opened(Binding(A, lambda r: Logged([], "A", OSError("disk")))) as resources:
