@@ -11,7 +11,7 @@ from typing import Final
 from toolyard_hookspecs import HostHandle, LedgerError, Severity, Tool, ToolValidationError
 from toolyard_hookspecs.ledger import EffectState, LedgerEntry, LedgerStore, RecordedResult
 from toolyard_plugins.ledger import showing
-from toolyard_plugins.ledger.effects import DAY
+from toolyard_plugins.ledger.effects import DAY, end_of
 from toolyard_plugins.ledger.settings import LedgerSettings, offered_store
 from toolyard_plugins.ledger.stores.memory import MemoryStore
 from toolyard_plugins.places import file_finding
@@ -105,7 +105,7 @@ def _resolve(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> 
         store.doubt(claim.key, claim.effect_id, UNFIT)
     if args.done:
         ttl = DAY if tool is None or tool.idempotency is None else tool.idempotency.ttl
-        kept = store.finish(claim.key, claim.effect_id, result, None if ttl is None else now + ttl)
+        kept = store.finish(claim.key, claim.effect_id, result, end_of(now, ttl))
     else:
         # Not removed: what its crash has left behind elsewhere may still have to ask for it.
         kept = store.doubt(claim.key, claim.effect_id, BY_HAND, now)

@@ -126,12 +126,13 @@ class EffectLedger:
             The effect; None for a failure, which is not recorded.
 
         Raises:
-            LedgerError: It cannot be written, its value has no JSON form, or a call of the key
-                is under way.
+            LedgerError: It cannot be written, its value or its params have no JSON form, or a
+                call of the key is under way.
         """
         if not result.success:
             return None
         now = self._clock.now()
+        expires_at = end_of(now, ttl)
         value = None if result.value is None else _as_json(result.value)
         claim = Claim(idempotency_key, tool_name, _hash_of(params), new_effect_id(), "", "", now)
         while (standing := self.store.claim(claim, now=now)) is not None:
@@ -142,7 +143,6 @@ class EffectLedger:
                 )
             self.store.release(idempotency_key, standing.claim.effect_id)
         recorded = RecordedResult(result.message, value, result.exclude_value_from_context)
-        expires_at = None if ttl is None else now + ttl
         self.store.finish(idempotency_key, claim.effect_id, recorded, expires_at)
         return _effect(LedgerEntry(claim, EffectState.DONE, expires_at, recorded))
 
@@ -188,8 +188,20 @@ def decision_key(claim: Claim) -> str:
     return f"{DECIDER}:{claim.effect_id}:{claim.key}"
 
 
+def end_of(now: datetime, ttl: timedelta | None) -> datetime | None:
+    """Return from when on what is recorded now counts as not there; None for never."""
+    try:
+        return None if ttl is None else now + ttl
+    except OverflowError:  # beyond all dates
+        return None
+
+
 def _hash_of(params: object) -> str:
-    return sha256(canonical_json(pydantic_core.to_jsonable_python(params))).hexdigest()
+    try:
+        plain = pydantic_core.to_jsonable_python(params)
+        return sha256(canonical_json(plain)).hexdigest()
+    except (ValueError, RecursionError) as error:
+        raise _unrecordable("The value of the params", "params whose value", error) from error
 
 
 def _as_json(value: object) -> bytes:
@@ -199,10 +211,13 @@ def _as_json(value: object) -> bytes:
             text, lambda: pydantic_core.to_jsonable_python(value, inf_nan_mode="constants")
         )
     except (ValueError, RecursionError) as error:
-        raise LedgerError(
-            f"The value of the result cannot be recorded: {why_unwritable(error)}. "
-            "Record a result whose value JSON can say."
-        ) from error
+        raise _unrecordable("The value of the result", "a result whose value", error) from error
+
+
+def _unrecordable(what: str, instead: str, error: Exception) -> LedgerError:
+    return LedgerError(
+        f"{what} cannot be recorded: {why_unwritable(error)}. Record {instead} JSON can say."
+    )
 
 
 def _effect(entry: LedgerEntry) -> ToolEffect:

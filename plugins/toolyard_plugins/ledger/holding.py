@@ -19,7 +19,7 @@ from toolyard_hookspecs import (
 from toolyard_hookspecs.context import CallControl
 from toolyard_hookspecs.ledger import Claim, RecordedResult
 from toolyard_plugins.ledger import uncommitted, wording
-from toolyard_plugins.ledger.effects import EffectLedger, decision_key
+from toolyard_plugins.ledger.effects import EffectLedger, decision_key, end_of
 from toolyard_plugins.ledger.uncommitted import Uncommitted, changes_something
 
 log = logging.getLogger("toolyard.ledger")
@@ -261,9 +261,9 @@ class Holding:
         self._forget()
 
     def _finish(self, claim: Claim) -> bool:
-        result, ttl = self._result, self.config.ttl
+        result = self._result
         assert result is not None  # noqa: S101 - it is there before it is recorded
-        expires_at = None if ttl is None else self.context.clock.now() + ttl
+        expires_at = end_of(self.context.clock.now(), self.config.ttl)
         return self.ledger.store.finish(claim.key, claim.effect_id, result, expires_at)
 
     def _forget(self) -> None:

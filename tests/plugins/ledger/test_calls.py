@@ -272,6 +272,12 @@ class TestExpiry:
         bench.clock.move(days=10_000)
         assert bench.call("order", item="tea").event.replayed
 
+    def test_a_time_beyond_all_dates_is_for_ever(self, bench):
+        order, _done = ordering(IdempotencyConfig(ttl=timedelta.max))
+        bench.open(order)
+        assert bench.call("order", item="tea").success
+        assert bench.call("order", item="tea").event.replayed
+
 
 class TestFailures:
     """Which calls that came to nothing give their key back, and which leave it unknown."""

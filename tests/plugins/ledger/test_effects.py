@@ -93,6 +93,12 @@ class TestOperations:
             record(ledger, result=ToolResult.ok(value))
         assert record(ledger) is not None
 
+    @pytest.mark.parametrize("params", [{"a": math.nan}, {"a": object()}])
+    def test_params_that_json_cannot_say_are_refused_and_keep_no_claim(self, ledger, params):
+        with pytest.raises(LedgerError, match=r"the params cannot be recorded: it holds"):
+            record(ledger, params=params)
+        assert record(ledger) is not None
+
     def test_what_is_recorded_is_found_in_full(self, ledger, clock):
         effect = record(ledger, ttl=HOUR)
         assert ledger.lookup(KEY) == effect
@@ -168,6 +174,10 @@ class TestExpiry:
     def test_without_it_an_entry_stays(self, ledger, clock):
         assert record(ledger, ttl=None).expires_at is None
         clock.move(days=100_000)
+        assert ledger.lookup(KEY) is not None
+
+    def test_with_one_beyond_all_dates_an_entry_stays(self, ledger):
+        assert record(ledger, ttl=timedelta.max).expires_at is None
         assert ledger.lookup(KEY) is not None
 
     @pytest.mark.slow
