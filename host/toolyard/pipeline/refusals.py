@@ -156,18 +156,24 @@ def text_of(error: BaseException) -> str:
 def _handler_failed(error: Any, called: Called) -> Failure:
     result: ToolResult[Any] = error.result
     if not result.message.strip():
-        # A model that reads nothing cannot know that it failed.
-        told = f"{called.name} failed and did not say why. Check the arguments, then retry once."
-        result = replace(result, message=told)
+        result = replace(result, message=_in_words("", called))
     return Failure(Status.FAILED, result)
+
+
+def _in_words(text: str, called: Called) -> str:
+    """Return a text that says something: who reads nothing cannot know that a call failed."""
+    if text.strip():
+        return text
+    return f"{called.name} failed and did not say why. Check the arguments, then retry once."
 
 
 def _refused(error: Any, called: Called) -> Failure:  # noqa: ARG001 - one shape for all
     return Failure(error.status, ToolResult.error(text_of(error)))
 
 
-def _refused_by_plugin(error: Any, called: Called) -> Failure:  # noqa: ARG001 - one shape for all
-    return Failure(Status.ERROR, ToolResult.error(text_of(error)), logging.WARNING)
+def _refused_by_plugin(error: Any, called: Called) -> Failure:
+    told = _in_words(text_of(error), called)
+    return Failure(Status.ERROR, ToolResult.error(told), logging.WARNING)
 
 
 def _kept_by_plugin(error: Exception, called: Called) -> Failure:
@@ -213,12 +219,12 @@ def _passed_on(error: Exception) -> Failure:
     return Failure(status, result, level=0, raises=error)
 
 
-def _invalid(error: Exception, called: Called) -> Failure:  # noqa: ARG001 - one shape for all
-    return Failure(Status.INVALID, ToolResult.error(text_of(error)))
+def _invalid(error: Exception, called: Called) -> Failure:
+    return Failure(Status.INVALID, ToolResult.error(_in_words(text_of(error), called)))
 
 
-def _said_by_handler(error: Exception, called: Called) -> Failure:  # noqa: ARG001 - one shape for all
-    return Failure(Status.FAILED, ToolResult.error(text_of(error)))
+def _said_by_handler(error: Exception, called: Called) -> Failure:
+    return Failure(Status.FAILED, ToolResult.error(_in_words(text_of(error), called)))
 
 
 def _conflicting(error: Exception, called: Called) -> Failure:

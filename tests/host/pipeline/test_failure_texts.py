@@ -5,7 +5,14 @@ from typing import Any
 
 import pytest
 
-from toolyard_hookspecs import Status, ToolContext, ToolResult, hookimpl, tool
+from toolyard_hookspecs import (
+    Status,
+    ToolContext,
+    ToolResult,
+    ToolValidationError,
+    hookimpl,
+    tool,
+)
 
 
 @pytest.fixture
@@ -132,10 +139,16 @@ def test_a_failure_without_a_word_is_still_told_to_the_model(yard, message):
         """Fail."""
         return ToolResult.error(message)
 
-    yard.open(fail)
-    outcome = yard.call("fail")
-    assert outcome.status is Status.FAILED
-    assert outcome.text.startswith("fail failed and did not say why.")
+    @tool
+    def refuse() -> int:
+        """Refuse."""
+        raise ToolValidationError(message)
+
+    yard.open(fail, refuse)
+    for name in ("fail", "refuse"):
+        outcome = yard.call(name)
+        assert outcome.status is Status.FAILED
+        assert outcome.text.startswith(f"{name} failed and did not say why.")
 
 
 @pytest.mark.parametrize(
