@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from toolyard_hookspecs import DefinitionError, PolicyDecision, Tool, ToolContext, ToolResult
 from toolyard_hookspecs.tools import Category, Consequence
-from toolyard_plugins.policies.naming import is_among, refuse_text
+from toolyard_plugins.policies.naming import is_among, refuse_other_than_names
 
 Rule = Literal["allow", "ask", "deny"]
 
@@ -41,7 +41,7 @@ class CategoryPolicy:
 
     def __post_init__(self) -> None:
         """Check that there is a rule."""
-        refuse_text("CategoryPolicy", tools=self.tools)
+        refuse_other_than_names("CategoryPolicy", tools=() if self.tools is None else self.tools)
         if not self.category and not self.consequence:
             msg = "CategoryPolicy: give a rule, such as category = {delete = 'ask'}."
             raise DefinitionError(msg)

@@ -20,7 +20,12 @@ from toolyard_hookspecs import (
     ToolResult,
 )
 from toolyard_plugins.policies.contents import DirectoryFiles, Files, WorkspaceFiles
-from toolyard_plugins.policies.naming import entry_for, is_among, refuse_text
+from toolyard_plugins.policies.naming import (
+    entry_for,
+    is_among,
+    refuse_other_than_names,
+    refuse_other_than_names_by_tool,
+)
 
 READ_TOOLS: Final = frozenset({"read_file"})
 WRITE_TOOLS: Final = frozenset({"write_file", "edit_file", "delete_file", "copy_file", "move_file"})
@@ -55,7 +60,7 @@ class ReadBeforeWritePolicy:
         name: The instance's name; made of kind, place and position if not given.
 
     Raises:
-        DefinitionError: When `root` is no directory, or a text stands where names belong.
+        DefinitionError: When `root` is no directory, or something else stands where names belong.
     """
 
     read_tools: AbstractSet[str] = READ_TOOLS
@@ -68,17 +73,17 @@ class ReadBeforeWritePolicy:
 
     def __post_init__(self) -> None:
         """Check that there is something to govern, and hold on to where it is."""
-        refuse_text(
+        refuse_other_than_names(
             "ReadBeforeWritePolicy",
             read_tools=self.read_tools,
             write_tools=self.write_tools,
             path_fields=self.path_fields,
             source_fields=self.source_fields,
         )
-        refuse_text("ReadBeforeWritePolicy, paths", **self.paths)
+        refuse_other_than_names_by_tool("ReadBeforeWritePolicy", "paths", self.paths)
         if self.root is None:
             return
-        root = self.root.absolute()
+        root = Path(self.root).absolute()
         if not root.is_dir():
             msg = (
                 f"ReadBeforeWritePolicy: root: expected a directory, but there is none at {root}. "

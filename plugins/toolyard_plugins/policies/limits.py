@@ -16,7 +16,7 @@ from toolyard_hookspecs import (
     ToolContext,
     ToolResult,
 )
-from toolyard_plugins.policies.naming import entry_for, is_among, refuse_text
+from toolyard_plugins.policies.naming import entry_for, is_among, refuse_other_than_names
 
 IN_ALL: Final = "*"
 """Under what a quota counts all calls; no tool can have the name."""
@@ -70,7 +70,7 @@ class RateLimitPolicy(_Counting):
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        refuse_text("RateLimitPolicy", tools=self.tools)
+        refuse_other_than_names("RateLimitPolicy", tools=() if self.tools is None else self.tools)
         if (self.max_calls is None) == (self.max_calls_per_minute is None):
             msg = "RateLimitPolicy: give either max_calls_per_minute or max_calls with window."
             raise DefinitionError(msg)
@@ -141,7 +141,7 @@ class QuotaPolicy(_Counting):
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        refuse_text("QuotaPolicy", tools=self.tools)
+        refuse_other_than_names("QuotaPolicy", tools=() if self.tools is None else self.tools)
         if self.max_calls is None and not self.per_tool:
             msg = "QuotaPolicy: give max_calls, per_tool or both; it limits nothing."
             raise DefinitionError(msg)

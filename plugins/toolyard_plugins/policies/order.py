@@ -16,7 +16,7 @@ from toolyard_hookspecs import (
     ToolContext,
     ToolResult,
 )
-from toolyard_plugins.policies.naming import refuse_text
+from toolyard_plugins.policies.naming import refuse_other_than_names_by_tool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,8 @@ class SequentialDependencyPolicy:
         name: The instance's name; made of kind, place and position if not given.
 
     Raises:
-        DefinitionError: When a tool waits for itself, directly or through others.
+        DefinitionError: When a tool waits for itself, directly or through others, or when the
+            dependencies are not names by tool.
 
     Example:
         >>> SequentialDependencyPolicy(dependencies={"deploy": frozenset({"test", "build"})}).name
@@ -44,7 +45,9 @@ class SequentialDependencyPolicy:
 
     def __post_init__(self) -> None:
         """Refuse what could never be satisfied."""
-        refuse_text("SequentialDependencyPolicy, dependencies", **self.dependencies)
+        refuse_other_than_names_by_tool(
+            "SequentialDependencyPolicy", "dependencies", self.dependencies
+        )
         settled = {tool: frozenset(needed) for tool, needed in self.dependencies.items()}
         object.__setattr__(self, "dependencies", settled)
         for tool in settled:

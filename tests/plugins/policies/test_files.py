@@ -560,6 +560,10 @@ def test_a_root_that_is_no_directory_is_refused(tmp_path):
         )
 
 
+def test_a_root_can_be_given_as_a_text(tmp_path):
+    assert ReadBeforeWritePolicy(root=str(tmp_path)) == ReadBeforeWritePolicy(root=tmp_path)
+
+
 def test_a_root_that_is_removed_later_lets_nothing_through(yard, file_section, tmp_path):
     root = tmp_path / "wiki"
     root.mkdir()

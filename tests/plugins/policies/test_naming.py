@@ -40,6 +40,45 @@ def test_a_text_where_several_names_belong_is_refused(kind, fields, place):
     )
 
 
+@pytest.mark.parametrize(
+    ("kind", "fields", "place", "found"),
+    [
+        (CategoryPolicy, {"category": {"write": "deny"}, "tools": 5}, "CategoryPolicy: tools", "5"),
+        (QuotaPolicy, {"max_calls": 1, "tools": {1}}, "QuotaPolicy: tools", "{1}"),
+        (ReadBeforeWritePolicy, {"read_tools": None}, "ReadBeforeWritePolicy: read_tools", "None"),
+        (
+            SequentialDependencyPolicy,
+            {"dependencies": {"deploy": None}},
+            "SequentialDependencyPolicy, dependencies: deploy",
+            "None",
+        ),
+    ],
+)
+def test_what_is_no_collection_of_names_is_refused(kind, fields, place, found):
+    with pytest.raises(DefinitionError) as raised:
+        kind(**fields)
+    assert str(raised.value) == (
+        f"{place}: expected several names, found {found}; write {{'name', ...}}."
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "place"),
+    [
+        (SequentialDependencyPolicy, {"dependencies": None}, "dependencies"),
+        (SequentialDependencyPolicy, {"dependencies": ["deploy"]}, "dependencies"),
+        (ReadBeforeWritePolicy, {"paths": ["rename"]}, "paths"),
+    ],
+)
+def test_names_that_are_not_given_by_tool_are_refused(kind, fields, place):
+    with pytest.raises(DefinitionError) as raised:
+        kind(**fields)
+    assert str(raised.value) == (
+        f"{kind.__name__}, {place}: expected names by tool, found {fields[place]!r}; "
+        "write {'tool': {'name', ...}}."
+    )
+
+
 def test_any_name_of_a_tool_can_be_a_key():
     dependencies = {name: frozenset({"x"}) for name in ("owner", "self", "fields", "a-b")}
     assert SequentialDependencyPolicy(dependencies=dependencies).dependencies == dependencies
