@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from toolyard_hookspecs import MarkdownSection, SessionProtocol
+from toolyard_hookspecs import DefinitionError, MarkdownSection, SessionProtocol
 from toolyard_plugins.planning.events import register_reducers
 from toolyard_plugins.planning.strategies import PlanningStrategy, guidance
 from toolyard_plugins.planning.tools import PLANNING_TOOLS
@@ -17,6 +17,9 @@ class PlanningToolsSection(MarkdownSection):
         session: Gets the reducers at once; else each session does when it is first used.
         strategy: The mindset that the guidance teaches.
         accepts_overrides: Whether the tools' descriptions may be overridden.
+
+    Raises:
+        DefinitionError: When there is no such strategy.
 
     Example:
         >>> [tool.name for tool in PlanningToolsSection().tools][0]
@@ -36,9 +39,18 @@ class PlanningToolsSection(MarkdownSection):
         super().__init__(
             key="planning",
             title="Planning",
-            template=guidance(strategy),
+            template=guidance(_known(strategy)),
             tools=tools,
             on_session=register_reducers,
         )
         if session is not None:
             register_reducers(session)
+
+
+def _known(strategy: object) -> PlanningStrategy:
+    try:
+        return PlanningStrategy(strategy)
+    except ValueError:
+        known = ", ".join(each.value for each in PlanningStrategy)
+        msg = f"PlanningToolsSection: there is no strategy {strategy!r}; give one of {known}."
+        raise DefinitionError(msg) from None

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from toolyard import Host, Session
 from toolyard_hookspecs import (
+    DefinitionError,
     MarkdownSection,
     Outcome,
     Prompt,
@@ -270,6 +271,22 @@ def test_strategies_share_one_structure_and_differ_in_their_mindset() -> None:
     assert PlanningToolsSection().template == texts[0]
     assert "Append the reflection" in texts[1]
     assert "in your own words" in texts[2]
+
+
+def test_a_strategy_can_be_given_by_its_value() -> None:
+    by_value: Any = "plan_act_reflect"
+    chosen = PlanningToolsSection(strategy=PlanningStrategy.PLAN_ACT_REFLECT)
+    assert PlanningToolsSection(strategy=by_value).template == chosen.template
+
+
+def test_a_strategy_there_is_not_is_refused_with_those_there_are() -> None:
+    unknown: Any = "reakt"
+    with pytest.raises(DefinitionError) as raised:
+        PlanningToolsSection(strategy=unknown)
+    assert str(raised.value) == (
+        "PlanningToolsSection: there is no strategy 'reakt'; give one of react, plan_act_reflect, "
+        "goal_decompose_route_synthesise."
+    )
 
 
 def test_the_plugin_offers_the_section_as_configured() -> None:
