@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal, get_args
 
 from toolyard_hookspecs import DefinitionError, PolicyDecision, Tool, ToolContext, ToolResult
 from toolyard_hookspecs.tools import Category, Consequence
@@ -25,7 +25,7 @@ class CategoryPolicy:
         name: The instance's name; made of kind, place and position if not given.
 
     Raises:
-        DefinitionError: When it rules nothing.
+        DefinitionError: When it rules nothing, or names a kind or a rule that there is not.
 
     Example:
         >>> CategoryPolicy(category={"delete": "ask"}, consequence={"high": "deny"}).name
@@ -42,6 +42,10 @@ class CategoryPolicy:
     def __post_init__(self) -> None:
         """Check that there is a rule."""
         refuse_other_than_names("CategoryPolicy", tools=() if self.tools is None else self.tools)
+        for name, kinds in _KINDS.items():
+            for kind, rule in getattr(self, name).items():
+                _refuse_other_than(kinds, kind, name)
+                _refuse_other_than(Rule, rule, f"{name} {kind}")
         if not self.category and not self.consequence:
             msg = "CategoryPolicy: give a rule, such as category = {delete = 'ask'}."
             raise DefinitionError(msg)
@@ -79,3 +83,12 @@ class CategoryPolicy:
         self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
     ) -> None:
         """Do nothing: it remembers nothing."""
+
+
+_KINDS: Final[dict[str, Any]] = {"category": Category, "consequence": Consequence}
+
+
+def _refuse_other_than(known: Any, given: object, where: str) -> None:
+    if given not in get_args(known):
+        names = ", ".join(get_args(known))
+        raise DefinitionError(f"CategoryPolicy: {where}: {given!r} is not one of {names}.")

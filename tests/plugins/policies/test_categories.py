@@ -72,3 +72,20 @@ def test_it_can_be_for_some_tools_only(yard, steps):
 def test_a_policy_that_rules_nothing_is_refused():
     with pytest.raises(DefinitionError, match="give a rule"):
         CategoryPolicy()
+
+
+@pytest.mark.parametrize(
+    ("rules", "told"),
+    [
+        (
+            {"category": {"deletes": "deny"}},
+            "category: 'deletes' is not one of read, write, delete, side_effect.",
+        ),
+        ({"consequence": {"huge": "deny"}}, "consequence: 'huge' is not one of low, medium, high."),
+        ({"category": {"delete": "no"}}, "category delete: 'no' is not one of allow, ask, deny."),
+    ],
+)
+def test_a_rule_that_would_govern_nothing_or_be_misread_is_refused(rules, told):
+    with pytest.raises(DefinitionError) as raised:
+        CategoryPolicy(**rules)
+    assert str(raised.value) == f"CategoryPolicy: {told}"
