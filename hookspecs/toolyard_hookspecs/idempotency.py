@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, cast, get_args
 
 Strategy = Literal["auto", "params", "custom", "none"]
 OnUnknown = Literal["fail", "retry"]
@@ -66,6 +66,8 @@ class IdempotencyConfig:
     def _key_faults(self) -> list[str]:
         if isinstance(self.param_keys, str):
             return [f"param_keys is one string; write param_keys=({self.param_keys!r},)"]
+        if not _are_names(self.param_keys):
+            return [f"param_keys {self.param_keys!r} are no names; write param_keys=('field', ...)"]
         if self.strategy == "params" and not self.param_keys:
             return ["idempotency strategy 'params' needs param_keys=('field', ...)"]
         if self.strategy != "params" and self.param_keys:
@@ -94,6 +96,12 @@ class IdempotencyConfig:
         if isinstance(self.scope, _TEXT) and self.scope.strip():
             return []
         return ["idempotency scope must not be empty; use 'session', 'global', 'call' or a name"]
+
+
+def _are_names(given: Any) -> bool:
+    if not isinstance(given, Collection):
+        return False
+    return all(isinstance(each, str) for each in cast("Collection[object]", given))
 
 
 def _takes_one(function: Callable[..., object]) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
-from toolyard_hookspecs.errors import PromptValidationError
+from toolyard_hookspecs.errors import DefinitionError, PromptValidationError
 from toolyard_hookspecs.opening import section_tools
 from toolyard_hookspecs.policies import ToolPolicy
 from toolyard_hookspecs.resources import Binding
@@ -127,10 +127,14 @@ class Prompt:
             sections: Sections after those there are.
 
         Raises:
-            DefinitionError: When there is something among them that is no section.
+            DefinitionError: When there is something among them that is no section, or has no
+                fields.
         """
-        refuse_other_than_sections(f"Prompt {self.ns}:{self.key}", sections)
-        values = {name: value for each in params for name, value in _as_mapping(each).items()}
+        where = f"Prompt {self.ns}:{self.key}"
+        refuse_other_than_sections(where, sections)
+        values = {
+            name: value for each in params for name, value in _as_mapping(each, where).items()
+        }
         return replace(
             self,
             params={**self.params, **values},
@@ -246,12 +250,17 @@ def _summary(place: SectionPlace) -> str:
     )
 
 
-def _as_mapping(params: Any) -> dict[str, Any]:
+def _as_mapping(params: Any, where: str) -> dict[str, Any]:
     if isinstance(params, BaseModel):
         return dict(params)
     if dataclasses.is_dataclass(params) and not isinstance(params, type):
         return {each.name: getattr(params, each.name) for each in dataclasses.fields(params)}
-    return dict(cast("Mapping[str, Any]", params or {}))
+    if params is None or isinstance(params, Mapping):
+        return dict(cast("Mapping[str, Any]", params or {}))
+    raise DefinitionError(
+        f"{where}: {params!r} has no fields that could fill placeholders; give a mapping, "
+        "a dataclass or a model."
+    )
 
 
 def _places(

@@ -13,6 +13,7 @@ from typing_extensions import TypeVar
 from toolyard_hookspecs.errors import DefinitionError, PromptValidationError
 from toolyard_hookspecs.policies import ToolPolicy
 from toolyard_hookspecs.resources import Binding
+from toolyard_hookspecs.section_faults import kind_faults
 from toolyard_hookspecs.sessions import SessionProtocol
 from toolyard_hookspecs.tools import Tool
 
@@ -120,7 +121,8 @@ class MarkdownSection(Generic[P]):
         accepts_overrides: Whether its text may be overridden.
 
     Raises:
-        DefinitionError: When key, title or summary is missing, or a tool is none.
+        DefinitionError: When key, title or summary is missing, a tool is none, or a field holds
+            something of another kind.
 
     Example:
         >>> MarkdownSection(key="who", title="Who", template="You are $name.").render_body(
@@ -143,6 +145,9 @@ class MarkdownSection(Generic[P]):
 
     def __post_init__(self) -> None:
         """Check what can be checked before anything is rendered."""
+        faults = list(kind_faults(vars(self), {each.value: each for each in Visibility}))
+        if faults:
+            raise DefinitionError(f"Section {self.key!r}: {'; '.join(faults)}.")
         object.__setattr__(self, "visibility", Visibility(self.visibility))
         if self.visibility is Visibility.SUMMARY and not (self.summary or "").strip():
             raise DefinitionError(

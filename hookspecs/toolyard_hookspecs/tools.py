@@ -86,7 +86,11 @@ class ToolExample(Generic[P, R]):
         given = cast("Any", self.description)
         if not isinstance(given, str):
             raise DefinitionError(f"ToolExample: its description is {given!r}; give a text.")
-        if not 1 <= len(given.strip()) <= len(given) <= MAX_DESCRIPTION:
+        if not given.strip():
+            raise DefinitionError(
+                "ToolExample: its description is empty; say in 1 to 200 characters what it shows."
+            )
+        if len(given) > MAX_DESCRIPTION:
             raise DefinitionError(
                 f"ToolExample: its description has {len(self.description)} characters; "
                 f"give 1 to {MAX_DESCRIPTION}."

@@ -28,6 +28,8 @@ def test_a_sound_one_has_no_faults(config):
         ({"strategy": "params"}, "'params' needs param_keys=('field', ...)"),
         ({"param_keys": ("a",)}, "param_keys only go with"),
         ({"strategy": "params", "param_keys": "order"}, "write param_keys=('order',)"),
+        ({"strategy": "params", "param_keys": (1,)}, "param_keys (1,) are no names; write"),
+        ({"strategy": "params", "param_keys": 5}, "param_keys 5 are no names; write"),
         ({"strategy": "custom"}, "'custom' needs key_fn="),
         ({"strategy": "custom", "key_fn": "id"}, "'custom' needs key_fn="),
         ({"key_fn": str}, "key_fn only goes with"),

@@ -116,6 +116,29 @@ def test_a_section_needs_a_key_and_a_title_and_tools_that_are_tools():
         section(tools=[print])
 
 
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"key": b"a", "title": "A"}, "key is b'a'; give a text"),
+        ({"title": None}, "title is None; give a text"),
+        ({"template": None}, "template is None; give a text"),
+        ({"summary": 3}, "summary is 3; give a text"),
+        ({"enabled": True}, "enabled is True; give a function of the session"),
+        ({"on_session": "setup"}, "on_session is 'setup'; give a function of the session"),
+        ({"accepts_overrides": "no"}, "accepts_overrides is 'no'; write True or False"),
+        ({"visibility": "all"}, "visibility is 'all'; give one of full, summary"),
+        (
+            {"template": 1, "visibility": None},
+            "template is 1; give a text; visibility is None; give one of full, summary",
+        ),
+    ],
+)
+def test_what_is_of_another_kind_is_refused_where_the_section_is_made(fields, told):
+    with pytest.raises(DefinitionError) as raised:
+        section(**fields)
+    assert str(raised.value) == f"Section {fields.get('key', 'a')!r}: {told}."
+
+
 def test_setup_is_what_the_author_gave():
     seen = []
     section(on_session=seen.append).setup("session")
@@ -144,3 +167,13 @@ def test_what_is_no_section_is_refused_where_it_is_given(given, told):
         Prompt.of("demo", "main").bind(sections=given)
     with pytest.raises(DefinitionError, match="Section 'outer': "):
         MarkdownSection(key="outer", title="Outer", children=given)
+
+
+@pytest.mark.parametrize("given", [3, "Ada", dict])
+def test_what_no_placeholder_could_be_filled_from_is_refused(given):
+    with pytest.raises(DefinitionError) as raised:
+        Prompt.of("demo", "main").bind(given)
+    assert str(raised.value) == (
+        f"Prompt demo:main: {given!r} has no fields that could fill placeholders; give a mapping, "
+        "a dataclass or a model."
+    )

@@ -337,9 +337,12 @@ def test_an_example_is_described_by_a_text():
         ToolExample(None, None, None)
 
 
-@pytest.mark.parametrize("description", ["", " ", "x" * 201])
-def test_an_example_says_in_200_characters_what_it_shows(description):
-    with pytest.raises(DefinitionError, match=r"ToolExample: .* give 1 to 200"):
+@pytest.mark.parametrize(
+    ("description", "told"),
+    [("", "is empty"), (" ", "is empty"), ("x" * 201, "has 201 characters")],
+)
+def test_an_example_says_in_200_characters_what_it_shows(description, told):
+    with pytest.raises(DefinitionError, match=f"ToolExample: its description {told}.* 1 to 200"):
         ToolExample(description, None, None)
 
 

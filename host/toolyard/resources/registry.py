@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from toolyard.resources.container import Container
 from toolyard.resources.naming import name_of
@@ -55,7 +55,14 @@ class ResourceRegistry:
 
         Instances belong to whoever made them and are not closed. A binding is asked for by
         the type it stands under, whatever type it was written for.
+
+        Raises:
+            DefinitionError: If it is no mapping.
         """
+        if not isinstance(cast("object", mapping), Mapping):
+            raise DefinitionError(
+                f"ResourceRegistry.build: {mapping!r} is no mapping; write {{Kind: instance}}."
+            )
         return cls({kind: _binding(kind, value) for kind, value in mapping.items()})
 
     def merge(self, *others: ResourceRegistry) -> ResourceRegistry:

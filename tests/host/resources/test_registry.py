@@ -85,3 +85,9 @@ def test_each_opening_has_singletons_of_its_own():
 def test_what_is_no_binding_is_refused_with_what_to_write(given: Any, told: str) -> None:
     with pytest.raises(DefinitionError, match=rf"{told} is no binding; write Binding\(kind"):
         ResourceRegistry.of(given)
+
+
+def test_what_is_no_mapping_is_refused_with_what_to_write() -> None:
+    given: Any = [Client]
+    with pytest.raises(DefinitionError, match=r"is no mapping; write \{Kind: instance\}"):
+        ResourceRegistry.build(given)

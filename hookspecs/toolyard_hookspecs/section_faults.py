@@ -1,0 +1,30 @@
+"""What can be wrong with the fields of a section as they are written, each with its remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+TEXTS: Final = ("key", "title", "template")
+FUNCTIONS: Final = ("enabled", "on_session")
+
+
+def kind_faults(fields: Mapping[str, Any], visibilities: Mapping[str, object]) -> Iterator[str]:
+    """Yield which of the fields hold something of another kind.
+
+    Args:
+        fields: The fields; a section of another make may lack some.
+        visibilities: The visibilities there are, by their values.
+    """
+    summary = ("summary",) if fields.get("summary") is not None else ()
+    for name in (*TEXTS, *summary):
+        if not isinstance(fields.get(name, ""), str):
+            yield f"{name} is {fields[name]!r}; give a text"
+    for name in FUNCTIONS:
+        if fields.get(name) is not None and not callable(fields[name]):
+            yield f"{name} is {fields[name]!r}; give a function of the session"
+    if not isinstance(fields.get("accepts_overrides", True), bool):
+        yield f"accepts_overrides is {fields['accepts_overrides']!r}; write True or False"
+    visibility = fields.get("visibility", "full")
+    if visibility not in [*visibilities, *visibilities.values()]:
+        yield f"visibility is {visibility!r}; give one of {', '.join(visibilities)}"
