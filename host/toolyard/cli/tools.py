@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import math
 import sys
 from typing import Any
 
@@ -19,6 +20,7 @@ from toolyard.cli.text import counted
 from toolyard.host import Host
 from toolyard_hookspecs import Tool
 from toolyard_hookspecs.terminals import printable
+from toolyard_hookspecs.tools import HostDefault
 
 CONSEQUENCES = {"low": "dim", "medium": "", "high": "yellow"}
 
@@ -29,7 +31,7 @@ def tools(host: Host, args: argparse.Namespace) -> int:
         return _print_schemas(host, args)
     if args.out is not None:
         for tool in _offered(host):
-            args.out.write(_described(tool, host.catalog.plugin_of(tool.name)))
+            args.out.write(_described(tool, host))
     else:
         _print_table(host)
     return Exit.OK
@@ -53,15 +55,20 @@ def _print_schemas(host: Host, args: argparse.Namespace) -> int:
     return Exit.OK if len(fit) == len(offered) else Exit.USAGE
 
 
-def _described(tool: Tool[Any, Any], plugin: str | None) -> dict[str, Any]:
+def _described(tool: Tool[Any, Any], host: Host) -> dict[str, Any]:
+    default = host.configuration.timeout
+    seconds = default if isinstance(tool.timeout, HostDefault) else tool.timeout
     return {
         "name": tool.name,
         "description": tool.description,
-        "plugin": plugin,
+        "plugin": host.catalog.plugin_of(tool.name),
         "category": tool.category,
-        "consequence": tool.consequence,
+        "consequenceLevel": tool.consequence,
         "requiresConfirmation": tool.requires_confirmation,
+        "timeout": None if seconds is None or seconds == math.inf else round(seconds * 1000),
         "tags": list(tool.tags),
+        "version": tool.version,
+        "dependsOn": list(tool.depends_on),
         "parameters": _parameters(tool),
     }
 

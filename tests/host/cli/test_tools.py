@@ -22,6 +22,29 @@ def test_json_is_an_object_for_each_tool(toolyard):
     assert set(found["add"]["parameters"]["properties"]) == {"a", "b"}
 
 
+def test_json_has_the_fields_of_a_definition(toolyard, tmp_path):
+    plugin = tmp_path / "holdings.py"
+    plugin.write_text(HOLDINGS)
+    _, out, _ = toolyard("tools", "--json", "--plugin", plugin, plugin=False)
+    found = {each["name"]: each for each in map(json.loads, out.splitlines())}
+    told = found["get_holdings"]
+    del told["parameters"]
+    assert told == {
+        "name": "get_holdings",
+        "description": "Look holdings up.",
+        "plugin": "holdings",
+        "category": "read",
+        "consequenceLevel": "low",
+        "requiresConfirmation": True,
+        "timeout": 2500,
+        "tags": ["portfolio", "risk"],
+        "version": "1.2.0",
+        "dependsOn": ["check_market"],
+    }
+    assert (found["wait"]["timeout"], found["wait"]["version"]) == (None, None)
+    assert found["check_market"]["timeout"] == 15_000
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("dialect", ["openai", "anthropic", "gemini", "mcp"])
 def test_schemas_are_printed_as_a_provider_takes_them(toolyard, dialect):
@@ -39,6 +62,42 @@ def test_an_unknown_dialect_is_status_2_and_told_with_those_there_are(toolyard):
     assert "'nobody'" in err
     assert "anthropic" in err
 
+
+HOLDINGS = '''\
+from toolyard_hookspecs import MarkdownSection, hookimpl, tool
+
+
+@tool(
+    category="read",
+    consequence="low",
+    requires_confirmation=True,
+    timeout=2.5,
+    tags=("portfolio", "risk"),
+    version="1.2.0",
+    depends_on=("check_market",),
+)
+def get_holdings() -> str:
+    """Look holdings up."""
+    return ""
+
+
+@tool
+def check_market() -> str:
+    """Tell whether the market is open."""
+    return ""
+
+
+@tool(timeout=None)
+def wait() -> str:
+    """Wait for it to open."""
+    return ""
+
+
+@hookimpl
+def toolyard_sections():
+    tools = [get_holdings, check_market, wait]
+    return [MarkdownSection(key="holdings", title="Holdings", tools=tools)]
+'''
 
 ODD = '''\
 """A tool of which there is no JSON Schema, between two others."""
