@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterable
 from threading import Lock
 from typing import Any, TypeVar
 
+from toolyard_hookspecs.errors import StateError
+from toolyard_hookspecs.signatures import is_async_callable
+
 E = TypeVar("E")
 Handler = Callable[[Any], None]
 
@@ -21,7 +24,12 @@ class Subscribers:
         self.handlers: dict[type[Any], tuple[Handler, ...]] = {}
 
     def subscribe(self, event: type[E], handler: Callable[[E], None]) -> Callable[[], None]:
-        """Call `handler` with each event of the type or a subtype; returns what takes it back."""
+        """Call `handler` with each event of the type or a subtype; returns what takes it back.
+
+        Raises:
+            StateError: What is given is no type of events, or no plain function.
+        """
+        _refuse_deaf(event, handler)
 
         # A wrapper of its own, so that one handler can subscribe twice and leave once.
         def heard(item: E) -> None:
@@ -56,3 +64,15 @@ class Subscribers:
         """Tell of several events, in their order."""
         for event in events:
             self.publish(event)
+
+
+def _refuse_deaf(event: object, handler: object) -> None:
+    fault: str | None = None
+    if not isinstance(event, type):
+        fault = f"events are known by their class, and {event!r} is none"
+    elif not callable(handler):
+        fault = f"{handler!r} is no function; give one of the event"
+    elif is_async_callable(handler):
+        fault = "its handler is async, and nobody would await it; give a plain function"
+    if fault is not None:
+        raise StateError(f"Nobody is subscribed: {fault}.")

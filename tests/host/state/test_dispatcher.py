@@ -47,6 +47,24 @@ def test_a_subscriber_can_leave(session):
     assert heard == [Saved("a"), Saved("a"), Saved("b")]
 
 
+async def waiting(event):
+    """Be what nobody awaits."""
+
+
+@pytest.mark.parametrize(
+    ("event", "handler", "told"),
+    [
+        ("Saved", print, "events are known by their class, and 'Saved' is none"),
+        (Saved, None, "None is no function; give one of the event"),
+        (Saved, waiting, "its handler is async, and nobody would await it; give a plain function"),
+    ],
+)
+def test_what_would_never_hear_an_event_is_refused(session, event, handler, told):
+    with pytest.raises(StateError) as raised:
+        session.dispatcher.subscribe(event, handler)
+    assert str(raised.value) == f"Nobody is subscribed: {told}."
+
+
 def test_a_subscriber_that_raises_is_logged_and_changes_nothing(session, caplog, heard):
     session.dispatcher.subscribe(Saved, lambda event: 1 / 0)
     session[Saved].register(Saved, append_all)
