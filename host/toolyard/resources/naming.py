@@ -21,11 +21,9 @@ def unbound(kind: Any, bound: Iterable[Any]) -> UnboundResourceError:
     """Return the error for a type that nothing is bound for; names what is bound."""
     wanted = name_of(kind)
     names = sorted({name_of(each) for each in bound})
-    if not names:
-        return UnboundResourceError(f"No resource is bound for {wanted}; none is bound at all.")
     near = nearest(wanted, names)
     hint = f" Did you mean {near}?" if near else ""
+    there = f".{hint} Bound are: {', '.join(names)}" if names else "; none is bound at all"
     return UnboundResourceError(
-        f"No resource is bound for {wanted}.{hint} Bound are: {', '.join(names)}. "
-        f"Bind it, or ask with get({wanted}, default)."
+        f"No resource is bound for {wanted}{there}. Bind it, or ask with get({wanted}, default)."
     )
