@@ -47,7 +47,8 @@ class PromptTemplate:
         policies: The rules over all its tools.
 
     Raises:
-        DefinitionError: When there is something among the sections that is none.
+        DefinitionError: When there is something among the sections that is none, or the policies
+            are not several.
     """
 
     ns: str
@@ -56,8 +57,10 @@ class PromptTemplate:
     policies: Sequence[ToolPolicy] = ()
 
     def __post_init__(self) -> None:
-        """Refuse what is no section."""
-        refuse_other_than_sections(f"Prompt {self.ns}:{self.key}", self.sections)
+        """Refuse what is no section, and policies that are not several."""
+        where = f"Prompt {self.ns}:{self.key}"
+        refuse_other_than_sections(where, self.sections)
+        _refuse_other_than_several(where, "policies", self.policies)
 
 
 @dataclass(frozen=True)
@@ -127,11 +130,12 @@ class Prompt:
             sections: Sections after those there are.
 
         Raises:
-            DefinitionError: When there is something among them that is no section, or has no
-                fields.
+            DefinitionError: When there is something among them that is no section or has no
+                fields, or the resources are not several.
         """
         where = f"Prompt {self.ns}:{self.key}"
         refuse_other_than_sections(where, sections)
+        _refuse_other_than_several(where, "resources", resources)
         values = {
             name: value for each in params for name, value in _as_mapping(each, where).items()
         }
@@ -241,6 +245,11 @@ def as_bindings(
     for kind, value in cast("Mapping[type[Any], Any]", given).items():
         is_binding = isinstance(value, Binding)
         yield cast("Binding[Any]", value) if is_binding else Binding[Any].instance(kind, value)
+
+
+def _refuse_other_than_several(where: str, name: str, given: object) -> None:
+    if not isinstance(given, Iterable):
+        raise DefinitionError(f"{where}: {name} is not several; write a list, {name}=[...].")
 
 
 def _summary(place: SectionPlace) -> str:

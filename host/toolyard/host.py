@@ -98,6 +98,8 @@ class Host:
                 given.kind_fault("settings", settings, Settings, "write Settings(...)"),
                 given.several_fault("plugins", plugins),
                 given.several_fault("plugin_files", plugin_files),
+                given.several_fault("policies", policies),
+                given.several_fault("resources", resources),
                 given.names_fault("block", block),
                 None if isinstance(discover, bool) else given.names_fault("discover", discover),
                 given.callable_fault("approver", approver),

@@ -169,6 +169,20 @@ def test_what_is_no_section_is_refused_where_it_is_given(given, told):
         MarkdownSection(key="outer", title="Outer", children=given)
 
 
+@pytest.mark.parametrize("given", [None, 3])
+def test_a_prompts_policies_and_resources_are_given_as_several(given):
+    with pytest.raises(DefinitionError) as raised:
+        Prompt.of("demo", "main", policies=given)
+    assert str(raised.value) == (
+        "Prompt demo:main: policies is not several; write a list, policies=[...]."
+    )
+    with pytest.raises(DefinitionError) as raised:
+        Prompt.of("demo", "main").bind(resources=given)
+    assert str(raised.value) == (
+        "Prompt demo:main: resources is not several; write a list, resources=[...]."
+    )
+
+
 @pytest.mark.parametrize("given", [3, "Ada", dict])
 def test_what_no_placeholder_could_be_filled_from_is_refused(given):
     with pytest.raises(DefinitionError) as raised:

@@ -606,6 +606,8 @@ def test_closing_waits_for_no_handler_that_does_not_end() -> None:
         ({"block": (1,)}, "Host: block holds 1; give names"),
         ({"plugin_files": "a.py"}, "Host: plugin_files is one text; give several"),
         ({"plugins": 5}, "Host: plugins is 5; give several, in a tuple"),
+        ({"policies": None}, "Host: policies is None; give several, in a tuple"),
+        ({"resources": 5}, "Host: resources is 5; give several, in a tuple"),
         ({"settings": {"timeout": 5}}, "Host: settings is of type dict; write Settings(...)"),
         ({"approver": 5}, "Host: approver is 5; give a function"),
         ({"clock": 5}, "Host: clock is of type int; give an object with the methods now and"),
