@@ -122,6 +122,9 @@ def render_value(value: object) -> str:
     dataclass without one becomes JSON, with one warning per type; a mapping, a number
     and a pydantic model become JSON; a sequence or set is rendered line by line. What is not
     finite becomes a JSON string, such as `"NaN"`.
+
+    Raises:
+        TypeError: When `render()` gives no text.
     """
     if value is None:
         return ""
@@ -131,8 +134,16 @@ def render_value(value: object) -> str:
         strange = isinstance(value, float) and not math.isfinite(value)
         return _json(value) if strange else json.dumps(value)
     if callable(getattr(type(value), "render", None)):
-        return cast("ToolRenderableResult", value).render()
+        return _rendered_by(value)
     return _render_plain(value)
+
+
+def _rendered_by(value: object) -> str:
+    text = cast("Any", value).render()
+    if not isinstance(text, str):
+        kind = type(value).__qualname__
+        raise TypeError(f"{kind}.render() gave {type(text).__qualname__}, not text")
+    return text
 
 
 def _render_plain(value: object) -> str:

@@ -67,6 +67,15 @@ def test_a_dataclass_without_render_is_json_with_one_warning_per_type():
     assert render_value(Fresh(2)) == '{"a":2}'
 
 
+def test_what_render_gives_must_be_text():
+    class Mute:
+        def render(self):
+            return None
+
+    with pytest.raises(TypeError, match=r"Mute\.render\(\) gave NoneType, not text"):
+        render_value(Mute())
+
+
 def test_the_model_reads_the_message_then_the_value():
     assert ToolResult.ok(Spoken(1), message="Done.").render() == "Done.\na is 1"
     assert ToolResult.ok(Spoken(1)).render() == "a is 1"

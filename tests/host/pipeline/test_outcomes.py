@@ -269,13 +269,15 @@ def test_a_value_that_cannot_be_written_as_json_is_a_failed_result(
     assert yard.call("odd").status is Status.ERROR
 
 
-def test_a_render_that_raises_falls_back_and_is_logged(
-    yard: Any, touch: Touch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("gives", [ValueError("cannot"), None, 3])
+def test_a_render_that_raises_or_gives_no_text_falls_back_and_is_logged(
+    yard: Any, touch: Touch, caplog: pytest.LogCaptureFixture, gives: Any
 ) -> None:
     class Bad(dict[str, int]):
-        def render(self) -> str:
-            msg = "cannot"
-            raise ValueError(msg)
+        def render(self) -> Any:
+            if isinstance(gives, Exception):
+                raise gives
+            return gives
 
     @tool
     def odd(*, context: ToolContext) -> ToolResult[Any]:
