@@ -30,6 +30,7 @@ from toolyard_hookspecs.faults import (
 )
 from toolyard_hookspecs.given_names import NameCounter, name_counter
 from toolyard_hookspecs.immutable import is_immutable_type
+from toolyard_hookspecs.plain_data import as_plain
 from toolyard_hookspecs.reading_back import Others, others_in
 from toolyard_hookspecs.round_trips import survives_json
 from toolyard_hookspecs.schemas import ClosedJsonSchema, PlainJsonSchema
@@ -236,7 +237,7 @@ class Codec:
 
     def _write_finite(self, value: object, *, by_alias: bool, warnings: bool) -> bytes:
         serializer = self.adapter.serializer
-        text = serializer.to_json(value, by_alias=by_alias, warnings=warnings)
+        text = serializer.to_json(value, by_alias=by_alias, warnings=warnings, fallback=as_plain)
         # Looking from the end takes a third of the time.
         if text.rfind(b"null") < 0:
             return text

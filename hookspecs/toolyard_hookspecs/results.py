@@ -15,6 +15,8 @@ from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 import pydantic_core
 from pydantic import BaseModel
 
+from toolyard_hookspecs.plain_data import as_plain
+
 _new: Any = object.__new__
 
 R = TypeVar("R")
@@ -156,7 +158,7 @@ def _render_plain(value: object) -> str:
 
 
 def _json(value: object) -> str:
-    return pydantic_core.to_json(value, inf_nan_mode="strings").decode()
+    return pydantic_core.to_json(value, inf_nan_mode="strings", fallback=as_plain).decode()
 
 
 def _warn_once(kind: type) -> None:

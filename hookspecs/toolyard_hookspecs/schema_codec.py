@@ -31,6 +31,7 @@ from toolyard_hookspecs.faults import (
     shorten,
 )
 from toolyard_hookspecs.likeness import suggest
+from toolyard_hookspecs.plain_data import as_plain
 from toolyard_hookspecs.strict_json import check_names
 from toolyard_hookspecs.unwritable import finite
 
@@ -108,7 +109,9 @@ class SchemaCodec:
 
     def encode(self, value: object) -> bytes:
         """Return the value as compact JSON."""
-        return finite(pydantic_core.to_json(value, inf_nan_mode="null"), lambda: value)
+        return finite(
+            pydantic_core.to_json(value, inf_nan_mode="null", fallback=as_plain), lambda: value
+        )
 
     def fits(self, value: object) -> str | None:
         """Return why the value does not fit the schema, or None when it does."""

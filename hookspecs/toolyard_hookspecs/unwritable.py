@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final, cast
 
 from toolyard_hookspecs.faults import MAX_REASON, shorten
@@ -81,6 +82,8 @@ def _is_finite(value: object) -> bool:
         return math.isfinite(value)
     if isinstance(value, Mapping):
         return all(map(_is_finite, cast("Mapping[object, object]", value).values()))
-    if isinstance(value, (list, tuple, set, frozenset)):
+    if isinstance(value, (Sequence, AbstractSet)) and not isinstance(
+        value, (str, bytes, bytearray)
+    ):
         return all(map(_is_finite, cast("Iterable[object]", value)))
     return True

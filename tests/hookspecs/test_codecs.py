@@ -2,9 +2,12 @@
 
 import dataclasses
 import math
+from collections import UserList
+from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
+from types import MappingProxyType
 from typing import Annotated, Any, Generic, TypeVar
 from uuid import UUID
 
@@ -242,6 +245,14 @@ def test_no_params_are_an_empty_object_and_none():
     assert codec.schema()["additionalProperties"] is False
     with pytest.raises(ToolValidationError, match="a: not known"):
         codec.decode('{"a": 1}')
+
+
+@pytest.mark.parametrize("kind", [Any, Mapping[str, Any], dict[str, Any]])
+def test_mappings_and_sequences_of_every_kind_are_written(kind):
+    value = MappingProxyType({"a": UserList([1, None]), "b": {"x": 1}.keys()})
+    assert Codec(kind, owner="demo").encode(value) == b'{"a":[1,null],"b":["x"]}'
+    with pytest.raises(ValueError, match="NaN"):
+        Codec(kind, owner="demo").encode(MappingProxyType({"a": UserList([math.nan])}))
 
 
 def test_a_mapping_is_taken_as_a_provider_would_have_sent_it():

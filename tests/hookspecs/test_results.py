@@ -1,8 +1,9 @@
 """What the model reads of a result."""
 
 import math
-from collections import namedtuple
+from collections import UserDict, UserList, namedtuple
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import pytest
 from pydantic import BaseModel
@@ -46,6 +47,8 @@ Pair = namedtuple("Pair", "a b")  # noqa: PYI024 - without types
         ({7}, "7"),
         (b"bytes", '"bytes"'),
         ([], ""),
+        (MappingProxyType({"a": range(2)}), '{"a":[0,1]}'),
+        ([UserDict(a=UserList([1]))], '{"a":[1]}'),
         (Pair(1, 2), "1\n2"),
         (10**400, str(10**400)),
         (math.inf, '"Infinity"'),
