@@ -7,13 +7,15 @@ What takes part:
 
 - the session: its STATE slices; LOG slices are never put back;
 - of the resources that have been built so far, each that can be put back: one with `snapshot()`
-  and `restore(snapshot)` (`Snapshotable`), and within `tool_transaction` and `PendingToolTracker`
-  also an `Exclusive` one, through `begin`, `commit` and `rollback`.
+  and `restore(snapshot)` (`Snapshotable`), as the built-in workspace has them, and within
+  `tool_transaction` and `PendingToolTracker` also an `Exclusive` one, through `begin`, `commit`
+  and `rollback`.
 
 Nothing else does: a resource that can only be branched, one that is built later, and whatever
-happened outside. An exclusive resource is held for the whole transaction; it is not waited for,
-and nobody waits for it: whoever asks for it meanwhile is refused at once. Changes that others
-make to the session meanwhile are put back as well, so run one such tool at a time.
+happened outside, such as what other programs did to the files of a workspace. An exclusive
+resource is held for the whole transaction; it is not waited for, and nobody waits for it: whoever
+asks for it meanwhile is refused at once. Changes that others make to the session meanwhile are
+put back as well, so run one such tool at a time.
 
 Example:
     >>> from toolyard.resources.registry import ResourceRegistry

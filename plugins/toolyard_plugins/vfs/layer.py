@@ -178,6 +178,20 @@ class Layer:
             for change in changes.made:
                 self._set(change.path, change.after)
 
+    def made(self) -> Mapping[str, Node | None]:
+        """Return what is made so far, by path; None for what is removed."""
+        with self._lock:
+            return dict(self._made)
+
+    def make_only(self, made: Mapping[str, Node | None]) -> None:
+        """Make what was made at some time, and nothing else; what was seen since stays so."""
+        with self._lock:
+            self._check_open()
+            self._made.clear()
+            self._made_in.clear()
+            for path, node in made.items():
+                self._set(path, node)
+
     def forget_seen(self) -> None:
         """Let go of every pin that nothing is written over."""
         with self._lock:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from itertools import islice
@@ -11,6 +11,7 @@ from typing import BinaryIO, Final, Literal, cast
 
 from toolyard_hookspecs import FileMatch, FileStat
 from toolyard_plugins.vfs import paths, text
+from toolyard_plugins.vfs.checkpoints import put_back
 from toolyard_plugins.vfs.finding import Finder
 from toolyard_plugins.vfs.globbing import Pattern
 from toolyard_plugins.vfs.layer import Layer
@@ -209,6 +210,20 @@ class Overlay:
         """Return what has to be known of what was given: what was left out, and why."""
         notice = self._layer.notice()
         return [*([notice] if notice is not None else ()), *self._notes.all()]
+
+    # --- for transactions by hand ---
+
+    def snapshot(self) -> Mapping[str, Node | None]:
+        """Return what the call has made so far."""
+        return self._layer.made()
+
+    def restore(self, snapshot: Mapping[str, Node | None]) -> None:
+        """Drop what the call has made since; as often as wanted."""
+        self._layer.make_only(snapshot)
+
+    def put_back(self, before: Mapping[str, Node | None]) -> Sequence[str]:
+        """Make what was there, by path; returns the paths of what cannot be made again."""
+        return put_back(self._layer, before)
 
     # --- underneath ---
 

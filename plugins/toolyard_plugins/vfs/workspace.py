@@ -11,10 +11,12 @@ from typing import Any, BinaryIO, Final, Literal
 
 from toolyard_hookspecs import FileMatch, FileStat, StateError, ToolContext
 from toolyard_plugins.vfs.base import Base, Changes, Store, Transaction
+from toolyard_plugins.vfs.checkpoints import Checkpoint, Checkpoints
 from toolyard_plugins.vfs.conflicts import check_emptied, check_seen
 from toolyard_plugins.vfs.diff import diff
 from toolyard_plugins.vfs.layer import Layer
 from toolyard_plugins.vfs.memory import MemoryStore
+from toolyard_plugins.vfs.nodes import Node
 from toolyard_plugins.vfs.overlay import Overlay
 from toolyard_plugins.vfs.streams import WriteStream
 from toolyard_plugins.vfs.turns import wait, wait_async
@@ -42,6 +44,7 @@ class VirtualFilesystem:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self._checkpoints = Checkpoints()
 
     @classmethod
     def in_memory(cls, files: Mapping[str, str | bytes] | None = None) -> VirtualFilesystem:
@@ -81,7 +84,11 @@ class VirtualFilesystem:
             # Somebody may have helped since recovery stopped.
             self.store.notice()
         return WorkspaceBranch(
-            self.store, above, now=context.clock.now, check_exclusive=context.check_exclusive
+            self.store,
+            above,
+            now=context.clock.now,
+            check_exclusive=context.check_exclusive,
+            checkpoints=self._checkpoints,
         )
 
     def recover(self, decided: Callable[[str], bool | None]) -> None:
@@ -95,6 +102,27 @@ class VirtualFilesystem:
     def close(self) -> None:
         """Give back what it holds."""
         self.store.close()
+
+    # --- for transactions by hand ---
+
+    def snapshot(self) -> Checkpoint:
+        """Return the moment that is now; as long as it is held, commits note what they replace.
+
+        What other programs and other workspaces do in the directory is not noted.
+        """
+        return self._checkpoints.make()
+
+    def restore(self, snapshot: Checkpoint) -> None:
+        """Put back, in one commit, what was replaced since a moment; as often as wanted.
+
+        Raises:
+            ConflictError: When somebody has put something into a directory that has to go.
+            OSError: When it cannot be kept, or something cannot be made again: a link, say.
+        """
+        with self._committing() as files:
+            lost = files.put_back(snapshot.before)
+        if lost:
+            raise OSError(f"{', '.join(lost)} cannot be put back: links and the like are not kept.")
 
     # --- a Filesystem, outside of calls ---
 
@@ -178,7 +206,7 @@ class VirtualFilesystem:
 
     def _branch(self) -> WorkspaceBranch:
         self.store.notice()
-        return WorkspaceBranch(self.store, None, now=_now)
+        return WorkspaceBranch(self.store, None, now=_now, checkpoints=self._checkpoints)
 
     def _view(self) -> Overlay:
         return self._branch().resource
@@ -202,6 +230,7 @@ class WorkspaceBranch:
         parent: The branch of the call that made this one.
         now: Gives the time for what is written.
         check_exclusive: Raises where the call can have nothing for itself alone.
+        checkpoints: The moments that are told what the call replaces.
 
     Attributes:
         name: What people are told that it is of.
@@ -212,9 +241,11 @@ class WorkspaceBranch:
 
     __slots__ = (
         "_check_exclusive",
+        "_checkpoints",
         "_layer",
         "_parent",
         "_prepared",
+        "_replaced",
         "_store",
         "_transaction",
         "key",
@@ -230,12 +261,15 @@ class WorkspaceBranch:
         *,
         now: Callable[[], datetime],
         check_exclusive: Callable[[str], None] = lambda what: None,  # noqa: ARG005 - all may
+        checkpoints: Checkpoints,
     ) -> None:
         base: Base = store if parent is None else parent._layer  # noqa: SLF001 - the same class
         self.key: str | None = None
         self._store = store
         self._parent = parent
         self._check_exclusive = check_exclusive
+        self._checkpoints = checkpoints
+        self._replaced: Mapping[str, Node | None] = {}
         self._layer: Layer = Layer(base)
         self._prepared: Changes | None = None
         self._transaction: Transaction | None = None
@@ -282,6 +316,7 @@ class WorkspaceBranch:
             self._parent._layer.absorb(changes)  # noqa: SLF001 - of the same class
         elif transaction is not None:
             transaction.commit()
+            self._checkpoints.note(self._replaced)
 
     def rollback(self) -> None:
         """Drop the changes; whoever still has the file system is told that the call is over."""
@@ -302,6 +337,8 @@ class WorkspaceBranch:
             check_seen(base, changes)
             check_emptied(base, changes)
         elif changes.seen or changes.made:
+            # Before anything is staged: that moves files.
+            self._replaced = self._replaced or self._checkpoints.kept(self._layer, changes)
             self._transaction = self._store.begin(changes)
             if self._transaction is None:
                 return None

@@ -1,0 +1,110 @@
+"""Moments of a workspace that can be put back, kept as what has been replaced since."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from toolyard_plugins.vfs.base import Changes
+from toolyard_plugins.vfs.layer import Layer
+from toolyard_plugins.vfs.nodes import Content, InMemory, Node, Spooled
+from toolyard_plugins.vfs.streams import WriteStream
+
+_BLOCK: Final = 1 << 20
+
+
+class Checkpoint:
+    """A moment of a workspace. Keeping it costs what commits replace as long as it is held.
+
+    Attributes:
+        before: What was there, by path, where a commit has changed it since; None for nothing.
+    """
+
+    __slots__ = ("__weakref__", "before")
+
+    def __init__(self) -> None:
+        self.before: dict[str, Node | None] = {}
+
+
+class Checkpoints:
+    """The moments that somebody holds, for commits to note in them what they replace."""
+
+    def __init__(self) -> None:
+        self._held: weakref.WeakSet[Checkpoint] = weakref.WeakSet()
+        self._lock = threading.Lock()
+
+    def make(self) -> Checkpoint:
+        """Return the moment that is now."""
+        checkpoint = Checkpoint()
+        with self._lock:
+            self._held.add(checkpoint)
+        return checkpoint
+
+    def kept(self, layer: Layer, changes: Changes) -> Mapping[str, Node | None]:
+        """Return what a layer is about to replace, by path; nothing where nobody wants it.
+
+        Raises:
+            OSError: When it cannot be read.
+        """
+        if not self._held:
+            return {}
+        return {each.path: _at_hand(layer.before(each.path)) for each in changes.made}
+
+    def note(self, replaced: Mapping[str, Node | None]) -> None:
+        """Note in the moments that are held what was replaced just now."""
+        if not replaced:
+            return
+        with self._lock:
+            for checkpoint in self._held:
+                checkpoint.before = {**replaced, **checkpoint.before}
+
+
+def put_back(layer: Layer, before: Mapping[str, Node | None]) -> list[str]:
+    """Make a layer show again what was there.
+
+    Args:
+        layer: The layer.
+        before: What was there, by path.
+
+    Returns:
+        The paths of what was neither file nor directory, which cannot be made again.
+    """
+    changed = [path for path in sorted(before) if _differs(layer.look(path), before[path])]
+    # A directory after what it holds, and to be made before that.
+    for path in reversed(changed):
+        if layer.look(path) is not None:
+            layer.remove(path)
+    lost: list[str] = []
+    for path in changed:
+        node = before[path]
+        if node is not None and node.kind == "other":
+            lost.append(path)
+        elif node is not None:
+            layer.put(path, node)
+    return lost
+
+
+def _differs(now: Node | None, before: Node | None) -> bool:
+    if now is None or before is None:
+        return now is not before
+    return now.version != before.version
+
+
+def _at_hand(node: Node | None) -> Node | None:
+    """Return a node whose content stays when the file is replaced."""
+    if node is None or node.content is None:
+        return node
+    return replace(node, content=_kept(node.content))
+
+
+def _kept(content: Content) -> Content:
+    if isinstance(content, (InMemory, Spooled)):
+        return content
+    kept: list[Content] = []
+    with content.open() as source, WriteStream(kept.append) as stream:
+        while block := source.read(_BLOCK):
+            stream.write(block)
+    return kept[0]

@@ -1,0 +1,185 @@
+"""Transactions by hand put a workspace back, outside of calls and within one."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from toolyard import (
+    Host,
+    PendingToolTracker,
+    ResourceRegistry,
+    Session,
+    create_snapshot,
+    restore_snapshot,
+    tool_transaction,
+)
+from toolyard.resources.container import Container
+from toolyard_hookspecs import Filesystem, MarkdownSection, ToolCall, ToolContext, hookimpl, tool
+from toolyard_plugins.vfs import VfsToolsSection
+from toolyard_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
+
+Tree = dict[str, bytes | None]
+
+
+@pytest.fixture
+def workspace(workspace: VirtualFilesystem) -> VirtualFilesystem:
+    """A workspace with something in it."""
+    workspace.write("a.txt", "one\r\n")
+    workspace.write("src/b.py", "b")
+    workspace.write("src/deep/c", "c")
+    workspace.write_bytes("large", b"x" * (9 << 20))
+    return workspace
+
+
+@pytest.fixture
+def resources(workspace: VirtualFilesystem) -> Iterator[Container]:
+    """The resources of a session, with the workspace in use."""
+    # A protocol serves as the key, which mypy does not foresee for type[T].
+    with ResourceRegistry.build({Filesystem: workspace}).open() as opened:  # type: ignore[type-abstract]
+        opened.get(Filesystem)  # type: ignore[type-abstract]
+        yield opened
+
+
+def tree(files: Filesystem) -> Tree:
+    """Return all that a workspace holds."""
+    return {
+        each.path: files.read_bytes(each.path) if each.kind == "file" else None
+        for each in files.glob("**")
+    }
+
+
+def change(files: Filesystem) -> None:
+    """Write, replace, delete and move files and directories."""
+    files.write("a.txt", "two")
+    files.write("new/x/y", "n")
+    files.delete("src", recursive=True)
+    files.write("src", "a file now")
+    files.move("large", "moved")
+    files.delete("new", recursive=True)
+    files.write("new", "a file now")
+    files.mkdir("empty")
+
+
+def fail_after_changes(files: Filesystem) -> None:
+    """Change much, and fail."""
+    change(files)
+    raise RuntimeError
+
+
+def test_a_transaction_that_fails_puts_a_workspace_back(
+    workspace: VirtualFilesystem, resources: Container
+) -> None:
+    before = tree(workspace)
+    with pytest.raises(RuntimeError), tool_transaction(Session(), resources):
+        fail_after_changes(workspace)
+    assert tree(workspace) == before
+
+
+def test_a_transaction_that_succeeds_keeps_what_was_done(
+    workspace: VirtualFilesystem, resources: Container
+) -> None:
+    with tool_transaction(Session(), resources):
+        change(workspace)
+    assert workspace.read("src") == "a file now"
+
+
+def test_a_snapshot_is_put_back_as_often_as_wanted(
+    workspace: VirtualFilesystem, resources: Container
+) -> None:
+    session, before = Session(), tree(workspace)
+    first = create_snapshot(session, resources)
+    workspace.write("a.txt", "between")
+    second = create_snapshot(session, resources)
+    between = tree(workspace)
+    for _ in range(2):
+        change(workspace)
+        restore_snapshot(session, resources, second)
+        assert tree(workspace) == between
+        restore_snapshot(session, resources, first)
+        assert tree(workspace) == before
+    restore_snapshot(session, resources, second)
+    assert tree(workspace) == between
+
+
+def test_a_tool_that_is_seen_to_fail_is_put_back(
+    workspace: VirtualFilesystem, resources: Container, branch_of: Callable[..., WorkspaceBranch]
+) -> None:
+    before = tree(workspace)
+    tracker = PendingToolTracker(session=Session(), resources=resources)
+    tracker.begin_tool_execution(tool_use_id="abc", tool_name="write_file")
+    branch = branch_of(workspace)
+    change(branch.resource)
+    branch.prepare()
+    branch.commit()
+    assert tree(workspace) != before
+    assert tracker.end_tool_execution(tool_use_id="abc", success=False)
+    assert tree(workspace) == before
+
+
+def test_what_is_rolled_back_is_not_noted(
+    workspace: VirtualFilesystem, branch_of: Callable[..., WorkspaceBranch]
+) -> None:
+    snapshot = workspace.snapshot()
+    branch = branch_of(workspace)
+    change(branch.resource)
+    branch.prepare()
+    branch.rollback()
+    assert snapshot.before == {}
+
+
+def test_nothing_is_noted_for_a_snapshot_that_nobody_holds(workspace: VirtualFilesystem) -> None:
+    snapshot = workspace.snapshot()
+    held = workspace._checkpoints._held
+    assert len(held) == 1
+    del snapshot
+    gc.collect()
+    assert len(held) == 0
+    change(workspace)
+
+
+def test_permissions_come_back_and_links_are_told(disk: VirtualFilesystem, root: Path) -> None:
+    script = root / "run.sh"
+    script.write_text("#!")
+    script.chmod(0o750)
+    (root / "link").symlink_to("run.sh")
+    snapshot = disk.snapshot()
+    disk.delete("run.sh")
+    disk.delete("link")
+    with pytest.raises(OSError, match="link cannot be put back"):
+        disk.restore(snapshot)
+    assert script.stat().st_mode & 0o777 == 0o750
+    assert script.read_text() == "#!"
+
+
+def test_within_a_call_only_what_was_done_since_is_put_back(workspace: VirtualFilesystem) -> None:
+    seen: list[Tree] = []
+
+    @tool
+    def work(*, context: ToolContext) -> str:
+        """Do something, and something else that fails."""
+        files = context.filesystem
+        assert files is not None
+        files.write("kept", "by the call")
+        before = tree(files)
+        with pytest.raises(RuntimeError), tool_transaction(context.session, context.resources):  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+            fail_after_changes(files)
+        seen.append(before)
+        assert tree(files) == before
+        return "done"
+
+    class Suite:
+        @hookimpl
+        def toolyard_sections(self) -> list[MarkdownSection]:
+            return [
+                VfsToolsSection(filesystem=workspace),
+                MarkdownSection(key="suite", title="Suite", tools=[work]),
+            ]
+
+    with Host(plugins=[Suite()], discover=False) as host, host.executor() as tools:
+        assert tools.dispatch(ToolCall("work")).text == "done"
+    assert seen == [tree(workspace)]
+    assert workspace.read("kept") == "by the call"
