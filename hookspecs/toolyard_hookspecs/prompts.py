@@ -238,8 +238,15 @@ class SectionPlace:
 def as_bindings(
     given: Mapping[type[Any], Any] | Iterable[Binding[Any]],
 ) -> Iterator[Binding[Any]]:
-    """Yield the bindings that a mapping from type to instance or binding stands for."""
+    """Yield the bindings that a mapping from type to instance or binding stands for.
+
+    Raises:
+        DefinitionError: When it is neither a mapping nor several bindings.
+    """
     if not isinstance(given, Mapping):
+        if isinstance(cast("object", given), str) or not hasattr(given, "__iter__"):
+            msg = f"Resources are given as {{Type: instance}} or as bindings, not as {given!r}."
+            raise DefinitionError(msg)
         yield from given
         return
     for kind, value in cast("Mapping[type[Any], Any]", given).items():

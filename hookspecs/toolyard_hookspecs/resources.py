@@ -7,7 +7,16 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Protocol,
+    TypeVar,
+    cast,
+    overload,
+    runtime_checkable,
+)
 
 from toolyard_hookspecs.errors import DefinitionError
 
@@ -92,7 +101,14 @@ class Binding(Generic[T]):
     portable: bool = False
 
     def __post_init__(self) -> None:
-        """Check that it can be called, and how long what it makes lives."""
+        """Check for what it is, that it can be called, and how long what it makes lives."""
+        given = cast("object", self.kind)
+        if given is None or isinstance(given, str):
+            msg = (
+                f"Binding for {given!r}: resources are asked for by their type, and that is none; "
+                "write Binding(Type, provider)."
+            )
+            raise DefinitionError(msg)
         if not callable(self.provider):
             msg = (
                 f"Binding for {self.kind!r}: its provider cannot be called; give a function "

@@ -74,8 +74,9 @@ def options_of(
 
     Raises:
         ConfigurationError: Naming every argument that is not what it should be.
+        DefinitionError: When the resources make no bindings.
     """
-    if isinstance(options.get("resources"), (list, Mapping)):
+    if "resources" in options:
         options = {**options, "resources": tuple(as_bindings(options["resources"]))}
     given.refuse(
         "host.executor",

@@ -53,6 +53,12 @@ def test_a_provider_that_nobody_would_wait_for_is_refused_with_the_remedy(provid
         Binding(dict, provider)
 
 
+@pytest.mark.parametrize("kind", ["Database", None])
+def test_what_is_no_type_is_bound_for_nothing(kind):
+    with pytest.raises(DefinitionError, match="asked for by their type, and that is none"):
+        Binding(kind, lambda resources: 1)
+
+
 def test_a_scope_may_be_given_by_its_name_and_a_wrong_one_is_refused():
     assert Binding(dict, lambda resources: {}, scope="tool_call").scope is Scope.TOOL_CALL
     with pytest.raises(DefinitionError, match=r"'call' is no scope; use Scope\.SINGLETON"):

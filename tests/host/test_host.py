@@ -22,6 +22,7 @@ from toolyard_hookspecs import (
     Binding,
     ConfigurationError,
     Deadline,
+    DefinitionError,
     HostHandle,
     MarkdownSection,
     PluginError,
@@ -503,6 +504,11 @@ def test_an_executor_gives_handlers_what_it_was_made_with() -> None:
         "session": "mine",
     }
     assert (outcome.event.user_id, outcome.event.session_id) == ("ada", "mine")
+
+
+def test_an_executor_is_refused_resources_that_make_no_bindings() -> None:
+    with host_of() as host, pytest.raises(DefinitionError, match="as bindings, not as 3"):
+        host.executor(resources=3)
 
 
 class Still:

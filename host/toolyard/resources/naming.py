@@ -21,6 +21,11 @@ def unbound(kind: Any, bound: Iterable[Any]) -> UnboundResourceError:
     """Return the error for a type that nothing is bound for; names what is bound."""
     wanted = name_of(kind)
     names = sorted({name_of(each) for each in bound})
+    if isinstance(kind, str):
+        return UnboundResourceError(
+            f"No resource is bound for the text {kind!r}: resources are asked for by their type. "
+            f"Bound are: {', '.join(names) or 'none'}."
+        )
     near = nearest(wanted, names)
     hint = f" Did you mean {near}?" if near else ""
     there = f".{hint} Bound are: {', '.join(names)}" if names else "; none is bound at all"

@@ -57,7 +57,7 @@ class ResourceRegistry:
         the type it stands under, whatever type it was written for.
 
         Raises:
-            DefinitionError: If it is no mapping.
+            DefinitionError: When it is no mapping, or one of its keys is no type.
         """
         if not isinstance(cast("object", mapping), Mapping):
             raise DefinitionError(

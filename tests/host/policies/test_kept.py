@@ -288,9 +288,7 @@ def test_no_half_written_file_is_left_behind(tmp_path, monkeypatch):
     write(file, {"a": PolicyState("a")})
     file.chmod(0o640)
     monkeypatch.setattr("pathlib.Path.replace", lambda *_: (_ for _ in ()).throw(OSError("full")))
-    with pytest.raises(
-        ConfigurationError, match=r"kept\.json .* cannot be written \(full\)"
-    ):
+    with pytest.raises(ConfigurationError, match=r"kept\.json .* cannot be written \(full\)"):
         write(file, {"b": PolicyState("b")})
     monkeypatch.undo()
     assert [each.name for each in tmp_path.iterdir()] == ["kept.json"]

@@ -93,6 +93,12 @@ def test_something_unbound_is_an_error_that_names_what_is_bound_and_the_nearest(
     )
 
 
+def test_who_asks_by_a_name_is_told_to_ask_by_the_type():
+    told = "for the text 'A': resources are asked for by their type. Bound are: A."
+    with pytest.raises(UnboundResourceError, match=told):
+        opened(Binding(A, lambda r: A())).get("A")
+
+
 def test_with_nothing_bound_the_error_says_so():
     with pytest.raises(UnboundResourceError) as caught:
         opened().get(A)
