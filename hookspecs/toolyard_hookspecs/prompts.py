@@ -135,7 +135,6 @@ class Prompt:
         """
         where = f"Prompt {self.ns}:{self.key}"
         refuse_other_than_sections(where, sections)
-        _refuse_other_than_several(where, "resources", resources)
         values = {
             name: value for each in params for name, value in _as_mapping(each, where).items()
         }

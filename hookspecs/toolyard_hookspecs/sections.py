@@ -6,7 +6,7 @@ import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, Generic, Protocol
+from typing import Any, Final, Generic, Protocol, cast
 
 from typing_extensions import TypeVar
 
@@ -163,6 +163,11 @@ class MarkdownSection(Generic[P]):
                 f"Section {self.key!r}: {strangers[0]!r} is not a Tool; decorate it with @tool."
             )
 
+        for each in cast("Iterable[object]", vars(self).get("resources", ())):
+            if not isinstance(each, Binding):
+                raise DefinitionError(
+                    f"Section {self.key!r}: {each!r} is no Binding; write Binding(Type, provider)."
+                )
         refuse_other_than_sections(f"Section {self.key!r}", vars(self).get("children", ()))
 
     def _refuse_what_is_not_several(self) -> None:

@@ -1,5 +1,6 @@
 """Sections bundle guidance and tools; prompts are trees of them."""
 
+import re
 from dataclasses import dataclass
 
 import pytest
@@ -53,6 +54,20 @@ def test_placeholders_are_filled_from_a_mapping_or_a_dataclass():
     assert "Hello Ada, $5." in greeting.bind({"name": "Ada"}).render().text
     assert "Hello Bob, $5." in greeting.bind(Who("Bob")).render().text
     assert greeting.params == {}
+
+
+@pytest.mark.parametrize(
+    ("resources", "told"),
+    [
+        (3, "Resources are given as {Type: instance} or as bindings, not as 3"),
+        (None, "not as None"),
+        ("ab", "not as 'ab'"),
+        ({"ab": 1}, "Binding for 'ab': resources are asked for by their type"),
+    ],
+)
+def test_what_cannot_be_bound_is_refused_where_it_is_given(resources, told):
+    with pytest.raises(DefinitionError, match=re.escape(told)):
+        Prompt.of("demo", "main").bind(resources=resources)
 
 
 def test_binding_can_add_sections():
@@ -125,6 +140,7 @@ def test_a_section_needs_a_key_and_a_title_and_tools_that_are_tools():
         ({"summary": 3}, "summary is 3; give a text"),
         ({"enabled": True}, "enabled is True; give a function of the session"),
         ({"on_session": "setup"}, "on_session is 'setup'; give a function of the session"),
+        ({"resources": {str: "x"}}, "<class 'str'> is no Binding; write Binding(Type, provider)"),
         ({"accepts_overrides": "no"}, "accepts_overrides is 'no'; write True or False"),
         ({"visibility": "all"}, "visibility is 'all'; give one of full, summary"),
         (
@@ -170,16 +186,11 @@ def test_what_is_no_section_is_refused_where_it_is_given(given, told):
 
 
 @pytest.mark.parametrize("given", [None, 3])
-def test_a_prompts_policies_and_resources_are_given_as_several(given):
+def test_a_prompts_policies_are_given_as_several(given):
     with pytest.raises(DefinitionError) as raised:
         Prompt.of("demo", "main", policies=given)
     assert str(raised.value) == (
         "Prompt demo:main: policies is not several; write a list, policies=[...]."
-    )
-    with pytest.raises(DefinitionError) as raised:
-        Prompt.of("demo", "main").bind(resources=given)
-    assert str(raised.value) == (
-        "Prompt demo:main: resources is not several; write a list, resources=[...]."
     )
 
 
