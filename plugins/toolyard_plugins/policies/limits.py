@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
 from toolyard_hookspecs import (
     DefinitionError,
@@ -16,7 +16,12 @@ from toolyard_hookspecs import (
     ToolContext,
     ToolResult,
 )
-from toolyard_plugins.policies.naming import entry_for, is_among, refuse_other_than_names
+from toolyard_plugins.policies.naming import (
+    entry_for,
+    is_among,
+    refuse_no_count,
+    refuse_other_than_names,
+)
 
 IN_ALL: Final = "*"
 """Under what a quota counts all calls; no tool can have the name."""
@@ -71,6 +76,14 @@ class RateLimitPolicy(_Counting):
     def __post_init__(self) -> None:
         """Check the numbers."""
         refuse_other_than_names("RateLimitPolicy", tools=() if self.tools is None else self.tools)
+        refuse_no_count(
+            "RateLimitPolicy",
+            max_calls_per_minute=self.max_calls_per_minute or 0,
+            max_calls=self.max_calls or 0,
+        )
+        if not isinstance(cast("object", self.window), (int, float)):
+            msg = f"RateLimitPolicy: window: expected seconds, found {self.window!r}."
+            raise DefinitionError(msg)
         if (self.max_calls is None) == (self.max_calls_per_minute is None):
             msg = "RateLimitPolicy: give either max_calls_per_minute or max_calls with window."
             raise DefinitionError(msg)
@@ -142,6 +155,11 @@ class QuotaPolicy(_Counting):
     def __post_init__(self) -> None:
         """Check the numbers."""
         refuse_other_than_names("QuotaPolicy", tools=() if self.tools is None else self.tools)
+        if not isinstance(cast("object", self.per_tool), Mapping):
+            msg = f"QuotaPolicy: per_tool: expected {{tool: calls}}, found {self.per_tool!r}."
+            raise DefinitionError(msg)
+        refuse_no_count("QuotaPolicy", max_calls=self.max_calls or 0)
+        refuse_no_count("QuotaPolicy, per_tool", **self.per_tool)
         if self.max_calls is None and not self.per_tool:
             msg = "QuotaPolicy: give max_calls, per_tool or both; it limits nothing."
             raise DefinitionError(msg)

@@ -59,6 +59,22 @@ def refuse_other_than_names_by_tool(owner: str, field: str, given: object) -> No
     refuse_other_than_names(f"{owner}, {field}", **cast("Mapping[str, object]", given))
 
 
+def refuse_no_count(owner: str, /, **fields: object) -> None:
+    """Refuse what is no whole number where calls are counted.
+
+    Args:
+        owner: Whose fields they are.
+        fields: The fields, each of which is a number of calls.
+
+    Raises:
+        DefinitionError: Naming the first field that is something else.
+    """
+    for name, value in fields.items():
+        if not isinstance(value, int) or isinstance(value, bool):
+            msg = f"{owner}: {name}: expected a whole number of calls, found {value!r}."
+            raise DefinitionError(msg)
+
+
 def _are_names(value: object) -> bool:
     if isinstance(value, str) or not isinstance(value, Collection):
         return False

@@ -229,6 +229,30 @@ NEGATIVE = "QuotaPolicy: a quota cannot be negative."
         (lambda: RateLimitPolicy(max_calls=0), NO_LIMIT),
         (lambda: RateLimitPolicy(max_calls=1, window=0), NO_LIMIT),
         (lambda: RateLimitPolicy(max_calls=1, window=float("nan")), NO_LIMIT),
+        (
+            lambda: RateLimitPolicy(max_calls_per_minute="10"),
+            "RateLimitPolicy: max_calls_per_minute: expected a whole number of calls, found '10'.",
+        ),
+        (
+            lambda: RateLimitPolicy(max_calls=2.5),
+            "RateLimitPolicy: max_calls: expected a whole number of calls, found 2.5.",
+        ),
+        (
+            lambda: RateLimitPolicy(max_calls=1, window="60"),
+            "RateLimitPolicy: window: expected seconds, found '60'.",
+        ),
+        (
+            lambda: QuotaPolicy(max_calls=True),
+            "QuotaPolicy: max_calls: expected a whole number of calls, found True.",
+        ),
+        (
+            lambda: QuotaPolicy(per_tool={"a": None}),
+            "QuotaPolicy, per_tool: a: expected a whole number of calls, found None.",
+        ),
+        (
+            lambda: QuotaPolicy(per_tool=["a"]),
+            "QuotaPolicy: per_tool: expected {tool: calls}, found ['a'].",
+        ),
         (QuotaPolicy, NO_QUOTA),
         (lambda: QuotaPolicy(max_calls=-1), NEGATIVE),
         (lambda: QuotaPolicy(per_tool={"a": -1}), NEGATIVE),
