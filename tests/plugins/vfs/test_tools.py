@@ -506,6 +506,13 @@ def test_an_edit_that_changes_nothing_is_refused(desk: Desk) -> None:
     assert "old_text and new_text are the same" in text
 
 
+def test_a_file_a_little_too_large_is_told_in_bytes(desk: Desk) -> None:
+    desk.open({}, config={"max_file_size": 2048})
+    text = desk.refusal("write_file", path="a.txt", content="a" * 2049)
+
+    assert "has 2,049 bytes, more than the 2,048 bytes that are allowed here" in text
+
+
 def test_an_edit_cannot_make_a_file_too_large(desk: Desk) -> None:
     desk.open({"a.txt": "ab"}, config={"max_file_size": 4})
     text = desk.refusal("edit_file", path="a.txt", old_text="b", new_text="bcdef")

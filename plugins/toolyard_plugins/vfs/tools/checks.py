@@ -18,7 +18,7 @@ from toolyard_hookspecs import (
     ToolyardError,
 )
 from toolyard_plugins.vfs.paths import ALIAS
-from toolyard_plugins.vfs.wording import size_of
+from toolyard_plugins.vfs.wording import counted, size_of
 
 ROOT: Final = "the root of the workspace"
 """How the root is called in messages."""
@@ -198,8 +198,11 @@ def noted(message: str, files: Filesystem) -> str:
 
 
 def too_large(size: int, most: int) -> str:
-    """Return what is wrong with a size."""
-    return f"has {size_of(size)}, more than the {size_of(most)} that are allowed here."
+    """Return what is wrong with a size, in bytes where both look the same otherwise."""
+    told, allowed = size_of(size), size_of(most)
+    if told == allowed:
+        told, allowed = counted(size, "byte"), counted(most, "byte")
+    return f"has {told}, more than the {allowed} that are allowed here."
 
 
 def shown(path: str) -> str:
