@@ -35,7 +35,7 @@ import threading
 from collections.abc import Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from toolyard.resources.call import CallScope
 from toolyard.resources.closing import Failures
@@ -96,10 +96,13 @@ def create_snapshot(
         session: The session.
         resources: Its open resources; the module says which of them take part.
         tag: A name for the snapshot.
+
+    Raises:
+        SnapshotError: The resources are not open.
     """
     kept = tuple(
         (resource, resource.snapshot())
-        for resource in resources.present()
+        for resource in _built(resources)
         if _is_snapshotable(resource)
     )
     return ToolSnapshot(tag, session.snapshot(tag=tag), kept, resources)
@@ -111,10 +114,15 @@ def restore_snapshot(session: SessionProtocol, resources: Present, snapshot: Too
     Every resource is tried, also after errors.
 
     Raises:
-        SnapshotError: When it was taken of another session or of other resources, or when it
-            holds exclusive ones and its transaction is over; nothing has been put back.
+        SnapshotError: When it was taken of another session or of other resources, is none at all,
+            or holds exclusive ones and its transaction is over; nothing has been put back.
         ResourceError: Listing what could not be put back.
     """
+    if not isinstance(cast("object", snapshot), ToolSnapshot):
+        raise SnapshotError(
+            f"A {type(snapshot).__qualname__} is no snapshot of a session and its resources. Pass "
+            "what `create_snapshot` returned or `tool_transaction` gave."
+        )
     if resources is not snapshot.resources:
         raise SnapshotError(
             f"Snapshot {snapshot.tag!r} was taken of other resources; restore it with those."
@@ -233,7 +241,7 @@ class _Transaction:
 
     def __init__(self, session: SessionProtocol, resources: Present, tag: str | None) -> None:
         self._session = session
-        exclusive = [each for each in resources.present() if role_of(each) is Role.EXCLUSIVE]
+        exclusive = [each for each in _built(resources) if role_of(each) is Role.EXCLUSIVE]
         held = _Held(exclusive, tag, lock=not isinstance(resources, CallScope))
         try:
             kept = create_snapshot(session, resources, tag=tag)
@@ -331,6 +339,15 @@ class _Held:
                 getattr(resource, how)(savepoint)
             except BaseException as error:  # noqa: BLE001 - told when all have ended
                 failures.add(resource, error)
+
+
+def _built(resources: Present) -> Sequence[Any]:
+    if not hasattr(resources, "present"):
+        raise SnapshotError(
+            f"Of a {type(resources).__qualname__} no snapshot can be taken: it is no open "
+            "resources. Pass what `registry.open()` returned, or `context.resources`."
+        )
+    return resources.present()
 
 
 def _restore(snapshot: ToolSnapshot, failures: Failures) -> None:

@@ -170,6 +170,19 @@ def test_a_snapshot_is_refused_by_other_resources_and_other_sessions(session, re
     assert resources.get(Memory).items == ["new"]
 
 
+def test_of_what_is_not_open_no_snapshot_is_taken(session):
+    told = r"Of a ResourceRegistry no snapshot can be taken: it is no open resources. Pass what"
+    with pytest.raises(SnapshotError, match=told):
+        create_snapshot(session, ResourceRegistry())
+    with pytest.raises(SnapshotError, match=told), tool_transaction(session, ResourceRegistry()):
+        pytest.fail("the block must not run")
+
+
+def test_what_is_no_snapshot_is_not_restored(session, resources):
+    with pytest.raises(SnapshotError, match="A Snapshot is no snapshot of a session and its res"):
+        restore_snapshot(session, resources, session.snapshot())
+
+
 def test_nothing_is_built_for_a_snapshot(session):
     made = []
     registry = ResourceRegistry.of(Binding(Memory, lambda r: made.append(1)))
