@@ -277,7 +277,8 @@ def ask_rules(run: CallRun) -> Staged:
             continue
         decision = _read(rule, decision)
         _note(run, rule, decision)
-        reason = decision.reason or f"Policy {rule.name} does not allow {tool.name}."
+        does = "asks" if decision.allowed else f"does not allow {tool.name}"
+        reason = decision.reason or f"Policy {rule.name} {does}."
         (asks if decision.allowed else denials).append(reason)
     if denials:
         raise Refusal(Status.DENIED, "\n".join(dict.fromkeys(denials)))

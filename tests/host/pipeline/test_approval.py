@@ -470,6 +470,16 @@ def test_checks_after_the_wait_see_the_session_as_it_is_then(yard: Any) -> None:
     assert sent(yard) == [Sent("meanwhile", 1), Sent("Ada", 5)]
 
 
+def test_an_ask_without_a_reason_says_who_asks(yard: Any) -> None:
+    approver = Approver(True)
+    silent = Policy("night", lambda _: PolicyDecision(allowed=True, asks=True))
+    yard.open(send, approver=approver, policies=(silent,))
+
+    assert yard.call("send", to="Ada", amount=5).success
+    (request,) = approver.asked
+    assert request.reasons == ("Policy night asks.", "send requires confirmation.")
+
+
 def test_every_reason_is_in_the_one_request(yard: Any) -> None:
     approver = Approver(True)
     policies = (
