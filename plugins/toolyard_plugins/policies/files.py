@@ -113,7 +113,8 @@ class ReadBeforeWritePolicy:
                 path = files.canonical(given)
                 fault = _fault(files, path, known.get(path))
             except (OSError, ValueError) as error:
-                unknown.append(f"the file {given} cannot be looked at: {_reason_of(error)}")
+                shown = given if given.isprintable() else repr(given)
+                unknown.append(f"the file {shown} cannot be looked at: {_reason_of(error)}")
             else:
                 unread += [] if fault is None else [f"the file {path} {fault}"]
         if not unread and not unknown:

@@ -169,7 +169,8 @@ def test_a_file_that_the_workspace_does_not_show_is_not_changed(shop, name, path
     outcome = shop(name, path=path, **more)
 
     assert is_denied(outcome)
-    assert outcome.text == f"Cannot call {name}: the file {path} cannot be looked at: {why}"
+    shown = path.replace("a\0.txt", r"'a\x00.txt'")
+    assert outcome.text == f"Cannot call {name}: the file {shown} cannot be looked at: {why}"
     assert shop.files["secret.txt"] == "s"
 
 
