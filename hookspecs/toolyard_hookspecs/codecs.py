@@ -36,7 +36,7 @@ from toolyard_hookspecs.round_trips import survives_json
 from toolyard_hookspecs.schemas import ClosedJsonSchema, PlainJsonSchema
 from toolyard_hookspecs.secrecy import HIDING
 from toolyard_hookspecs.strict_json import check_names
-from toolyard_hookspecs.unwritable import finite, why_unwritable
+from toolyard_hookspecs.unwritable import MAX_DIGITS, finite, legible, why_unwritable
 
 Json = str | bytes
 
@@ -171,7 +171,8 @@ class Codec:
             ValueError: When it has none: NaN has not, say, in a result.
         """
         to_json = self._to_json
-        return to_json(value, by_alias=True, warnings=False)
+        text = to_json(value, by_alias=True, warnings=False)
+        return text if len(text) <= MAX_DIGITS else legible(text)
 
     def fits(self, value: object) -> str | None:
         """Return why the value is not of the type, or None when it is."""

@@ -33,7 +33,7 @@ from toolyard_hookspecs.faults import (
 from toolyard_hookspecs.likeness import suggest
 from toolyard_hookspecs.plain_data import as_plain
 from toolyard_hookspecs.strict_json import check_names
-from toolyard_hookspecs.unwritable import finite
+from toolyard_hookspecs.unwritable import finite, legible
 
 Json = str | bytes
 
@@ -109,9 +109,8 @@ class SchemaCodec:
 
     def encode(self, value: object) -> bytes:
         """Return the value as compact JSON."""
-        return finite(
-            pydantic_core.to_json(value, inf_nan_mode="null", fallback=as_plain), lambda: value
-        )
+        text = pydantic_core.to_json(value, inf_nan_mode="null", fallback=as_plain)
+        return legible(finite(text, lambda: value))
 
     def fits(self, value: object) -> str | None:
         """Return why the value does not fit the schema, or None when it does."""

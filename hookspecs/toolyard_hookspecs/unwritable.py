@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, cast
@@ -19,6 +21,9 @@ _KNOWN: Final = (
     (re.compile(r"Out of range float"), NOT_FINITE),
     (re.compile(r"integer string conversion"), "it holds a number of thousands of digits"),
 )
+MAX_DIGITS: Final = sys.get_int_max_str_digits() or sys.maxsize
+"""The longest number that Python reads."""
+_DIGITS: Final = frozenset(b"0123456789")
 _STRANGER: Final = re.compile(r"unknown type: <class '(?:.*\.)?(\w+)'>|Object of type (\w+) is not")
 _PREFIX: Final = re.compile(
     r"(?:Error serializing to JSON: |Error calling function `\w+`: |\w+Error: )+"
@@ -74,6 +79,21 @@ def finite(text: bytes, plain: Callable[[], object]) -> bytes:
     """
     if b"null" in text and not _is_finite(plain()):
         raise ValueError(NOT_FINITE)
+    return text
+
+
+def legible(text: bytes) -> bytes:
+    """Return JSON text unless it holds a number that nobody here could read again.
+
+    Args:
+        text: What a value was written as; only worth asking of more than `MAX_DIGITS` bytes.
+
+    Raises:
+        ValueError: When a number in it has more digits than Python reads.
+    """
+    # A number as long as that lies over one of these places; so may digits within a string.
+    if any(text[place] in _DIGITS for place in range(MAX_DIGITS, len(text), MAX_DIGITS)):
+        json.loads(text)
     return text
 
 
