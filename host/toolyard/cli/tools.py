@@ -45,7 +45,7 @@ def _offered(host: Host) -> list[Tool[Any, Any]]:
 
 def _print_schemas(host: Host, args: argparse.Namespace) -> int:
     dialect, offered = host.dialect(args.schema), _offered(host)
-    fit = [tool for tool in offered if _parameters(tool, "error") is not None]
+    fit = [tool for tool in offered if _schema(tool, "error") is not None]
     schemas = dialect.schemas(fit)
     if args.out is None:
         sys.stdout.write(json.dumps(schemas, indent=2) + "\n")
@@ -69,11 +69,11 @@ def _described(tool: Tool[Any, Any], host: Host) -> dict[str, Any]:
         "tags": list(tool.tags),
         "version": tool.version,
         "dependsOn": list(tool.depends_on),
-        "parameters": _parameters(tool),
+        "schema": _schema(tool),
     }
 
 
-def _parameters(tool: Tool[Any, Any], kind: str = "warning") -> dict[str, Any] | None:
+def _schema(tool: Tool[Any, Any], kind: str = "warning") -> dict[str, Any] | None:
     """Return the JSON Schema of the params, or None where they have none, which is said."""
     try:
         return tool.params_codec.schema()
@@ -137,6 +137,6 @@ def _required(tool: Tool[Any, Any]) -> dict[str, bool]:
             for each in dataclasses.fields(kind)
             if each.init
         }
-    schema = _parameters(tool) or {}
+    schema = _schema(tool) or {}
     required = set(schema.get("required", ()))
     return {name: name in required for name in schema.get("properties", ())}

@@ -19,7 +19,7 @@ def test_json_is_an_object_for_each_tool(toolyard):
     found = {each["name"]: each for each in map(json.loads, out.splitlines())}
     assert found["add"]["plugin"] == "desk"
     assert found["add"]["category"] == "read"
-    assert set(found["add"]["parameters"]["properties"]) == {"a", "b"}
+    assert set(found["add"]["schema"]["properties"]) == {"a", "b"}
 
 
 def test_json_has_the_fields_of_a_definition(toolyard, tmp_path):
@@ -28,7 +28,7 @@ def test_json_has_the_fields_of_a_definition(toolyard, tmp_path):
     _, out, _ = toolyard("tools", "--json", "--plugin", plugin, plugin=False)
     found = {each["name"]: each for each in map(json.loads, out.splitlines())}
     told = found["get_holdings"]
-    del told["parameters"]
+    del told["schema"]
     assert told == {
         "name": "get_holdings",
         "description": "Look holdings up.",
@@ -150,7 +150,7 @@ def with_odd(toolyard, tmp_path):
 
 def test_a_tool_whose_params_have_no_schema_is_listed_without(with_odd):
     status, out, err = with_odd("--json")
-    found = {each["name"]: each["parameters"] for each in map(json.loads, out.splitlines())}
+    found = {each["name"]: each["schema"] for each in map(json.loads, out.splitlines())}
     assert (status, found["odd"]) == (0, None)
     assert found["first"]["type"] == found["last"]["type"] == "object"
     assert err.startswith(f"toolyard: warning: {NO_SCHEMA}")
