@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 from toolyard.resources.closing import Failures
 from toolyard.resources.exclusive import Claim, ExclusiveLock
@@ -11,6 +12,9 @@ from toolyard.resources.naming import name_of
 from toolyard.resources.roles import has_method
 from toolyard_hookspecs.errors import ResourceBusyError
 from toolyard_hookspecs.resources import ResourceBranch
+
+MOMENT: Final = 0.001
+"""Seconds between two looks at whether a nested call has ended."""
 
 
 class BranchPart:
@@ -111,13 +115,30 @@ class ExclusivePart:
             self._savepoints.append(self.claim.lock.resource.begin())
             self._begun = True
 
-    def prepare(self) -> None:
+    def prepare(self) -> Awaitable[None] | None:
         """Check that nothing stands on what this call did, and let the resource prepare it.
+
+        A nested call that was cancelled and is about to end is waited for.
 
         Raises:
             ResourceBusyError: When a nested call that has not ended still uses it.
             Exception: Whatever a resource raises that cannot keep it.
         """
+        if self._is_about_to_be_free():
+            return self._prepare_when_free()
+        self._prepare()
+        return None
+
+    async def _prepare_when_free(self) -> None:
+        while self._is_about_to_be_free():  # noqa: ASYNC110 - other threads end it
+            await asyncio.sleep(MOMENT)
+        self._prepare()
+
+    def _is_about_to_be_free(self) -> bool:
+        above = self.claim.above
+        return above is not None and above.abandoned and not above.hopeless
+
+    def _prepare(self) -> None:
         above = self.claim.above
         if above is not None:
             state = "was abandoned and has not ended" if above.abandoned else "has not ended"

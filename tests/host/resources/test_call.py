@@ -822,6 +822,42 @@ def test_a_parent_cannot_commit_on_which_an_abandoned_call_stands(kit, opened):
     assert ledger.log[-2:] == [("rollback", 2), ("rollback", 1)]
 
 
+def test_a_parent_that_commits_waits_for_a_nested_call_that_was_cancelled_to_end(kit, opened):
+    call = kit.call(opened, "outer")
+    call.scope.get(kit.Ledger).numbers.append(1)
+    nested = call.nested("inner")
+    nested.scope.get(kit.Ledger).numbers.append(2)
+    nested.scope.abandon(patience=60)
+    (part,) = call.scope.participants()
+
+    async def commit():
+        preparing = asyncio.ensure_future(part.prepare())
+        await asyncio.wait((preparing,), timeout=0.05)
+        assert not preparing.done()
+        nested.scope.release_abandoned()
+        await preparing
+        part.commit()
+
+    asyncio.run(commit())
+    assert opened.get(kit.Ledger).kept == [1]
+
+
+def test_and_no_longer_than_it_may_be_hoped_to(kit, opened):
+    call = kit.call(opened, "outer")
+    call.scope.get(kit.Ledger).numbers.append(1)
+    nested = call.nested("inner")
+    nested.scope.get(kit.Ledger).numbers.append(2)
+    nested.scope.abandon(patience=0.05)
+    (part,) = call.scope.participants()
+
+    async def prepare():
+        await part.prepare()
+
+    with pytest.raises(ResourceBusyError, match="nested call of inner, which was abandoned"):
+        asyncio.run(prepare())
+    nested.scope.release_abandoned()
+
+
 def test_a_parent_goes_on_when_its_abandoned_nested_call_has_ended(kit, opened):
     ledger = opened.get(kit.Ledger)
     call = kit.call(opened, "outer")
