@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -133,6 +134,77 @@ def test_the_second_run_waits_for_no_exclusive_resource(yard: Any, mark: Any) ->
     assert isinstance(outcome.event.error, ResourceBusyError)
     assert len(runs) == 2
     assert yard.marks == ["application"]
+
+
+class Keeping:
+    """A plugin whose participants note what they keep, beside which the application works."""
+
+    def __init__(self, meanwhile: Callable[[], None]) -> None:
+        self.meanwhile = meanwhile
+        self.log: list[str] = []
+
+    @hookimpl
+    def toolyard_snapshot(self) -> Keeping:
+        return self
+
+    def join(self) -> None:
+        self.log.append("join")
+        self.meanwhile()
+
+    def prepare(self) -> None:
+        self.log.append("prepare")
+        self.meanwhile()
+
+    def commit(self) -> None:
+        self.log.append("commit")
+
+    def rollback(self) -> None:
+        self.log.append("rollback")
+
+
+def test_what_plugins_have_kept_already_is_not_run_again(yard: Any, mark: Any) -> None:
+    runs: list[int] = []
+
+    @tool(contained=True)
+    def reads(*, context: ToolContext) -> None:
+        """Read what the application changes when this has run."""
+        context.session[mark].latest()
+        runs.append(1)
+        context.session[mark].append(mark("call"))
+
+    keeping = Keeping(lambda: yard.session[mark].append(mark("application")))
+    yard.open(reads, plugins=(keeping,))
+
+    outcome = yard.call("reads")
+
+    assert (outcome.status, outcome.stage) == (Status.CONFLICT, Stage.COMMIT)
+    assert keeping.log == ["prepare", "rollback"]
+    assert (len(runs), outcome.event.reruns) == (1, 0)
+    assert yard.marks == ["application"]
+
+
+def test_nor_is_a_nested_call_that_they_have_heard_of(yard: Any, mark: Any) -> None:
+    runs: list[int] = []
+    around: list[ToolContext] = []
+
+    @tool(contained=True)
+    def reads(*, context: ToolContext) -> None:
+        """Read what the caller changes when this has run."""
+        context.session[mark].latest()
+        runs.append(1)
+
+    @tool
+    async def calls(*, context: ToolContext) -> str:
+        """Change beside a nested call what that has read."""
+        around.append(context)
+        return (await context.acall("reads")).status
+
+    keeping = Keeping(lambda: around[0].session[mark].append(mark("caller")))
+    keeping.prepare = lambda: None  # type: ignore[method-assign]
+    yard.open(reads, calls, plugins=(keeping,))
+
+    assert yard.call("calls").result.value == Status.CONFLICT
+    assert len(runs) == 1
 
 
 @pytest.mark.parametrize(

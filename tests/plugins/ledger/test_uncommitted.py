@@ -16,11 +16,13 @@ from toolyard_hookspecs import (
     IdempotencyConfig,
     LedgerError,
     Outcome,
+    Status,
     ToolCall,
     ToolContext,
     append_all,
     tool,
 )
+from toolyard_plugins.ledger.holding import Holding
 
 pytestmark = pytest.mark.slow
 
@@ -36,6 +38,7 @@ class Shop:
     def __init__(self, bench: Any, **options: Any) -> None:
         self.bench = bench
         self.ran: list[str] = []
+        self.look: Callable[[ToolContext], object] = lambda context: None
         self.reached: dict[str, threading.Event] = {}
         self.go: dict[str, threading.Event] = {}
         config = IdempotencyConfig(scope="global")
@@ -44,6 +47,7 @@ class Shop:
         def order(item: str, *, context: ToolContext) -> str:
             """Order something."""
             self.ran.append(item)
+            self.look(context)
             context.session[Order].append(Order(item))
             return f"{item} is ordered"
 
@@ -200,6 +204,44 @@ class TestContained:
         assert shop.call("buy", items=["tea"], stop="", fail=False).success
         store.finish = finish
         assert "The claim of order was taken away" in caplog.text
+
+    def test_one_that_conflicts_with_its_caller_at_the_last_moment_gives_its_key_back(
+        self, shop, monkeypatch
+    ):
+        callers: list[ToolContext] = []
+        join = Holding.join
+
+        def join_late(holding: Holding) -> Any:
+            joined = join(holding)
+            if not callers:
+                callers.append(holding.context.parent)
+                callers[0].session[Order].append(Order("milk"))
+            return joined
+
+        shop.look = lambda context: context.session[Order].latest()
+        monkeypatch.setattr(Holding, "join", join_late)
+        bought = shop.call("buy", items=["tea", "tea"], stop="", fail=False)
+        assert bought.success
+        assert bought.text.endswith("then retry.; tea is ordered")
+        assert shop.call("order", item="tea").event.replayed
+        assert shop.orders() == [Order("milk"), Order("tea")]
+        assert shop.bench.states() == ["done"]
+
+    def test_one_that_conflicts_when_it_is_recorded_gives_its_key_back(self, shop):
+        store, finish = shop.bench.ledger.store, shop.bench.ledger.store.finish
+
+        def finish_late(*args: Any) -> bool:
+            store.finish = finish
+            finished = finish(*args)
+            shop.bench.session[Order].append(Order("milk"))
+            return finished
+
+        shop.look, store.finish = lambda context: context.session[Order].latest(), finish_late
+        assert shop.call("order", item="tea").status is Status.CONFLICT
+        assert shop.bench.states() == []
+        assert not shop.call("order", item="tea").event.replayed
+        assert shop.call("order", item="tea").event.replayed
+        assert shop.orders() == [Order("milk"), Order("tea")]
 
 
 class TestNotContained:
