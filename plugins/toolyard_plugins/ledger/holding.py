@@ -167,17 +167,25 @@ class Holding:
             before, self._state = self._state, _OVER
             claim = self.claim
         self._holdings.pop(self.control, None)
-        self._forget()
         if claim is None or before in (_FREE, _OVER):
             return
         self.ledger.leases.drop(claim.effect_id)
         settling = self._settling(claim, before, reason)
         if settling is None:
+            self._forget()
             return
+        if self._uncommitted is not None:
+            self._uncommitted.holder = None
+            settling = partial(self._settle_and_forget, settling)
         if self.ledger.store.waits and is_on_loop():
             self.ledger.leases.settle_later(settling)
         else:
             self.ledger.leases.settle(settling)
+
+    def _settle_and_forget(self, settling: Callable[[], object]) -> None:
+        """Let nobody hear of what was recorded before that is put right."""
+        settling()
+        self._forget()
 
     def _settling(self, claim: Claim, before: Hold, reason: str) -> Callable[[], object] | None:
         store = self.ledger.store

@@ -20,7 +20,7 @@ class Uncommitted:
     Args:
         result: What its call came to.
         holder: The call around it whose branch has the changes; None for a top-level call,
-            whose changes are on its own.
+            whose changes are on its own, and for what is being put back.
     """
 
     result: RecordedResult

@@ -20,6 +20,7 @@ from toolyard_hookspecs import (
     ToolCall,
     ToolContext,
     append_all,
+    hookimpl,
     tool,
 )
 from toolyard_plugins.ledger.holding import Holding
@@ -286,3 +287,52 @@ class TestNotContained:
         assert ended[0].text == "tea is ordered"
         assert shop.ran == ["tea"]
         assert shop.orders() == [Order("tea")]
+
+
+class Refusing:
+    """A participant that fails when the ledger has recorded the call already."""
+
+    decides = True
+
+    def prepare(self) -> None:
+        raise OSError("no room")
+
+    def commit(self) -> None: ...
+
+    def rollback(self) -> None: ...
+
+
+class RefusingOnce:
+    def __init__(self) -> None:
+        self.left = [Refusing()]
+
+    @hookimpl(trylast=True)
+    def toolyard_snapshot(self) -> Refusing | None:
+        return self.left.pop() if self.left else None
+
+
+@pytest.mark.parametrize("contained", [True, False])
+def test_nobody_is_answered_with_what_is_being_put_back(bench, contained):
+    shop = Shop(bench, contained=contained)
+    bench.open(*shop.tools, plugins=(RefusingOnce(),))
+    beside: list[tuple[threading.Thread, list[Outcome]]] = []
+
+    def slowly(settle: Callable[..., bool]) -> Callable[..., bool]:
+        def settle_slowly(*args: Any) -> bool:
+            if not beside:
+                beside.append(shop.beside(lambda: shop.call("order", item="tea")))
+                beside[0][0].join(0.2)
+            return settle(*args)
+
+        return settle_slowly
+
+    store = bench.ledger.store
+    store.release, store.doubt = slowly(store.release), slowly(store.doubt)
+    assert not shop.call("order", item="tea").success
+    bench.states()
+    beside[0][0].join(5)
+    (ordered,) = beside[0][1]
+    assert ordered.success == contained
+    assert not ordered.event.replayed
+    assert shop.orders() == ([Order("tea")] if contained else [])
+    assert bench.states() == (["done"] if contained else ["unknown"])
