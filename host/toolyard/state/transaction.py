@@ -6,6 +6,7 @@ from _thread import RLock  # `threading.RLock` is a function around it
 from collections.abc import Mapping
 from typing import Any
 
+from toolyard.state.applied import AppliedEffect
 from toolyard.state.cells import FROZEN, Cell
 from toolyard.state.items import EMPTY, Items
 from toolyard.state.records import NO_RECORDS, Overlay, Records, overlaid, put_over
@@ -258,6 +259,11 @@ class Transaction:
                 f"Another call changed {', '.join(names)}, which this call had read or replaced, "
                 "so nothing of this call was kept; retry it."
             )
+        if any(cell.kind is AppliedEffect and _holds_some_of(now, cell) for cell, now in moved):
+            raise ConflictError(
+                "Another call has meanwhile carried the same recorded effect over to this session, "
+                "so nothing of this call was kept; retry it."
+            )
         replayed = [(cell, now, *cell.replayed(now)) for cell, now in moved]
         for cell, now, items, rewritten in replayed:
             cell.moved(now, items, rewritten=rewritten)
@@ -287,3 +293,9 @@ def _became_log(kind: type[Any]) -> ConflictError:
         f"The slice of {name} became a LOG while the call ran, which had changed it as STATE, so "
         "nothing of the call was kept; retry it."
     )
+
+
+def _holds_some_of(now: Items, cell: Cell) -> bool:
+    """Tell whether the items that came after the fork are among those that were added here."""
+    here = cell.items.after(cell.origin.length)
+    return any(each in here for each in now.after(cell.origin.length))

@@ -288,6 +288,47 @@ class TestNotContained:
         assert shop.ran == ["tea"]
         assert shop.orders() == [Order("tea")]
 
+    def test_two_callers_beside_one_another_do_not_both_carry_it_over(self, shop):
+        assert shop.call("order", item="tea").success
+        shop.bench.session = Session(id="s2")
+        shop.bench.session[Order].register(Order, append_all)
+        shop.bench.open(*shop.tools)
+        buying = lambda: shop.call("buy", items=["tea"], stop="buyer", fail=False)  # noqa: E731
+        with shop.meanwhile("buyer", buying) as ended:
+            assert shop.call("buy", items=["tea"], stop="", fail=False).success
+        assert ended[0].status is Status.CONFLICT
+        assert shop.orders() == [Order("tea")]
+        assert shop.ran == ["tea"]
+
+
+@pytest.mark.parametrize("contained", [True, False])
+def test_calls_side_by_side_within_one_do_not_both_change_the_session(bench, contained):
+    shop = Shop(bench, contained=contained)
+
+    events: dict[str, asyncio.Event] = {}
+
+    @tool(contained=contained)
+    async def second(*, context: ToolContext) -> str:
+        """Order when another call has ended."""
+        events["begun"].set()
+        await events["ended"].wait()
+        return (await context.acall("order", {"item": "tea"})).text
+
+    @tool(contained=contained)
+    async def both(*, context: ToolContext) -> list[bool]:
+        """Buy while another call has begun that orders the same afterwards."""
+        events.update(begun=asyncio.Event(), ended=asyncio.Event())
+        later = asyncio.ensure_future(context.acall("second"))
+        await events["begun"].wait()
+        first = await context.acall("abuy", {"items": ["tea"], "stop": "", "fail": False})
+        events["ended"].set()
+        return [first.success, (await later).success]
+
+    bench.open(*shop.tools, both, second)
+    assert bench.call("both").result.value == [True, contained]
+    assert shop.orders() == [Order("tea")]
+    assert shop.ran == ["tea"]
+
 
 class Refusing:
     """A participant that fails when the ledger has recorded the call already."""
