@@ -85,7 +85,7 @@ def _attempt(holding: Holding, claim: Claim) -> LedgerEntry | None:
         raise wording.unreadable(holding.tool.name, error) from error
     if standing is None and not holding.take(claim):
         # Just then nobody waited for it any more.
-        store.release(claim.key, claim.effect_id)
+        holding.ledger.leases.settle(partial(store.release, claim.key, claim.effect_id))
     return None if standing is None else as_seen_by(holding.context, standing)
 
 

@@ -742,6 +742,7 @@ class Hesitant(MemoryStore):
     def __init__(self) -> None:
         super().__init__()
         self.asked, self.may_claim, self.released = Event(), Event(), Event()
+        self.refusals: list[LedgerError] = []
 
     def claim(self, claim: Claim, **how: Any) -> LedgerEntry | None:
         self.asked.set()
@@ -749,14 +750,18 @@ class Hesitant(MemoryStore):
         return super().claim(claim, **how)
 
     def release(self, key: str, effect_id: str) -> bool:
+        if self.refusals:
+            raise self.refusals.pop()
         released = super().release(key, effect_id)
         self.released.set()
         return released
 
 
-def test_a_claim_that_comes_after_its_call_was_cancelled_is_given_back():
+@pytest.mark.parametrize("refusals", [0, 1], ids=["at once", "when it can be written"])
+def test_a_claim_that_comes_after_its_call_was_cancelled_is_given_back(refusals):
     order, done = ordering()
     store, cancellation = Hesitant(), Cancellation()
+    store.refusals += [LedgerError("The ledger is out of reach.")] * refusals
 
     async def main(bench: Bench) -> None:
         call = ToolCall("order", {"item": "tea"}, cancellation=cancellation)
