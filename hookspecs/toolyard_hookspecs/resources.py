@@ -112,7 +112,7 @@ class Binding(Generic[T]):
         if not callable(self.provider):
             msg = (
                 f"Binding for {self.kind!r}: its provider cannot be called; give a function "
-                "of the resolver, lambda resources: ..., or Binding.instance(kind, value)."
+                "of the resolver, lambda resources: ..., or Binding.instance(Type, value)."
             )
             raise DefinitionError(msg)
         if _waits(self.provider):
@@ -148,6 +148,23 @@ def _waits(provider: object) -> bool:
         or inspect.isgeneratorfunction(provider)
         or inspect.isasyncgenfunction(provider)
     )
+
+
+def refuse_other_than_binding(where: str, given: object) -> None:
+    """Refuse what was given in the place of a binding and is none.
+
+    Args:
+        where: What it was given to, for the message.
+        given: What was given.
+
+    Raises:
+        DefinitionError: Naming it, and what to write.
+    """
+    if not isinstance(given, Binding):
+        raise DefinitionError(
+            f"{where}: {given!r} is no Binding; write Binding(Type, provider) or "
+            "Binding.instance(Type, value)."
+        )
 
 
 def is_borrowed(binding: Binding[Any]) -> bool:

@@ -6,13 +6,13 @@ import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, Generic, Protocol, cast
+from typing import Any, Final, Generic, Protocol
 
 from typing_extensions import TypeVar
 
 from toolyard_hookspecs.errors import DefinitionError, PromptValidationError
 from toolyard_hookspecs.policies import ToolPolicy
-from toolyard_hookspecs.resources import Binding
+from toolyard_hookspecs.resources import Binding, refuse_other_than_binding
 from toolyard_hookspecs.section_faults import kind_faults
 from toolyard_hookspecs.sessions import SessionProtocol
 from toolyard_hookspecs.tools import Tool
@@ -163,11 +163,8 @@ class MarkdownSection(Generic[P]):
                 f"Section {self.key!r}: {strangers[0]!r} is not a Tool; decorate it with @tool."
             )
 
-        for each in cast("Iterable[object]", vars(self).get("resources", ())):
-            if not isinstance(each, Binding):
-                raise DefinitionError(
-                    f"Section {self.key!r}: {each!r} is no Binding; write Binding(Type, provider)."
-                )
+        for each in vars(self).get("resources", ()):
+            refuse_other_than_binding(f"Section {self.key!r}", each)
         refuse_other_than_sections(f"Section {self.key!r}", vars(self).get("children", ()))
 
     def _refuse_what_is_not_several(self) -> None:

@@ -140,7 +140,10 @@ def test_a_section_needs_a_key_and_a_title_and_tools_that_are_tools():
         ({"summary": 3}, "summary is 3; give a text"),
         ({"enabled": True}, "enabled is True; give a function of the session"),
         ({"on_session": "setup"}, "on_session is 'setup'; give a function of the session"),
-        ({"resources": {str: "x"}}, "<class 'str'> is no Binding; write Binding(Type, provider)"),
+        (
+            {"resources": {str: "x"}},
+            f"{str} is no Binding; write Binding(Type, provider) or Binding.instance(Type, value)",
+        ),
         ({"accepts_overrides": "no"}, "accepts_overrides is 'no'; write True or False"),
         ({"visibility": "all"}, "visibility is 'all'; give one of full, summary"),
         (

@@ -31,7 +31,7 @@ def test_an_instance_belongs_to_whoever_made_it():
 
 
 def test_a_provider_that_cannot_be_called_is_refused_with_the_remedy():
-    with pytest.raises(DefinitionError, match=r"Binding\.instance\(kind, value\)"):
+    with pytest.raises(DefinitionError, match=r"Binding\.instance\(Type, value\)"):
         Binding(dict, {})
 
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 from toolyard.resources.container import Container
 from toolyard.resources.naming import name_of
 from toolyard_hookspecs.errors import DefinitionError
-from toolyard_hookspecs.resources import Binding
+from toolyard_hookspecs.resources import Binding, refuse_other_than_binding
 
 
 class ResourceRegistry:
@@ -40,7 +40,7 @@ class ResourceRegistry:
         """
         found: dict[type[Any], Binding[Any]] = {}
         for binding in bindings:
-            _refuse_other_than_binding(binding)
+            refuse_other_than_binding("ResourceRegistry.of", binding)
             if binding.kind in found:
                 raise DefinitionError(
                     f"{name_of(binding.kind)} is bound twice in one registry; remove one binding, "
@@ -61,7 +61,7 @@ class ResourceRegistry:
         """
         if not isinstance(cast("object", mapping), Mapping):
             raise DefinitionError(
-                f"ResourceRegistry.build: {mapping!r} is no mapping; write {{Kind: instance}}."
+                f"ResourceRegistry.build: {mapping!r} is no mapping; write {{Type: instance}}."
             )
         return cls({kind: _binding(kind, value) for kind, value in mapping.items()})
 
@@ -102,13 +102,3 @@ def _binding(kind: type[Any], value: Any) -> Binding[Any]:
     if isinstance(value, Binding):
         return replace(value, kind=kind)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     return Binding[Any].instance(kind, value)
-
-
-def _refuse_other_than_binding(given: object) -> None:
-    if isinstance(given, Binding):
-        return
-    told = name_of(given) if isinstance(given, type) else repr(given)
-    raise DefinitionError(
-        f"ResourceRegistry.of: {told} is no binding; write Binding(kind, provider) or "
-        "Binding.instance(kind, value)."
-    )

@@ -81,13 +81,13 @@ def test_each_opening_has_singletons_of_its_own():
     assert registry.open().get(Client) is not registry.open().get(Client)
 
 
-@pytest.mark.parametrize(("given", "told"), [(dict, "dict"), (5, "5")])
+@pytest.mark.parametrize(("given", "told"), [(dict, "<class 'dict'>"), (5, "5")])
 def test_what_is_no_binding_is_refused_with_what_to_write(given: Any, told: str) -> None:
-    with pytest.raises(DefinitionError, match=rf"{told} is no binding; write Binding\(kind"):
+    with pytest.raises(DefinitionError, match=rf"{told} is no Binding; write Binding\(Type"):
         ResourceRegistry.of(given)
 
 
 def test_what_is_no_mapping_is_refused_with_what_to_write() -> None:
     given: Any = [Client]
-    with pytest.raises(DefinitionError, match=r"is no mapping; write \{Kind: instance\}"):
+    with pytest.raises(DefinitionError, match=r"is no mapping; write \{Type: instance\}"):
         ResourceRegistry.build(given)
