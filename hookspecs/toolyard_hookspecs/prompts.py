@@ -13,6 +13,7 @@ from toolyard_hookspecs.errors import DefinitionError, PromptValidationError
 from toolyard_hookspecs.opening import section_tools
 from toolyard_hookspecs.policies import ToolPolicy
 from toolyard_hookspecs.resources import Binding
+from toolyard_hookspecs.section_faults import several_faults
 from toolyard_hookspecs.sections import (
     OpenedSections,
     Section,
@@ -60,7 +61,8 @@ class PromptTemplate:
         """Refuse what is no section, and policies that are not several."""
         where = f"Prompt {self.ns}:{self.key}"
         refuse_other_than_sections(where, self.sections)
-        _refuse_other_than_several(where, "policies", self.policies)
+        for fault in several_faults({"policies": self.policies}):
+            raise DefinitionError(f"{where}: {fault}.")
 
 
 @dataclass(frozen=True)
@@ -251,11 +253,6 @@ def as_bindings(
     for kind, value in cast("Mapping[type[Any], Any]", given).items():
         is_binding = isinstance(value, Binding)
         yield cast("Binding[Any]", value) if is_binding else Binding[Any].instance(kind, value)
-
-
-def _refuse_other_than_several(where: str, name: str, given: object) -> None:
-    if not isinstance(given, Iterable):
-        raise DefinitionError(f"{where}: {name} is not several; write a list, {name}=[...].")
 
 
 def _summary(place: SectionPlace) -> str:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
 from typing import Any, Final
 
 TEXTS: Final = ("key", "title", "template")
 FUNCTIONS: Final = ("enabled", "on_session")
+SEVERAL: Final = ("tools", "policies", "resources", "children")
 
 
-def kind_faults(fields: Mapping[str, Any], visibilities: Mapping[str, object]) -> Iterator[str]:
+def kind_faults(fields: Mapping[str, Any], visibilities: type[Enum]) -> Iterator[str]:
     """Yield which of the fields hold something of another kind.
 
     Args:
         fields: The fields; a section of another make may lack some.
-        visibilities: The visibilities there are, by their values.
+        visibilities: The visibilities there are.
     """
     summary = ("summary",) if fields.get("summary") is not None else ()
     for name in (*TEXTS, *summary):
@@ -25,6 +27,15 @@ def kind_faults(fields: Mapping[str, Any], visibilities: Mapping[str, object]) -
             yield f"{name} is {fields[name]!r}; give a function of the session"
     if not isinstance(fields.get("accepts_overrides", True), bool):
         yield f"accepts_overrides is {fields['accepts_overrides']!r}; write True or False"
-    visibility = fields.get("visibility", "full")
-    if visibility not in [*visibilities, *visibilities.values()]:
-        yield f"visibility is {visibility!r}; give one of {', '.join(visibilities)}"
+    known = [each.value for each in visibilities]
+    visibility = fields.get("visibility", known[0])
+    if visibility not in [*known, *visibilities]:
+        yield f"visibility is {visibility!r}; give one of {', '.join(known)}"
+    yield from several_faults({name: fields[name] for name in SEVERAL if name in fields})
+
+
+def several_faults(fields: Mapping[str, object]) -> Iterator[str]:
+    """Yield which of the fields that hold several things hold something else."""
+    for name, value in fields.items():
+        if not isinstance(value, Iterable):
+            yield f"{name} is not several; write a list, {name}=[...]"

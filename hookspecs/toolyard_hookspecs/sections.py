@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Generic, Protocol
@@ -145,34 +145,25 @@ class MarkdownSection(Generic[P]):
 
     def __post_init__(self) -> None:
         """Check what can be checked before anything is rendered."""
-        faults = list(kind_faults(vars(self), {each.value: each for each in Visibility}))
-        if faults:
-            raise DefinitionError(f"Section {self.key!r}: {'; '.join(faults)}.")
+        where = f"Section {self.key!r}"
+        if faults := list(kind_faults(vars(self), Visibility)):
+            raise DefinitionError(f"{where}: {'; '.join(faults)}.")
         object.__setattr__(self, "visibility", Visibility(self.visibility))
         if self.visibility is Visibility.SUMMARY and not (self.summary or "").strip():
             raise DefinitionError(
-                f"Section {self.key!r} is shown as a summary but has none; give it summary=..."
+                f"{where} is shown as a summary but has none; give it summary=..."
             )
         if not self.key or not self.title.strip():
             msg = f"Section {self.key or self.title!r}: give it both a key and a title."
             raise DefinitionError(msg)
-        self._refuse_what_is_not_several()
         strangers: list[object] = [each for each in self.tools if not isinstance(each, _TOOL)]
         if strangers:
             raise DefinitionError(
-                f"Section {self.key!r}: {strangers[0]!r} is not a Tool; decorate it with @tool."
+                f"{where}: {strangers[0]!r} is not a Tool; decorate it with @tool."
             )
-
         for each in vars(self).get("resources", ()):
-            refuse_other_than_binding(f"Section {self.key!r}", each)
-        refuse_other_than_sections(f"Section {self.key!r}", vars(self).get("children", ()))
-
-    def _refuse_what_is_not_several(self) -> None:
-        for name in ("tools", "policies", "resources", "children"):
-            if not isinstance(vars(self).get(name, ()), Iterable):
-                raise DefinitionError(
-                    f"Section {self.key!r}: {name} is not several; write a list, {name}=[...]."
-                )
+            refuse_other_than_binding(where, each)
+        refuse_other_than_sections(where, vars(self).get("children", ()))
 
     @property
     def placeholders(self) -> tuple[str, ...]:

@@ -150,6 +150,10 @@ def test_a_section_needs_a_key_and_a_title_and_tools_that_are_tools():
             {"template": 1, "visibility": None},
             "template is 1; give a text; visibility is None; give one of full, summary",
         ),
+        (
+            {"title": 1, "tools": 2},
+            "title is 1; give a text; tools is not several; write a list, tools=[...]",
+        ),
     ],
 )
 def test_what_is_of_another_kind_is_refused_where_the_section_is_made(fields, told):
