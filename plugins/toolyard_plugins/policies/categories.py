@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Final, Literal, get_args
 
 from toolyard_hookspecs import DefinitionError, PolicyDecision, Tool, ToolContext, ToolResult
 from toolyard_hookspecs.tools import Category, Consequence
-from toolyard_plugins.policies.naming import is_among, refuse_other_than_names
+from toolyard_plugins.policies.given import present, refuse_other_than_names
+from toolyard_plugins.policies.naming import is_among
 
 Rule = Literal["allow", "ask", "deny"]
 
@@ -41,7 +42,7 @@ class CategoryPolicy:
 
     def __post_init__(self) -> None:
         """Check that there is a rule."""
-        refuse_other_than_names("CategoryPolicy", tools=() if self.tools is None else self.tools)
+        refuse_other_than_names("CategoryPolicy", **present(tools=self.tools))
         for name, kinds in _KINDS.items():
             for kind, rule in getattr(self, name).items():
                 _refuse_other_than(kinds, kind, name)

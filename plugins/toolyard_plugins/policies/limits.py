@@ -16,12 +16,13 @@ from toolyard_hookspecs import (
     ToolContext,
     ToolResult,
 )
-from toolyard_plugins.policies.naming import (
-    entry_for,
-    is_among,
-    refuse_no_count,
+from toolyard_plugins.policies.given import (
+    present,
+    refuse_other_than_counts,
+    refuse_other_than_counts_by_tool,
     refuse_other_than_names,
 )
+from toolyard_plugins.policies.naming import entry_for, is_among
 
 IN_ALL: Final = "*"
 """Under what a quota counts all calls; no tool can have the name."""
@@ -75,12 +76,9 @@ class RateLimitPolicy(_Counting):
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        refuse_other_than_names("RateLimitPolicy", tools=() if self.tools is None else self.tools)
-        refuse_no_count(
-            "RateLimitPolicy",
-            max_calls_per_minute=self.max_calls_per_minute or 0,
-            max_calls=self.max_calls or 0,
-        )
+        refuse_other_than_names("RateLimitPolicy", **present(tools=self.tools))
+        numbers = present(max_calls_per_minute=self.max_calls_per_minute, max_calls=self.max_calls)
+        refuse_other_than_counts("RateLimitPolicy", **numbers)
         if not isinstance(cast("object", self.window), (int, float)):
             msg = f"RateLimitPolicy: window: expected seconds, found {self.window!r}."
             raise DefinitionError(msg)
@@ -154,12 +152,9 @@ class QuotaPolicy(_Counting):
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        refuse_other_than_names("QuotaPolicy", tools=() if self.tools is None else self.tools)
-        if not isinstance(cast("object", self.per_tool), Mapping):
-            msg = f"QuotaPolicy: per_tool: expected {{tool: calls}}, found {self.per_tool!r}."
-            raise DefinitionError(msg)
-        refuse_no_count("QuotaPolicy", max_calls=self.max_calls or 0)
-        refuse_no_count("QuotaPolicy, per_tool", **self.per_tool)
+        refuse_other_than_names("QuotaPolicy", **present(tools=self.tools))
+        refuse_other_than_counts("QuotaPolicy", **present(max_calls=self.max_calls))
+        refuse_other_than_counts_by_tool("QuotaPolicy", "per_tool", self.per_tool)
         if self.max_calls is None and not self.per_tool:
             msg = "QuotaPolicy: give max_calls, per_tool or both; it limits nothing."
             raise DefinitionError(msg)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Mapping
-from typing import Any, TypeVar, cast
+from collections.abc import Container, Mapping
+from typing import Any, TypeVar
 
-from toolyard_hookspecs import DefinitionError, Tool
+from toolyard_hookspecs import Tool
 
 T = TypeVar("T")
 
@@ -18,64 +18,3 @@ def is_among(tool: Tool[Any, Any], names: Container[str]) -> bool:
 def entry_for(tool: Tool[Any, Any], entries: Mapping[str, T]) -> T | None:
     """Return what stands under a tool's name, or else its wire name; None if nothing does."""
     return next((entries[name] for name in tool.known_as if name in entries), None)
-
-
-def refuse_other_than_names(owner: str, /, **fields: object) -> None:
-    """Refuse what is not several names; a text would be taken for its letters.
-
-    Args:
-        owner: Whose fields they are.
-        fields: The fields, each of which is a collection of names.
-
-    Raises:
-        DefinitionError: Naming the first field that is something else.
-    """
-    for name, value in fields.items():
-        if not _are_names(value):
-            is_text = isinstance(value, str)
-            found, meant = ("the text ", f"{value!r}") if is_text else ("", "'name', ...")
-            raise DefinitionError(
-                f"{owner}: {name}: expected several names, found {found}{value!r}; "
-                f"write {{{meant}}}."
-            )
-
-
-def refuse_other_than_names_by_tool(owner: str, field: str, given: object) -> None:
-    """Refuse what is not a mapping from tools to several names each.
-
-    Args:
-        owner: Whose field it is.
-        field: The field.
-        given: What it holds.
-
-    Raises:
-        DefinitionError: Naming what is something else, and what to write.
-    """
-    if not isinstance(given, Mapping) or not _are_names(cast("object", given)):
-        raise DefinitionError(
-            f"{owner}, {field}: expected names by tool, found {given!r}; "
-            "write {'tool': {'name', ...}}."
-        )
-    refuse_other_than_names(f"{owner}, {field}", **cast("Mapping[str, object]", given))
-
-
-def refuse_no_count(owner: str, /, **fields: object) -> None:
-    """Refuse what is no whole number where calls are counted.
-
-    Args:
-        owner: Whose fields they are.
-        fields: The fields, each of which is a number of calls.
-
-    Raises:
-        DefinitionError: Naming the first field that is something else.
-    """
-    for name, value in fields.items():
-        if not isinstance(value, int) or isinstance(value, bool):
-            msg = f"{owner}: {name}: expected a whole number of calls, found {value!r}."
-            raise DefinitionError(msg)
-
-
-def _are_names(value: object) -> bool:
-    if isinstance(value, str) or not isinstance(value, Collection):
-        return False
-    return all(isinstance(each, str) for each in cast("Collection[object]", value))

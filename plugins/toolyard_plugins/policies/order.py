@@ -16,7 +16,7 @@ from toolyard_hookspecs import (
     ToolContext,
     ToolResult,
 )
-from toolyard_plugins.policies.naming import refuse_other_than_names_by_tool
+from toolyard_plugins.policies.given import refuse_other_than_names_by_tool
 
 
 @dataclass(frozen=True, kw_only=True)

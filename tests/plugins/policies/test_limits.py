@@ -251,7 +251,11 @@ NEGATIVE = "QuotaPolicy: a quota cannot be negative."
         ),
         (
             lambda: QuotaPolicy(per_tool=["a"]),
-            "QuotaPolicy: per_tool: expected {tool: calls}, found ['a'].",
+            "QuotaPolicy, per_tool: expected calls by tool, found ['a']; write {'tool': 3}.",
+        ),
+        (
+            lambda: QuotaPolicy(per_tool={1: 2}),
+            "QuotaPolicy, per_tool: expected calls by tool, found {1: 2}; write {'tool': 3}.",
         ),
         (QuotaPolicy, NO_QUOTA),
         (lambda: QuotaPolicy(max_calls=-1), NEGATIVE),
