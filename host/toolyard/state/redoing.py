@@ -19,8 +19,8 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from toolyard.state.cells import Cell
+from toolyard.state.items_json import dumped, loaded, type_name
 from toolyard.state.reducers import cleared, seeded
-from toolyard.state.snapshot import dumped, loaded, type_name
 from toolyard_hookspecs.errors import SnapshotError
 from toolyard_hookspecs.sessions import SliceView
 

@@ -15,8 +15,9 @@ from toolyard.state.logs import Log
 from toolyard.state.records import Records, RecordSlice, with_reserved_of
 from toolyard.state.reducers import keep
 from toolyard.state.reserving import ReservingView
+from toolyard.state.session_json import Saved, read, write
 from toolyard.state.slices import SessionSlice
-from toolyard.state.snapshot import Saved, Snapshot, as_items, fitting, read, write
+from toolyard.state.snapshot import Snapshot, fitting
 from toolyard.state.store import Head, Store, check_kind
 from toolyard_hookspecs.calls import ToolInvoked
 from toolyard_hookspecs.policies import PolicyState
@@ -229,4 +230,4 @@ def _head(saved: Saved) -> Head:
 
 def _items(items: Iterable[Any]) -> Items:
     kept = list(items)
-    return as_items(kept, mutable=not all(is_shared(each) for each in kept))
+    return Items.of(kept, None, mutable=not all(is_shared(each) for each in kept))
