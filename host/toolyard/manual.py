@@ -32,14 +32,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Generator, Hashable, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, cast, runtime_checkable
 
 from toolyard.resources.call import CallScope
 from toolyard.resources.closing import Failures
-from toolyard.resources.exclusive import Claim, lock_of
+from toolyard.resources.held import HeldResources
 from toolyard.resources.roles import Role, has_method, role_of
 from toolyard_hookspecs.errors import SnapshotError, StateError
 from toolyard_hookspecs.sessions import SessionProtocol, SessionSnapshot
@@ -84,7 +84,7 @@ class ToolSnapshot:
     session: SessionSnapshot
     kept: tuple[tuple[Snapshotable, Any], ...]
     resources: Present
-    held: _Held | None = None
+    held: HeldResources | None = None
 
 
 def create_snapshot(
@@ -242,7 +242,7 @@ class _Transaction:
     def __init__(self, session: SessionProtocol, resources: Present, tag: str | None) -> None:
         self._session = session
         exclusive = [each for each in _built(resources) if role_of(each) is Role.EXCLUSIVE]
-        held = _Held(exclusive, tag, lock=not isinstance(resources, CallScope))
+        held = HeldResources(exclusive, tag, lock=not isinstance(resources, CallScope))
         try:
             kept = create_snapshot(session, resources, tag=tag)
         except BaseException:
@@ -271,74 +271,10 @@ class _Transaction:
             _log.error("After %s, %s.", type(cause).__name__, note)
 
     @property
-    def _held(self) -> _Held:
+    def _held(self) -> HeldResources:
         held = self.snapshot.held
         assert held is not None  # noqa: S101 - given when made
         return held
-
-
-class _Held:
-    """Exclusive resources that one transaction has begun.
-
-    Args:
-        resources: The resources.
-        tag: How messages name the transaction.
-        lock: Whether their locks have to be had; the call of a scope has them already.
-    """
-
-    parent: None = None
-
-    def __init__(self, resources: Sequence[Any], tag: str | None, *, lock: bool) -> None:
-        self.over = False
-        self.resources = resources
-        self._tag = tag
-        self._claims: list[Claim] = []
-        self._begun: list[tuple[Any, Any]] = []
-        try:
-            for resource in resources:
-                if lock:
-                    self._lock(resource)
-                self._begun.append((resource, resource.begin()))
-        except BaseException:
-            self.end("rollback", Failures("rolling back"))
-            raise
-
-    @property
-    def root_id(self) -> Hashable:
-        """What the locks know the transaction by."""
-        return id(self)
-
-    def __str__(self) -> str:
-        return f"the transaction {self._tag!r}" if self._tag else "a transaction"
-
-    def end(self, how: str, failures: Failures) -> None:
-        """Commit or roll back, newest first, and give the locks back."""
-        self.over = True
-        self._end_all(how, failures)
-        for claim in self._claims:
-            claim.leave()
-
-    def restart(self, failures: Failures) -> None:
-        """Roll back and begin again."""
-        self._end_all("rollback", failures)
-        for resource in self.resources:
-            try:
-                self._begun.append((resource, resource.begin()))
-            except BaseException as error:  # noqa: BLE001 - told when all have begun
-                failures.add(resource, error)
-
-    def _lock(self, resource: Any) -> None:
-        claim = Claim(lock_of(resource), self, waitable=False)
-        claim.request(fail_fast=True)
-        self._claims.append(claim)
-
-    def _end_all(self, how: str, failures: Failures) -> None:
-        while self._begun:
-            resource, savepoint = self._begun.pop()
-            try:
-                getattr(resource, how)(savepoint)
-            except BaseException as error:  # noqa: BLE001 - told when all have ended
-                failures.add(resource, error)
 
 
 def _built(resources: Present) -> Sequence[Any]:
