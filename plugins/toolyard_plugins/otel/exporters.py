@@ -95,14 +95,7 @@ def _make_global(spans: TracerProvider, meters: MeterProvider | None) -> None:
 
 def _processors(where: str, stack: ExitStack, exporters: list[Exporter]) -> Iterable[SpanProcessor]:
     if where not in {OTLP, ENVIRONMENT, CONSOLE}:
-        out = stack.enter_context(_appended(where))
-        exporter = CountingExporter(
-            ConsoleSpanExporter(out=out, formatter=_line),
-            f"See that {where} can be written: its disk may be full.",
-        )
-        exporters.append(exporter)
-        # Each span at once, so that it is there whatever becomes of the process.
-        yield SimpleSpanProcessor(exporter)
+        yield _to_file(where, stack, exporters)
         return
     for name in _of_traces(where):
         if name == CONSOLE:
@@ -111,6 +104,17 @@ def _processors(where: str, stack: ExitStack, exporters: list[Exporter]) -> Iter
             exporter = CountingExporter(_loaded("traces", name)())
             exporters.append(exporter)
             yield BatchSpanProcessor(exporter)
+
+
+def _to_file(file: str, stack: ExitStack, exporters: list[Exporter]) -> SpanProcessor:
+    out = stack.enter_context(_appended(file))
+    exporter = CountingExporter(
+        ConsoleSpanExporter(out=out, formatter=_line),
+        f"See that {file} can be written: its disk may be full.",
+    )
+    exporters.append(exporter)
+    # Each span at once, so that it is there whatever becomes of the process.
+    return SimpleSpanProcessor(exporter)
 
 
 def _readers(where: str, exporters: list[Exporter]) -> Iterable[MetricReader]:
