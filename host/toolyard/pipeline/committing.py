@@ -48,7 +48,7 @@ def commit(run: CallRun) -> Staged:
     if parent is not None:
         for step in run.scope.joining():
             yield from settle_surely(run, step)
-        _decide(run)
+        _rule_out_rerun(run)
         for each in run.participants:
             if (join := getattr(each, "join", None)) is not None:
                 yield from settle_surely(run, join())
@@ -66,7 +66,7 @@ def commit(run: CallRun) -> Staged:
     for each in participants:
         if (preparing := each.prepare()) is not None:
             yield from settle(run, preparing)
-    _decide(run)
+    _rule_out_rerun(run)
     run.branch.commit()
     run.stage = COMMIT
     run.committed = True
@@ -74,7 +74,7 @@ def commit(run: CallRun) -> Staged:
         yield from _commit_all(run, participants)
 
 
-def _decide(run: CallRun) -> None:
+def _rule_out_rerun(run: CallRun) -> None:
     """Have the call run no second time, where plugins take part that have kept this one's result.
 
     The application can use the session directly at any moment: committing it can conflict.

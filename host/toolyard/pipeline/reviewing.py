@@ -90,10 +90,10 @@ def _check_again(run: CallRun) -> Staged:
         yield from ask_rules_by_now(run)
         yield from undo(run, participants=False)
     finally:
-        checked = run.branch, run.scope
+        branch, scope = run.branch, run.scope
         run.branch, run.scope, run.context = kept
-        checked[0].close("The checks are over.")
-        checked[1].close()
+        branch.close("The checks are over.")
+        scope.close()
 
 
 def _note_diff(run: CallRun) -> Staged:

@@ -12,7 +12,7 @@ from toolyard.state.changes import described
 from toolyard.state.copies import private
 from toolyard.state.items import EMPTY, Items
 from toolyard.state.records import Records, RecordSlice, is_reserved, own, refuse_reserved
-from toolyard.state.reducers import Kept, Registration, reduced, refuse_impure
+from toolyard.state.reducers import Kept, Registration, impure, reduced
 from toolyard.state.reserving import ReservingView
 from toolyard.state.slices import BranchedLog
 from toolyard.state.snapshot import Snapshot, fitting
@@ -320,7 +320,7 @@ class Branch(Transaction):
                 made.append((cell, before, reducer, items, rewritten))
         for cell, before, *_ in made:
             if cell.items is not before:
-                raise refuse_impure(cell.kind, event)
+                raise impure(cell.kind, event)
         for cell, _, reducer, items, rewritten in made:
             cell.put((reducer, event), items, rewritten=rewritten)
         for kind, kept in logged:

@@ -101,7 +101,7 @@ def reduced(
     return Items.of(new, owner, mutable=mutable), True
 
 
-def refuse_impure(kind: type[Any], event: object) -> StateError:
+def impure(kind: type[Any], event: object) -> StateError:
     """Return the error for a reducer that has changed a slice instead of returning items."""
     return StateError(
         f"While reducers applied an event of {type(event).__qualname__} to the slice of "

@@ -16,10 +16,10 @@ from toolyard.state.reducers import (
     Kept,
     ReducerTable,
     Registration,
+    impure,
     keep,
     name_of,
     reduced,
-    refuse_impure,
     with_reducer,
 )
 from toolyard_hookspecs.calls import ToolInvoked
@@ -179,7 +179,7 @@ class Store:
             for kind, items in before.items():
                 if self.head.slices.get(kind, EMPTY) is not items:
                     self.head = head
-                    raise refuse_impure(kind, event)
+                    raise impure(kind, event)
             self.put(changed)
             for kind, kept in logged:
                 self.append_log(kind, kept)

@@ -49,7 +49,7 @@ class RecordFile:
         self._n, self._last = 0, START
         self.torn = 0
         self._process = os.getpid()
-        while not self._is_opened():
+        while not self._open():
             os.close(self._handle)
 
     def append(self, content: str) -> None:
@@ -91,7 +91,7 @@ class RecordFile:
                 self._path.unlink(missing_ok=True)
         os.close(self._handle)
 
-    def _is_opened(self) -> bool:
+    def _open(self) -> bool:
         """Open the file, and tell whether it is there still: its last writer may remove it."""
         try:
             self._handle = os.open(self._path, _FLAGS, _MODE)
