@@ -19,12 +19,12 @@ from toolyard.cli.extensions import with_extensions
 from toolyard.cli.failures import UsageError
 from toolyard.cli.options import COMMANDS
 from toolyard.cli.table import Column, Table, widest
-from toolyard.cli.text import counted
 from toolyard.host import Host
 from toolyard.plugins.offers import commands
 from toolyard.plugins.reports import PluginReport
 from toolyard_hookspecs import Command
 from toolyard_hookspecs.likeness import suggest
+from toolyard_hookspecs.quantities import counted
 from toolyard_hookspecs.terminals import printable
 
 

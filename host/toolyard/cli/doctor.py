@@ -14,12 +14,12 @@ from rich.text import Text
 from toolyard.cli.console import Terminal
 from toolyard.cli.example import named_plugins
 from toolyard.cli.exits import Exit
-from toolyard.cli.text import counted
 from toolyard.diagnosis.setup import of_configuration, of_plugins, of_what_they_rely_on
 from toolyard.diagnosis.surroundings import surroundings
 from toolyard.host import Host
 from toolyard.settings import Settings
 from toolyard_hookspecs import Finding, Severity, ToolyardError
+from toolyard_hookspecs.quantities import counted
 from toolyard_hookspecs.terminals import printable
 
 SIGNS: Final = {

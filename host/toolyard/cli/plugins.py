@@ -14,12 +14,12 @@ from toolyard.cli.console import Terminal
 from toolyard.cli.exits import Exit
 from toolyard.cli.failures import say
 from toolyard.cli.table import Column, Table, widest
-from toolyard.cli.text import counted
 from toolyard.host import Host
 from toolyard.lifespans import enter_possible_lifespans
 from toolyard.plugins.faults import PluginFault
 from toolyard.plugins.reports import PluginReport, Status
 from toolyard_hookspecs import ConfigurationError
+from toolyard_hookspecs.quantities import counted
 from toolyard_hookspecs.terminals import printable
 
 STATUS: Final[dict[Status, tuple[str, str, str]]] = {

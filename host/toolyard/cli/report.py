@@ -16,9 +16,10 @@ from toolyard.cli.console import Terminal
 from toolyard.cli.endings import Ending
 from toolyard.cli.failures import say_interrupted
 from toolyard.cli.table import Column, Table, widest
-from toolyard.cli.text import counted, duration, lines_of
+from toolyard.cli.text import lines_of
 from toolyard.cli.wire import JsonLines
 from toolyard_hookspecs import Stage, Status, ToolCall
+from toolyard_hookspecs.quantities import counted, duration
 from toolyard_hookspecs.terminals import printable
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from toolyard.cli.exits import Exit
 from toolyard.cli.failures import CommandFailure, UsageError
 from toolyard.cli.reader import STDIN, read_calls, read_source
 from toolyard.cli.report import JsonReport, Report, TableReport
-from toolyard.cli.text import counted
 from toolyard.host import Host
 from toolyard_hookspecs import ExecutorHandle, ToolCall, ToolInvoked
+from toolyard_hookspecs.quantities import counted
 
 EXITING = "a tool or a plugin asked the process to exit, which ends all calls of a parallel run."
 

@@ -16,9 +16,9 @@ from toolyard.cli.console import Terminal
 from toolyard.cli.exits import Exit
 from toolyard.cli.failures import say
 from toolyard.cli.table import Column, Table, widest
-from toolyard.cli.text import counted
 from toolyard.host import Host
 from toolyard_hookspecs import Tool
+from toolyard_hookspecs.quantities import counted
 from toolyard_hookspecs.terminals import printable
 from toolyard_hookspecs.tools import HostDefault
 

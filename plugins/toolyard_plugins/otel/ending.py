@@ -12,6 +12,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from toolyard_hookspecs import NOTICE
+from toolyard_hookspecs.quantities import counted
 from toolyard_plugins.otel.patience import Step, ended, patience, started
 
 log = logging.getLogger("toolyard.otel")
@@ -87,5 +88,4 @@ def end(shutdowns: Sequence[Step], exporters: Sequence[Exporter]) -> None:
         if isinstance(each, CountingExporter):
             lost[each.remedy] += each.lost
     for remedy, number in (+lost).items():
-        spans = "1 span" if number == 1 else f"{number:,} spans"
-        log.warning("%s could not be exported. %s", spans, remedy, extra=NOTICE)
+        log.warning("%s could not be exported. %s", counted(number, "span"), remedy, extra=NOTICE)

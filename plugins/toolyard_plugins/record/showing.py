@@ -9,10 +9,10 @@ from typing import Any, Final
 from rich.text import Text
 
 from toolyard_hookspecs import Status
+from toolyard_hookspecs.quantities import counted, duration
 from toolyard_hookspecs.terminals import printable
 from toolyard_plugins.record.comparing import Comparison
 from toolyard_plugins.record.lines import RecordedCall
-from toolyard_plugins.record.quantities import counted, duration
 from toolyard_plugins.record.reading import Checked, Numbered, Recording
 from toolyard_plugins.record.screen import Screen
 

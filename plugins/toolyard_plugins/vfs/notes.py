@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Final
 
 from toolyard_hookspecs import ConflictError
-from toolyard_plugins.vfs.wording import counted
+from toolyard_hookspecs.quantities import counted
 
 _SHOWN: Final = 5
 

@@ -1,6 +1,8 @@
-"""Quantities in words, for people and models."""
+"""Sizes in words, for people and models."""
 
 from __future__ import annotations
+
+from toolyard_hookspecs.quantities import counted
 
 
 def size_of(size: int) -> str:
@@ -18,8 +20,3 @@ def size_of(size: int) -> str:
             break
         amount, unit = amount / 1024, larger
     return f"{amount:.1f} {unit}"
-
-
-def counted(number: int, thing: str, things: str | None = None) -> str:
-    """Return `1 file`, `2 files`, `2 directories`."""
-    return f"{number:,} {thing}" if number == 1 else f"{number:,} {things or f'{thing}s'}"

@@ -1,8 +1,6 @@
-"""Text from elsewhere cannot steer the terminal, and quantities read well."""
+"""Text from elsewhere cannot steer the terminal."""
 
-import pytest
-
-from toolyard.cli.text import counted, duration, lines_of, with_lines
+from toolyard.cli.text import lines_of, with_lines
 
 
 def test_lines_stay_lines():
@@ -11,30 +9,3 @@ def test_lines_stay_lines():
 
 def test_empty_lines_are_left_out():
     assert lines_of("a\n\n  b  \n") == ["a", "  b"]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [
-        (0, "0.0 ms"),
-        (0.00042, "0.4 ms"),
-        (0.00994, "9.9 ms"),
-        (0.00996, "10 ms"),
-        (0.9994, "999 ms"),
-        (0.9996, "1.0 s"),
-        (59.94, "59.9 s"),
-        (59.96, "1 min 0 s"),
-        (125.4, "2 min 5 s"),
-    ],
-)
-def test_times_are_short(seconds, shown):
-    assert duration(seconds) == shown
-
-
-def test_things_are_counted():
-    assert [counted(number, "call") for number in (0, 1, 2, 1234)] == [
-        "0 calls",
-        "1 call",
-        "2 calls",
-        "1,234 calls",
-    ]

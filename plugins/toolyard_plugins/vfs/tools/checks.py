@@ -17,8 +17,9 @@ from toolyard_hookspecs import (
     ToolValidationError,
     ToolyardError,
 )
+from toolyard_hookspecs.quantities import counted
 from toolyard_plugins.vfs.paths import ALIAS
-from toolyard_plugins.vfs.wording import counted, size_of
+from toolyard_plugins.vfs.wording import size_of
 
 ROOT: Final = "the root of the workspace"
 """How the root is called in messages."""

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from toolyard_hookspecs import FileMatch, Tool, ToolContext, ToolExample, ToolResult
+from toolyard_hookspecs.quantities import counted
 from toolyard_plugins.vfs.settings import VfsConfig
 from toolyard_plugins.vfs.tools.checks import ROOT, Checks, explaining, noted, shown, workspace
 from toolyard_plugins.vfs.tools.pages import Page, cut
 from toolyard_plugins.vfs.tools.params import GlobFiles, GrepFiles
 from toolyard_plugins.vfs.tools.reading import entry_of, rest
 from toolyard_plugins.vfs.tools.results import Entry, Found, Matches, line_of
-from toolyard_plugins.vfs.wording import counted
 
 T = TypeVar("T")
 

@@ -14,6 +14,7 @@ from toolyard_hookspecs import (
     ToolResult,
     ToolyardError,
 )
+from toolyard_hookspecs.quantities import counted
 from toolyard_plugins.vfs.settings import VfsConfig
 from toolyard_plugins.vfs.text import BYTE_ORDER_MARK
 from toolyard_plugins.vfs.tools.checks import (
@@ -28,7 +29,6 @@ from toolyard_plugins.vfs.tools.checks import (
 from toolyard_plugins.vfs.tools.pages import Page, cut
 from toolyard_plugins.vfs.tools.params import ListDirectory, ReadFile
 from toolyard_plugins.vfs.tools.results import Entry, FileText, Listing, lines_of
-from toolyard_plugins.vfs.wording import counted
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolyard_hookspecs import Filesystem, Tool, ToolContext, ToolExample, ToolResult
+from toolyard_hookspecs.quantities import counted
 from toolyard_plugins.vfs.settings import VfsConfig
 from toolyard_plugins.vfs.tools.checks import Checks, explaining, shown, workspace
 from toolyard_plugins.vfs.tools.params import CopyFile, MoveFile
 from toolyard_plugins.vfs.tools.results import Transferred
 from toolyard_plugins.vfs.tools.writing import count_files
-from toolyard_plugins.vfs.wording import counted
 
 
 @dataclass(frozen=True)

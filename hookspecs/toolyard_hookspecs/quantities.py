@@ -1,4 +1,4 @@
-"""Quantities as people read them, as they stand in all of Toolyard's tables."""
+"""Quantities in words, for people and models."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def duration(seconds: float) -> str:
     """Return a time as short as it is still telling.
 
     Example:
-        >>> [duration(each) for each in (0.0004, 0.012, 3.21, 125)]
+        >>> [duration(each) for each in (0.000_42, 0.0123, 3.21, 125)]
         ['0.4 ms', '12 ms', '3.2 s', '2 min 5 s']
     """
     if seconds < FINE:
@@ -27,6 +27,11 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s"
 
 
-def counted(number: int, thing: str) -> str:
-    """Return `1 call`, `2 calls`."""
-    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+def counted(number: int, thing: str, things: str | None = None) -> str:
+    """Return a number of things.
+
+    Example:
+        >>> counted(1, "call"), counted(2000, "call"), counted(2, "directory", "directories")
+        ('1 call', '2,000 calls', '2 directories')
+    """
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {things or f'{thing}s'}"

@@ -1,0 +1,34 @@
+"""Quantities read well."""
+
+from __future__ import annotations
+
+import pytest
+
+from toolyard_hookspecs.quantities import counted, duration
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0, "0.0 ms"),
+        (0.00042, "0.4 ms"),
+        (0.00994, "9.9 ms"),
+        (0.00996, "10 ms"),
+        (0.9994, "999 ms"),
+        (0.9996, "1.0 s"),
+        (59.94, "59.9 s"),
+        (59.96, "1 min 0 s"),
+        (125.4, "2 min 5 s"),
+    ],
+)
+def test_times_are_short(seconds, shown):
+    assert duration(seconds) == shown
+
+
+def test_things_are_counted():
+    assert [counted(number, "call") for number in (0, 1, 2, 1234)] == [
+        "0 calls",
+        "1 call",
+        "2 calls",
+        "1,234 calls",
+    ]
