@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import UTC, datetime
 
 import pytest
@@ -12,25 +11,6 @@ from toolyard_plugins.approval.terminal import Terminal
 from toolyard_plugins.ledger.showing import show_line, show_table
 from toolyard_plugins.mcp.gateway import checking
 from toolyard_plugins.record.screen import Screen
-from toolyard_plugins.widths import environment
-
-
-@pytest.mark.parametrize("columns", ["0", "000", "-3", "\u00b2", "9" * 5000, "wide", ""])
-def test_what_is_no_positive_number_is_not_given(
-    monkeypatch: pytest.MonkeyPatch, columns: str
-) -> None:
-    monkeypatch.setenv("COLUMNS", columns)
-    monkeypatch.setenv("NO_COLOR", "1")
-
-    assert {**environment(), "COLUMNS": columns} == dict(os.environ)
-    assert "COLUMNS" not in environment()
-
-
-@pytest.mark.parametrize("columns", ["1", "80", "0100"])
-def test_a_number_of_columns_is(monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
-    monkeypatch.setenv("COLUMNS", columns)
-
-    assert environment()["COLUMNS"] == columns
 
 
 def _show_line() -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
-from collections.abc import Mapping
-from typing import Final, NoReturn
+from typing import NoReturn
 
 from rich.console import Console
 
-_WIDTH: Final = re.compile("0*[1-9][0-9]{0,8}")
+from toolyard_hookspecs.widths import environment
 
 
 class Terminal(Console):
@@ -23,7 +21,7 @@ class Terminal(Console):
             highlight=False,
             markup=False,
             emoji=False,
-            _environ=_environment(),
+            _environ=environment(),
         )
 
     @property
@@ -39,13 +37,3 @@ class Terminal(Console):
     def on_broken_pipe(self) -> NoReturn:
         """Leave what to do about it to the command line."""
         raise BrokenPipeError
-
-
-def _environment() -> Mapping[str, str]:
-    """Return the variables that rich may go by: without a `COLUMNS` that is no positive number.
-
-    Rich takes even 0 for a width, and then shows nothing at all.
-    """
-    if _WIDTH.fullmatch(os.environ.get("COLUMNS", "")):
-        return os.environ
-    return {name: value for name, value in os.environ.items() if name != "COLUMNS"}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
 from toolyard_hookspecs import Cancellation
-from toolyard_plugins.widths import environment
+from toolyard_hookspecs.widths import environment
 
 if TYPE_CHECKING:
     from rich.console import Console
