@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from toolyard_hookspecs import ConfigurationError, Finding
-from toolyard_plugins.otel.settings import CONSOLE, ENVIRONMENT, OTLP, OtelSettings
+from toolyard_plugins.otel.settings import OtelSettings, names_file
 from toolyard_plugins.places import appended_finding
 
 SUBJECT: Final = "spans"
@@ -23,7 +23,7 @@ def diagnosed(settings: OtelSettings) -> Iterator[Finding]:
     except ConfigurationError as error:
         yield Finding.error(SUBJECT, str(error), "pip install 'toolyard[otel]'")
         return
-    if settings.trace not in {CONSOLE, OTLP, ENVIRONMENT}:
+    if names_file(settings.trace):
         yield appended_finding(Path(settings.trace), SUBJECT, "plugins.otel.trace")
         return
     try:

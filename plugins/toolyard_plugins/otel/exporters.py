@@ -13,7 +13,7 @@ from typing import IO, Any, Final
 from toolyard_hookspecs import ConfigurationError
 from toolyard_plugins.otel.attributes import OUTCOME
 from toolyard_plugins.otel.providers import Providers, is_real
-from toolyard_plugins.otel.settings import CONSOLE, ENVIRONMENT, OTLP
+from toolyard_plugins.otel.settings import CONSOLE, ENVIRONMENT, OTLP, names_file
 
 try:
     from opentelemetry import metrics, trace
@@ -94,7 +94,7 @@ def _make_global(spans: TracerProvider, meters: MeterProvider | None) -> None:
 
 
 def _processors(where: str, stack: ExitStack, exporters: list[Exporter]) -> Iterable[SpanProcessor]:
-    if where not in {OTLP, ENVIRONMENT, CONSOLE}:
+    if names_file(where):
         yield _to_file(where, stack, exporters)
         return
     for name in _of_traces(where):

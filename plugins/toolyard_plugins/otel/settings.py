@@ -16,6 +16,11 @@ CAPTURE_VARIABLE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _CAPTURING: Final = frozenset({"true", "span_only", "span_and_event"})
 
 
+def names_file(trace: str) -> bool:
+    """Tell whether spans go to a file of that name."""
+    return trace not in {CONSOLE, OTLP, ENVIRONMENT}
+
+
 def _captures() -> bool:
     return os.environ.get(CAPTURE_VARIABLE, "").lower() in _CAPTURING
 
