@@ -42,8 +42,7 @@ class Staging:
         self._checked: set[str] = set()
         contents = (each.after.content for each in changes.made if each.after is not None)
         taken = Counter(each.path for each in contents if isinstance(each, OnDisk))
-        # A link changes the times its content is recognised by; and two links to one file
-        # would go on changing together.
+        # Two links to one file would go on changing together.
         self._linkable = {path for path in self._removed if taken[path] == 1}
 
     def operations(self) -> tuple[Operation, ...]:
@@ -52,7 +51,7 @@ class Staging:
         What is there in another kind before is removed first. Otherwise the new comes before
         the old goes, so that a file that moves is never nowhere.
         """
-        makes: list[Operation] = []
+        made: list[tuple[int, Change]] = []
         removes: list[Operation] = []
         for slot, change in enumerate(self._changes):
             if change.only_empties:
@@ -61,7 +60,10 @@ class Staging:
             if change.kind is not None and (change.after is None or change.changes_kind):
                 removes.append(self._removal(slot, change))
             if change.after is not None:
-                makes.append(self._creation(slot, change))
+                made.append((slot, change))
+        # A link changes the times that a file is recognised by, under each of its names.
+        made.sort(key=lambda each: self._is_linkable(each[1]))
+        makes = [self._creation(slot, change) for slot, change in made]
         # Changes come sorted, a directory before what it holds.
         files = [each for each in removes if each.kind == "remove"]
         directories = [each for each in reversed(removes) if each.kind == "rmdir"]
@@ -83,7 +85,7 @@ class Staging:
             return Operation("mkdir", change.path, slot, mode=after.mode if after else None)
         replaced = None if change.kind is None or change.changes_kind else change
         before = self._image(replaced) if replaced is not None else None
-        self._stage(f"new-{slot}", change.path, after, replaces=replaced is not None)
+        self._stage(f"new-{slot}", change, after, replaces=replaced is not None)
         status = os.stat(f"new-{slot}", dir_fd=self._slots, follow_symlinks=False)
         image = Image(status.st_ino, status.st_size, status.st_mtime_ns)
         return Operation("install", change.path, slot, before, image)
@@ -103,20 +105,24 @@ class Staging:
             check_changeable(self._root, directory)
             self._checked.add(directory)
 
-    def _stage(self, slot: str, path: str, after: Node, *, replaces: bool) -> None:
+    def _is_linkable(self, change: Change) -> bool:
+        """Tell whether a change moves a file to where none is."""
+        content = change.after.content if change.after is not None else None
+        return (
+            isinstance(content, OnDisk)
+            and content.path in self._linkable
+            and (change.kind is None or change.changes_kind)
+        )
+
+    def _stage(self, slot: str, change: Change, after: Node, *, replaces: bool) -> None:
         content = after.content
         assert content is not None  # noqa: S101 - of a file
-        if (
-            isinstance(content, OnDisk)
-            and not replaces
-            and content.path in self._linkable
-            and self._link(slot, content)
-        ):
+        if isinstance(content, OnDisk) and self._is_linkable(change) and self._link(slot, content):
             return
         handle = os.open(slot, _CREATE, 0o666, dir_fd=self._slots)
         try:
             _fill(handle, content)
-            self._give_owner(handle, path, content, replaces=replaces)
+            self._give_owner(handle, change.path, content, replaces=replaces)
             if after.mode is not None:
                 os.fchmod(handle, after.mode)
             if self._fsync:

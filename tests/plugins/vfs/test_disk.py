@@ -383,6 +383,19 @@ class TestWhatAFileHas:
         assert (root / "d" / "c.txt").read_text() == "one"
         assert (root / "d" / "c.txt").stat().st_nlink == 1
 
+    def test_another_name_of_it_can_be_copied_in_the_call_that_moves_it(
+        self, root: Path, disk: VirtualFilesystem, branch_of: Branch, commit: Commit
+    ) -> None:
+        (root / "a.txt").write_text("one")
+        (root / "b.txt").hardlink_to(root / "a.txt")
+        branch = branch_of(disk)
+        branch.resource.move("a.txt", "c.txt")
+        branch.resource.copy("b.txt", "d.txt")
+        commit(branch)
+        assert (root / "c.txt").samefile(root / "b.txt")
+        assert (root / "d.txt").read_text() == "one"
+        assert (root / "d.txt").stat().st_nlink == 1
+
 
 class TestSharedWithOthers:
     def test_two_workspaces_on_one_directory(
