@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 from toolyard_plugins.vfs import descriptors, paths
 from toolyard_plugins.vfs.area import CommitArea
@@ -152,7 +153,7 @@ class DiskStore:
     def exclusive_path(self) -> Generator[str]:
         """Give the real directory while no commit happens there."""
         with self._explained():
-            self._check_there()
+            self._check_in_place()
             if self.readonly("") is not None:
                 hold = None
             else:
@@ -238,6 +239,17 @@ class DiskStore:
                 f"The directory of the workspace, {self.root}, was removed, so nothing can be "
                 "read or kept there. This requires human intervention."
             )
+
+    def _check_in_place(self) -> None:
+        """Check that the workspace's path still leads to it."""
+        self._check_there()
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            if os.path.samestat(Path(self.root).stat(), os.fstat(self._handle())):
+                return
+        raise FileNotFoundError(
+            f"The directory of the workspace, {self.root}, was moved, so no program can be started "
+            "there. This requires human intervention."
+        )
 
     @contextmanager
     def _explained(self, path: str = "") -> Generator[None]:

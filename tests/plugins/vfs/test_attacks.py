@@ -566,6 +566,16 @@ class TestBadDisks:
         assert (root.with_name("renamed") / "a.txt").read_text() == "two"
         assert not root.exists()
 
+    @pytest.mark.parametrize("replaced", [False, True])
+    def test_no_program_is_started_where_another_one_lies_now(
+        self, disk: VirtualFilesystem, root: Path, *, replaced: bool
+    ) -> None:
+        root.rename(root.with_name("renamed"))
+        if replaced:
+            root.mkdir()
+        with pytest.raises(FileNotFoundError, match="moved"), disk.exclusive_path():
+            pass
+
     def test_one_that_is_not_there(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("")
         for name in ("missing", "file"):
