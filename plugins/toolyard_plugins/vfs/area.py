@@ -85,25 +85,30 @@ class CommitArea:
         """Finish every commit that was decided, drop every other one; see `stopped`."""
         told, self.stopped = self.stopped, None
         for name in Slots.found(hold.area):
-            slots = Slots.open(hold.area, name)
             try:
-                self._recover_one(slots)
+                self._recover_one(hold, name)
             except (RecoveryError, OSError) as error:
-                slots.close()
                 self.stopped = self._report(name, error)
                 if self.stopped != told:
                     # Whoever decides may be asked in a moment.
                     undecided = isinstance(error, UndecidedError)
                     log.log(logging.WARNING if undecided else logging.ERROR, "%s", self.stopped)
             except BaseException as error:
-                slots.close()
                 # Whoever catches it must not take the workspace for a sound one.
                 self.stopped = self._report(name, error)
                 raise
-            else:
-                slots.remove(fsync=self._fsync)
 
-    def _recover_one(self, slots: Slots) -> None:
+    def _recover_one(self, hold: Hold, name: str) -> None:
+        """Bring one commit to its end, and clear it away."""
+        slots = Slots.open(hold.area, name)
+        try:
+            self._finish(slots)
+        except BaseException:
+            slots.close()
+            raise
+        slots.remove(fsync=self._fsync)
+
+    def _finish(self, slots: Slots) -> None:
         """Bring one commit to its end.
 
         Raises:

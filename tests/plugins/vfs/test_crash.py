@@ -169,6 +169,26 @@ def test_while_a_commit_that_met_an_edit_is_put_back(root: Path, on_disk: Open, 
     assert (root / "kind" / "inner.txt").read_bytes() == b"0\r\n"
 
 
+@pytest.mark.parametrize("litter", ["commit-file", "commit-directory/held"])
+def test_what_cannot_be_cleared_away_keeps_nobody_from_reading(
+    root: Path, on_disk: Open, litter: str
+) -> None:
+    on_disk(root).write("a.txt", "one")
+    path = root / ".toolyard" / litter
+    path.parent.mkdir(exist_ok=True)
+    if path.name == "held":
+        path.mkdir()
+    else:
+        path.write_text("")
+    files = on_disk(root)
+    assert files.read("a.txt") == "one"
+    with pytest.raises((RecoveryError, PermissionError), match=r"remove \.toolyard/commit-"):
+        files.write("a.txt", "two")
+    path.rmdir() if path.name == "held" else path.unlink()
+    files.write("a.txt", "two")
+    assert stopped(files) is None
+
+
 @pytest.mark.slow
 class TestEditedBetweenCrashAndOpening:
     @pytest.fixture(
