@@ -186,6 +186,17 @@ class MountedStore(_OnStore):
             )
         return self._store.readonly(path)
 
+    def check_changeable(self, directory: str) -> None:
+        """Check that what a directory holds can be changed; of one not there, what is above it."""
+        for path in (directory, *paths.ancestors(directory)):
+            if path in self._above and self._hides(path):
+                targets = [each for each in self._sources if paths.is_within(each, path)]
+                raise PermissionError(
+                    f"{path} is a directory only for the mount {targets[0]!r}: the workspace has "
+                    "something else there, so nothing can be put into it. Choose another path."
+                )
+        super().check_changeable(directory)
+
     def check_readable(self, path: str) -> None:
         """Check that a file can be read, without opening it; of a mount reading tells."""
         if self._mounted(path) is None:
@@ -227,7 +238,12 @@ class MountedStore(_OnStore):
     def _is_ours(self, path: str) -> bool:
         if self._mounted(path) is not None:
             return True
-        return path in self._above and self._store.look(path) is None
+        return path in self._above and (self._store.look(path) is None or self._hides(path))
+
+    def _hides(self, path: str) -> bool:
+        """Tell whether the tree has something at a path above a mount that is no directory."""
+        node = self._store.look(path)
+        return node is not None and node.kind != "directory"
 
     def _missing(self, changes: Changes) -> Iterator[Change]:
         """Yield the directories that are only here for a mount and now hold something else."""

@@ -26,7 +26,9 @@ from toolyard_plugins.vfs import (
     VirtualFilesystem,
     open_workspace,
 )
+from toolyard_plugins.vfs.mounts import MountedStore
 from toolyard_plugins.vfs.sources import Source
+from toolyard_plugins.vfs.workspace import WorkspaceBranch
 
 CONTENT = {
     "index.md": "# Docs\n",
@@ -261,6 +263,40 @@ def test_what_lies_beside_a_mount_can_be_changed(
     if root is not None:
         assert (root / "lib/vendor/mine.txt").read_text() == "x"
         assert not (root / "lib/vendor/docs").exists()
+
+
+def test_nothing_is_put_beside_a_mount_where_the_workspace_has_a_file(
+    workspace: VirtualFilesystem, directory: str
+) -> None:
+    workspace.write("lib", "a file")
+    source = Source(Mount(source=directory, target="lib/docs"))
+    files = VirtualFilesystem(MountedStore(workspace.store, [source]))
+
+    for change in (
+        lambda: files.write("lib/mine.txt", "x"),
+        lambda: files.mkdir("lib/sub/mine"),
+        lambda: files.copy("lib/docs/index.md", "lib/mine.md"),
+    ):
+        with pytest.raises(PermissionError, match="lib is a directory only for the mount"):
+            change()
+    assert workspace.read("lib") == "a file"
+    files.write("other.txt", "y")
+    assert workspace.read("other.txt") == "y"
+
+
+def test_a_call_can_list_a_directory_that_is_only_there_for_a_mount(
+    mounted: Callable[..., VirtualFilesystem],
+    branch_of: Callable[..., WorkspaceBranch],
+    directory: str,
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "ws" / "lib").write_text("a file")
+    branch = branch_of(mounted(directory, tmp_path / "ws", target="lib/docs"))
+
+    assert [each.path for each in branch.resource.list("lib")] == ["lib/docs"]
+    assert branch.prepare() is None
+    branch.commit()
 
 
 @pytest.mark.parametrize("path", ["lib", "lib/vendor"])
