@@ -5,15 +5,11 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Final
 
 from toolyard_plugins.vfs.base import Changes
+from toolyard_plugins.vfs.keeping import kept
 from toolyard_plugins.vfs.layer import Layer
-from toolyard_plugins.vfs.nodes import Content, InMemory, Node, Spooled
-from toolyard_plugins.vfs.streams import WriteStream
-
-_BLOCK: Final = 1 << 20
+from toolyard_plugins.vfs.nodes import Node
 
 
 class Checkpoint:
@@ -51,7 +47,8 @@ class Checkpoints:
         """
         if not self._held:
             return {}
-        return {each.path: _at_hand(layer.before(each.path)) for each in changes.made}
+        replaced = {each.path: layer.before(each.path) for each in changes.made}
+        return {path: None if node is None else kept(node) for path, node in replaced.items()}
 
     def note(self, replaced: Mapping[str, Node | None]) -> None:
         """Note in the moments that are held what was replaced just now."""
@@ -91,20 +88,3 @@ def _differs(now: Node | None, before: Node | None) -> bool:
     if now is None or before is None:
         return now is not before
     return now.version != before.version
-
-
-def _at_hand(node: Node | None) -> Node | None:
-    """Return a node whose content stays when the file is replaced."""
-    if node is None or node.content is None:
-        return node
-    return replace(node, content=_kept(node.content))
-
-
-def _kept(content: Content) -> Content:
-    if isinstance(content, (InMemory, Spooled)):
-        return content
-    kept: list[Content] = []
-    with content.open() as source, WriteStream(kept.append) as stream:
-        while block := source.read(_BLOCK):
-            stream.write(block)
-    return kept[0]

@@ -247,6 +247,21 @@ def test_a_mounted_file_can_be_copied_and_the_copy_changed(
 
 
 @pytest.mark.parametrize("where", ["memory", "disk"])
+def test_a_copy_of_a_mounted_file_stays_when_its_source_changes_or_goes(
+    mounted: Callable[..., VirtualFilesystem], directory: str, tmp_path: Path, where: str
+) -> None:
+    root = tmp_path / "ws" if where == "disk" else None
+    (tmp_path / "ws").mkdir()
+    files = mounted(directory, root)
+    files.copy("docs/guide", "mine")
+
+    (Path(directory) / "guide" / "first.md").write_text("Something else.\n")
+    assert files.read("mine/first.md") == "Begin here.\n"
+    (Path(directory) / "guide" / "first.md").unlink()
+    assert files.read("mine/first.md") == "Begin here.\n"
+
+
+@pytest.mark.parametrize("where", ["memory", "disk"])
 def test_what_lies_beside_a_mount_can_be_changed(
     mounted: Callable[..., VirtualFilesystem], directory: str, tmp_path: Path, where: str
 ) -> None:
