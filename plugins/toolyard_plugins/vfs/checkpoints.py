@@ -6,7 +6,7 @@ import threading
 import weakref
 from collections.abc import Mapping
 
-from toolyard_plugins.vfs.base import Changes
+from toolyard_plugins.vfs.base import Changes, Transaction
 from toolyard_plugins.vfs.keeping import kept
 from toolyard_plugins.vfs.layer import Layer
 from toolyard_plugins.vfs.nodes import Node
@@ -50,13 +50,22 @@ class Checkpoints:
         replaced = {each.path: layer.before(each.path) for each in changes.made}
         return {path: None if node is None else kept(node) for path, node in replaced.items()}
 
-    def note(self, replaced: Mapping[str, Node | None]) -> None:
-        """Note in the moments that are held what was replaced just now."""
+    def commit(self, transaction: Transaction, replaced: Mapping[str, Node | None]) -> None:
+        """Commit, and note in the moments that are held what that has replaced."""
         if not replaced:
+            transaction.commit()
             return
+        # As one step: the next commit's note must not come before this one's.
         with self._lock:
+            transaction.commit()
             for checkpoint in self._held:
-                checkpoint.before = {**replaced, **checkpoint.before}
+                for path, node in replaced.items():
+                    checkpoint.before.setdefault(path, node)
+
+    def before(self, checkpoint: Checkpoint) -> Mapping[str, Node | None]:
+        """Return what a moment has noted so far."""
+        with self._lock:
+            return dict(checkpoint.before)
 
 
 def put_back(layer: Layer, before: Mapping[str, Node | None]) -> list[str]:

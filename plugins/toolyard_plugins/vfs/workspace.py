@@ -120,7 +120,7 @@ class VirtualFilesystem:
             OSError: When it cannot be kept, or something cannot be made again: a link, say.
         """
         with self._committing() as files:
-            lost = files.put_back(snapshot.before)
+            lost = files.put_back(self._checkpoints.before(snapshot))
         if lost:
             raise OSError(f"{', '.join(lost)} cannot be put back: links and the like are not kept.")
 
@@ -315,8 +315,7 @@ class WorkspaceBranch:
         if self._parent is not None and changes is not None:
             self._parent._layer.absorb(changes)  # noqa: SLF001 - of the same class
         elif transaction is not None:
-            transaction.commit()
-            self._checkpoints.note(self._replaced)
+            self._checkpoints.commit(transaction, self._replaced)
 
     def rollback(self) -> None:
         """Drop the changes; whoever still has the file system is told that the call is over."""

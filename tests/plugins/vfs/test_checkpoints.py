@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -153,6 +155,41 @@ def test_permissions_come_back_and_links_are_told(disk: VirtualFilesystem, root:
         disk.restore(snapshot)
     assert script.stat().st_mode & 0o777 == 0o750
     assert script.read_text() == "#!"
+
+
+def test_commits_that_meet_are_noted_in_the_order_in_which_they_were_made(
+    workspace: VirtualFilesystem,
+    branch_of: Callable[..., WorkspaceBranch],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    snapshot = workspace.snapshot()
+    first = branch_of(workspace)
+    first.resource.write("a.txt", "first")
+    first.prepare()
+    assert first._transaction is not None
+    second = threading.Thread(target=workspace.write, args=("a.txt", "second"))
+    made = first._transaction.commit
+
+    def slowly() -> None:
+        made()
+        second.start()
+        second.join(0.3)
+
+    monkeypatch.setattr(first, "_transaction", SimpleNamespace(commit=slowly))
+    first.commit()
+    second.join()
+    assert workspace.read("a.txt") == "second"
+    workspace.restore(snapshot)
+    assert workspace.read("a.txt") == "one\r\n"
+
+
+def test_a_commit_costs_the_same_however_much_a_snapshot_has_noted() -> None:
+    workspace = VirtualFilesystem.in_memory()
+    snapshot = workspace.snapshot()
+    workspace.write("a.txt", "one")
+    before = snapshot.before
+    workspace.write("b.txt", "two")
+    assert snapshot.before is before
 
 
 def test_within_a_call_only_what_was_done_since_is_put_back(workspace: VirtualFilesystem) -> None:
