@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from toolyard_plugins.vfs.base import Changes, Transaction
 from toolyard_plugins.vfs.keeping import kept
@@ -68,12 +68,15 @@ class Checkpoints:
             return dict(checkpoint.before)
 
 
-def put_back(layer: Layer, before: Mapping[str, Node | None]) -> list[str]:
+def put_back(
+    layer: Layer, before: Mapping[str, Node | None], make_parents: Callable[[str], None]
+) -> list[str]:
     """Make a layer show again what was there.
 
     Args:
         layer: The layer.
         before: What was there, by path.
+        make_parents: Makes the directories above a path, which somebody else may have removed.
 
     Returns:
         The paths of what was neither file nor directory, which cannot be made again.
@@ -89,6 +92,7 @@ def put_back(layer: Layer, before: Mapping[str, Node | None]) -> list[str]:
         if node is not None and node.kind == "other":
             lost.append(path)
         elif node is not None:
+            make_parents(path)
             layer.put(path, node)
     return lost
 

@@ -222,8 +222,12 @@ class Overlay:
         self._layer.make_only(snapshot)
 
     def put_back(self, before: Mapping[str, Node | None]) -> Sequence[str]:
-        """Make what was there, by path; returns the paths of what cannot be made again."""
-        return put_back(self._layer, before)
+        """Make what was there, by path; returns the paths of what cannot be made again.
+
+        Raises:
+            OSError: When somebody else has put a file where a directory was.
+        """
+        return put_back(self._layer, before, self._make_parents)
 
     # --- underneath ---
 

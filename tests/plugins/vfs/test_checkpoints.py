@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -155,6 +156,28 @@ def test_permissions_come_back_and_links_are_told(disk: VirtualFilesystem, root:
         disk.restore(snapshot)
     assert script.stat().st_mode & 0o777 == 0o750
     assert script.read_text() == "#!"
+
+
+def test_what_was_written_comes_back_though_another_program_has_removed_its_directory(
+    disk: VirtualFilesystem, root: Path
+) -> None:
+    disk.write("src/deep/a.txt", "one")
+    snapshot = disk.snapshot()
+    disk.write("src/deep/a.txt", "two")
+    shutil.rmtree(root / "src")
+    disk.restore(snapshot)
+    assert disk.read("src/deep/a.txt") == "one"
+
+
+def test_a_file_in_the_place_of_its_directory_is_told(disk: VirtualFilesystem, root: Path) -> None:
+    disk.write("src/a.txt", "one")
+    snapshot = disk.snapshot()
+    disk.write("src/a.txt", "two")
+    shutil.rmtree(root / "src")
+    (root / "src").write_text("another program's")
+    with pytest.raises(NotADirectoryError, match="src is a file, not a directory"):
+        disk.restore(snapshot)
+    assert (root / "src").read_text() == "another program's"
 
 
 def test_commits_that_meet_are_noted_in_the_order_in_which_they_were_made(
