@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import stat
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -9,6 +11,12 @@ from toolyard_plugins.vfs import paths
 
 ENDINGS: Final = {".zip": "zip", ".tar": "tar", ".tar.gz": "tar", ".tgz": "tar"}
 """How archives are called, and the protocol that fsspec opens them with."""
+
+LINK: Final = "a link, which mounts do not follow"
+"""How messages call a link."""
+
+OTHER: Final = "neither file nor directory"
+"""How messages call a device, say."""
 
 _PROTOCOLS: Final = frozenset(ENDINGS.values())
 
@@ -22,6 +30,23 @@ def protocols(files: Any) -> tuple[str, ...]:
 def is_archive(files: Any) -> bool:
     """Tell whether one of fsspec's file systems is an archive."""
     return not _PROTOCOLS.isdisjoint(protocols(files))
+
+
+def special(files: Any) -> dict[str, str]:
+    """Return by name what in an archive is neither file nor directory, which fsspec does not tell.
+
+    A tar archive's hard link is another name of a file.
+    """
+    if "zip" in protocols(files):
+        entries = files.zip.infolist()
+        return {each.filename: LINK for each in entries if stat.S_ISLNK(each.external_attr >> 16)}
+    # The last one of a name is the one that is read.
+    members = {re.sub("/+", "/", each.name): each for each in files.tar}
+    return {
+        name: LINK if each.issym() else OTHER
+        for name, each in members.items()
+        if not (each.isfile() or each.isdir() or each.islnk())
+    }
 
 
 def unreachable(files: Any, root: str) -> dict[str, dict[str, str]]:

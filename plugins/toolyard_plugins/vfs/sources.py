@@ -43,8 +43,10 @@ class Source:
         self._hidden: dict[str, dict[str, str]] = {}
         self._files, self._root, self._node = self._open()
         self._archive = archives.is_archive(self._files)
+        self._special: dict[str, str] = {}
         if self._archive:
             with self._explained(""):
+                self._special = archives.special(self._files)
                 self._hidden = archives.unreachable(self._files, self._root)
 
     def look(self, path: str) -> Node | None:
@@ -148,14 +150,16 @@ class Source:
     def _entry(self, path: str, info: Mapping[str, Any]) -> Node | None:
         if any(pattern.matches(path) for pattern in self._exclude):
             return None
-        if info.get("islink") or info.get("type") == "link":
-            return Node("other", object(), special="a link, which mounts do not follow")
+        is_link = info.get("islink") or info.get("type") == "link"
+        special = archives.LINK if is_link else self._special.get(str(info["name"]))
+        if special is not None:
+            return Node("other", object(), special=special)
         if info.get("type") == "directory":
             return directory_node(_modified(info))
         if not any(pattern.matches(path) for pattern in self._include):
             return None
         if info.get("type") != "file":
-            return Node("other", object(), special="neither file nor directory")
+            return Node("other", object(), special=archives.OTHER)
         return self._file(path, info)
 
     def _file(self, path: str, info: Mapping[str, Any]) -> Node:

@@ -6,6 +6,7 @@ import builtins
 import importlib
 import io
 import os
+import stat
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
@@ -354,6 +355,37 @@ def test_links_in_a_directory_are_not_followed(
     with pytest.raises(PermissionError, match="a link, which mounts do not follow"):
         files.read("docs/key.txt")
     assert list(files.search("key")) == []
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar"])
+def test_what_is_neither_file_nor_directory_in_an_archive_is_not_opened(
+    mounted: Callable[..., VirtualFilesystem], tmp_path: Path, kind: str
+) -> None:
+    path = tmp_path / f"odd.{kind}"
+    if kind == "zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("drafts/key.txt", "key")
+            link = zipfile.ZipInfo("link")
+            link.external_attr = (stat.S_IFLNK | 0o777) << 16
+            archive.writestr(link, "drafts/key.txt")
+    else:
+        with tarfile.open(path, "w") as archive:
+            for name, type_ in (("link", tarfile.SYMTYPE), ("pipe", tarfile.FIFOTYPE)):
+                info = tarfile.TarInfo(name)
+                info.type, info.linkname = type_, "drafts/key.txt"
+                archive.addfile(info)
+            info = tarfile.TarInfo("drafts/key.txt")
+            info.size = 3
+            archive.addfile(info, io.BytesIO(b"key"))
+    files = mounted(str(path), exclude=["drafts"])
+
+    with pytest.raises(PermissionError, match="a link, which mounts do not follow"):
+        files.read("docs/link")
+    assert {each.kind for each in files.list("docs")} == {"other"}
+    assert list(files.search("key")) == []
+    if kind == "tar":
+        with pytest.raises(PermissionError, match="pipe is neither file nor directory"):
+            files.read("docs/pipe")
 
 
 @pytest.mark.parametrize("swapped", ["guide", "guide/first.md"])
