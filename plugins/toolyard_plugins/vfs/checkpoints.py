@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from toolyard_plugins.vfs.base import Changes, Transaction
 from toolyard_plugins.vfs.keeping import kept
@@ -47,8 +48,7 @@ class Checkpoints:
         """
         if not self._held:
             return {}
-        replaced = {each.path: layer.before(each.path) for each in changes.made}
-        return {path: None if node is None else kept(node) for path, node in replaced.items()}
+        return {each.path: _at_hand(layer.before(each.path)) for each in changes.made}
 
     def commit(self, transaction: Transaction, replaced: Mapping[str, Node | None]) -> None:
         """Commit, and note in the moments that are held what that has replaced."""
@@ -101,3 +101,9 @@ def _differs(now: Node | None, before: Node | None) -> bool:
     if now is None or before is None:
         return now is not before
     return now.version != before.version
+
+
+def _at_hand(node: Node | None) -> Node | None:
+    if node is None or node.content is None:
+        return node
+    return replace(node, content=kept(node.content))

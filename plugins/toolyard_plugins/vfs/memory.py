@@ -6,13 +6,11 @@ import io
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from toolyard_plugins.vfs import paths
-from toolyard_plugins.vfs.base import Change, Changes, Transaction
+from toolyard_plugins.vfs.base import Changes, Transaction
 from toolyard_plugins.vfs.conflicts import check_emptied, check_seen
-from toolyard_plugins.vfs.keeping import kept
 from toolyard_plugins.vfs.nodes import InMemory, Kind, Node, directory_node, file_node
 
 
@@ -88,8 +86,7 @@ class MemoryStore:
         try:
             check_seen(self, changes)
             check_emptied(self, changes)
-            made = [_kept(change) for change in changes.made]
-            return _MemoryTransaction(self, replace(changes, made=made), self._turn)
+            return _MemoryTransaction(self, changes, self._turn)
         except BaseException:
             self._turn.release()
             raise
@@ -151,8 +148,3 @@ class _MemoryTransaction:
 
     def rollback(self) -> None:
         self._turn.release()
-
-
-def _kept(change: Change) -> Change:
-    # The copy of a mounted file would else change with its source.
-    return change if change.after is None else replace(change, after=kept(change.after))

@@ -14,6 +14,7 @@ from toolyard_plugins.vfs import paths, text
 from toolyard_plugins.vfs.checkpoints import put_back
 from toolyard_plugins.vfs.finding import Finder
 from toolyard_plugins.vfs.globbing import Pattern
+from toolyard_plugins.vfs.keeping import kept
 from toolyard_plugins.vfs.layer import Layer
 from toolyard_plugins.vfs.nodes import Content, InMemory, Node, directory_node, file_node
 from toolyard_plugins.vfs.notes import Notes
@@ -384,11 +385,14 @@ class Overlay:
         if node.content is None:
             return directory_node(self._now(), node.mode)
         self._layer.check_readable(source)
+        # A mount's may change or go without anybody's noticing.
+        is_mounted = self._layer.readonly(source) is not None
+        content = kept(node.content) if is_mounted else node.content
         # Over another file it takes that one's mode, as everything that is written does.
         there = self._layer.look(path)
         like = node if there is None else there
         mode = like.mode & _PERMISSIONS if like.mode is not None else None
-        return file_node(node.content, self._now(), mode)
+        return file_node(content, self._now(), mode)
 
     def _check_free(self, source: str, node: Node, target: str, *, overwrite: bool) -> None:
         there = self._layer.look(target)

@@ -262,6 +262,19 @@ def test_a_copy_of_a_mounted_file_stays_when_its_source_changes_or_goes(
     assert files.read("mine/first.md") == "Begin here.\n"
 
 
+def test_a_mounted_file_that_cannot_be_read_is_not_copied(
+    mounted: Callable[..., VirtualFilesystem], ask: Callable[..., Any], archive: str
+) -> None:
+    path = Path(archive)
+    path.write_bytes(path.read_bytes().replace(b"Begin", b"BEGIN"))
+    files = mounted(archive)
+
+    text = ask(files, "copy_file", source="docs/guide", target="mine").text
+    assert text.startswith("Cannot copy docs/guide to mine: The mount 'docs'")
+    assert "Bad CRC" in text
+    assert not files.exists("mine")
+
+
 @pytest.mark.parametrize("where", ["memory", "disk"])
 def test_what_lies_beside_a_mount_can_be_changed(
     mounted: Callable[..., VirtualFilesystem], directory: str, tmp_path: Path, where: str
