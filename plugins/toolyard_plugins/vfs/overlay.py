@@ -24,6 +24,8 @@ from toolyard_plugins.vfs.streams import WriteStream
 _COPY_BYTES: Final = 1 << 20
 #: What a copy takes over of a mode: nothing that lets it run as somebody else.
 _PERMISSIONS: Final = 0o777
+#: What a copied directory needs for what it holds to be put into it.
+_OF_OWNER: Final = 0o700
 
 
 class Overlay:
@@ -383,7 +385,8 @@ class Overlay:
 
     def _copied(self, node: Node, source: str, path: str) -> Node:
         if node.content is None:
-            return directory_node(self._now(), node.mode)
+            mode = node.mode | _OF_OWNER if node.mode is not None else None
+            return directory_node(self._now(), mode)
         self._layer.check_readable(source)
         # A mount's may change or go without anybody's noticing.
         is_mounted = self._layer.readonly(source) is not None

@@ -173,3 +173,12 @@ def test_a_file_that_may_not_be_read_can_be_moved(ask: Ask, tree: Path) -> None:
         "Moved secret.txt to moved.txt."
     )
     assert (tree / "moved.txt").stat().st_mode & 0o777 == 0
+
+
+def test_a_directory_that_nobody_may_change_is_copied_with_what_it_holds(
+    ask: Ask, tree: Path
+) -> None:
+    said = ask("copy_file", source="frozen", target="mine")
+    assert said == "Copied frozen to mine."
+    assert (tree / "mine" / "a.txt").read_text() == "one\n"
+    assert (tree / "mine").stat().st_mode & 0o777 == 0o755
