@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
+from toolyard.settings.known import keys, keys_within
 from toolyard.settings.secrecy import holds_secret, secrets_in, without_secrets
 from toolyard_hookspecs import ConfigurationError, DefinitionError
 from toolyard_hookspecs.likeness import nearest, suggest
@@ -19,6 +20,7 @@ Path = tuple[str | int, ...]
 MAX_SHOWN: Final = 80
 _ALIKE: Final = 0.8
 """How alike a key that is there must be to one that is missing; it may be right as it is."""
+_KNOWN: Final = re.compile(r" \(known: [^)]*\)")
 
 
 def validate_table(
@@ -55,10 +57,7 @@ def validate_table(
         told = f"{type(error).__name__}: {error}".rstrip(": .")
         faults = [(prefix, f"the check of {model.__name__} failed: {told}")]
     text = " ".join(f"{_place(path, source)}: {_sentence(fault)}" for path, fault in faults)
-    # All keys once, not beside each that is unknown.
-    first, known, rest = text.partition(_list([*_keys(model), *others]))
-    text = first + known + rest.replace(known, "") if known else text
-    raise ConfigurationError(without_secrets(text, secrets)) from None
+    raise ConfigurationError(without_secrets(_listed_once(text), secrets)) from None
 
 
 def dotted(path: Path) -> str:
@@ -126,7 +125,7 @@ def _fault(
     if isinstance(cause, DefinitionError):
         return place, str(cause).rstrip(".")
     if error["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
-        return place, _unknown([*_keys(model), *others], error)
+        return place, _unknown(model, path, others)
     if error["type"] == "missing":
         return place, "is missing" + _suggest_misspelt(error, at)
     hidden = holds_secret(path, _as_model(model))
@@ -195,13 +194,24 @@ def _children(value: object) -> Mapping[str | int, object]:
     return dict(enumerate(cast("list[object]", value))) if isinstance(value, list) else {}
 
 
-def _unknown(known: Sequence[str], error: ErrorDetails) -> str:
-    if len(error["loc"]) > 1:
-        return "is not a known key; remove it"
+def _unknown(model: type[Any], path: Path, others: Sequence[str]) -> str:
+    known = keys_within(model, path[:-1]) if path[1:] else [*keys(model), *others]
     if not known:
         return "is not a known key; remove it, there are none"
-    near = suggest(dotted(error["loc"]), known)
+    near = suggest(str(path[-1]), known)
     return f"is not a known key{near or f'; remove it{_list(known)}'}"
+
+
+def _listed_once(text: str) -> str:
+    """Return the text with the keys of a table beside the first that is unknown, not each."""
+    told: set[str] = set()
+
+    def first(found: re.Match[str]) -> str:
+        known = "" if found[0] in told else found[0]
+        told.add(found[0])
+        return known
+
+    return _KNOWN.sub(first, text)
 
 
 def _list(known: Sequence[str]) -> str:
@@ -211,15 +221,6 @@ def _list(known: Sequence[str]) -> str:
 def _suggest_misspelt(error: ErrorDetails, table: object) -> str:
     if not isinstance(table, Mapping):
         return ""
-    keys = [str(each) for each in cast("Mapping[object, object]", table)]
-    found = nearest(str(error["loc"][-1]), keys, _ALIKE)
+    there = [str(each) for each in cast("Mapping[object, object]", table)]
+    found = nearest(str(error["loc"][-1]), there, _ALIKE)
     return "" if found is None else f"; is {found!r} meant to be it?"
-
-
-def _keys(model: type[Any]) -> list[str]:
-    if dataclasses.is_dataclass(model):
-        return [each.name for each in dataclasses.fields(model) if each.init]
-    return [
-        info.validation_alias if isinstance(info.validation_alias, str) else name
-        for name, info in cast("type[BaseModel]", model).model_fields.items()
-    ]

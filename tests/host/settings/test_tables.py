@@ -1,6 +1,7 @@
 """A plugin's table fits its model, or every fault is told."""
 
 import re
+from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import quote_plus
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from toolyard.settings import Settings, validate_table
+from toolyard.settings.known import keys_within
 from toolyard_hookspecs import ConfigurationError
 
 
@@ -75,11 +77,35 @@ def test_unknown_keys_are_refused_even_where_the_model_would_allow_them():
     assert fault({"url": "a", "mod": "fast"}).endswith(
         "plugins.mine.mod: is not a known key; did you mean 'mode'?"
     )
-    assert "plugins.mine.inners[0].dept: is not a known key; remove it" in (
-        fault({"url": "a", "inners": [{"depth": 1, "dept": 2}]})
+    assert fault({"url": "a", "inners": [{"depth": 1, "dept": 2}]}).endswith(
+        "plugins.mine.inners[0].dept: is not a known key; did you mean 'depth'?"
     )
     assert "known: " in fault({"url": "a", "zzz": 1})
     assert "there are none" in fault({"a": 1}, type("Empty", (BaseModel,), {}))
+
+
+@dataclass
+class Outer:
+    named: dict[str, Inner]
+
+
+def test_an_unknown_key_of_an_inner_table_is_told_with_those_that_the_table_has():
+    told = fault({"named": {"a": {"depth": 1, "dpth": 2}, "b": {"depth": 1, "zzz": 2}}}, Outer)
+    assert "plugins.mine.named.a.dpth: is not a known key; did you mean 'depth'?" in told
+    assert told.endswith("plugins.mine.named.b.zzz: is not a known key; remove it (known: depth).")
+    assert "did you mean 'most'?" in fault({"models": [{"url": "a", "moss": 1}]}, Models)
+
+
+class Models(BaseModel):
+    models: list[Model]
+
+
+def test_a_type_that_nobody_else_can_resolve_hides_no_fault():
+    @dataclass
+    class Local:
+        inner: "Unknown | None" = None  # noqa: F821
+
+    assert keys_within(Local, ["inner"]) == ["inner"]
 
 
 def test_the_keys_there_are_stand_once_among_all_faults():
