@@ -14,6 +14,7 @@ from toolyard.settings.model import (
     DEFAULT_MAX_ARGUMENTS,
     DEFAULT_TIMEOUT,
 )
+from toolyard_hookspecs import DefinitionError
 
 NEVER = "none"
 
@@ -46,8 +47,16 @@ def _policy(value: object) -> dict[str, Any]:
     kind, name = table.get("kind"), table.get("name", "-")
     if isinstance(kind, str) and kind and isinstance(name, str) and name:
         return table
+    if isinstance(value, dict) and kind is None:
+        raise DefinitionError('has no kind; name one, such as kind = "quota"')
     msg = "a table with a `kind`, the text that names a policy kind, and maybe a `name`"
     raise ValueError(msg)
+
+
+def _policies(value: object) -> object:
+    if isinstance(value, dict):
+        raise DefinitionError("is one table; write [[policies]] above each, in two brackets")
+    return value
 
 
 def _plugin(value: object) -> dict[str, Any]:
@@ -76,7 +85,9 @@ class HostTable(BaseModel):
     approval_spent: Path | None = None
     approve_diff: bool | tuple[str, ...] = False
     max_arguments: Annotated[int, Field(gt=0, strict=True)] = DEFAULT_MAX_ARGUMENTS
-    policies: tuple[Annotated[dict[str, Any], BeforeValidator(_policy)], ...] = ()
+    policies: Annotated[
+        tuple[Annotated[dict[str, Any], BeforeValidator(_policy)], ...], BeforeValidator(_policies)
+    ] = ()
     plugins: dict[str, Annotated[dict[str, Any], BeforeValidator(_plugin)]] = {}
     plugin_files: tuple[Path, ...] = ()
     prompt_overrides: Path | None = None

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from toolyard_hookspecs import IdempotencyConfig
+from toolyard_hookspecs import DefinitionError, IdempotencyConfig
 from toolyard_hookspecs.idempotency import OnError, OnUnknown
 from toolyard_hookspecs.tools import Category, Concurrency, Consequence
 
@@ -142,7 +142,7 @@ class ServerSettings(BaseModel):
     @model_validator(mode="after")
     def _is_reached_one_way(self) -> Self:
         if (self.command is None) == (self.url is None):
-            raise ValueError("give either a command, which is started, or the url of a server")
+            raise DefinitionError("give either a command, which is started, or the url of a server")
         stray = [
             name
             for name, given in (("args", self.args), ("env", self.env), ("cwd", self.cwd))
@@ -151,7 +151,7 @@ class ServerSettings(BaseModel):
         stray += ["headers"] if self.headers and self.url is None else []
         if stray:
             other = "url" if self.command is None else "command"
-            raise ValueError(f"{', '.join(stray)} does not go with {other}; take it out")
+            raise DefinitionError(f"{', '.join(stray)} does not go with {other}; take it out")
         return self
 
     def of_tool(self, name: str) -> ToolSettings:
