@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 from weakref import WeakSet
 
 from toolyard.executor_options import options_of
@@ -44,6 +44,11 @@ if TYPE_CHECKING:
     from toolyard.executor import Executor
     from toolyard.overrides import Overrides
     from toolyard.policies.sealing import Seal
+
+_WITHOUT_DIALECTS: Final = (
+    "Plugins bring them, and none that is loaded does. Write Host(discover=['dialects']) for those "
+    "that are built in, or leave discover out."
+)
 
 _reports = logging.getLogger("toolyard.plugins.reports")
 
@@ -298,10 +303,11 @@ class Host:
         """
         found = self.dialects().get(name)
         if found is None:
-            known = ", ".join(sorted(self.dialects())) or "none"
-            faults = self.plugins.faults_in("toolyard_dialects")
-            told = (f"There is no dialect {name!r}. Known: {known}.", self._off(), *faults)
-            raise ConfigurationError(" ".join(filter(None, told)))
+            known = sorted(self.dialects())
+            near = suggest(name, known) or f". Known: {', '.join(known) or 'none'}."
+            causes = (self._off(), *self.plugins.faults_in("toolyard_dialects"))
+            told = " ".join(filter(None, causes)) or ("" if known else _WITHOUT_DIALECTS)
+            raise ConfigurationError(f"There is no dialect {name!r}{near} {told}".rstrip())
         return found
 
     def _off(self) -> str:

@@ -448,7 +448,10 @@ def test_an_unknown_dialect_is_an_error_that_names_the_known() -> None:
         def results(self, outcomes: Any) -> list[Any]:
             return []
 
-    with host_of() as host, pytest.raises(ConfigurationError, match=r"Known: none\.$"):
+    with (
+        host_of() as host,
+        pytest.raises(ConfigurationError, match=r"Known: none\. Plugins bring them"),
+    ):
         host.dialect("klingon")
     with host_of(Speaks()) as host:
         assert host.dialect("klingon").name == "klingon"
@@ -803,6 +806,21 @@ def test_a_dialect_that_is_missed_may_have_been_offered_wrongly(answer: Any, tol
         assert str(caught.value) == (
             f"There is no dialect 'vulcan'. Known: none. Plugin 'Desk': toolyard_dialects {told}"
         )
+
+
+def test_a_dialect_that_is_missed_is_told_with_the_one_that_is_meant_or_where_they_come_from() -> (
+    None
+):
+    with Host(settings=Settings(), discover=["dialects"]) as host:
+        with pytest.raises(ConfigurationError, match=r"'opnai'; did you mean 'openai'\?$"):
+            host.dialect("opnai")
+        with pytest.raises(
+            ConfigurationError, match=r"'vulcan'\. Known: anthropic, .*responses\.$"
+        ):
+            host.dialect("vulcan")
+    needed = r"Write Host\(discover=\['dialects'\]\)"
+    with Host(discover=False) as host, pytest.raises(ConfigurationError, match=needed):
+        host.dialect("openai")
 
 
 def test_a_dialect_that_is_missed_may_be_switched_off() -> None:
