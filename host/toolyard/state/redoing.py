@@ -225,12 +225,25 @@ def _entries() -> TypeAdapter[list[_Entry]]:
     return TypeAdapter(list[_Entry])
 
 
+def _where_from(name: str) -> str:
+    """Return how a type comes to be known."""
+    module = name.partition(":")[0]
+    if module == "__main__":
+        return (
+            "It was defined in the script that was run then, which no other program can find. "
+            "Define it in a module, and import that in both."
+        )
+    return (
+        "Types are never imported from a text: import its module, register a reducer for it, or "
+        "pass the class in kinds=[...]."
+    )
+
+
 def _change(entry: _Entry, known: Mapping[str, type[Any]]) -> Change:
     kind = known.get(entry["type"])
     if kind is None:
         raise SnapshotError(
             f"What a call did to the session names {entry['type']}, a type that is not known "
-            "here. Types are never imported from a text: register a reducer for it, or pass the "
-            "class in kinds=[...]."
+            f"here. {_where_from(entry['type'])}"
         )
     return Change(entry["do"], kind, loaded(kind, entry["items"]))

@@ -214,11 +214,18 @@ def test_a_type_that_nobody_has_named_is_not_imported():
     text = '[{"do": "append", "type": "os:system", "items": [{"text": "a"}]}]'
     told = (
         "What a call did to the session names os:system, a type that is not known here. Types are "
-        "never imported from a text: register a reducer for it, or pass the class in kinds=[...]."
+        "never imported from a text: import its module, register a reducer for it, or pass the "
+        "class in kinds=[...]."
     )
     with pytest.raises(SnapshotError) as unknown:
         done_again(session_of(), text)
     assert str(unknown.value) == told
+
+
+def test_a_type_of_the_script_that_was_run_belongs_into_a_module():
+    text = '[{"do": "append", "type": "__main__:Paid", "items": [{"text": "a"}]}]'
+    with pytest.raises(SnapshotError, match="Define it in a module, and import that in both"):
+        done_again(session_of(), text)
 
 
 def test_types_of_a_plugin_in_a_file_are_found_though_nobody_wrote_any_here(tmp_path):
