@@ -64,10 +64,11 @@ class PluginReport:
 
     def __str__(self) -> str:
         """Return the report as one line for people."""
+        status = "" if self.status == "loaded" and self.fault else f" {self.status}."
         return " ".join(
             part
             for part in (
-                f"Plugin {described(self.name, self.distribution, self.version)}: {self.status}.",
+                f"Plugin {described(self.name, self.distribution, self.version)}:{status}",
                 self.fault,
                 self.remedy,
             )

@@ -125,7 +125,7 @@ def test_an_object_without_hooks_is_taken_with_a_warning(plugins, caplog):
 
     report = plugins.register(Desk())
     assert (report.status, report.fault) == ("loaded", "It implements no hook.")
-    assert "Plugin 'Desk': loaded. It implements no hook. Mark functions" in caplog.text
+    assert "Plugin 'Desk': It implements no hook. Mark functions" in caplog.text
 
 
 def test_a_name_is_given_once(plugins):
