@@ -33,7 +33,7 @@ def surroundings() -> Iterator[Finding]:
         yield Finding.warning(
             DISTRIBUTION,
             "It is imported, but not installed: no plugin can be found.",
-            "Install it: python -m pip install toolyard",
+            "Install it from its checkout: python -m pip install .",
         )
         return
     extras: dict[str, list[str]] = {}
@@ -47,7 +47,9 @@ def surroundings() -> Iterator[Finding]:
         elif fault is None:
             yield Finding.ok(found["name"], version(found["name"]))
         else:
-            yield Finding.error(found["name"], fault, f"pip install --upgrade {DISTRIBUTION}")
+            yield Finding.error(
+                found["name"], fault, f"pip install --upgrade '{found['name']}{found['bounds']}'"
+            )
     yield from _of_extras(extras)
 
 

@@ -66,6 +66,9 @@ def test_what_is_too_old_or_missing_is_told(doctor, monkeypatch):
     assert re.fullmatch(
         r"pluggy 1\.6\.9 is installed, but >=1\.7(\.0)? is required\.", found["pluggy"]["text"]
     )
+    assert re.fullmatch(
+        r"pip install --upgrade 'pluggy>=1\.7(\.0)?'", found["pluggy"]["remedy"].rstrip(".")
+    )
     assert found["extra mcp"]["severity"] == "note"
     assert found["extra mcp"]["text"] == "mcp is not installed."
     assert "pip install 'toolyard[mcp]'" in found["extra mcp"]["remedy"]
