@@ -80,7 +80,7 @@ def rendered(names: Names, kind: str) -> dict[str, str]:
     }
     templates = files("toolyard.scaffolding") / "templates"
     own = dict(_templates(templates / kind))
-    values["usage"] = _filled(own.pop(USAGE), values)
+    values["usage"] = _filled(own.pop(USAGE), values).rstrip("\n") + "\n"
     texts = {**dict(_templates(templates / "shared")), **own}
     return {_path(path, names): _filled(text, values) for path, text in texts.items()}
 

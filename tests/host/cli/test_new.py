@@ -47,6 +47,7 @@ def test_each_kind_is_a_whole_package(toolyard, folder, kind, name):
             ast.parse(each.read_text(encoding="utf-8"))
         if each.is_file():
             assert "$" not in each.read_text(encoding="utf-8")
+    assert "\n\n\n" not in (made / "README.md").read_text(encoding="utf-8")
     assert made.stat().st_mode & 0o700 == 0o700
 
 
