@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import threading
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ class Handler(BaseHTTPRequestHandler):
     """Answers requests; `server.mode` says how those are answered that say `now`."""
 
     protocol_version = "HTTP/1.1"
+    packed = None
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers["content-length"]))
@@ -49,6 +51,9 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("content-type", kind)
         self.send_header("content-length", str(len(body)))
+        if self.packed is not None:
+            self.send_header("content-encoding", self.packed)
+            self.packed = None
         self.end_headers()
         self.wfile.write(body)
 
@@ -63,6 +68,12 @@ class Handler(BaseHTTPRequestHandler):
 
     def oversized(self):
         self.reply(content=[{"type": "text", "text": "x" * 3_000_000}])
+
+    def compressed(self):
+        self.packed = "gzip"
+        text = "x" * 3_000_000
+        body = {"jsonrpc": "2.0", "id": self.number, "result": {"content": []}, "more": text}
+        self.answer(200, gzip.compress(json.dumps(body).encode()))
 
     def malformed(self):
         self.answer(200, b'{"jsonrpc": oops')

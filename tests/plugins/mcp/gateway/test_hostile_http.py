@@ -28,6 +28,14 @@ def test_no_usable_answer_fails_the_call_and_the_next_one_works(yard, mode):
         yard.close()
 
 
+def test_what_is_compressed_is_not_unpacked(yard):
+    with serving("compressed") as url:
+        yard.open({"bad": {"url": url}})
+        assert "it compressed its answer" in yard.call("bad_say", text="now").text
+        assert yard.call("bad_say", text="again").text == "said"
+        yard.close()
+
+
 def test_the_status_is_told_where_http_fails(yard):
     with serving("fails") as url, serving("shut") as shut:
         yard.open({"bad": {"url": url}, "shut": {"url": shut}})

@@ -26,6 +26,8 @@ SESSION: Final = "mcp-session-id"
 LOGGERS: Final = ("httpx2", "mcp.client.streamable_http")
 """The loggers that are told whole addresses."""
 NOT_ALLOWED: Final = frozenset({401, 403})
+PLAIN: Final = "identity"
+"""The coding of what is not compressed."""
 
 
 @dataclass(slots=True)
@@ -67,7 +69,7 @@ async def http_streams(site: Site) -> AsyncGenerator[TransportStreams]:
     async with (
         _logging_no_secrets(site.secrets),
         httpx2.AsyncClient(
-            headers=dict(site.headers),
+            headers={"accept-encoding": PLAIN, **site.headers},
             timeout=httpx2.Timeout(CONNECT, read=None),
             transport=_LimitedTransport(site),
         ) as client,
@@ -112,8 +114,11 @@ class _LimitedTransport(httpx2.AsyncHTTPTransport):
                 # takes one in JSON for the server's answer to the message.
                 response.headers["content-type"] = "text/plain"
         stream = response.stream
-        is_events = response.headers.get("content-type", "").lower().startswith(EVENTS)
-        if not is_events and isinstance(stream, httpx2.AsyncByteStream):
+        if not isinstance(stream, httpx2.AsyncByteStream):
+            return response
+        if response.headers.get("content-encoding", PLAIN).strip().lower() != PLAIN:
+            response.stream = _PackedBytes(stream)
+        elif not response.headers.get("content-type", "").lower().startswith(EVENTS):
             response.stream = _LimitedBytes(stream, self._site.max_message)
         return response
 
@@ -136,6 +141,25 @@ class _LimitedBytes(httpx2.AsyncByteStream):
             if size > self._most:
                 raise httpx2.StreamError(f"it sent a message of more than {amount(self._most)}")
             yield chunk
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _PackedBytes(httpx2.AsyncByteStream):
+    """What nobody unpacks: it may be a thousand times as large as what was sent.
+
+    Raises:
+        httpx2.StreamError: When it is read.
+    """
+
+    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
+        self._inner = inner
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for _ in self._inner:
+            raise httpx2.StreamError("it compressed its answer, which it was asked not to do")
+        yield b""
 
     async def aclose(self) -> None:
         await self._inner.aclose()
