@@ -1,32 +1,46 @@
-"""JSON Schemas of servers, so that checking arguments against them takes bounded time."""
+"""JSON Schemas of servers, made fit to be shown, and to be checked in bounded time."""
 
 from __future__ import annotations
 
 import importlib
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from toolyard_hookspecs import DefinitionError
 from toolyard_hookspecs.faults import pointed
+from toolyard_plugins.mcp.gateway.wording import cleaned, is_plain
 
 Schema = Mapping[str, Any]
 
 MOST: Final = 20_000
 """Parts of a schema, each as often as it is referred to."""
+LONGEST: Final = 200_000
+"""Characters of a schema, which every model that is shown the tool has to read."""
 _NAMED: Final = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
 """Keywords beneath which are names, and not keywords."""
+_TEXTS: Final = frozenset({"title", "description", "$comment"})
+_VALUES: Final = frozenset({"const", "default", "enum", "examples"})
+"""Keywords beneath which are values, and not schemas."""
 _BY_PATTERN: Final = ("patternProperties", "additionalProperties", "unevaluatedProperties")
 
 
 def enforceable(schema: Schema) -> dict[str, Any]:
-    """Return what is enforced of a schema before a call leaves.
+    """Return what is shown of a schema, and enforced before a call leaves.
 
-    What cannot be searched for in bounded time is left to the server: patterns that RE2 does not
-    take, and properties that are told apart by patterns.
+    Its texts are cleaned as descriptions are. What cannot be searched for in bounded time is left
+    to the server: patterns that RE2 does not take, and properties that are told apart by patterns.
 
     Raises:
-        DefinitionError: When the schema is too large once all it refers to is in its place.
+        DefinitionError: When the schema is too long, or too large once all it refers to is in its
+            place; when it is no JSON, or has names of which something cannot be seen.
     """
+    try:
+        length = len(json.dumps(schema, ensure_ascii=False, allow_nan=False))
+    except ValueError:
+        raise DefinitionError("its schema holds a number that JSON does not have") from None
+    if length > LONGEST:
+        raise DefinitionError(f"its schema has more than {LONGEST:,} characters")
     if _Weighing(schema).weigh(schema) > MOST:
         raise DefinitionError(f"its schema has more than {MOST:,} parts")
     return _kept(schema)
@@ -41,7 +55,13 @@ def _kept(schema: Schema) -> dict[str, Any]:
             continue
         if key in _NAMED and isinstance(value, Mapping):
             named = cast("Mapping[str, object]", value)
+            if not all(map(is_plain, named)):
+                raise DefinitionError("a name in its schema holds characters that cannot be seen")
             kept[key] = {name: _kept_in(each) for name, each in named.items()}
+        elif key in _TEXTS and isinstance(value, str):
+            kept[key] = cleaned(value)
+        elif key in _VALUES:
+            kept[key] = value
         else:
             kept[key] = _kept_in(value)
     return kept

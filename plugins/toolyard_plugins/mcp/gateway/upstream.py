@@ -38,6 +38,8 @@ log = logging.getLogger("toolyard.mcp")
 
 PLUGIN: Final = "mcp-"
 """What goes before a server's name in the name of the plugin that offers its tools."""
+LONGEST_NAME: Final = 256
+"""Characters of a server's own name for a tool; the protocol has servers keep to half of that."""
 
 
 class Upstream:
@@ -139,6 +141,8 @@ class Upstream:
             owner = taken(name)
             if not is_plain(definition.name):
                 fault = "its name holds characters that cannot be seen"
+            elif len(definition.name) > LONGEST_NAME:
+                fault = f"its name has more than {LONGEST_NAME} characters"
             elif name in made:
                 fault = f"another of its tools is called {name}, too; give one a name in tools"
             elif owner is not None:

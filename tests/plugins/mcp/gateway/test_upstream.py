@@ -43,3 +43,10 @@ def test_a_tool_that_has_changed_is_not_kept(upstream):
     meet(upstream, "what", "when")
     gc.collect()
     assert before() is None
+
+
+def test_a_tool_with_a_name_without_end_is_not_offered(upstream):
+    upstream.standing.meet((Definition("n" * 1000, None, "Buy.", {"type": "object"}, None, {}),))
+    upstream.make_tools(lambda _: None)
+    assert upstream.tools == ()
+    assert upstream.faults == {"n" * 1000: "its name has more than 256 characters"}
