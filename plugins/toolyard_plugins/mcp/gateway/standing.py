@@ -15,6 +15,9 @@ from toolyard_plugins.mcp.gateway.settings import Trust
 REMEMBERED: Final = 1000
 """Calls about which a person is asked at the same time, at most."""
 
+GONE: Final = 1000
+"""Tools that a server no longer has, after which a person is asked about those that it has new."""
+
 CallKey = tuple[str, str]
 """A session's id, and the id of a call in it."""
 
@@ -128,13 +131,17 @@ class Standing:
             case "always":
                 return True
             case "first_use":
-                return name not in self._approved
+                # Each is remembered for good, and a server may rename its tools for ever.
+                return name not in self._approved and self._count_gone() < GONE
             case "ask":
                 return False
 
+    def _count_gone(self) -> int:
+        return len(self._approved.keys() - (self._found or {}).keys())
+
     def _approve(self, tools: Mapping[str, Definition]) -> None:
-        # Those that are gone stay: one that comes back changed is doubted, not met anew.
-        after = {**self._approved, **tools}
+        # Those that are gone stay, where one that comes back changed is doubted, not met anew.
+        after = dict(tools) if self._trust == "always" else {**self._approved, **tools}
         if after != self._approved:
             self._approved = after
             self._pins.keep(self._server, after)

@@ -9,7 +9,7 @@ import pytest
 
 from toolyard_plugins.mcp.gateway.definitions import Definition
 from toolyard_plugins.mcp.gateway.pins import Pins
-from toolyard_plugins.mcp.gateway.standing import Standing
+from toolyard_plugins.mcp.gateway.standing import GONE, Standing
 
 BUY = Definition("buy", None, "Buy.", {"type": "object"}, None, {})
 SELL = Definition("sell", None, "Sell.", {"type": "object"}, None, {})
@@ -48,3 +48,35 @@ def test_a_tool_that_was_gone_and_comes_back_changed_is_doubted(pins: Pins, acce
     (doubt,) = later.doubts()
     assert (doubt.found, doubt.approved) == (OTHER_SELL, SELL)
     assert later.shown() == (BUY, SELL)
+
+
+def renamed(turn: int, tools: int = 300) -> list[Definition]:
+    """Return the tools of a server that calls them something else each turn."""
+    return [replace(BUY, name=f"buy_{turn}_{number}") for number in range(tools)]
+
+
+def test_a_server_that_renames_its_tools_for_ever_is_remembered_within_bounds(pins: Pins) -> None:
+    standing = Standing("shop", "first_use", pins)
+    for turn in range(20):
+        standing.meet(renamed(turn))
+    assert len(pins.of("shop")) < GONE + 2 * 300
+    assert len(standing.doubts()) == 300
+    assert standing.doubts()[0].approved is None
+
+
+def test_renaming_makes_nobody_forget_what_a_tool_was(pins: Pins) -> None:
+    standing = Standing("shop", "first_use", pins)
+    standing.meet([SELL])
+    for turn in range(20):
+        standing.meet(renamed(turn))
+    standing.meet([OTHER_SELL])
+    (doubt,) = standing.doubts()
+    assert (doubt.found, doubt.approved) == (OTHER_SELL, SELL)
+
+
+def test_where_a_server_is_always_trusted_what_is_gone_is_forgotten(pins: Pins) -> None:
+    standing = Standing("shop", "always", pins)
+    for turn in range(20):
+        standing.meet(renamed(turn))
+    assert len(pins.of("shop")) == 300
+    assert standing.doubts() == ()
