@@ -30,7 +30,7 @@ from toolyard_plugins.mcp.gateway.naming import prefix_of, tool_name
 from toolyard_plugins.mcp.gateway.pins import Pins
 from toolyard_plugins.mcp.gateway.schemas import enforceable
 from toolyard_plugins.mcp.gateway.settings import ServerSettings
-from toolyard_plugins.mcp.gateway.standing import CallKey, Standing
+from toolyard_plugins.mcp.gateway.standing import CallKey, Doubt, Standing
 from toolyard_plugins.mcp.gateway.tools import make_tool
 from toolyard_plugins.mcp.gateway.wording import is_plain, one_line
 
@@ -70,6 +70,7 @@ class Upstream:
         self.tools: tuple[Tool[Any, Any], ...] = ()
         self._calling = Calling(name, settings, self.connection)
         self._changed = changed
+        self._doubted: set[str] = set()
         self._made: dict[tuple[str, str], Tool[Any, Any] | str] = {}
         self.loop: asyncio.AbstractEventLoop | None = None
         self._searching: asyncio.Task[None] | None = None
@@ -111,7 +112,7 @@ class Upstream:
     async def _meet(self, tools: tuple[Definition, ...]) -> None:
         before = self.standing.shown()
         self.standing.meet(tools)
-        for doubt in self.standing.doubts():
+        for doubt in self._untold():
             log.warning(
                 "The tool %s of MCP server %s %s; a person is asked when it is called.",
                 one_line(doubt.found.name, 80),
@@ -120,6 +121,12 @@ class Upstream:
             )
         if self.standing.shown() != before:
             await self._changed(self)
+
+    def _untold(self) -> list[Doubt]:
+        """Return the doubts that were not there before; a server may tell of changes for ever."""
+        before, doubts = self._doubted, self.standing.doubts()
+        self._doubted = {doubt.found.digest for doubt in doubts}
+        return [doubt for doubt in doubts if doubt.found.digest not in before]
 
     # --- on any thread ---
 

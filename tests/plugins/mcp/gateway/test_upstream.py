@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import weakref
 
@@ -50,3 +51,13 @@ def test_a_tool_with_a_name_without_end_is_not_offered(upstream):
     upstream.make_tools(lambda _: None)
     assert upstream.tools == ()
     assert upstream.faults == {"n" * 1000: "its name has more than 256 characters"}
+
+
+def test_of_a_tool_that_has_changed_is_warned_once(upstream, caplog):
+    before, after = (
+        Definition("buy", None, said, {"type": "object"}, None, {}) for said in ("Buy.", "Sell.")
+    )
+    for met in (before, after, after, after):
+        asyncio.run(upstream._meet((met,)))
+    (told,) = [each.getMessage() for each in caplog.records]
+    assert "buy of MCP server shop has changed (description); a person is asked" in told
