@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final, cast
 
+from pydantic import ValidationError
+
 from toolyard_hookspecs import ToolyardError
 from toolyard_plugins.mcp.gateway.wording import one_line
 
@@ -27,5 +29,9 @@ def told(error: BaseException) -> str:
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     if isinstance(error, FileNotFoundError) and error.filename:
         return f"there is no program {error.filename}"
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        return one_line(f"it answered with what does not fit the protocol: {where}: {first['msg']}")
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return one_line(text, MOST).rstrip(".") or type(error).__name__

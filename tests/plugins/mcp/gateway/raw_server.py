@@ -81,6 +81,7 @@ TOOLS = {
         tool("laugh", schema=laughing(40)),
         tool("giggle", schema=laughing(40, "#/%24defs")),
     ],
+    "schemaless": [tool("say"), tool("sing", schema={})],
     "crowd": [tool(f"say{number}") for number in range(30)],
     "annotated": [
         tool("say", annotations={"readOnlyHint": True}),

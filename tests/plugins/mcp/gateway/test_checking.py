@@ -22,14 +22,14 @@ def check(tmp_path, capsys, monkeypatch):
     """Check servers that speak by hand, by their names and modes."""
     monkeypatch.chdir(tmp_path)
 
-    def check(*arguments, **modes):
+    def check(*arguments, more="", **modes):
         lines = [
             f"[plugins.mcp.servers.{name}]\ncommand = {json.dumps(sys.executable)}\n"
             f"args = {json.dumps([str(RAW), mode, str(tmp_path)])}\n"
             for name, mode in modes.items()
         ]
         file = tmp_path / "toolyard.toml"
-        file.write_text("\n".join(lines))
+        file.write_text("\n".join([*lines, more]))
         status = main(["--config", str(file), *arguments])
         return status, capsys.readouterr().out
 
@@ -69,6 +69,15 @@ def test_what_is_to_be_looked_at_is_told(check, tmp_path):
     assert status == 0
     assert json.loads(printed)["changed"] == {}
     assert check("mcp", "check", one="changing")[0] == 0
+
+
+def test_of_a_list_that_does_not_fit_the_protocol_it_is_told_where(check):
+    status, printed = check("--json", "mcp", "check", one="schemaless")
+    assert status == 1
+    told = (
+        "it answered with what does not fit the protocol: tools.1.inputSchema.type: Field required"
+    )
+    assert json.loads(printed)["error"].startswith(told)
 
 
 def test_a_server_that_is_not_there_is_told_of(check, tmp_path):
