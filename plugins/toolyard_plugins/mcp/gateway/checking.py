@@ -34,6 +34,7 @@ class Found:
         fault: Why it cannot be reached.
         changed: Its tools about which a person is asked, and what has changed of each.
         left_out: Its tools that are not offered, and why.
+        misnamed: The names in its settings that are no tool's of it.
     """
 
     name: str
@@ -42,11 +43,12 @@ class Found:
     fault: str | None
     changed: dict[str, str]
     left_out: dict[str, str]
+    misnamed: dict[str, str]
 
     @property
     def is_well(self) -> bool:
         """Whether there is nothing to look at."""
-        return self.fault is None and not self.changed and not self.left_out
+        return self.fault is None and not (self.changed or self.left_out or self.misnamed)
 
     def wire(self) -> dict[str, Any]:
         """Return it as JSON values."""
@@ -57,6 +59,7 @@ class Found:
             "error": self.fault,
             "changed": self.changed,
             "leftOut": self.left_out,
+            "misnamed": self.misnamed,
         }
 
 
@@ -113,6 +116,10 @@ async def _look_at(upstream: Upstream, *, accepts: bool) -> Found:
             for doubt in upstream.standing.doubts()
         },
         left_out={one_line(name, 80): fault for name, fault in upstream.faults.items()},
+        misnamed={
+            one_line(name, 80): one_line(why)
+            for name, why in upstream.standing.misnamed(upstream.settings.named).items()
+        },
     )
 
 
@@ -133,4 +140,5 @@ def _show(found: Sequence[Found]) -> None:
 def _told(found: Found) -> list[str]:
     told = [] if found.fault is None else [f"cannot be reached: {found.fault}"]
     told += [f"{name}: {what}; a person is asked" for name, what in found.changed.items()]
-    return told + [f"{name} is left out: {why}" for name, why in found.left_out.items()]
+    told += [f"{name} is left out: {why}" for name, why in found.left_out.items()]
+    return told + [f"{name} is configured, but {why}" for name, why in found.misnamed.items()]

@@ -154,6 +154,11 @@ class ServerSettings(BaseModel):
             raise DefinitionError(f"{', '.join(stray)} does not go with {other}; take it out")
         return self
 
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The tools that are named anywhere, by the server's names for them."""
+        return tuple(dict.fromkeys((*(self.only or ()), *self.without, *self.tools)))
+
     def of_tool(self, name: str) -> ToolSettings:
         """Return what is known of a tool, by the server's name for it."""
         return self.tools.get(name, _NOTHING_KNOWN)

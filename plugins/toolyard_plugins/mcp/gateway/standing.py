@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from toolyard_hookspecs.likeness import suggest
 from toolyard_plugins.mcp.gateway.definitions import Definition
 from toolyard_plugins.mcp.gateway.pins import Pins
 from toolyard_plugins.mcp.gateway.settings import Trust
@@ -76,6 +77,17 @@ class Standing:
     def found(self, name: str) -> Definition | None:
         """Return a tool as the server defines it now, None where it is gone or not yet met."""
         return None if self._found is None else self._found.get(name)
+
+    def misnamed(self, names: Iterable[str]) -> dict[str, str]:
+        """Return which of these names are no tool's of the server, once it was met, and why."""
+        found = self._found
+        if found is None:
+            return {}
+        return {
+            name: f"the server has no such tool{suggest(name, found)}"
+            for name in names
+            if name not in found
+        }
 
     def doubt(self, name: str) -> Doubt | None:
         """Return why a person is to be asked about a tool, None where nobody is."""

@@ -71,6 +71,15 @@ def test_what_is_to_be_looked_at_is_told(check, tmp_path):
     assert check("mcp", "check", one="changing")[0] == 0
 
 
+def test_a_tool_that_is_configured_and_not_there_is_told(check):
+    more = "[plugins.mcp.servers.one.tools.sya]\nrequires_confirmation = true\n"
+    status, printed = check("mcp", "check", more=more, one="plain")
+    assert status == 1
+    assert "sya is configured, but the server has no such tool; did you mean 'say'?" in printed
+    status, printed = check("--json", "mcp", "check", more=more, one="plain")
+    assert [*json.loads(printed)["misnamed"]] == ["sya"]
+
+
 def test_of_a_list_that_does_not_fit_the_protocol_it_is_told_where(check):
     status, printed = check("--json", "mcp", "check", one="schemaless")
     assert status == 1
