@@ -125,7 +125,7 @@ class Branch(Transaction):
             return redoing.NOTHING
         with self.lock:
             self.check()
-            return redoing.written(redoing.told(self._cells.values(), self._events or ()))
+            return redoing.written(self._told())
 
     def redo(self, changes: str, *, kinds: Iterable[type[Any]] = ()) -> None:
         """Do again what another call did to its session.
@@ -140,7 +140,7 @@ class Branch(Transaction):
         """
         if changes != redoing.NOTHING:
             # Of two types of one name, as after a plugin was loaded anew, the session's own.
-            known = [*kinds, *self._store.kinds(), *self._store.reducers]
+            known = [*kinds, AppliedEffect, *self._store.kinds(), *self._store.reducers]
             for each in redoing.read(changes, known):
                 each.redo(self)
 
@@ -255,6 +255,7 @@ class Branch(Transaction):
     def mark_applied(self, effect_id: str) -> None:
         """Note that the session holds, with this branch, what an effect has changed."""
         self.cell(AppliedEffect).append(AppliedEffect(effect_id))
+        self._story = self._story.marked(effect_id)
 
     def has_applied(self, effect_id: str) -> bool:
         """Tell whether the session holds what an effect has changed; no read that conflicts.

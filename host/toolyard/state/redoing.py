@@ -2,6 +2,7 @@
 
 The writes of a branch are kept slice by slice, its events in one list. Told in their order,
 they come to the same state again, also where that has moved on: an event is reduced anew.
+What nested calls did whose effects are recorded by themselves is kept apart, as an `Effect`.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, Literal, Protocol, cast
+from types import MappingProxyType
+from typing import Annotated, Any, Final, Literal, Protocol, cast
 from weakref import WeakValueDictionary
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Discriminator, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from toolyard.state.cells import Cell
@@ -27,6 +29,7 @@ from toolyard_hookspecs.sessions import SliceView
 Doing = Literal["dispatch", "publish", "append", "seed"]
 
 NOTHING: Final = "[]"
+NO_WRITES: Final[Mapping[type[Any], int]] = MappingProxyType({})
 
 _written_here: Final[WeakValueDictionary[str, type[Any]]] = WeakValueDictionary()
 """The types that were named in this process: some are in no module."""
@@ -37,6 +40,22 @@ _OF_FILE: Final = re.compile(r"^toolyard_file_[0-9a-f]{8}_")
 
 class Branched(Protocol):
     """What of a branch is needed to change it."""
+
+    def fork(self) -> Branched:
+        """Return a branch that commits into this one."""
+        ...
+
+    def commit(self) -> None:
+        """Make the changes those of the base."""
+        ...
+
+    def mark_applied(self, effect_id: str) -> None:
+        """Note that what was changed here is what an effect has changed."""
+        ...
+
+    def has_applied(self, effect_id: str) -> bool:
+        """Tell whether what an effect has changed is held already."""
+        ...
 
     def __getitem__(self, kind: type[Any]) -> SliceView[Any]: ...
 
@@ -78,26 +97,42 @@ class Change:
             act(item)
 
 
-def written(changes: Iterable[Change]) -> str:
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a call within did, whose effect is recorded by itself and may be held already.
+
+    Args:
+        effect_id: What it is recorded under.
+        changes: What it did.
+    """
+
+    effect_id: str
+    changes: Sequence[Told]
+
+    def redo(self, branch: Branched) -> None:
+        """Do it again, unless it is held: as a call within, so that it is kept apart again."""
+        if branch.has_applied(self.effect_id):
+            return
+        within = branch.fork()
+        for each in self.changes:
+            each.redo(within)
+        within.mark_applied(self.effect_id)
+        within.commit()
+
+
+Told = Change | Effect
+
+
+def written(changes: Iterable[Told]) -> str:
     """Return changes as JSON.
 
     Raises:
         SnapshotError: An event or item cannot be written as JSON.
     """
-    changes = list(changes)
-    _written_here.update((_name(each.kind), each.kind) for each in changes)
-    entries = [
-        {
-            "do": each.doing,
-            "type": _name(each.kind),
-            "items": dumped(each.kind, each.items),
-        }
-        for each in changes
-    ]
-    return json.dumps(entries, ensure_ascii=False, allow_nan=False)
+    return json.dumps(_as_entries(changes), ensure_ascii=False, allow_nan=False)
 
 
-def read(text: str, kinds: Iterable[type[Any]]) -> list[Change]:
+def read(text: str, kinds: Iterable[type[Any]]) -> list[Told]:
     """Return the changes that JSON tells of. Types are looked up among those given.
 
     Raises:
@@ -111,7 +146,7 @@ def read(text: str, kinds: Iterable[type[Any]]) -> list[Change]:
             "returned, unchanged."
         ) from error
     known = {_name(kind): kind for kind in kinds}
-    return [_change(entry, known) for entry in entries]
+    return [_told(entry, known) for entry in entries]
 
 
 def named_in(text: str) -> list[type[Any]]:
@@ -120,15 +155,14 @@ def named_in(text: str) -> list[type[Any]]:
     Args:
         text: What `written` returned, here or in another process.
     """
-    found: list[type[Any]] = []
-    for entry in _entries().validate_json(text):
-        kind = _written_here.get(entry["type"]) or _imported(entry["type"])
-        if kind is not None:
-            found.append(kind)
-    return found
+    names = _names_in(_entries().validate_json(text))
+    kinds = (_written_here.get(name) or _imported(name) for name in names)
+    return [kind for kind in kinds if kind is not None]
 
 
-def told(cells: Iterable[Cell], events: Sequence[object]) -> list[Change]:
+def told(
+    cells: Iterable[Cell], events: Sequence[object], since: Mapping[type[Any], int] = NO_WRITES
+) -> list[Told]:
     """Return what was done on a branch, in an order that comes to the same.
 
     What was removed with a predicate cannot be told; what such a slice came to is, instead.
@@ -136,9 +170,11 @@ def told(cells: Iterable[Cell], events: Sequence[object]) -> list[Change]:
     Args:
         cells: Its slices.
         events: What was dispatched or published, in order.
+        since: How many of its first writes to leave out, by the type of the slice.
     """
-    tellers = [_Teller(cell) for cell in cells if cell.ops]
-    changes: list[Change] = []
+    starts = ((cell, since.get(cell.kind, 0)) for cell in cells)
+    tellers = [_Teller(cell, start) for cell, start in starts if len(cell.ops) > start]
+    changes: list[Told] = []
     for event in events:
         reduced = False
         for each in tellers:
@@ -152,12 +188,12 @@ def told(cells: Iterable[Cell], events: Sequence[object]) -> list[Change]:
 
 
 class _Teller:
-    """Tells of the writes to one slice, from first to last."""
+    """Tells of the writes to one slice, from one of them to the last."""
 
-    def __init__(self, cell: Cell) -> None:
+    def __init__(self, cell: Cell, start: int) -> None:
         self._cell = cell
-        self._at = 0
-        self._tells_result = any(_is_removal(op) for op in cell.ops)
+        self._at = start
+        self._tells_result = any(_is_removal(op) for op in cell.ops[start:])
 
     def position_of(self, event: object) -> int | None:
         """Return where the slice was next changed by an event."""
@@ -220,9 +256,18 @@ class _Entry(TypedDict):
     items: list[Any]
 
 
+class _EffectEntry(TypedDict):
+    do: Literal["effect"]
+    effect_id: str
+    changes: list[_AnyEntry]
+
+
+_AnyEntry = Annotated[_Entry | _EffectEntry, Discriminator("do")]
+
+
 @lru_cache(maxsize=1)
-def _entries() -> TypeAdapter[list[_Entry]]:
-    return TypeAdapter(list[_Entry])
+def _entries() -> TypeAdapter[list[_AnyEntry]]:
+    return TypeAdapter(list[_AnyEntry])
 
 
 def _where_from(name: str) -> str:
@@ -239,7 +284,33 @@ def _where_from(name: str) -> str:
     )
 
 
-def _change(entry: _Entry, known: Mapping[str, type[Any]]) -> Change:
+def _as_entries(changes: Iterable[Told]) -> list[_AnyEntry]:
+    return [_as_entry(each) for each in changes]
+
+
+def _as_entry(change: Told) -> _AnyEntry:
+    if isinstance(change, Effect):
+        return {
+            "do": "effect",
+            "effect_id": change.effect_id,
+            "changes": _as_entries(change.changes),
+        }
+    name = _name(change.kind)
+    _written_here[name] = change.kind
+    return {"do": change.doing, "type": name, "items": dumped(change.kind, change.items)}
+
+
+def _names_in(entries: Iterable[_AnyEntry]) -> Iterator[str]:
+    for entry in entries:
+        if entry["do"] == "effect":
+            yield from _names_in(entry["changes"])
+        else:
+            yield entry["type"]
+
+
+def _told(entry: _AnyEntry, known: Mapping[str, type[Any]]) -> Told:
+    if entry["do"] == "effect":
+        return Effect(entry["effect_id"], [_told(each, known) for each in entry["changes"]])
     kind = known.get(entry["type"])
     if kind is None:
         raise SnapshotError(

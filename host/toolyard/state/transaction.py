@@ -10,7 +10,9 @@ from toolyard.state.applied import AppliedEffect
 from toolyard.state.cells import FROZEN, Cell
 from toolyard.state.items import EMPTY, Items
 from toolyard.state.records import NO_RECORDS, Overlay, Records, overlaid, put_over
+from toolyard.state.redoing import Told
 from toolyard.state.store import Store
+from toolyard.state.story import NO_STORY
 from toolyard_hookspecs.errors import CallClosed, ConflictError, StateError
 from toolyard_hookspecs.policies import PolicyState
 
@@ -36,6 +38,7 @@ class Transaction:
         "_parent",
         "_pins",
         "_store",
+        "_story",
         "_whole",
         "frozen",
         "lock",
@@ -53,6 +56,7 @@ class Transaction:
         # Whether what it did depends on every slice, also on those that it has no cell for.
         self._whole = False
         self._closed: str | None = None
+        self._story = NO_STORY
         self._pin()
 
     def _pin(self) -> None:
@@ -157,6 +161,7 @@ class Transaction:
             self.check(to_write=True)
             child._move()
             self.note_reads(child)
+            whole = None if child._story is NO_STORY else [*self._told(), *child._to_caller()]
             for kind, theirs in child._cells.items():
                 if theirs.ops:
                     self.cell(kind).take(theirs)
@@ -164,6 +169,15 @@ class Transaction:
                 self._update_records(child._overlay)
             for event in child._events or ():
                 self._keep_event(event)
+            if whole is not None:
+                self._story = self._story.upto(whole, self._cells, self._events)
+
+    def _told(self) -> list[Told]:
+        """Return what was done to the state here."""
+        return self._story.whole(self._cells, self._events)
+
+    def _to_caller(self) -> list[Told]:
+        return self._story.to_caller(self._cells, self._events)
 
     def note_reads(self, child: Transaction) -> None:
         """Count what a child has read as read here too."""
@@ -285,6 +299,7 @@ class Transaction:
             self._events = None
         if self._whole:
             self._whole = False
+        self._story = NO_STORY
 
 
 def _became_log(kind: type[Any]) -> ConflictError:

@@ -96,6 +96,55 @@ def test_events_are_reduced_anew_on_another_state():
     assert state_of(other) == ([Note("b"), Note("added 40"), Note("added 2")], [Total(42)])
 
 
+def test_what_a_call_within_did_is_done_again_where_its_effect_is_not_held():
+    def change(branch):
+        branch.dispatch(Add(1))
+        branch[Note].append(Note("before"))
+        within = branch.fork()
+        within[Note].append(Note("within"))
+        within.dispatcher.publish(Heard("within"))
+        within.mark_applied("e1")
+        within.commit()
+        branch.dispatcher.publish(Heard("after"))
+        branch[Note].append(Note("after"))
+
+    told, heard = kept(session_of(), change), []
+    for held, notes in (
+        (False, ["added 1", "before", "within", "after"]),
+        (True, ["added 1", "before", "after"]),
+    ):
+        session = session_of()
+        session.dispatcher.subscribe(Heard, heard.append)
+        if held:
+            branch = session.fork()
+            branch.mark_applied("e1")
+            branch.commit()
+        done_again(session, told, kinds=[Heard])
+        assert [each.text for each in session[Note].all()] == notes
+        assert session.fork().has_applied("e1")
+    assert [each.text for each in heard] == ["within", "after", "after"]
+
+
+def test_what_a_call_within_did_that_was_rolled_back_is_not_told():
+    def change(branch):
+        caller = branch.fork()
+        within = caller.fork()
+        within[Note].append(Note("within"))
+        within.mark_applied("e1")
+        within.commit()
+        caller.rollback()
+
+    assert kept(session_of(), change) == "[]"
+
+
+def test_marks_that_were_told_as_items_mark_the_session():
+    kind = "toolyard.state.applied:AppliedEffect"
+    told = json.dumps([{"do": "append", "type": kind, "items": [{"effect_id": "e1"}]}])
+    session = session_of()
+    done_again(session, told)
+    assert session.fork().has_applied("e1")
+
+
 def test_published_events_are_heard_again_and_reduced_by_nobody():
     session, heard = session_of(), []
     session.dispatcher.subscribe(Heard, heard.append)
@@ -233,7 +282,8 @@ def test_types_of_a_plugin_in_a_file_are_found_though_nobody_wrote_any_here(tmp_
     file.write_text(
         "from dataclasses import dataclass\n\n\n@dataclass\nclass Sold:\n    what: str\n"
     )
-    text = '[{"do": "publish", "type": "kiosk:Sold", "items": [{"what": "tea"}]}]'
+    sold = '{"do": "publish", "type": "kiosk:Sold", "items": [{"what": "tea"}]}'
+    text = f'[{{"do": "effect", "effect_id": "e1", "changes": [{sold}]}}]'
     assert named_in(text) == []
     module = load_file(file)
     try:
@@ -256,7 +306,30 @@ writes = st.one_of(
 )
 
 
-@given(st.lists(texts, max_size=2), st.lists(writes, max_size=8))
+def by_a_call_within(done, effect_id):
+    """Return a change that a call within makes, which is recorded by itself or is not."""
+
+    def change(branch):
+        within = branch.fork()
+        for each in done:
+            each(within)
+        if effect_id is not None:
+            within.mark_applied(effect_id)
+        within.commit()
+
+    return change
+
+
+calls = st.recursive(
+    writes,
+    lambda done: st.builds(
+        by_a_call_within, st.lists(done, max_size=3), st.none() | st.uuids().map(str)
+    ),
+    max_leaves=6,
+)
+
+
+@given(st.lists(texts, max_size=2), st.lists(calls, max_size=8))
 def test_whatever_a_call_did_comes_to_the_same_state_again(start, done):
     session, other = session_of(*start), session_of(*start)
 
