@@ -136,7 +136,7 @@ class LedgerStore(Protocol):
     def finish(
         self, key: str, effect_id: str, result: RecordedResult, expires_at: datetime | None
     ) -> bool:
-        """Record what a claimed or unknown effect came to.
+        """Record what an effect came to, in the place of what is recorded of it already.
 
         Returns:
             Whether the effect was still that of the key; if not, nothing has changed.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -61,3 +63,30 @@ class Replay:
     effect_id: str | None
     changes: str | None = None
     unportable: str | None = None
+
+
+def without_effects(changes: str, is_left_out: Callable[[str], bool]) -> str:
+    """Return what a call changed without what calls within it did that are recorded by themselves.
+
+    Args:
+        changes: See `CallRecord`.
+        is_left_out: Tells whether to leave out the changes of a call within, by what it is
+            recorded under.
+
+    Example:
+        >>> without_effects('[{"do":"effect","effect_id":"e1","changes":[]}]', {"e1"}.__contains__)
+        '[]'
+    """
+    entries = json.loads(changes)
+    kept = _kept(entries, is_left_out)
+    return changes if kept == entries else json.dumps(kept, ensure_ascii=False)
+
+
+def _kept(entries: Iterable[dict[str, Any]], is_left_out: Callable[[str], bool]) -> list[Any]:
+    kept: list[Any] = []
+    for each in entries:
+        if each["do"] != "effect":
+            kept.append(each)
+        elif not is_left_out(each["effect_id"]):
+            kept.append({**each, "changes": _kept(each["changes"], is_left_out)})
+    return kept

@@ -147,6 +147,16 @@ class LedgerStoreContract:
         assert entry is not None
         assert (entry.state, entry.reason, entry.expires_at) == (EffectState.DONE, None, None)
 
+    def test_what_was_recorded_can_be_recorded_anew(self, store: LedgerStore) -> None:
+        claim = claim_of()
+        store.claim(claim, now=NOW)
+        store.finish("k", claim.effect_id, RecordedResult("Done.", changes="[]"), NOW)
+        whole = RecordedResult("Done.", changes='[{"a":1}]')
+        assert store.finish("k", claim.effect_id, whole, NOW + HOUR)
+        entry = store.get("k")
+        assert entry is not None
+        assert (entry.result, entry.expires_at) == (whole, NOW + HOUR)
+
     # --- doubting and releasing ---
 
     def test_an_unknown_effect_stands_in_the_way(self, store: LedgerStore) -> None:

@@ -101,7 +101,7 @@ def _resolve(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> 
         )
     result = RecordedResult(args.message or "", _value(args.value, tool))
     if is_unfit:
-        # Nothing of it is of use to any call, and stores finish only what is unknown.
+        # Nothing of it is of use to any call: from here on it is unknown like others.
         store.doubt(claim.key, claim.effect_id, UNFIT)
     if args.done:
         ttl = DAY if tool is None or tool.idempotency is None else tool.idempotency.ttl

@@ -60,6 +60,7 @@ class Holding:
 
     __slots__ = (
         "_holdings",
+        "_is_partial",
         "_joined",
         "_lock",
         "_result",
@@ -93,6 +94,8 @@ class Holding:
         self.ledger = ledger
         self._state = _FREE
         self._joined = False
+        # Whether changes of calls within it that may still be put back are not recorded yet.
+        self._is_partial = False
         self._result: RecordedResult | None = None
         self._uncommitted: Uncommitted | None = None
         self._holdings = holdings
@@ -144,8 +147,9 @@ class Holding:
         return self._apart(self._record)
 
     def commit(self) -> Awaitable[None] | None:
-        """Let go of the key; a contained nested call is recorded now that its changes are kept."""
-        is_recorded, self._state = self._state is not _CLAIMED, _OVER
+        """Let go of the key; what waited for nested calls to be kept is recorded now."""
+        is_recorded = self._state is not _CLAIMED and not self._is_partial
+        self._state = _OVER
         self._holdings.pop(self.control, None)
         if is_recorded:
             self._forget()
@@ -225,7 +229,8 @@ class Holding:
             record.secret,
         )
         if holder is not None or changes_something(recorded):
-            self._uncommitted = uncommitted.note(claim.effect_id, recorded, holder)
+            noted = Uncommitted(recorded, holder, contained=bool(self.tool.contained))
+            self._uncommitted = uncommitted.note(claim.effect_id, noted)
         return True
 
     def _pass_on(self) -> None:
@@ -249,7 +254,7 @@ class Holding:
             if self._state is not _CLAIMED or claim is None:
                 return
             try:
-                kept = self._finish(claim)
+                kept = self._finish(claim, self._recorded_now())
             except LedgerError as error:
                 raise wording.unwritten(self.tool.name, error) from error
             if not kept:
@@ -262,15 +267,24 @@ class Holding:
     def _record_late(self) -> None:
         """Record what is committed already; until that can be done, its key is held."""
         claim = self.claim
-        assert claim is not None  # noqa: S101 - it is held
-        if not self._finish(claim):
+        assert claim is not None  # noqa: S101 - it was claimed
+        assert self._result is not None  # noqa: S101 - likewise
+        if not self._finish(claim, self._result) and not self._is_partial:
             log.warning("The claim of %s was taken away before it was recorded.", self.tool.name)
         self.ledger.leases.drop(claim.effect_id)
         self._forget()
 
-    def _finish(self, claim: Claim) -> bool:
+    def _recorded_now(self) -> RecordedResult:
+        """Return what is certain of the result, whatever becomes of the call around this one."""
         result = self._result
         assert result is not None  # noqa: S101 - it is there before it is recorded
+        if not self._joined:
+            return result
+        certain = uncommitted.certain(result)
+        self._is_partial = certain != result
+        return certain
+
+    def _finish(self, claim: Claim, result: RecordedResult) -> bool:
         expires_at = end_of(self.context.clock.now(), self.config.ttl)
         return self.ledger.store.finish(claim.key, claim.effect_id, result, expires_at)
 

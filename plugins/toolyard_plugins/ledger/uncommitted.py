@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from toolyard_hookspecs import ToolContext
 from toolyard_hookspecs.ledger import EffectState, LedgerEntry, RecordedResult
+from toolyard_hookspecs.replaying import without_effects
 from toolyard_plugins.ledger.keys import printable_session
 
 
@@ -21,18 +22,20 @@ class Uncommitted:
         result: What its call came to.
         holder: The call around it whose branch has the changes; None for a top-level call,
             whose changes are on its own, and for what is being put back.
+        contained: Whether it counts as not having happened if that call is rolled back.
     """
 
     result: RecordedResult
-    holder: ToolContext | None = None
+    holder: ToolContext | None
+    contained: bool
 
 
 _by_effect: dict[str, Uncommitted] = {}
 
 
-def note(effect_id: str, result: RecordedResult, holder: ToolContext | None) -> Uncommitted:
+def note(effect_id: str, noted: Uncommitted) -> Uncommitted:
     """Keep others from an effect until `forget`."""
-    noted = _by_effect[effect_id] = Uncommitted(result, holder)
+    _by_effect[effect_id] = noted
     return noted
 
 
@@ -54,9 +57,21 @@ def as_seen_by(context: ToolContext, entry: LedgerEntry) -> LedgerEntry:
     return entry._replace(state=EffectState.CLAIMED, result=None)
 
 
+def certain(result: RecordedResult) -> RecordedResult:
+    """Return a result without the changes of calls within that may still be put back."""
+    if result.changes is None:
+        return result
+    return result._replace(changes=without_effects(result.changes, _may_be_put_back))
+
+
 def changes_something(result: RecordedResult) -> bool:
     """Tell whether an effect is one on its session, too."""
     return result.changes is not None or result.unportable is not None
+
+
+def _may_be_put_back(effect_id: str) -> bool:
+    noted = _by_effect.get(effect_id)
+    return noted is not None and noted.contained
 
 
 def _is_within(holder: ToolContext | None, context: ToolContext) -> bool:

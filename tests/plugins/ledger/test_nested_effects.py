@@ -1,7 +1,8 @@
-"""Idempotent calls within idempotent calls: what of the inner ones the outer ones' records hold."""
+"""Idempotent calls within idempotent calls: what the records of the outer ones hold of them."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from toolyard import Session
-from toolyard_hookspecs import IdempotencyConfig, ToolContext, append_all, tool
+from toolyard_hookspecs import IdempotencyConfig, LedgerError, ToolContext, append_all, tool
 
 from .conftest import Bench
 
@@ -21,11 +22,6 @@ class Note:
     text: str
 
 
-@dataclass(frozen=True)
-class Counted:
-    calls: int
-
-
 class Office:
     """`check_out` pays, `serve` checks out, each of them once; `visit` has others called."""
 
@@ -34,6 +30,7 @@ class Office:
         self.ran: list[str] = []
         self.fails = False
         self.after: Callable[[ToolContext], object] = lambda context: None
+        self.looks: Callable[[], object] = lambda: None
         self.tools = (
             self._caller("serve", "check_out"),
             self._caller("check_out", "pay"),
@@ -93,6 +90,7 @@ class Office:
         async def avisits(*, context: ToolContext) -> None:
             """Have somebody checked out."""
             assert (await context.acall("check_out")).success
+            await asyncio.to_thread(self.looks)
             if self.fails:
                 raise ValueError("no time")
 
@@ -100,6 +98,7 @@ class Office:
         def visits(*, context: ToolContext) -> None:
             """Have somebody checked out."""
             assert context.call("check_out").success
+            self.looks()
             if self.fails:
                 raise ValueError("no time")
 
@@ -195,3 +194,72 @@ def test_a_session_that_went_back_to_between_two_effects_is_told_of_the_other_on
     office.session.restore(before)
     assert office.call("check_out").event.replayed
     assert office.notes() == ["paid", "check_out begins", "check_out ends"]
+
+
+class TestPutBack:
+    """A contained call is put back with its caller's caller; the call around it has happened."""
+
+    @pytest.fixture
+    def office(self, bench):
+        return Office(bench, contained=True)
+
+    def test_a_hit_of_the_one_does_not_bring_the_changes_of_the_other(self, office):
+        office.fails = True
+        assert not office.call("visit").success
+        assert office.notes() == []
+        assert office.call("check_out").event.replayed
+        assert office.notes() == ["check_out begins", "check_out ends"]
+        assert not office.call("pay").event.replayed
+        assert office.notes() == ["check_out begins", "check_out ends", "paid"]
+        assert office.ran == ["check_out", "pay", "pay"]
+
+    def test_until_all_is_committed_the_record_is_without_them(self, office):
+        seen: list[list[str]] = []
+        here = office.session
+
+        def look() -> None:
+            office.enter(Session(id="s2"))
+            assert office.call("check_out").event.replayed
+            seen.append(office.notes())
+
+        office.looks = look
+        assert office.call("visit").success
+        assert seen == [["check_out begins", "check_out ends"]]
+        assert [each.text for each in here[Note].all()] == CHECKED_OUT
+        assert office.call("pay").event.replayed
+        assert office.notes() == ["check_out begins", "check_out ends", "paid"]
+        assert office.ran == ["check_out", "pay"]
+
+    @pytest.mark.parametrize("order", [["check_out", "pay"], ["pay", "check_out"]])
+    def test_afterwards_it_is_with_them(self, office, order):
+        assert office.call("visit").success
+        office.enter(Session(id="s2"))
+        for name in order:
+            assert office.call(name).event.replayed
+        assert sorted(office.notes()) == sorted(CHECKED_OUT)
+        assert office.ran == ["check_out", "pay"]
+
+    def test_a_record_that_cannot_be_written_whole_at_once_is_as_soon_as_it_can_be(self, office):
+        store = office.bench.ledger.store
+        finish = store.finish
+
+        def look() -> None:
+            store.finish = refuse
+
+        def refuse(*args: Any) -> bool:
+            raise LedgerError("The disk is full.")
+
+        office.looks = look
+        assert office.call("visit").success
+        assert sorted(office.bench.stored()) == ["claimed", "done"]
+        store.finish = finish
+        assert office.bench.states() == ["done", "done"]
+        office.enter(Session(id="s2"))
+        assert office.call("check_out").event.replayed
+        assert office.notes() == CHECKED_OUT
+
+    def test_a_record_that_was_removed_meanwhile_stays_removed(self, office, caplog):
+        office.looks = lambda: office.bench.ledger.invalidate_by_tool("check_out")
+        assert office.call("visit").success
+        assert office.bench.states() == ["done"]
+        assert caplog.text == ""

@@ -1,0 +1,27 @@
+"""What is kept of a call: its changes, with or without those of calls within it."""
+
+import json
+
+from toolyard_hookspecs.replaying import without_effects
+
+NOTED = {"do": "append", "type": "desk:Note", "items": [{"text": "\ud800 ü"}]}
+
+
+def effect(name, *changes):
+    return {"do": "effect", "effect_id": name, "changes": list(changes)}
+
+
+def left(changes, *names):
+    return json.loads(without_effects(json.dumps(changes), set(names).__contains__))
+
+
+def test_effects_are_left_out_wherever_they_are():
+    changes = [NOTED, effect("e1", effect("e2", NOTED), NOTED), effect("e2"), NOTED]
+    assert left(changes, "e2") == [NOTED, effect("e1", NOTED), NOTED]
+    assert left(changes, "e1") == [NOTED, effect("e2"), NOTED]
+    assert left(changes, "e1", "e2") == [NOTED, NOTED]
+
+
+def test_where_none_is_left_out_the_text_is_as_it_was():
+    text = json.dumps([NOTED, effect("e1")], indent=1)
+    assert without_effects(text, {"e2"}.__contains__) is text
