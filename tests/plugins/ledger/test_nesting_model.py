@@ -1,4 +1,4 @@
-"""Trees of nested calls against a model: what ran, what the session has, what is recorded."""
+"""Trees of nested calls against a model: what ran, what the sessions have, what is recorded."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from toolyard import Session
 from toolyard_hookspecs import (
     IdempotencyConfig,
     ToolCall,
@@ -32,33 +33,68 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Ordering:
-    """A call that orders something, once; it fails when it is told to."""
+class Call:
+    """A call that makes others, and fails then when it is told to.
+
+    Args:
+        contained: Whether nothing of it outlives its being rolled back.
+        key: What it does once; None where it does not matter how often.
+        calls: The calls that it makes.
+        fails: Whether it fails.
+    """
 
     contained: bool
-    item: str
-    fails: bool
-
-
-@dataclass(frozen=True)
-class Buying:
-    """A call that makes others, and fails then when it is told to."""
-
-    contained: bool
+    key: str | None
     calls: tuple[Call, ...]
     fails: bool
 
+    @property
+    def name(self) -> str:
+        """What it is known by, if it is done once."""
+        return f"{'c' if self.contained else 'n'}{self.key}"
 
-Call = Ordering | Buying
 
-orderings = st.builds(Ordering, st.booleans(), st.sampled_from("ab"), st.booleans())
+orderings = st.builds(
+    Call, st.booleans(), st.sampled_from("ab"), st.just(()), st.sampled_from([False, False, True])
+)
 calls = st.recursive(
     orderings,
     lambda within: st.builds(
-        Buying, st.booleans(), st.lists(within, max_size=3).map(tuple), st.booleans()
+        Call,
+        st.booleans(),
+        st.none() | st.sampled_from("xyz"),
+        st.lists(within, min_size=1, max_size=3).map(tuple),
+        st.sampled_from([False, False, True]),
     ),
-    max_leaves=6,
+    max_leaves=8,
 )
+
+
+class Effect:
+    """What a call has done, once."""
+
+    def __init__(self, call: Call) -> None:
+        self.contained = call.contained
+        self.changes: list[str | Effect] = []
+
+
+class State:
+    """What a session has."""
+
+    def __init__(self, orders: list[str], held: set[Effect]) -> None:
+        self.orders = orders
+        self.held = held
+
+    def take(self, effect: Effect) -> None:
+        """Have what an effect changed, unless it is held already."""
+        if effect in self.held:
+            return
+        for each in effect.changes:
+            if isinstance(each, Effect):
+                self.take(each)
+            else:
+                self.orders.append(each)
+        self.held.add(effect)
 
 
 class Model:
@@ -67,34 +103,71 @@ class Model:
     def __init__(self) -> None:
         self.ran: Counter[str] = Counter()
         self.outcomes: list[bool] = []
-        self.recorded: set[str] = set()
-        self.session: set[str] = set()
+        self.recorded: dict[str, Effect] = {}
+        self.under_way: set[str] = set()
+        self.sessions = [State([], set()), State([], set())]
 
-    def make(self, call: Call) -> bool:
-        """Make a call; returns whether it succeeds."""
-        session, recorded = set(self.session), set(self.recorded)
-        if isinstance(call, Ordering):
-            return self._order(call)
-        for each in call.calls:
-            self.outcomes.append(self.make(each))
-        if call.fails:
-            stays = {each for each in self.recorded if each[0] != "c"}
-            self.session, self.recorded = session, stays | recorded
-        return not call.fails
+    def make(self, call: Call, session: int, into: list[str | Effect] | None = None) -> bool:
+        """Make a call; returns whether it succeeds.
 
-    def _order(self, call: Ordering) -> bool:
-        text = told(call)
-        if text not in self.recorded:
-            self.ran[text] += 1
-            if call.fails:
-                return False
-        self.recorded.add(text)
-        self.session.add(text)
+        Args:
+            call: The call.
+            session: Where it is made.
+            into: What the call around it has changed so far.
+        """
+        state = self.sessions[session]
+        changes: list[str | Effect] = [] if into is None else into
+        if call.key is None:
+            return self._run(call, session, changes)
+        if call.name in self.under_way:
+            return False
+        effect = self.recorded.get(call.name)
+        if effect is None:
+            return self._run_once(call, session, changes)
+        if effect not in state.held:
+            changes.append(effect)
+            state.take(effect)
         return True
 
+    def _run_once(self, call: Call, session: int, into: list[str | Effect]) -> bool:
+        effect = Effect(call)
+        self.under_way.add(call.name)
+        succeeds = self._run(call, session, effect.changes)
+        self.under_way.remove(call.name)
+        if succeeds:
+            self.recorded[call.name] = effect
+            self.sessions[session].held.add(effect)
+            into.append(effect)
+        return succeeds
 
-def told(call: Ordering) -> str:
-    return f"{'c' if call.contained else 'n'}{call.item}"
+    def _run(self, call: Call, session: int, into: list[str | Effect]) -> bool:
+        state, recorded = self.sessions[session], set(self.recorded.values())
+        before, changed = State(list(state.orders), set(state.held)), len(into)
+        if call.key is not None:
+            self.ran[call.name] += 1
+            self._order(f"{self.ran.total()} {call.name}", state, into)
+        for each in call.calls:
+            self.outcomes.append(self.make(each, session, into))
+        if call.fails:
+            self.sessions[session] = before
+            del into[changed:]
+            self._put_back({each for each in self.recorded.values() if each not in recorded})
+        return not call.fails
+
+    def _order(self, text: str, state: State, into: list[str | Effect]) -> None:
+        state.orders.append(text)
+        into.append(text)
+
+    def _put_back(self, effects: set[Effect]) -> None:
+        """Let what contained calls did not have happened, also in the records of others."""
+        gone = {each for each in effects if each.contained}
+        self.recorded = {name: each for name, each in self.recorded.items() if each not in gone}
+        for each in effects - gone:
+            each.changes = [
+                change
+                for change in each.changes
+                if not (isinstance(change, Effect) and change in gone)
+            ]
 
 
 class Shop:
@@ -104,86 +177,115 @@ class Shop:
         self.ran: Counter[str] = Counter()
         self.outcomes: list[bool] = []
         self.bench = Bench(driver, MemoryStore(), stack)
-        self.bench.session[Order].register(Order, append_all)
-        self.bench.open(*map(self._ordering, (True, False)), *map(self._buying, (True, False)))
+        tools = [
+            self._tool(contained, once) for contained in (True, False) for once in (True, False)
+        ]
+        self.sessions = [Session(id=f"s{number}") for number in range(2)]
+        for each in self.sessions:
+            each[Order].register(Order, append_all)
+        self.executors = [self.bench.open(*tools, session=each) for each in self.sessions]
         # What is told to no call, since what it is told makes it another one.
         self._next: Call
 
-    def make(self, call: Call) -> bool:
+    def make(self, call: Call, session: int) -> bool:
+        self.bench.tools = self.executors[session]
         return self.bench.dispatch(ToolCall(*self._told(call))).success
 
-    def orders(self) -> list[Order]:
-        return list(self.bench.session[Order].all())
+    def orders(self) -> list[list[str]]:
+        """What each session has."""
+        return [[order.text for order in each[Order].all()] for each in self.sessions]
 
-    def recorded(self) -> dict[str, str]:
-        """What is recorded, by what was ordered."""
-        return {
-            entry.result.message[-2:]: entry.result.message
-            for entry in self.bench.ledger.store.entries()
-            if entry.result is not None
-        }
+    def recorded(self) -> set[str]:
+        """What is recorded."""
+        entries = self.bench.ledger.store.entries()
+        return {entry.result.message for entry in entries if entry.result is not None}
 
     def _told(self, call: Call) -> tuple[str, dict[str, Any]]:
         self._next = call
         what = "c" if call.contained else "n"
-        if isinstance(call, Ordering):
-            return f"{what}_order", {"item": call.item}
-        return f"{what}_buy", {}
+        return (f"{what}_buy", {}) if call.key is None else (f"{what}_once", {"item": call.key})
 
-    def _ordering(self, contained: bool) -> Any:
-        name = "c_order" if contained else "n_order"
+    def _tool(self, contained: bool, once: bool) -> Any:
+        if not once:
+            return self._buying(contained)
+        name = "c_once" if contained else "n_once"
+        config = IdempotencyConfig(scope="global")
 
-        @tool(name=name, contained=contained, idempotency=IdempotencyConfig(scope="global"))
+        def begin(context: ToolContext) -> Call:
+            call = self._next
+            self.ran[call.name] += 1
+            context.session[Order].append(Order(f"{self.ran.total()} {call.name}"))
+            return call
+
+        @tool(name=name, contained=contained, idempotency=config)
         def order(item: str, *, context: ToolContext) -> ToolResult[None]:
             """Order something."""
-            self.ran[f"{name[0]}{item}"] += 1
-            message = f"order {self.ran.total()} of {name[0]}{item}"
-            context.session[Order].append(Order(message))
-            assert isinstance(self._next, Ordering)
-            return (
-                ToolResult.error("sold out") if self._next.fails else ToolResult.ok(message=message)
-            )
+            call = begin(context)
+            self._make_calls(call, context)
+            return ended(call)
 
-        return order
+        @tool(name=name, contained=contained, idempotency=config)
+        async def aorder(item: str, *, context: ToolContext) -> ToolResult[None]:
+            """Order something."""
+            call = begin(context)
+            await self._amake_calls(call, context)
+            return ended(call)
+
+        return order if self.bench.driver == "sync" else aorder
 
     def _buying(self, contained: bool) -> Any:
         name = "c_buy" if contained else "n_buy"
 
         @tool(name=name, contained=contained)
-        def buy(*, context: ToolContext) -> None:
+        def buy(*, context: ToolContext) -> ToolResult[None]:
             """Make calls."""
-            this = self._next
-            assert isinstance(this, Buying)
-            for each in this.calls:
-                self.outcomes.append(context.call(*self._told(each)).success)
-            if this.fails:
-                raise ValueError("no money")
+            call = self._next
+            self._make_calls(call, context)
+            return ended(call)
 
         @tool(name=name, contained=contained)
-        async def abuy(*, context: ToolContext) -> None:
+        async def abuy(*, context: ToolContext) -> ToolResult[None]:
             """Make calls."""
-            this = self._next
-            assert isinstance(this, Buying)
-            for each in this.calls:
-                self.outcomes.append((await context.acall(*self._told(each))).success)
-            if this.fails:
-                raise ValueError("no money")
+            call = self._next
+            await self._amake_calls(call, context)
+            return ended(call)
 
         return buy if self.bench.driver == "sync" else abuy
 
+    def _make_calls(self, call: Call, context: ToolContext) -> None:
+        for each in call.calls:
+            self.outcomes.append(context.call(*self._told(each)).success)
+
+    async def _amake_calls(self, call: Call, context: ToolContext) -> None:
+        for each in call.calls:
+            self.outcomes.append((await context.acall(*self._told(each))).success)
+
+
+def ended(call: Call) -> ToolResult[None]:
+    return ToolResult.error("sold out") if call.fails else ToolResult.ok(message=call.name)
+
+
+PAYS = Call(contained=True, key="a", calls=(), fails=False)
+CHECKS_OUT = Call(contained=False, key="x", calls=(PAYS,), fails=False)
+IS_PUT_BACK = Call(contained=False, key=None, calls=(CHECKS_OUT,), fails=True)
+
 
 @pytest.mark.parametrize("with_driver", ["sync", "async"])
+@example(trees=[(PAYS, 0), (CHECKS_OUT, 1), (CHECKS_OUT, 0)])
+@example(trees=[(CHECKS_OUT, 0), (PAYS, 1), (CHECKS_OUT, 1)])
+@example(trees=[(IS_PUT_BACK, 0), (CHECKS_OUT, 0), (PAYS, 0)])
 @settings(max_examples=60, deadline=None)
-@given(trees=st.lists(calls, min_size=1, max_size=4))
-def test_trees_of_calls_have_each_effect_once(with_driver: str, trees: list[Call]) -> None:
+@given(trees=st.lists(st.tuples(calls, st.integers(0, 1)), min_size=1, max_size=6))
+def test_trees_of_calls_have_each_effect_once(
+    with_driver: str, trees: list[tuple[Call, int]]
+) -> None:
     model = Model()
     with ExitStack() as stack:
         shop = Shop(with_driver, stack)
-        for tree in trees:
-            assert shop.make(tree) == model.make(tree)
-            recorded, orders = shop.recorded(), [each.text for each in shop.orders()]
+        for tree, session in trees:
+            assert shop.make(tree, session) == model.make(tree, session)
             assert shop.outcomes == model.outcomes
             assert shop.ran == model.ran
-            assert recorded.keys() == model.recorded
-            assert shop.bench.stored() == ["done"] * len(recorded)
-            assert sorted(orders) == sorted(recorded[each] for each in model.session)
+            assert shop.recorded() == model.recorded.keys()
+            assert shop.bench.stored() == ["done"] * len(model.recorded)
+            assert shop.orders() == [each.orders for each in model.sessions]
