@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol, cast, get_origin
+from weakref import WeakValueDictionary
 
 import pydantic_core
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
@@ -101,6 +102,7 @@ class Codec:
     """
 
     __slots__ = (
+        "__weakref__",
         "_count_names",
         "_others",
         "_reveals",
@@ -249,6 +251,31 @@ class Codec:
             value, by_alias=by_alias, warnings=warnings, round_trip=True
         )
         return pydantic_core.to_json(_revealed(plain), inf_nan_mode="null")
+
+
+_KNOWN: Final[WeakValueDictionary[tuple[type[Any], bool], Codec]] = WeakValueDictionary()
+
+
+def codec_of(kind: Any, *, owner: str, reveals: bool = False) -> Codec:
+    """Return the codec of a type, one for all tools that share a class: to make one is dear.
+
+    Only classes are shared. Other types may be equal and read differently, as unions of the same
+    members in another order do.
+
+    Args:
+        kind: The type, see `Codec`.
+        owner: What the type belongs to, for error messages.
+        reveals: Whether all that is written can be read, see `Codec`.
+
+    Raises:
+        DefinitionError: See `Codec`.
+    """
+    if not isinstance(kind, type):
+        return Codec(kind, owner=owner, reveals=reveals)
+    codec = _KNOWN.get((kind, reveals))
+    if codec is None:
+        codec = _KNOWN[kind, reveals] = Codec(kind, owner=owner, reveals=reveals)
+    return codec
 
 
 def _revealed(value: Any) -> Any:

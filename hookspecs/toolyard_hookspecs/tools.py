@@ -21,7 +21,7 @@ from typing import (
     get_origin,
 )
 
-from toolyard_hookspecs.codecs import Codec, NoParams, ValueCodec, as_json, describe
+from toolyard_hookspecs.codecs import NoParams, ValueCodec, as_json, codec_of, describe
 from toolyard_hookspecs.errors import DefinitionError, ToolValidationError
 from toolyard_hookspecs.faults import RETRY, known_names
 from toolyard_hookspecs.idempotency import IdempotencyConfig
@@ -264,13 +264,13 @@ class Tool(Generic[P, R]):
             self._refuse(
                 [f"its params are {describe(kind)}, but arguments are an object; use a dataclass"],
             )
-        return Codec(kind, owner=owner, reveals=True)
+        return codec_of(kind, owner=owner, reveals=True)
 
     def _make_result_codec(self) -> ValueCodec:
         owner = f"{self._owner}, result"
         if self.result_schema is not None:
             return SchemaCodec(self.result_schema, owner=owner)
-        return Codec(self.signature.result, owner=owner)
+        return codec_of(self.signature.result, owner=owner)
 
     def _typed(self, example: ToolExample[P, R]) -> ToolExample[P, R]:
         """Return an example whose input, where given as a mapping, is the params it stands for."""

@@ -1,7 +1,9 @@
 """Values go to strict JSON and come back the same."""
 
 import dataclasses
+import gc
 import math
+import weakref
 from collections import UserList
 from collections.abc import Mapping
 from datetime import date, datetime, timedelta
@@ -18,7 +20,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, SecretBytes, SecretStr, computed_field
 
 from toolyard_hookspecs import DefinitionError, ToolValidationError
-from toolyard_hookspecs.codecs import Codec, NoParams, as_json, describe
+from toolyard_hookspecs.codecs import Codec, NoParams, as_json, codec_of, describe
 
 T = TypeVar("T")
 
@@ -30,6 +32,12 @@ class Colour(Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Point:
+    x: int
+    y: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Spot:
     x: int
     y: float = 0.0
 
@@ -297,3 +305,22 @@ def test_secret_params_that_are_not_finite_are_written_as_others_are():
 
     text = Codec(Login, owner="test", reveals=True).encode(Login(SecretStr("tea")))
     assert text == b'{"password":"tea","patience":null}'
+
+
+def test_tools_that_share_a_class_share_its_codec_while_there_are_any():
+    codec = codec_of(Spot, owner="one")
+    assert codec_of(Spot, owner="another") is codec
+    assert codec_of(Spot, owner="params", reveals=True) is not codec
+    gone = weakref.ref(codec)
+    del codec
+    gc.collect()
+    assert gone() is None
+
+
+def test_types_that_are_equal_and_read_differently_share_no_codec():
+    """Of a union the first member that fits is read."""
+    there, back = Point | Spot, Spot | Point
+    assert there == back
+    text = '{"x": 1}'
+    assert codec_of(there, owner="t").decode(text) == Point(1)
+    assert codec_of(back, owner="t").decode(text) == Spot(1)
