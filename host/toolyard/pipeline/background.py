@@ -13,11 +13,18 @@ from toolyard.pipeline.steps import raised
 class Background:
     """An event loop on a daemon thread, started when first needed."""
 
-    __slots__ = ("_lock", "_loop")
+    __slots__ = ("_lock", "_loop", "_thread")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the caller runs on the loop's own thread, which must not wait for it."""
+        thread = self._thread
+        return thread is not None and thread.ident == threading.get_ident()
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -29,7 +36,7 @@ class Background:
         return self._loop
 
     def close(self) -> None:
-        """Cancel what runs on the loop, and stop it, without waiting for what does not end."""
+        """Cancel what runs on the loop, and stop it when that has ended; waits for nothing."""
         loop, self._loop = self._loop, None
         if loop is None:
             return
@@ -38,9 +45,10 @@ class Background:
     def _start(self) -> asyncio.AbstractEventLoop:
         loop = asyncio.new_event_loop()
         started = threading.Event()
-        threading.Thread(
+        self._thread = threading.Thread(
             target=_serve, args=(loop, started.set), name="toolyard-loop", daemon=True
-        ).start()
+        )
+        self._thread.start()
         started.wait()
         return loop
 
@@ -60,9 +68,12 @@ def _stop(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
-    for task in asyncio.all_tasks(loop):
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
         task.cancel()
-    loop.call_soon(loop.stop)
+    # Somebody may wait for what they still do: a commit that is put back, say.
+    ending = asyncio.gather(*tasks, return_exceptions=True)
+    ending.add_done_callback(lambda _: loop.stop())
 
 
 async def guarded(work: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:

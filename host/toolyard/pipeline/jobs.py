@@ -19,9 +19,14 @@ from typing import Any
 from toolyard.pipeline.background import Background, guarded
 from toolyard.pipeline.steps import Run, raised
 from toolyard.pipeline.workers import Workers
+from toolyard_hookspecs import StateError
 
 log = logging.getLogger("toolyard.pipeline")
 BLOCKED = 0.05
+_WAITS_FOR_ITSELF = (
+    "it is async, and was dispatched from the event loop that has to run it, which would wait "
+    "for itself; write: await executor.adispatch(call)"
+)
 # Held for moments: whoever ends late waits until whoever gave up has told the owner so.
 _giving_up = threading.Lock()
 
@@ -51,16 +56,19 @@ class Job:
         self._task: asyncio.Task[None] | None = None
 
     def start(self, workers: Workers, background: Background) -> None:
-        """Begin, with the context variables of the caller.
+        """Begin, with the context variables of the caller; what cannot begin has failed.
 
         An async step may be begun once more where an interruption leaves open whether it was.
         """
         context = contextvars.copy_context()
-        if self.step.is_async:
-            self._loop = background.loop
-            self._loop.call_soon_threadsafe(self._begin_task, context)
-        else:
-            workers.submit(partial(context.run, self._work))
+        try:
+            if self.step.is_async:
+                self._begin_on(background, context)
+            else:
+                workers.submit(partial(context.run, self._work))
+        except Exception as error:  # noqa: BLE001 - raised where the call was dispatched
+            self.error = error
+            self._finish()
 
     def when_finished(self, notify: Callable[[], None]) -> None:
         """Have this called once it has finished, on its thread; at once, if it has.
@@ -116,6 +124,12 @@ class Job:
         if self.step.pace is not None:
             self.step.pace.seconds = time.perf_counter() - started
         self._finish()
+
+    def _begin_on(self, background: Background, context: contextvars.Context) -> None:
+        if background.is_here:
+            raise StateError(_WAITS_FOR_ITSELF)
+        self._loop = background.loop
+        self._loop.call_soon_threadsafe(self._begin_task, context)
 
     def _begin_task(self, context: contextvars.Context) -> None:
         if self._task is not None:
