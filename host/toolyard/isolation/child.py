@@ -38,8 +38,10 @@ def main() -> None:
         done = Done(_run(start, Parent(pipe)))
     except BaseException as error:  # noqa: BLE001 - raised where the call was dispatched
         done = Done(None, portable_error(error), traceback.format_exc())
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        # The handler may have closed it, or nobody may read it any more.
+        with contextlib.suppress(Exception):
+            stream.flush()
     _send(pipe, done)
     os._exit(0)
 

@@ -7,6 +7,7 @@ import pickle
 from dataclasses import dataclass
 from typing import Any
 
+from toolyard.pipeline.refusals import text_of
 from toolyard_hookspecs import (
     Outcome,
     ToolCall,
@@ -100,8 +101,8 @@ def portable_error(error: BaseException) -> BaseException:
     except Exception:  # noqa: BLE001 - pickling runs anybody's code
         for kind in type(error).__mro__:
             if kind.__module__ == ToolyardError.__module__ and kind is not ToolyardError:
-                return _of_kind(kind, str(error))
-        return RuntimeError(f"{type(error).__name__}: {error}")
+                return _of_kind(kind, text_of(error))
+        return RuntimeError(f"{type(error).__name__}: {text_of(error)}")
     return error
 
 

@@ -73,6 +73,13 @@ class StrangeError(Exception):
         self.lock = lock
 
 
+class SpeechlessError(StrangeError):
+    """Cannot be pickled, nor be told."""
+
+    def __str__(self) -> str:
+        raise LookupError("no words")
+
+
 class StrangeFaultError(ToolValidationError):
     """Cannot be pickled either, but says what the model is to read."""
 
@@ -154,6 +161,7 @@ ERRORS: dict[str, BaseException] = {
     "interrupt": Interrupt("wait"),
     "visibility": VisibilityExpansionRequired(("a",), "to see"),
     "strange": StrangeError("odd", lock=threading.Lock()),
+    "speechless": SpeechlessError("odd", lock=threading.Lock()),
     "strange fault": StrangeFaultError("odd path", lock=threading.Lock()),
 }
 
@@ -383,6 +391,17 @@ def die(how: str, pids: str) -> None:
 def return_lock() -> Any:
     """Return what cannot travel."""
     return threading.Lock()
+
+
+@tool(isolation="process", timeout=30)
+def give_up_output(how: str) -> str:
+    """Leave nothing to print to."""
+    if how == "closed":
+        sys.stdout.close()
+        sys.stderr.close()
+    else:
+        sys.stdout = sys.stderr = None  # type: ignore[assignment] # as under pythonw
+    return how
 
 
 class Here:

@@ -159,6 +159,7 @@ def test_calls_of_a_batch_run_in_processes_side_by_side(yard: Any, handlers: Any
         ("end of file", Status.ERROR, "Internal error in fail: the file is empty"),
         ("no file", Status.ERROR, "Internal error in fail: no such file"),
         ("strange", Status.ERROR, "Internal error in fail: StrangeError: odd"),
+        ("speechless", Status.ERROR, "Internal error in fail: SpeechlessError: SpeechlessError"),
         ("strange fault", Status.FAILED, "odd path"),
     ],
 )
@@ -493,6 +494,15 @@ def test_a_process_that_ends_without_a_result_is_a_clear_failure(
     assert outcome.status is Status.ERROR
     assert outcome.text == (f"Internal error in die: its process ended without a result ({told})")
     assert gone(pids)
+
+
+@pytest.mark.parametrize("how", ["closed", "gone"])
+def test_its_result_arrives_where_nothing_can_be_printed(
+    yard: Any, handlers: Any, how: str
+) -> None:
+    yard.open(handlers.give_up_output)
+
+    assert yard.call("give_up_output", how=how).text == how
 
 
 @pytest.mark.parametrize(
