@@ -17,6 +17,8 @@ from toolyard.pipeline.given_calls import no_call
 from toolyard.pipeline.lifetime import Lifetime
 from toolyard.pipeline.limits import Limit
 from toolyard.pipeline.marks import ENDED, LOOKUP, NOT_BEGUN, SUCCEEDED
+from toolyard.pipeline.refusals import waits_for_itself
+from toolyard.pipeline.self_waits import is_below
 from toolyard.resources.call import CallScope
 from toolyard.state.redoing import NOTHING
 from toolyard_hookspecs import (
@@ -225,13 +227,20 @@ class CallRun(Lifetime["CallRun"]):
         self.participants = []
 
     def take_turn(self) -> Gate | None:
-        """Take the turn to commit; return what to wait for, while it is another's."""
+        """Take the turn to commit; return what to wait for, while it is another's.
+
+        Raises:
+            Refusal: When that other one waits for this call.
+        """
         if self.turns is not None:
             return None
         above = self.parent or self.executor.rehearsal
         turns = self.executor.runtime.turns if above is None else above.child_turns()
         self.turns = turns
-        return turns.take(self)
+        gate = turns.take(self)
+        if gate is not None and is_below(turns.holder):
+            raise waits_for_itself(self.name)
+        return gate
 
     def give_turn_back(self) -> None:
         """Let others commit while this call waits for something else."""

@@ -60,6 +60,11 @@ class Turns:
             self._waiting.append((holder, gate))
             return gate
 
+    @property
+    def holder(self) -> object | None:
+        """Who has the turn."""
+        return self._holder
+
     def give_back(self, holder: object) -> None:
         """End the holder's turn, or take it out of the queue."""
         with self._lock:

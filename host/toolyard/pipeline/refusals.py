@@ -50,6 +50,15 @@ def without_handler(name: str) -> Refusal:
     )
 
 
+def waits_for_itself(name: str) -> Refusal:
+    """Return what becomes of a call that what hears of another one dispatches in its turn."""
+    msg = (
+        f"{name} cannot be kept: it was dispatched by what hears of another call, which has its "
+        "turn to commit until that returns. Dispatch it when the other call has returned."
+    )
+    return Refusal(Status.ERROR, msg)
+
+
 def unreadable(name: str, what: str, error: ToolValidationError) -> Refusal:
     """Return the refusal of a call whose JSON its own type does not read.
 

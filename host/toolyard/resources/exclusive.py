@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
+from toolyard.pipeline.self_waits import is_below
 from toolyard.resources.naming import name_of
 from toolyard_hookspecs.errors import ResourceBusyError
 
@@ -277,7 +278,7 @@ class ExclusiveLock:
                 f"{self.name} is held by {holder}, and this call may not wait for it; retry later."
             )
         path = _circle(call, self)
-        if path:
+        if path or is_below(holder.root_id):
             names = ", ".join(dict.fromkeys([self.name, *(lock.name for lock in path)]))
             raise ResourceBusyError(
                 f"{self.name} is held by {holder}, which cannot go on before this call has ended: "

@@ -1,0 +1,107 @@
+"""A call that a hook dispatches in its own session never waits for the call it hears of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toolyard_hookspecs import (
+    Outcome,
+    Status,
+    ToolCall,
+    ToolContext,
+    ToolInvoked,
+    ToolPolicy,
+    ToolResult,
+    hookimpl,
+    tool,
+)
+
+
+@tool
+def first() -> None:
+    """Be heard of."""
+
+
+@tool
+def second() -> None:
+    """Be dispatched by who heard of it."""
+
+
+class Telling:
+    """Dispatches another call in each place that hears of the first while that has its turn."""
+
+    def __init__(self, where: str, yard: Any) -> None:
+        self.where = where
+        self.yard = yard
+        self.told: list[Outcome] = []
+
+    def hear(self, where: str, name: str) -> None:
+        if where == self.where and name == "first":
+            self.told.append(self.yard.tools.dispatch(ToolCall("second")))
+
+    @hookimpl
+    def toolyard_telemetry(self, event: ToolInvoked) -> None:
+        self.hear("telemetry", event.call.name)
+
+
+class Judge(ToolPolicy):
+    name = "judge"
+
+    def __init__(self, telling: Telling) -> None:
+        self.telling = telling
+
+    def on_result(
+        self, tool: Any, params: Any, result: ToolResult[Any], *, context: ToolContext
+    ) -> None:
+        self.telling.hear("on_result", tool.name)
+
+
+@pytest.mark.parametrize("where", ["telemetry", "on_result", "subscriber"])
+def test_one_that_would_wait_for_the_turn_of_the_other_fails_at_once(yard: Any, where: str) -> None:
+    telling = Telling(where, yard)
+    yard.open(first, second, plugins=(telling,), policies=(Judge(telling),))
+    yard.session.dispatcher.subscribe(
+        ToolInvoked, lambda event: telling.hear("subscriber", event.call.name)
+    )
+
+    assert yard.call("first").success
+
+    (outcome,) = telling.told
+    assert outcome.status is Status.ERROR
+    assert "Dispatch it when the other call has returned." in outcome.text
+    assert yard.call("second").success
+
+
+def test_one_that_would_wait_for_a_serial_place_of_the_other_fails_at_once(yard: Any) -> None:
+    told: list[Outcome] = []
+
+    class Retrying:
+        @hookimpl
+        def toolyard_telemetry(self, event: ToolInvoked) -> None:
+            if event.success:
+                told.append(elsewhere.dispatch(ToolCall("alone")))
+
+    @tool(concurrency="serial")
+    def alone() -> None:
+        """Have no other beside it."""
+
+    yard.open(alone, plugins=(Retrying(),))
+    elsewhere = yard.host.executor(prompt=yard.tools.prompt)
+
+    assert yard.tools.dispatch(ToolCall("alone")).success
+
+    (outcome,) = told
+    assert outcome.status is Status.ERROR
+    assert "they would wait for one another for ever" in outcome.text
+
+
+def test_one_in_another_session_is_dispatched(yard: Any) -> None:
+    telling = Telling("telemetry", yard)
+    yard.open(first, second, plugins=(telling,))
+    here, yard.tools = yard.tools, yard.host.executor(prompt=yard.tools.prompt)
+
+    assert here.dispatch(ToolCall("first")).success
+
+    assert [each.success for each in telling.told] == [True]
