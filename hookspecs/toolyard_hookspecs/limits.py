@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,6 +27,9 @@ class Deadline:
         at: The moment, as a reading of `clock.monotonic()`, in seconds.
         clock: The clock the moment belongs to.
 
+    Raises:
+        DefinitionError: If the moment is NaN, which would never come.
+
     Example:
         >>> Deadline.after(30).elapsed()
         False
@@ -33,6 +37,12 @@ class Deadline:
 
     at: float
     clock: Clock = _SYSTEM
+
+    def __post_init__(self) -> None:
+        """Refuse what is no moment."""
+        if math.isnan(self.at):
+            msg = "Deadline nan would never come; give a number of seconds, or no deadline."
+            raise DefinitionError(msg)
 
     @classmethod
     def after(cls, seconds: float | timedelta, *, clock: Clock | None = None) -> Deadline:

@@ -105,3 +105,10 @@ def test_a_budget_can_be_told_by_its_methods():
             return None
 
     assert isinstance(Budget(), BudgetTracker)
+
+
+def test_a_deadline_that_would_never_come_is_refused():
+    with pytest.raises(DefinitionError, match="Deadline nan would never come"):
+        Deadline.after(float("nan"))
+    assert Deadline.after(float("-inf")).elapsed()
+    assert not Deadline.after(float("inf")).elapsed()
