@@ -1,4 +1,7 @@
-"""Whether a call would wait for one that waits for it: a hook of that one has dispatched it."""
+"""Whether a call would wait for one that waits for it: a hook of that one has dispatched it.
+
+The stack says so: whatever else could would have to be noted by every call.
+"""
 
 from __future__ import annotations
 
