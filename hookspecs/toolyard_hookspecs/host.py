@@ -237,7 +237,8 @@ class Command:
         help: One line for `toolyard --help`.
         run: Does it; returns the exit status. None with `extends`.
         configure: Adds arguments to its parser.
-        extends: Whether `name` is a command that exists and gets the options.
+        extends: Whether `name` is a command that exists and gets the options; `log`, `out` and
+            `stopping` are then the host's, so that an option `--out` needs another `dest`.
         settings: Turns the parsed arguments into configuration for this run, by dotted key;
             it wins over the file and the environment. Which plugins are loaded is settled by
             then.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from toolyard.cli.failures import say
 from toolyard.cli.options import MORE, Parser, main_parser
@@ -15,6 +15,9 @@ from toolyard_hookspecs import Command, HostHandle
 
 Run = Callable[[Any, argparse.Namespace], int]
 Tell = Callable[[Command, str], None]
+
+OWN: Final = frozenset({"log", "out", "stopping"})
+"""What the host gives its commands beside the options they have: see `program`."""
 
 
 def _warn(command: Command, why: str) -> None:
@@ -48,6 +51,8 @@ def with_extensions(
                 tell(command, f"there is no command {command.name!r} to extend")
             continue
         try:
+            if command.extends:
+                _refuse_the_hosts_names(command)
             command.configure(parsers[command.name])
         except Exception as error:  # noqa: BLE001 - a plugin's fault takes nothing else down
             tell(command, f"its options cannot be added: {one_line(error)}")
@@ -81,6 +86,20 @@ def _fits(command: Command, runs: Mapping[str, Run], tell: Tell) -> bool:
     else:
         return True
     return False
+
+
+def _refuse_the_hosts_names(command: Command) -> None:
+    """Refuse options that would take the place of what a built-in command is given.
+
+    They are added to a parser of their own: those of the command's cannot be taken back.
+    """
+    trial = Parser(add_help=False)
+    command.configure(trial)
+    for action in trial._actions:  # noqa: SLF001 - listed nowhere else  # pyright: ignore[reportPrivateUsage]
+        if action.dest in OWN:
+            option = ", ".join(action.option_strings) or action.dest
+            msg = f"{option} would be args.{action.dest}, which is the host's; give it another dest"
+            raise ValueError(msg)
 
 
 def _tell_of_common_options(parser: Parser) -> None:

@@ -1,5 +1,7 @@
 """Options of plugins can change the configuration of the run they are given to."""
 
+import json
+
 import pytest
 
 PLUGIN = '''
@@ -96,3 +98,15 @@ def test_options_that_cannot_be_added_are_told_in_a_sentence(toolyard, folder):
     (folder / "echo.py").write_text(broken, encoding="utf-8")
     _, _, err = toolyard("--plugin", "echo.py", "tools", plugin=False)
     assert "its options cannot be added: ValueError: None today. Mend the plugin." in err
+
+
+@pytest.mark.parametrize("name", ["log", "out", "stopping"])
+def test_an_option_in_the_place_of_what_is_the_hosts_is_left_out(toolyard, folder, name):
+    clashing = PLUGIN.replace('parser.add_argument("--word")', f'parser.add_argument("--{name}")')
+    (folder / "echo.py").write_text(clashing, encoding="utf-8")
+    status, out, err = toolyard("--plugin", "echo.py", "call", "told", "--json", plugin=False)
+    assert (status, json.loads(out)["data"]) == (0, "unset 0")
+    assert (
+        f"its options cannot be added: ValueError: --{name} would be args.{name}, which is the "
+        "host's; give it another dest. Mend the plugin."
+    ) in err
