@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Generator
-from typing import Final
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Final, TextIO
 
 from toolyard.cli.text import with_lines
 from toolyard_hookspecs.notices import is_notice
@@ -46,15 +47,38 @@ class _Lines(logging.Formatter):
         return line
 
 
+if TYPE_CHECKING:
+    _Stream = logging.StreamHandler[TextIO]
+else:
+    _Stream = logging.StreamHandler
+
+
+class Log(_Stream):
+    """What is logged goes to stderr, beside what a command shows meanwhile.
+
+    Attributes:
+        still: Gives what keeps a display that moves still, while a line is written below it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.still: Callable[[], AbstractContextManager[None]] = nullcontext
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line."""
+        with self.still():
+            super().emit(record)
+
+
 @contextlib.contextmanager
-def logging_to_stderr(verbosity: int) -> Generator[None]:
+def logging_to_stderr(verbosity: int) -> Generator[Log]:
     """Log to stderr within the block, whatever logger it comes from.
 
     Args:
         verbosity: 0 for notices only, as what happened to each call is shown anyway; 1 for
             what is worth knowing; 2 for all, with tracebacks.
     """
-    handler = logging.StreamHandler()
+    handler = Log()
     handler.setFormatter(_Lines(tracebacks=verbosity > 1))
     handler.addFilter(lambda record: record.name != SAID)
     root = logging.getLogger()
@@ -66,7 +90,7 @@ def logging_to_stderr(verbosity: int) -> Generator[None]:
     logging.captureWarnings(capture=True)
     root.addHandler(handler)
     try:
-        yield
+        yield handler
     finally:
         root.removeHandler(handler)
         logging.captureWarnings(capture=False)

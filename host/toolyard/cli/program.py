@@ -90,7 +90,7 @@ def _run(common: argparse.Namespace, rest: list[str], *, owns_process: bool) -> 
     with contextlib.ExitStack() as stack:
         common.stopping = stack.enter_context(stop_on_signals(owns_process=owns_process))
         common.out = stack.enter_context(json_lines()) if common.json else None
-        stack.enter_context(logging_to_stderr(common.verbose))
+        common.log = stack.enter_context(logging_to_stderr(common.verbose))
         if rest and rest[0] in WITHOUT_HOST:
             return _run_without_host(common, rest)
         with _for_the_command_alone():

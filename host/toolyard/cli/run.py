@@ -37,6 +37,7 @@ def run(host: Host, args: argparse.Namespace) -> int:
         "dry_run": args.dry_run,
     }
     with host.executor(**options) as tools, report:
+        args.log.still = report.still
         dispatch = _at_once if args.parallel else _one_by_one
         for ending in dispatch(tools, calls, report):
             report.ended(ending)

@@ -16,6 +16,23 @@ MARGIN = 6.0
 LONG_GRACE = 60.0
 INSTANTLY = 30.0
 
+LOUD = """
+import logging
+import time
+from toolyard_hookspecs import MarkdownSection, hookimpl, tool
+
+@tool
+def warn() -> str:
+    '''Log something while the run shows that it is running.'''
+    time.sleep(0.3)
+    logging.getLogger("toolyard.policies").warning("Something is odd.")
+    return "logged"
+
+@hookimpl
+def toolyard_sections():
+    return [MarkdownSection(key="loud", title="Loud", tools=[warn])]
+"""
+
 
 @pytest.fixture
 def interrupt(process, calls, folder):
@@ -117,25 +134,44 @@ def test_the_reader_may_stop_reading(process, calls):
         assert (started.returncode, err) == (141, "")
 
 
-def test_a_terminal_gets_colours_and_its_cursor_back(process, calls, folder):
-    ours, theirs = pty.openpty()
-    started = process(
-        "run",
-        calls(("say", {"text": "hi"}), ("fail",)),
-        stdout=theirs,
-        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "100"},
-    )
-    os.close(theirs)
-    said = b""
-    while True:
-        try:
-            part = os.read(ours, 4096)
-        except OSError:
-            break
-        if not part:
-            break
-        said += part
-    started.wait(timeout=60)
-    os.close(ours)
-    assert "\x1b[32m✓ succeeded" in said.decode()
-    assert said.count(b"\x1b[?25l") == said.count(b"\x1b[?25h")
+@pytest.fixture
+def on_a_terminal(process):
+    """Runs a command on a terminal, with both of its streams; gives what it wrote there."""
+
+    def run(*arguments):
+        ours, theirs = pty.openpty()
+        started = process(
+            *arguments,
+            stdout=theirs,
+            stderr=theirs,
+            env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "100"},
+        )
+        os.close(theirs)
+        said = b""
+        while True:
+            try:
+                part = os.read(ours, 4096)
+            except OSError:
+                break
+            if not part:
+                break
+            said += part
+        started.wait(timeout=60)
+        os.close(ours)
+        return said.decode()
+
+    return run
+
+
+def test_a_terminal_gets_colours_and_its_cursor_back(on_a_terminal, calls):
+    said = on_a_terminal("run", calls(("say", {"text": "hi"}), ("fail",)))
+    assert "\x1b[32m✓ succeeded" in said
+    assert said.count("\x1b[?25l") == said.count("\x1b[?25h")
+
+
+def test_what_is_logged_stands_on_lines_of_its_own(on_a_terminal, calls, folder):
+    """Not behind the sign that something is running, which is taken away for it."""
+    loud = folder / "loud.py"
+    loud.write_text(LOUD)
+    said = on_a_terminal("run", "--plugin", loud, calls(("warn",)))
+    assert "\x1b[2Ktoolyard: warning: Something is odd.\r\n" in said
