@@ -18,8 +18,8 @@ from toolyard.pipeline.lifetime import Lifetime
 from toolyard.pipeline.limits import Limit
 from toolyard.pipeline.marks import ENDED, LOOKUP, NOT_BEGUN, SUCCEEDED
 from toolyard.pipeline.refusals import waits_for_itself
-from toolyard.pipeline.self_waits import is_below
 from toolyard.resources.call import CallScope
+from toolyard.resources.self_waits import is_below
 from toolyard.state.redoing import NOTHING
 from toolyard_hookspecs import (
     Cancellation,

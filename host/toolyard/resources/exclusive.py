@@ -14,8 +14,8 @@ from collections.abc import Callable, Hashable
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
-from toolyard.pipeline.self_waits import is_below
 from toolyard.resources.naming import name_of
+from toolyard.resources.self_waits import is_below
 from toolyard_hookspecs.errors import ResourceBusyError
 
 _log = logging.getLogger(__name__)
