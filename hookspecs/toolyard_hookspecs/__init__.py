@@ -6,13 +6,7 @@ Plugins import this package and nothing else of Toolyard's.
 from __future__ import annotations
 
 from toolyard_hookspecs.approval import Answer, ApprovalAnswer, ApprovalRequest, Approver
-from toolyard_hookspecs.calls import (
-    Outcome,
-    Stage,
-    Status,
-    ToolCall,
-    ToolInvoked,
-)
+from toolyard_hookspecs.calls import Outcome, Stage, Status, ToolCall, ToolInvoked
 from toolyard_hookspecs.clock import Clock, SystemClock
 from toolyard_hookspecs.conditions import ensure, require
 from toolyard_hookspecs.contents import (

@@ -2,22 +2,11 @@
 
 import pytest
 
-from toolyard.manual import (
-    PendingToolTracker,
-    create_snapshot,
-    restore_snapshot,
-    tool_transaction,
-)
+from toolyard.manual import PendingToolTracker, create_snapshot, restore_snapshot, tool_transaction
 from toolyard.resources.exclusive import Claim, lock_of
 from toolyard.resources.registry import ResourceRegistry
 from toolyard.state.session import Session
-from toolyard_hookspecs import (
-    Binding,
-    ResourceBusyError,
-    ResourceError,
-    SnapshotError,
-    StateError,
-)
+from toolyard_hookspecs import Binding, ResourceBusyError, ResourceError, SnapshotError, StateError
 
 
 class Memory:

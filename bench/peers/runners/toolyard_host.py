@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import (
-    AbstractAsyncContextManager,
-    ExitStack,
-    asynccontextmanager,
-    contextmanager,
-)
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
 from functools import cache
 from typing import Any
 
@@ -18,14 +13,7 @@ from folders import TEXT, WRITTEN, folder, name_of
 from full_host import executor_for, full_host
 
 from toolyard import Host
-from toolyard_hookspecs import (
-    Binding,
-    Filesystem,
-    ToolCall,
-    ToolContext,
-    ToolResult,
-    tool,
-)
+from toolyard_hookspecs import Binding, Filesystem, ToolCall, ToolContext, ToolResult, tool
 from toolyard_plugins.vfs import VirtualFilesystem
 
 BY_DEFAULT: dict[str, Any] = {}

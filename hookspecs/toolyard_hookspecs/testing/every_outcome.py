@@ -12,12 +12,7 @@ from pydantic import SecretStr
 from toolyard_hookspecs.approval import ApprovalAnswer, ApprovalRequest
 from toolyard_hookspecs.calls import Outcome, Status, ToolCall
 from toolyard_hookspecs.context import ToolContext
-from toolyard_hookspecs.errors import (
-    ConflictError,
-    DeadlineExceededError,
-    Interrupt,
-    ToolyardError,
-)
+from toolyard_hookspecs.errors import ConflictError, DeadlineExceededError, Interrupt, ToolyardError
 from toolyard_hookspecs.limits import Cancellation
 from toolyard_hookspecs.markers import hookimpl
 from toolyard_hookspecs.policies import PolicyDecision

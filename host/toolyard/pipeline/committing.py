@@ -6,20 +6,13 @@ import logging
 from collections.abc import Generator
 from typing import Any
 
-from toolyard.pipeline.asking import (
-    settle,
-    settle_surely,
-)
+from toolyard.pipeline.asking import settle, settle_surely
 from toolyard.pipeline.call_run import CallRun
-from toolyard.pipeline.marks import (
-    COMMIT,
-)
+from toolyard.pipeline.marks import COMMIT
 from toolyard.pipeline.masking import log_failure
 from toolyard.pipeline.refusals import CommitFailed
 from toolyard.pipeline.steps import Step
-from toolyard_hookspecs import (
-    Participant,
-)
+from toolyard_hookspecs import Participant
 
 log = logging.getLogger("toolyard.pipeline")
 

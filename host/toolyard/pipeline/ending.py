@@ -18,14 +18,7 @@ from toolyard.pipeline.refusals import Called, Failure, Refusal, read_failure
 from toolyard.pipeline.steps import Step
 from toolyard.pipeline.undoing import undo
 from toolyard.state.redoing import NOTHING
-from toolyard_hookspecs import (
-    CallClosed,
-    Outcome,
-    Status,
-    ToolInvoked,
-    ToolResult,
-    ToolyardError,
-)
+from toolyard_hookspecs import CallClosed, Outcome, Status, ToolInvoked, ToolResult, ToolyardError
 from toolyard_hookspecs.faults import shorten
 from toolyard_hookspecs.unwritable import encodable
 

@@ -8,21 +8,12 @@ from collections.abc import Callable, Generator
 from types import CoroutineType
 from typing import Any
 
-from toolyard.pipeline.asking import (
-    ENDLESS,
-    Wrapped,
-    ask,
-    settle,
-)
+from toolyard.pipeline.asking import ENDLESS, Wrapped, ask, settle
 from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.checking import own_params
 from toolyard.pipeline.gates import Gate
 from toolyard.pipeline.limits import Cancelled, Limit, ProcessDied, TimedOut
-from toolyard.pipeline.marks import (
-    BEGUN,
-    CLAIMED,
-    RETURNED,
-)
+from toolyard.pipeline.marks import BEGUN, CLAIMED, RETURNED
 from toolyard.pipeline.plan import Plan, Table
 from toolyard.pipeline.plugin_faults import wrong_answer
 from toolyard.pipeline.refusals import Refusal, without_handler

@@ -9,10 +9,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from toolyard.pipeline.asking import (
-    Wrapped,
-    ask,
-)
+from toolyard.pipeline.asking import Wrapped, ask
 from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.masking import log_failure, note_secrets
 from toolyard.pipeline.plan import Plan, Table

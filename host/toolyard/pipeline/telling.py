@@ -5,12 +5,7 @@ from __future__ import annotations
 from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.plan import Plan, Table
 from toolyard.state.redoing import named_in
-from toolyard_hookspecs import (
-    CallRefused,
-    Replay,
-    SnapshotError,
-    StateError,
-)
+from toolyard_hookspecs import CallRefused, Replay, SnapshotError, StateError
 
 
 def tell_session(run: CallRun, table: Table, plan: Plan) -> None:

@@ -7,13 +7,7 @@ from collections.abc import Generator
 from time import perf_counter
 from typing import Any
 
-from toolyard.pipeline.asking import (
-    SLOW,
-    ask,
-    settle,
-    waits,
-    warn_of_slow,
-)
+from toolyard.pipeline.asking import SLOW, ask, settle, waits, warn_of_slow
 from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.checking import check_again, params_for, refuse_unsettled
 from toolyard.pipeline.committing import commit, commits_at_once
@@ -30,25 +24,14 @@ from toolyard.pipeline.marks import (
     VALIDATE,
 )
 from toolyard.pipeline.plan import Plan, Table
-from toolyard.pipeline.plugin_faults import (
-    check_participant,
-    hook_failed,
-    name_who_raised,
-)
+from toolyard.pipeline.plugin_faults import check_participant, hook_failed, name_who_raised
 from toolyard.pipeline.refusals import HandlerFailed, Refusal, says_what_happened
 from toolyard.pipeline.rendering import render
 from toolyard.pipeline.reviewing import Edited, review, start_over
 from toolyard.pipeline.steps import Step, WaitFor
 from toolyard.pipeline.telling import tell_session
 from toolyard.pipeline.undoing import undo
-from toolyard_hookspecs import (
-    ConflictError,
-    Replay,
-    ResourceBusyError,
-    Stage,
-    Status,
-    ToolResult,
-)
+from toolyard_hookspecs import ConflictError, Replay, ResourceBusyError, Stage, Status, ToolResult
 
 log = logging.getLogger("toolyard.pipeline")
 

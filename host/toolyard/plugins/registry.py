@@ -27,14 +27,7 @@ from toolyard.plugins.roster import Roster
 from toolyard.plugins.view import view_of
 from toolyard.settings import Settings
 from toolyard.settings.model import folded
-from toolyard_hookspecs import (
-    Binding,
-    Command,
-    ConfigurationError,
-    Dialect,
-    PluginError,
-    Section,
-)
+from toolyard_hookspecs import Binding, Command, ConfigurationError, Dialect, PluginError, Section
 from toolyard_hookspecs.likeness import nearest
 
 _log = logging.getLogger(__name__)

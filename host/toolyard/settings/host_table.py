@@ -9,11 +9,7 @@ from typing import Annotated, Any, cast
 from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
 from toolyard.settings.given import KEY_REMEDY, key_fault
-from toolyard.settings.model import (
-    DEFAULT_APPROVAL_EXPIRY,
-    DEFAULT_MAX_ARGUMENTS,
-    DEFAULT_TIMEOUT,
-)
+from toolyard.settings.model import DEFAULT_APPROVAL_EXPIRY, DEFAULT_MAX_ARGUMENTS, DEFAULT_TIMEOUT
 from toolyard_hookspecs import DefinitionError
 
 NEVER = "none"

@@ -16,14 +16,7 @@ from typing import Any, Final, cast
 from pydantic import PydanticUserError
 from pydantic_core import from_json, to_json
 
-from toolyard_hookspecs import (
-    Contents,
-    Outcome,
-    Prompt,
-    Tool,
-    ToolCall,
-    ToolValidationError,
-)
+from toolyard_hookspecs import Contents, Outcome, Prompt, Tool, ToolCall, ToolValidationError
 from toolyard_hookspecs.faults import in_one_line
 from toolyard_hookspecs.schema_codec import SchemaCodec
 from toolyard_plugins.dialects import reading

@@ -12,13 +12,7 @@ from uuid import UUID
 import pydantic_core
 
 from toolyard_hookspecs import Clock, LedgerError, SystemClock, ToolResult
-from toolyard_hookspecs.ledger import (
-    Claim,
-    EffectState,
-    LedgerEntry,
-    LedgerStore,
-    RecordedResult,
-)
+from toolyard_hookspecs.ledger import Claim, EffectState, LedgerEntry, LedgerStore, RecordedResult
 from toolyard_hookspecs.unwritable import finite, why_unwritable
 from toolyard_plugins.ledger.canonical import canonical_json
 from toolyard_plugins.ledger.keys import new_effect_id

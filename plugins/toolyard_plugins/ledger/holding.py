@@ -9,13 +9,7 @@ from enum import Enum, auto
 from functools import partial
 from typing import Any
 
-from toolyard_hookspecs import (
-    HandlerState,
-    IdempotencyConfig,
-    LedgerError,
-    Tool,
-    ToolContext,
-)
+from toolyard_hookspecs import HandlerState, IdempotencyConfig, LedgerError, Tool, ToolContext
 from toolyard_hookspecs.context import CallControl
 from toolyard_hookspecs.ledger import Claim, RecordedResult
 from toolyard_plugins.ledger import uncommitted, wording

@@ -20,10 +20,7 @@ from toolyard_hookspecs import (
     ToolResult,
 )
 from toolyard_plugins.policies.contents import DirectoryFiles, Files, WorkspaceFiles
-from toolyard_plugins.policies.given import (
-    refuse_other_than_names,
-    refuse_other_than_names_by_tool,
-)
+from toolyard_plugins.policies.given import refuse_other_than_names, refuse_other_than_names_by_tool
 from toolyard_plugins.policies.naming import entry_for, is_among
 
 READ_TOOLS: Final = frozenset({"read_file"})

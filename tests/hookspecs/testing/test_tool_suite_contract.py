@@ -9,14 +9,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import WithJsonSchema
 
-from toolyard_hookspecs import (
-    Tool,
-    ToolContext,
-    ToolExample,
-    ToolResult,
-    hookimpl,
-    tool,
-)
+from toolyard_hookspecs import Tool, ToolContext, ToolExample, ToolResult, hookimpl, tool
 from toolyard_hookspecs.testing import ToolSuiteContract
 
 Check = Callable[..., None]

@@ -8,16 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolyard_hookspecs import (
-    Outcome,
-    Stage,
-    Status,
-    Tool,
-    ToolCall,
-    ToolContext,
-    ToolResult,
-    tool,
-)
+from toolyard_hookspecs import Outcome, Stage, Status, Tool, ToolCall, ToolContext, ToolResult, tool
 
 
 def place(city: str, floors: int, height: float, *, tags: list[str] | None = None) -> str:

@@ -5,14 +5,7 @@ from typing import Any
 
 import pytest
 
-from toolyard_hookspecs import (
-    Status,
-    ToolContext,
-    ToolResult,
-    ToolValidationError,
-    hookimpl,
-    tool,
-)
+from toolyard_hookspecs import Status, ToolContext, ToolResult, ToolValidationError, hookimpl, tool
 
 
 @pytest.fixture

@@ -22,15 +22,7 @@ import pytest
 
 import toolyard_plugins.ledger as ledger_plugin
 from toolyard import Executor, Host, Session
-from toolyard_hookspecs import (
-    Binding,
-    MarkdownSection,
-    Outcome,
-    Prompt,
-    Tool,
-    ToolCall,
-    ToolPolicy,
-)
+from toolyard_hookspecs import Binding, MarkdownSection, Outcome, Prompt, Tool, ToolCall, ToolPolicy
 from toolyard_hookspecs.ledger import LedgerStore
 from toolyard_plugins.ledger import EffectLedger, MemoryStore, uncommitted
 from toolyard_plugins.ledger.stores.postgres import PostgresStore

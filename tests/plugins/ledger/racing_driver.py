@@ -13,14 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import toolyard_plugins.ledger as ledger_plugin
 from toolyard import Host, Session
-from toolyard_hookspecs import (
-    Binding,
-    IdempotencyConfig,
-    MarkdownSection,
-    Prompt,
-    ToolCall,
-    tool,
-)
+from toolyard_hookspecs import Binding, IdempotencyConfig, MarkdownSection, Prompt, ToolCall, tool
 from toolyard_plugins.ledger import EffectLedger
 from toolyard_plugins.ledger.stores.postgres import PostgresStore
 from toolyard_plugins.ledger.stores.sqlite import SqliteStore

@@ -20,11 +20,7 @@ from toolyard_hookspecs import (
     ToolContext,
     tool,
 )
-from toolyard_plugins.policies import (
-    QuotaPolicy,
-    RateLimitPolicy,
-    SequentialDependencyPolicy,
-)
+from toolyard_plugins.policies import QuotaPolicy, RateLimitPolicy, SequentialDependencyPolicy
 
 
 class Clock:

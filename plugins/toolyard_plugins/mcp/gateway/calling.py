@@ -13,13 +13,7 @@ from mcp.client import InputRequiredRoundsExceededError
 from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, PARSE_ERROR, REQUEST_TIMEOUT
 from pydantic import ValidationError
 
-from toolyard_hookspecs import (
-    CallClosed,
-    Contents,
-    EffectUnknownError,
-    ToolContext,
-    ToolResult,
-)
+from toolyard_hookspecs import CallClosed, Contents, EffectUnknownError, ToolContext, ToolResult
 from toolyard_plugins.mcp.gateway.connection import Connection
 from toolyard_plugins.mcp.gateway.definitions import Definition
 from toolyard_plugins.mcp.gateway.faults import ServerFault, told

@@ -9,13 +9,7 @@ from typing import Any
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
-from toolyard_hookspecs import (
-    HostHandle,
-    Prompt,
-    PromptValidationError,
-    Section,
-    SessionProtocol,
-)
+from toolyard_hookspecs import HostHandle, Prompt, PromptValidationError, Section, SessionProtocol
 from toolyard_plugins.mcp.server.pages import page_of
 
 

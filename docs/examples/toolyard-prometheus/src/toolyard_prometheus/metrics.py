@@ -8,14 +8,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from toolyard_hookspecs import (
-    APPROVAL,
-    REPLAYED_EFFECT,
-    Status,
-    ToolInvoked,
-    Verdict,
-    hookimpl,
-)
+from toolyard_hookspecs import APPROVAL, REPLAYED_EFFECT, Status, ToolInvoked, Verdict, hookimpl
 from toolyard_prometheus.settings import BUCKETS
 
 UNKNOWN: Final = "(unknown)"
