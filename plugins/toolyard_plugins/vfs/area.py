@@ -69,7 +69,7 @@ class CommitArea:
             slots.remove(fsync=self._fsync)
             raise
         work = Operations(self._root(), slots.descriptor, operations, self._steps)
-        return DiskTransaction(hold, slots, work, fsync=self._fsync, steps=self._steps)
+        return DiskTransaction(self._name, hold, slots, work, fsync=self._fsync, steps=self._steps)
 
     def finish_others(self, hold: Hold) -> None:
         """Finish what a process has left that was killed; nothing to do as a rule.

@@ -6,6 +6,7 @@ import logging
 
 from toolyard_plugins.vfs import journal
 from toolyard_plugins.vfs.conflicts import conflict
+from toolyard_plugins.vfs.explaining import explained
 from toolyard_plugins.vfs.journal import RecoveryError
 from toolyard_plugins.vfs.locks import Hold
 from toolyard_plugins.vfs.operations import BlockedError, Operations, Steps
@@ -19,6 +20,7 @@ class DiskTransaction:
     """A commit that is prepared.
 
     Args:
+        root: The workspace's path, for messages.
         hold: The lock, released at the end.
         slots: Its directory.
         work: Its operations.
@@ -26,9 +28,10 @@ class DiskTransaction:
         steps: Is told of each step.
     """
 
-    def __init__(
-        self, hold: Hold, slots: Slots, work: Operations, *, fsync: bool, steps: Steps
+    def __init__(  # noqa: PLR0913 - what it takes over from the area
+        self, root: str, hold: Hold, slots: Slots, work: Operations, *, fsync: bool, steps: Steps
     ) -> None:
+        self._root = root
         self._hold = hold
         self._slots = slots
         self._work = work
@@ -41,10 +44,12 @@ class DiskTransaction:
         Raises:
             ConflictError: When a file was changed from outside at the last moment; what was
                 done before was put back.
-            OSError: When the system refuses; put back alike.
+            OSError: When the system refuses; put back alike, and said what it means.
         """
         try:
             self._decide_and_apply()
+        except OSError as error:
+            raise explained(error, "", self._root) from error
         finally:
             self._hold.release()
 

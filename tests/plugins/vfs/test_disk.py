@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 
 from toolyard_hookspecs import ConflictError, Filesystem, ToolContext
 from toolyard_plugins.vfs import renames, staging
+from toolyard_plugins.vfs.disk import DiskStore
 from toolyard_plugins.vfs.nodes import Content
 from toolyard_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
 
@@ -263,6 +265,23 @@ def test_a_rolled_back_commit_leaves_no_litter(
     branch.rollback()
     assert shown(root, times=True) == before
     assert sorted(each.name for each in (root / ".toolyard").iterdir()) == [".gitignore", "lock"]
+
+
+def test_what_the_system_refuses_in_the_middle_is_put_back_and_says_what_it_means(
+    root: Path, branch_of: Branch, commit: Commit
+) -> None:
+    def refuse(step: str) -> None:
+        if step == "apply:1":
+            raise OSError(errno.ENOSPC, "No space left on device", "/secret/place")
+
+    lay_out(root)
+    before = shown(root)
+    with closing(VirtualFilesystem(DiskStore(root, steps=refuse))) as files:
+        branch = branch_of(files)
+        by_call(files, branch)
+        with pytest.raises(OSError, match="is full, so nothing of this call was kept"):
+            commit(branch)
+    assert shown(root) == before
 
 
 class TestWhatAFileHas:
