@@ -1,11 +1,29 @@
-"""Whether files can be written where plugins are told to, for `toolyard doctor`."""
+"""Where plugins keep their files: made when needed, and looked at for `toolyard doctor`."""
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from toolyard_hookspecs import Finding
+
+_OURS: Final = ".toolyard"
+
+
+def make_directory_of(file: Path) -> None:
+    """Make the directory of a file, with those above, where it is not there.
+
+    Version control is told to leave a new `.toolyard` alone: its files tell of calls.
+    """
+    directory = file.parent
+    if directory.is_dir():
+        return
+    directory.mkdir(parents=True, exist_ok=True)
+    if directory.name == _OURS:
+        with suppress(FileExistsError), (directory / ".gitignore").open("x") as ignore:
+            ignore.write("*\n")
 
 
 def file_finding(file: Path, role: str) -> Finding:

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 from toolyard_hookspecs import LedgerError
 from toolyard_plugins.ledger.stores.processes import Process, monotonic
 from toolyard_plugins.ledger.stores.sql import Done, Row, SqlStore
+from toolyard_plugins.places import make_directory_of
 
 Synchronous = Literal["normal", "full"]
 
@@ -107,7 +108,7 @@ class SqliteStore(SqlStore):
         return self._connection
 
     def _connect(self) -> sqlite3.Connection:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        make_directory_of(self.path)
         is_new = not self.path.exists()
         connection = sqlite3.connect(
             self.path, timeout=BUSY, isolation_level=None, check_same_thread=False

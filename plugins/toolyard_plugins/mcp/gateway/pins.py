@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 
 from toolyard_hookspecs import ConfigurationError
 from toolyard_plugins.mcp.gateway.definitions import Definition, from_plain
+from toolyard_plugins.places import make_directory_of
 
 log = logging.getLogger("toolyard.mcp")
 
@@ -78,7 +79,7 @@ class Pins:
         return servers
 
     def _write(self, held: Mapping[str, Any]) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        make_directory_of(self.path)
         handle, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
