@@ -46,9 +46,17 @@ class Deadline:
 
     @classmethod
     def after(cls, seconds: float | timedelta, *, clock: Clock | None = None) -> Deadline:
-        """Return the deadline that many seconds from now."""
+        """Return the deadline that many seconds from now.
+
+        Raises:
+            DefinitionError: If it is no length of time.
+        """
         clock = clock or SystemClock()
         length = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
+        # Callers need not be type-checked.
+        if not isinstance(length, (int, float)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            msg = f"Deadline.after: seconds is {seconds!r}; give a number, or a timedelta."
+            raise DefinitionError(msg)
         return cls(clock.monotonic() + length, clock)
 
     @classmethod
@@ -85,11 +93,17 @@ class Heartbeat:
     Args:
         on_beat: Called at each beat, on the beating thread; extends a lease, say.
         clock: Where the time of a beat comes from.
+
+    Raises:
+        DefinitionError: If what is called at each beat is no function.
     """
 
     def __init__(
         self, on_beat: Callable[[], None] | None = None, *, clock: Clock | None = None
     ) -> None:
+        if on_beat is not None and not callable(on_beat):
+            msg = f"Heartbeat: on_beat is {on_beat!r}; give a function that takes nothing."
+            raise DefinitionError(msg)
         self._on_beat = on_beat
         self._clock = clock or SystemClock()
         self._last = self._clock.monotonic()
