@@ -94,6 +94,10 @@ def options_of(
             given.kind_fault(
                 "run_context", options.get("run_context"), RunContext, "write RunContext(...)"
             ),
+            given.kind_fault(
+                "heartbeat", options.get("heartbeat"), Heartbeat, "write Heartbeat(on_beat)"
+            ),
+            given.text_fault("user_id", options.get("user_id")),
             given.kind_fault("auth", options.get("auth"), Secret, "write Secret(...)"),
             given.callable_fault("approver", options.get("approver")),
             given.callable_fault("on_progress", options.get("on_progress")),

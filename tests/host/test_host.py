@@ -772,6 +772,8 @@ def test_a_new_session_has_the_id_that_is_given() -> None:
             {"session": Session(), "session_id": "a"},
             "session and session_id are both given; the session has its id",
         ),
+        ({"heartbeat": 3}, "heartbeat is of type int; write Heartbeat(on_beat)"),
+        ({"user_id": 5}, "user_id is 5; give a name, or None"),
         ({"auth": "key"}, "auth is of type str; write Secret(...)"),
         ({"prompts": prompt_of(add)}, "there is no option prompts; write prompt"),
         ({"quickly": True}, "there is no option quickly; leave it out"),
