@@ -16,7 +16,7 @@ from toolyard.state.reducers import Kept, Registration, impure, reduced
 from toolyard.state.reserving import ReservingView
 from toolyard.state.slices import BranchedLog
 from toolyard.state.snapshot import Snapshot, fitting
-from toolyard.state.store import Head, check_kind
+from toolyard.state.store import Head, check_kind, several_kinds
 from toolyard.state.transaction import OVER, Transaction
 from toolyard_hookspecs.errors import StateError
 from toolyard_hookspecs.policies import PolicyState
@@ -140,7 +140,8 @@ class Branch(Transaction):
         """
         if changes != redoing.NOTHING:
             # Of two types of one name, as after a plugin was loaded anew, the session's own.
-            known = [*kinds, AppliedEffect, *self._store.kinds(), *self._store.reducers]
+            store = self._store
+            known = [*several_kinds(kinds), AppliedEffect, *store.kinds(), *store.reducers]
             for each in redoing.read(changes, known):
                 each.redo(self)
 

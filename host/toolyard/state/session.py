@@ -18,7 +18,7 @@ from toolyard.state.reserving import ReservingView
 from toolyard.state.session_json import Saved, read, write
 from toolyard.state.slices import SessionSlice
 from toolyard.state.snapshot import Snapshot, fitting
-from toolyard.state.store import Head, Store, check_kind
+from toolyard.state.store import Head, Store, check_kind, several_kinds
 from toolyard_hookspecs.calls import ToolInvoked
 from toolyard_hookspecs.policies import PolicyState
 from toolyard_hookspecs.sessions import SliceView
@@ -191,7 +191,7 @@ class Session:
         Raises:
             SnapshotError: The text is malformed, of another version, or names an unknown type.
         """
-        saved = read(text, kinds)
+        saved = read(text, several_kinds(kinds))
         session = cls(id=saved.id)
         store = session._store
         store.head = _head(saved)
@@ -209,7 +209,7 @@ class Session:
         Raises:
             SnapshotError: The text is malformed, of another version, or names an unknown type.
         """
-        saved = read(text, (*self._store.kinds(), *kinds))
+        saved = read(text, [*self._store.kinds(), *several_kinds(kinds)])
         return Snapshot(saved.id, saved.tag, _head(saved), None)
 
     def _replace(self, slices: Mapping[type[Any], Items], records: Records) -> None:

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, cast
 from toolyard.state.applied import AppliedEffect
 from toolyard.state.items_json import dumped, loaded, refuse_lossy, type_name
 from toolyard.state.records import Records
-from toolyard.state.store import check_kind
 from toolyard_hookspecs.errors import SnapshotError
 from toolyard_hookspecs.policies import PolicyState
 
@@ -57,10 +56,7 @@ def read(text: str, kinds: Iterable[type[Any]]) -> Saved:
             or two of these have one name.
     """
     document = _document(text)
-    known: set[type[Any]] = {AppliedEffect}
-    for kind in kinds:
-        check_kind(kind)
-        known.add(kind)
+    known: set[type[Any]] = {AppliedEffect, *kinds}
     slices: dict[type[Any], Sequence[Any]] = {}
     logs: dict[type[Any], Sequence[Any]] = {}
     for number, entry in enumerate(_list(document, "slices"), 1):
@@ -95,6 +91,8 @@ def _written(kind: type[Any], items: Iterable[Any], policy: str) -> dict[str, An
 def _document(text: str) -> dict[str, Any]:
     try:
         document: Any = json.loads(text)
+    except TypeError as error:
+        raise _malformed(f"it is of type {type(text).__qualname__}, no text") from error
     except (ValueError, RecursionError) as error:
         raise _malformed(f"it is no JSON ({error})") from error
     if not isinstance(document, dict) or cast("dict[str, Any]", document).get("format") != FORMAT:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from threading import RLock
 from typing import Any
 from uuid import uuid4
@@ -58,6 +58,9 @@ class Store:
 
     Attributes:
         calls: The LOG slice of the calls' events, which is among the `logs`.
+
+    Raises:
+        StateError: The id is no text.
     """
 
     def __init__(
@@ -66,6 +69,9 @@ class Store:
         face: Callable[[Store], SessionProtocol],
         lineage: object,
     ) -> None:
+        # Callers need not be type-checked.
+        if not isinstance(id, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise StateError(f"A session's id is a text, and {id!r} is none; give one, or no id.")
         self.id = id
         self.face = face
         self.lineage = lineage
@@ -210,6 +216,16 @@ class Store:
         """Update records from outside any call."""
         with self.lock:
             self.put({}, overlaid(self.head.records, update))
+
+
+def several_kinds(kinds: Iterable[type[Any]]) -> list[type[Any]]:
+    """Return the types that were given; raise if these are not several, or some no classes."""
+    if isinstance(kinds, (str, type)) or not hasattr(kinds, "__iter__"):
+        raise StateError(f"kinds is {kinds!r}; give several classes, such as kinds=[Plan].")
+    several = list(kinds)
+    for each in several:
+        check_kind(each)
+    return several
 
 
 def check_kind(kind: object) -> None:

@@ -43,6 +43,12 @@ def test_a_slice_holds_the_items_of_one_type_in_order(session):
     assert session[Step].where(lambda each: each.name == "a") == [Step("a")]
 
 
+def test_the_id_of_a_session_is_a_text(session):
+    for named in (lambda: Session(id=3), lambda: session.clone(id=3)):
+        with pytest.raises(StateError, match="A session's id is a text, and 3 is none; give one"):
+            named()
+
+
 def test_an_empty_slice_has_no_latest_item(session):
     assert session[Step].latest() is None
     assert session[Step].all() == []

@@ -228,6 +228,8 @@ def test_the_log_of_calls_is_not_written(session):
             '{"format": "toolyard.session", "version": 1, "slices": [], "policies": []}',
             'it has no "id"',
         ),
+        (None, "it is of type NoneType, no text"),
+        ({}, "it is of type dict, no text"),
     ],
 )
 def test_what_is_no_sessions_json_is_refused_with_the_reason(text, message):
@@ -282,6 +284,18 @@ def test_of_two_types_of_one_name_none_is_read(session):
 def test_types_that_are_none_are_named(session):
     with pytest.raises(StateError, match=r"Slices are named by a class, and Audit\(.* is none"):
         Session.from_json(session.to_json(), kinds=[Audit("a")])
+
+
+@pytest.mark.parametrize("kinds", [None, Audit, "Audit"])
+def test_one_type_is_not_several(session, kinds):
+    text = session.to_json()
+    for reading in (
+        lambda: Session.from_json(text, kinds=kinds),
+        lambda: session.read_snapshot(text, kinds=kinds),
+        lambda: session.fork().redo('[{"do": "append", "type": "a:B", "items": []}]', kinds=kinds),
+    ):
+        with pytest.raises(StateError, match=r"kinds is .*; give several classes, such as"):
+            reading()
 
 
 def test_items_that_no_longer_fit_their_type_are_refused(session):
