@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -11,14 +12,19 @@ from toolyard.pipeline.steps import raised
 
 
 class Background:
-    """An event loop on a daemon thread, started when first needed."""
+    """An event loop on a daemon thread, started when first needed.
 
-    __slots__ = ("_lock", "_loop", "_thread")
+    Closed, it starts another where a call that still runs has something to put back. What was not
+    closed ends with its last user.
+    """
+
+    __slots__ = ("__weakref__", "_end", "_lock", "_loop", "_thread")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._end: Callable[[], object] | None = None
 
     @property
     def is_here(self) -> bool:
@@ -37,10 +43,10 @@ class Background:
 
     def close(self) -> None:
         """Cancel what runs on the loop, and stop it when that has ended; waits for nothing."""
-        loop, self._loop = self._loop, None
-        if loop is None:
-            return
-        loop.call_soon_threadsafe(_stop, loop)
+        self._loop = None
+        end, self._end = self._end, None
+        if end is not None:
+            end()
 
     def _start(self) -> asyncio.AbstractEventLoop:
         loop = asyncio.new_event_loop()
@@ -50,6 +56,9 @@ class Background:
         )
         self._thread.start()
         started.wait()
+        # Called once, by whoever comes first: cancelled again, its tasks could not tidy up.
+        self._end = end = weakref.finalize(self, loop.call_soon_threadsafe, _stop, loop)
+        end.atexit = False
         return loop
 
 

@@ -16,10 +16,11 @@ class Workers:
     A bound would let handlers that never end starve all others.
     """
 
-    __slots__ = ("_idle", "_name")
+    __slots__ = ("_idle", "_most_idle", "_name")
 
     def __init__(self, name: str = "toolyard") -> None:
         self._idle: list[SimpleQueue[Task | None]] = []
+        self._most_idle = MAX_IDLE
         self._name = name
 
     def submit(self, task: Task) -> None:
@@ -35,7 +36,8 @@ class Workers:
         inbox.put(task)
 
     def close(self) -> None:
-        """Let the waiting threads end; busy ones end with the process."""
+        """Let the waiting threads end, and the busy ones after what they do; waits for none."""
+        self._most_idle = 0
         while self._idle:
             self._idle.pop().put(None)
 
@@ -43,6 +45,6 @@ class Workers:
         while (task := inbox.get()) is not None:
             task()
             del task
-            if len(self._idle) >= MAX_IDLE:
+            if len(self._idle) >= self._most_idle:
                 return
             self._idle.append(inbox)
