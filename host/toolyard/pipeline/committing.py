@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any
 
 from toolyard.pipeline.asking import settle, settle_surely
@@ -37,17 +37,8 @@ def commit(run: CallRun) -> Staged:
     Raises:
         CommitFailed: When a participant failed after the decision, saying what was kept.
     """
-    parent = run.parent
-    if parent is not None:
-        for step in run.scope.joining():
-            yield from settle_surely(run, step)
-        _rule_out_rerun(run)
-        for each in run.participants:
-            if (join := getattr(each, "join", None)) is not None:
-                yield from settle_surely(run, join())
-        run.branch.commit()
-        parent.participants += run.participants
-        run.committed = True
+    if run.parent is not None:
+        yield from _join(run, run.parent)
         return
     participants: list[Participant] = [*run.participants, *run.scope.participants()]
     keeper = run.executor.keeper
@@ -64,7 +55,35 @@ def commit(run: CallRun) -> Staged:
     run.stage = COMMIT
     run.committed = True
     if participants:
-        yield from _commit_all(run, participants)
+        yield from commit_all(run, participants)
+
+
+def prepare_to_join(run: CallRun) -> Staged:
+    """Do all that can fail before the call joins the one around it."""
+    for step in run.scope.preparing_to_join():
+        yield from settle_surely(run, step)
+
+
+def join_session(run: CallRun) -> None:
+    """Decide that the call joins the one around it; only its resources' branches are left."""
+    run.branch.commit()
+    run.scope.hand_over()
+    run.committed = True
+
+
+def _join(run: CallRun, parent: CallRun) -> Staged:
+    takes_part = bool(run.scope.participants())
+    if takes_part:
+        yield from prepare_to_join(run)
+    _rule_out_rerun(run)
+    for each in run.participants:
+        if (join := getattr(each, "join", None)) is not None:
+            yield from settle_surely(run, join())
+    join_session(run)
+    parent.participants += run.participants
+    if takes_part:
+        run.stage = COMMIT
+        yield from commit_all(run, run.scope.joining())
 
 
 def _rule_out_rerun(run: CallRun) -> None:
@@ -76,7 +95,12 @@ def _rule_out_rerun(run: CallRun) -> None:
         run.stage = COMMIT
 
 
-def _commit_all(run: CallRun, participants: list[Participant]) -> Staged:
+def commit_all(run: CallRun, participants: Sequence[Participant]) -> Staged:
+    """Commit everything, also after errors and interruptions: the decision is made.
+
+    Raises:
+        CommitFailed: When some failed, saying what was kept.
+    """
     kept: list[Participant] = []
     failed: list[str] = []
     interruption: BaseException | None = None

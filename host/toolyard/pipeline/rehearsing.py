@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-from toolyard.pipeline.asking import settle_surely
 from toolyard.pipeline.call_run import CallRun
+from toolyard.pipeline.committing import commit_all, join_session, prepare_to_join
 from toolyard.pipeline.ending import tell_rollback
 from toolyard.pipeline.masking import secrets_of_call
 from toolyard.pipeline.plan import Table
@@ -42,14 +42,13 @@ class Rehearsal(CallRun):
         What plugins keep for it elsewhere is put back at once, since nobody can tell whether
         calls that are not kept see one another there.
         """
-        for step in run.scope.joining():
-            yield from settle_surely(run, step)
-        run.branch.commit()
-        run.committed = True
+        yield from prepare_to_join(run)
+        join_session(run)
         run.rolled_back = True
         self._secrets.update(secrets_of_call(run))
         yield from undo_participants(run)
         tell_rollback(run, table, "It was a dry run.")
+        yield from commit_all(run, run.scope.joining())
 
     def changes(self) -> Generator[Step, Any, str]:
         """Return what all calls together would change, without their secrets."""

@@ -165,20 +165,27 @@ class CallScope:
             Exception: What a `prepare` raised; nothing has been committed, and the nested
                 call is to be rolled back.
         """
-        return stepwise.run(child.joining())
+        return stepwise.run(child._join())
 
-    def joining(self) -> stepwise.Steps:
-        """Yield the steps of joining the parent call, each None or to be awaited; see `join`."""
-        if self._parent is None:
-            return
-        parts = self.participants()
-        for part in parts:
+    def preparing_to_join(self) -> stepwise.Steps:
+        """Yield the steps after which joining the parent call cannot fail; see `join`."""
+        for part in self.participants():
             if isinstance(part, ExclusivePart) or part.joins:
                 yield part.prepare()
-        for part in parts:
-            if isinstance(part, BranchPart) and part.joins:
-                yield part.commit()
-        self._parent._adopt(self)  # noqa: SLF001 - of the same class
+
+    def hand_over(self) -> None:
+        """Let the parent call have what takes part in its transaction from now on.
+
+        Raises:
+            CallClosed: When that is over.
+        """
+        if self._parent is not None:
+            self._parent._adopt(self)  # noqa: SLF001 - of the same class
+
+    def joining(self) -> list[BranchPart]:
+        """Return what is to be committed into the parent call's branches."""
+        parts = self.participants()
+        return [each for each in parts if isinstance(each, BranchPart) and each.joins]
 
     def undoing(self) -> Iterator[Callable[[], Awaitable[None] | None]]:
         """Yield what to call to roll back, newest first; each returns None or an awaitable."""
@@ -317,11 +324,17 @@ class CallScope:
             except CallClosed:
                 return None
 
+    def _join(self) -> stepwise.Steps:
+        yield from self.preparing_to_join()
+        self.hand_over()
+        for part in self.joining():
+            yield part.commit()
+
     def _adopt(self, child: CallScope) -> None:
         for part in child.participants():
             if isinstance(part, ExclusivePart):
                 part.join(self._exclusive_part(part.claim.lock))
-            else:
+            elif not part.joins:
                 self._parts[id(part)] = part
                 self._keep_open(child)
 

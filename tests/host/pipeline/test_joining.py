@@ -1,0 +1,159 @@
+"""A nested call becomes part of the call that made it as a whole, or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from toolyard_hookspecs import Binding, Status, Tool, ToolContext, ToolInvoked, hookimpl, tool
+
+Wait = Callable[[], Awaitable[None]]
+
+
+async def at_once() -> None:
+    """Wait for nothing."""
+
+
+@dataclass
+class Shelf:
+    """A branchable resource whose branches are prepared and committed when they are let."""
+
+    items: list[str] = field(default_factory=list)
+    before_prepare: Wait = at_once
+    before_commit: Wait = at_once
+
+    def branch(self, context: ToolContext, parent: Any) -> ShelfBranch:
+        return ShelfBranch(self, parent)
+
+
+class ShelfBranch:
+    summary = None
+
+    def __init__(self, shelf: Shelf, parent: ShelfBranch | None) -> None:
+        self.resource = self
+        self.items: list[str] = []
+        self._shelf, self._parent = shelf, parent
+
+    async def prepare(self) -> None:
+        await self._shelf.before_prepare()
+
+    async def commit(self) -> None:
+        await self._shelf.before_commit()
+        (self._parent or self._shelf).items.extend(self.items)
+
+    def rollback(self) -> None:
+        self.items.clear()
+
+
+class Refusing:
+    """A plugin that takes part in the nested call, and does not let it join."""
+
+    def prepare(self) -> None: ...
+    def commit(self) -> None: ...
+    def rollback(self) -> None: ...
+
+    def join(self) -> None:
+        msg = "no"
+        raise OSError(msg)
+
+    @hookimpl
+    def toolyard_snapshot(self, tool: Tool[Any, Any]) -> Refusing | None:
+        return self if tool.name == "inner" else None
+
+
+class Scene:
+    """A call that makes another one, and does something to it while it joins."""
+
+    def __init__(self, yard: Any, mark: Any) -> None:
+        self.shelf = Shelf()
+        self.yard = yard
+        self.mark = mark
+
+    def run(
+        self,
+        meanwhile: Callable[[asyncio.Task[Any], ToolContext], None] = lambda *_: None,
+        *,
+        at: str = "before_prepare",
+        contained: bool = False,
+        plugins: tuple[object, ...] = (),
+    ) -> ToolInvoked:
+        """Return what became of the nested call."""
+
+        @tool(contained=contained)
+        async def inner(*, context: ToolContext) -> None:
+            """Change both the session, which it reads, and the shelf."""
+            context.session[self.mark].all()
+            context.session[self.mark].append(self.mark("inner"))
+            context.resources.get(Shelf).items.append("inner")
+
+        @tool
+        async def outer(*, context: ToolContext) -> None:
+            """Make the call."""
+            nested = asyncio.ensure_future(context.acall("inner"))
+
+            async def joins() -> None:
+                self.shelf.before_prepare = self.shelf.before_commit = at_once
+                meanwhile(nested, context)
+
+            setattr(self.shelf, at, joins)
+            await asyncio.wait([nested])
+
+        resources = (Binding.instance(Shelf, self.shelf),)
+        self.yard.open(inner, outer, resources=resources, plugins=plugins)
+        assert self.yard.call("outer").success
+        event: ToolInvoked = self.yard.events[0]
+        return event
+
+
+def cancel(nested: asyncio.Task[Any], context: ToolContext) -> None:
+    nested.cancel()
+
+
+def refuse(nested: asyncio.Task[Any], context: ToolContext) -> None:
+    msg = "no room"
+    raise OSError(msg)
+
+
+@pytest.fixture
+def scene(make_yard: Any, mark: Any) -> Scene:
+    return Scene(make_yard("async"), mark)
+
+
+def test_one_that_conflicts_as_it_joins_leaves_nothing(scene: Scene, mark: Any) -> None:
+    told = scene.run(lambda _, context: context.session[mark].append(mark("outer")))
+
+    assert (told.status, told.rolled_back) == (Status.CONFLICT, True)
+    assert (scene.yard.marks, scene.shelf.items) == (["outer"], [])
+
+
+def test_a_contained_one_that_conflicts_as_it_joins_is_kept_once(scene: Scene, mark: Any) -> None:
+    told = scene.run(lambda _, context: context.session[mark].append(mark("outer")), contained=True)
+
+    assert (told.status, told.reruns) == (Status.SUCCEEDED, 1)
+    assert (scene.yard.marks, scene.shelf.items) == (["outer", "inner"], ["inner"])
+
+
+def test_one_that_a_plugin_keeps_from_joining_leaves_nothing(scene: Scene) -> None:
+    told = scene.run(plugins=(Refusing(),))
+
+    assert (told.status, told.rolled_back) == (Status.ERROR, True)
+    assert (scene.yard.marks, scene.shelf.items) == ([], [])
+
+
+def test_one_that_is_cancelled_while_it_joins_is_kept(scene: Scene) -> None:
+    told = scene.run(cancel, at="before_commit")
+
+    assert (told.status, told.rolled_back) == (Status.RAISED, False)
+    assert (scene.yard.marks, scene.shelf.items) == (["inner"], ["inner"])
+
+
+def test_one_of_which_not_all_can_be_joined_says_so(scene: Scene) -> None:
+    told = scene.run(refuse, at="before_commit")
+
+    assert (told.status, told.rolled_back) == (Status.COMMIT_FAILED, False)
+    assert "Kept: the session. Not kept: Shelf (no room)." in told.text
+    assert (scene.yard.marks, scene.shelf.items) == (["inner"], [])
