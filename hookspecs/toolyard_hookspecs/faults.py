@@ -148,11 +148,19 @@ def _property(schema: Schema, name: object) -> object:
 def _resolved(root: Schema, schema: Schema) -> Schema:
     prefix = "#/$defs/"
     for _ in range(100):  # a reference may lead to a reference, but not in a circle
+        if "anyOf" in schema and "properties" not in schema:
+            schema = _besides_null(schema)
         target = schema.get("$ref")
         if not isinstance(target, str) or not target.startswith(prefix):
             break
         schema = root.get("$defs", {}).get(target.removeprefix(prefix), {})
     return schema
+
+
+def _besides_null(schema: Schema) -> Schema:
+    others = [each for each in schema["anyOf"] if each != {"type": "null"}]
+    only = others[0] if len(others) == 1 else None
+    return cast("Schema", only) if isinstance(only, Mapping) else schema
 
 
 def _reason(text: str) -> str:

@@ -19,6 +19,7 @@ class Order(BaseModel):
     customer: str
     lines: list[Line] = []
     priority: Literal["low", "high"] = "low"
+    last: Line | None = None
 
 
 class Login(BaseModel):
@@ -59,6 +60,11 @@ def test_an_unknown_name_within_an_object_gets_the_nearest_known_there():
         Order, '{"customer": "x", "lines": [{"sku": "s", "quantity": 1, "quantiti": 1}]}'
     )
     assert "lines[0].quantiti: not known; did you mean 'quantity'?" in told
+
+
+def test_an_object_that_may_be_null_is_looked_into_for_the_nearest_name():
+    told = message(Order, '{"customer": "x", "last": {"sku": "s", "quantiti": 1}}')
+    assert "last.quantiti: not known; did you mean 'quantity'?" in told
 
 
 def test_secrets_are_never_told():
