@@ -13,7 +13,7 @@ from toolyard_hookspecs.errors import DefinitionError, PromptValidationError
 from toolyard_hookspecs.opening import section_tools
 from toolyard_hookspecs.policies import ToolPolicy
 from toolyard_hookspecs.resources import Binding
-from toolyard_hookspecs.section_faults import several_faults
+from toolyard_hookspecs.section_faults import several_faults, two_places
 from toolyard_hookspecs.sections import (
     OpenedSections,
     Section,
@@ -174,10 +174,8 @@ class Prompt:
         found: list[Tool[Any, Any]] = []
         for section, tool in self.offers(session):
             if tool.name in owner:
-                msg = (
-                    f"Tool {tool.name!r} stands in section {owner[tool.name].key!r} and in "
-                    f"{section.key!r}; remove or rename one."
-                )
+                where = two_places(owner[tool.name].key, section.key)
+                msg = f"Tool {tool.name!r} stands {where}; remove or rename one."
                 raise PromptValidationError(msg)
             owner[tool.name] = section
             found.append(tool)

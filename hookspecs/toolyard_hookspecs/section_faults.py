@@ -39,3 +39,13 @@ def several_faults(fields: Mapping[str, object]) -> Iterator[str]:
     for name, value in fields.items():
         if not isinstance(value, Iterable):
             yield f"{name} is not several; write a list, {name}=[...]"
+
+
+def two_places(one: str, other: str) -> str:
+    """Return where a tool stands that two sections have, or one has twice.
+
+    Args:
+        one: The key of the one section.
+        other: That of the other, which may be the same.
+    """
+    return f"twice in section {one!r}" if one == other else f"in section {one!r} and in {other!r}"

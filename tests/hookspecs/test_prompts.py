@@ -107,6 +107,8 @@ def test_what_keeps_a_section_from_telling_is_quoted_without_its_full_stop():
 def test_a_tool_twice_is_told_with_both_places():
     with pytest.raises(PromptValidationError, match="'ping' stands in section 'a' and in 'b'"):
         prompt(section("a", tools=[ping]), section("b", tools=[ping])).render()
+    with pytest.raises(PromptValidationError, match="'ping' stands twice in section 'a'"):
+        prompt(section("a", tools=[ping, ping])).render()
 
 
 def test_a_key_twice_among_siblings_is_refused():

@@ -7,7 +7,8 @@ from typing import Any
 
 from toolyard.plugins.contributions import Contribution
 from toolyard.plugins.faults import PluginFault
-from toolyard_hookspecs import Tool
+from toolyard_hookspecs import Section, Tool
+from toolyard_hookspecs.section_faults import two_places
 
 Owned = tuple[str, Contribution]
 """How a plugin is described, and what it offers."""
@@ -52,6 +53,23 @@ def _refuse_own(plugin: str, new: Contribution) -> None:
                 f"Two tools of plugin {plugin!r} are called {name!r}.",
                 "Give one of them another name.",
             )
+    places: dict[Tool[Any, Any], str] = {}
+    for section in _always(new.sections):
+        for tool in section.tools:
+            if tool in places:
+                raise PluginFault(
+                    f"The tool {tool.name!r} stands {two_places(places[tool], section.key)}.",
+                    "Leave it in one place.",
+                )
+            places[tool] = section.key
+
+
+def _always(sections: Iterable[Section]) -> Iterator[Section]:
+    for section in sections:
+        # Those that are enabled now and then may take turns with a tool.
+        if getattr(section, "enabled", True) is None:
+            yield section
+            yield from _always(section.children)
 
 
 def _refuse_others(plugin: str, new: Contribution, other: str, there: Contribution) -> None:

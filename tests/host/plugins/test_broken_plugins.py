@@ -332,6 +332,22 @@ OFFERS = [
         r"another name",
     ),
     case(
+        "a tool twice in one section",
+        "@hookimpl\ndef toolyard_sections():\n"
+        "    return [MarkdownSection(key='broken', title='B', tools=[broken_tool] * 2)]",
+        r"The tool 'broken_tool' stands twice in section 'broken'\.",
+        r"Leave it in one place",
+    ),
+    case(
+        "a tool in two sections that are shown together",
+        "@hookimpl\ndef toolyard_sections():\n"
+        "    inner = MarkdownSection(key='inner', title='I', tools=[broken_tool])\n"
+        "    return [MarkdownSection(key='broken', title='B', tools=[broken_tool],\n"
+        "        children=[inner])]",
+        r"The tool 'broken_tool' stands in section 'broken' and in 'inner'\.",
+        r"Leave it in one place",
+    ),
+    case(
         "another plugin has the tool's name",
         "@tool\ndef aa_good() -> None:\n    'Do nothing.'\n"
         "@hookimpl\ndef toolyard_sections():\n"

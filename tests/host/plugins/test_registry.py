@@ -528,8 +528,9 @@ def test_a_tool_in_two_sections_of_a_plugin_is_one_tool(plugins):
     class Two:
         @hookimpl
         def toolyard_sections(self):
-            inner = MarkdownSection(key="a", title="A", tools=[one])
-            return [MarkdownSection(key="b", title="B", tools=[one], children=[inner])]
+            novice = MarkdownSection(key="a", title="A", tools=[one], enabled=lambda _: True)
+            expert = MarkdownSection(key="b", title="B", tools=[one], enabled=lambda _: False)
+            return [novice, expert]
 
     plugins.register(Two())
     assert plugins.catalog.names() == ("one",)
