@@ -53,8 +53,9 @@ def _where_to_mend(plugin: str, settings: Settings) -> str:
 
 def raised_in(hook: str, error: BaseException) -> PluginFault:
     """Return the fault of a hook that raised."""
+    told = one_line(error)
     return PluginFault(
-        f"{hook} raised {one_line(error)}.",
+        f"{hook} raised {told}{'' if told.endswith('?') else '.'}",
         "Mend the plugin, or block it with TOOLYARD_BLOCK.",
     )
 

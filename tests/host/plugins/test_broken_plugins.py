@@ -332,6 +332,13 @@ OFFERS = [
         r"another name",
     ),
     case(
+        "a hook raises what ends with a question",
+        "@hookimpl\ndef toolyard_sections():\n"
+        "    raise TypeError(\"no argument 'kye'. Did you mean 'key'?\")",
+        r"Did you mean 'key'\?$",
+        r"Mend the plugin",
+    ),
+    case(
         "a tool twice in one section",
         "@hookimpl\ndef toolyard_sections():\n"
         "    return [MarkdownSection(key='broken', title='B', tools=[broken_tool] * 2)]",
