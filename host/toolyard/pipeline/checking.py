@@ -290,7 +290,9 @@ def ask_rules(run: CallRun) -> Staged:
 def _read(rule: Rule, decision: object) -> PolicyDecision:
     if isinstance(decision, PolicyDecision):
         return decision
-    log.error("Policy %s answered %r, not a PolicyDecision.", rule.name, decision.__class__)
+    log.error(
+        "Policy %s answered %s, not a PolicyDecision.", rule.name, type(decision).__qualname__
+    )
     return PolicyDecision.deny(_failed(rule))
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Iterable
 from typing import Any
 
 from toolyard_hookspecs import Answer, ApprovalAnswer, ApprovalRequest, Tool, ToolCall, ToolContext
+
+log = logging.getLogger("toolyard.policies")
 
 
 def digest_of(tool: Tool[Any, Any], arguments: bytes, diff: str | None = None) -> str:
@@ -46,4 +49,12 @@ def read_answer(answer: object) -> ApprovalAnswer:
         if answer.answer is Answer.EDITED and answer.arguments is None:
             return ApprovalAnswer.deny("The approver edited the call but gave no arguments.")
         return answer
-    return ApprovalAnswer.approve() if answer is True else ApprovalAnswer.deny()
+    if answer is True:
+        return ApprovalAnswer.approve()
+    if answer is not None and answer is not False:
+        log.error(
+            "The approver answered %s, so the call is denied. Answer True, False or an "
+            "ApprovalAnswer.",
+            type(answer).__qualname__,
+        )
+    return ApprovalAnswer.deny()

@@ -139,6 +139,21 @@ def test_anything_but_an_approval_denies(
     assert len(yard.events) == 1
 
 
+def test_what_is_no_answer_is_logged(yard: Any, caplog: pytest.LogCaptureFixture) -> None:
+    yard.open(send, approver=Approver("yes"))
+    yard.call("send", to="Ada", amount=5)
+    assert "The approver answered str, so the call is denied. Answer True" in caplog.text
+
+
+@pytest.mark.parametrize("answer", [False, None, ApprovalAnswer.deny()])
+def test_a_denial_is_no_error_in_the_log(
+    yard: Any, caplog: pytest.LogCaptureFixture, answer: Any
+) -> None:
+    yard.open(send, approver=Approver(answer))
+    yard.call("send", to="Ada", amount=5)
+    assert "ERROR" not in {each.levelname for each in caplog.records}
+
+
 def test_the_event_tells_why_a_person_refused(yard: Any) -> None:
     yard.open(send, approver=Approver(ApprovalAnswer.deny("Too much.")))
     facts = yard.call("send", to="Ada", amount=5).event.facts

@@ -65,6 +65,10 @@ class Desk:
         return self._do_now()
 
     @hookimpl
+    def toolyard_check(self):
+        return self._do("check")
+
+    @hookimpl
     def toolyard_snapshot(self):
         return self._do("snapshot")
 
@@ -165,3 +169,9 @@ def test_what_is_no_answer_in_the_handlers_place_is_named_with_its_plugin(yard, 
         "put cannot run: plugin Desk answered toolyard_execute with int; it must return a "
         "ToolResult, a Replay, a callable or None. This requires human intervention."
     )
+
+
+def test_what_is_no_decision_is_logged_with_its_kind(yard, put, caplog):
+    yard.open(put, plugins=(Desk("check", True),))
+    assert yard.call("put").status is Status.DENIED
+    assert "Policy plugin Desk answered bool, not a PolicyDecision." in caplog.text
