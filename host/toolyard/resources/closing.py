@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from types import CoroutineType
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
 from toolyard.resources.naming import name_of
 from toolyard_hookspecs.errors import ResourceError
@@ -79,12 +79,22 @@ class _Closing(Protocol):
     def close(self) -> object: ...
 
 
-def refuse_coroutine(returned: object, what: str) -> None:
+_RETURN_IT: Final = (
+    "Open and close the resource in an async toolyard_lifespan, and let the provider return it."
+)
+_BORROW_IT: Final = (
+    "Close the resource where that can be awaited, such as in an async toolyard_lifespan, and give "
+    "it with Binding.instance: then the host does not close it."
+)
+
+
+def refuse_coroutine(returned: object, what: str, remedy: str = _RETURN_IT) -> None:
     """Raise if a method that nobody awaits is async.
 
     Args:
         returned: What it returned.
         what: The method, for the message.
+        remedy: What to do instead, a sentence.
 
     Raises:
         ResourceError: It did not run.
@@ -92,8 +102,7 @@ def refuse_coroutine(returned: object, what: str) -> None:
     if isinstance(returned, CoroutineType):
         returned.close()
         raise ResourceError(
-            f"{what} is async and did not run, since nobody awaits it here. Open and close the "
-            "resource in an async toolyard_lifespan, and let the provider return it."
+            f"{what} is async and did not run, since nobody awaits it here. {remedy}"
         )
 
 
@@ -109,7 +118,7 @@ def close_all(instances: Iterable[object]) -> Failures:
         if not is_closeable(instance):
             continue
         try:
-            refuse_coroutine(cast("_Closing", instance).close(), "Its close()")
+            refuse_coroutine(cast("_Closing", instance).close(), "Its close()", _BORROW_IT)
         except BaseException as error:  # noqa: BLE001 - kept, and raised when all are closed
             failures.add(instance, error)
     return failures

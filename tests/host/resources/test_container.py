@@ -1,6 +1,7 @@
 """Open resources: building, scopes, circles, closing."""
 
 import threading
+from contextlib import nullcontext
 
 import pytest
 
@@ -304,6 +305,20 @@ def test_closing_tells_of_what_would_have_to_be_awaited():
     with pytest.raises(ResourceError, match=r"failed for Awaited .*Its close\(\) is async and did"):
         resources.close()
     assert log[-1] == "closed B"
+
+
+@pytest.mark.parametrize(
+    ("binding", "told"),
+    [
+        (Binding(Awaited, lambda r: Awaited()), r"give it with Binding\.instance"),
+        (Binding.instance(Awaited, Awaited()), None),
+    ],
+)
+def test_what_must_be_awaited_to_close_can_be_given_as_the_message_says(binding, told):
+    resources = opened(binding)
+    resources.get(Awaited)
+    with pytest.raises(ResourceError, match=told) if told else nullcontext():
+        resources.close()
 
 
 def test_what_cannot_recover_is_closed_and_not_kept():
