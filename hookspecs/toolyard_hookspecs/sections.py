@@ -106,7 +106,7 @@ class MarkdownSection(Generic[P]):
     Write `MarkdownSection[Params]` to say which params fill them.
 
     Args:
-        key: What finds it; `[a-z0-9_-]`, unique among its siblings.
+        key: What finds it; unique among its siblings, and without dots, which join keys to paths.
         title: Its heading.
         template: Its text; `$name` and `${name}` are filled from the prompt's params.
         tools: The tools it offers.
