@@ -131,6 +131,8 @@ async def _wait_for(step: WaitFor) -> None:
     waiter = _Waiter(asyncio.get_running_loop())
     step.waitable.on_grant(waiter.wake_from_thread)
     await waiter.until(lambda: step.waitable.granted, step.limit, lambda _: True)
+    # What it waited for may have been another call with the same deadline.
+    step.limit.check()
 
 
 class _Attended:

@@ -109,6 +109,11 @@ class Limit:
             return TimedOut(f"timed out after {self.timeout:g} seconds")
         return None
 
+    def check(self) -> None:
+        """Raise why it is over, if it is."""
+        if (fault := self.fault()) is not None:
+            raise fault
+
     def overran(self) -> bool:
         """Tell whether the timeout has been exceeded."""
         ends = self._ends

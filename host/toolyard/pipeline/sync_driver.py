@@ -144,7 +144,11 @@ class _Pending:
             self._forget()
 
     def answer(self) -> Any:
-        return self.job.answer() if self.job is not None else None
+        if self.job is not None:
+            return self.job.answer()
+        # What it waited for may have been another call with the same deadline.
+        self.limit.check()
+        return None
 
     @property
     def limit(self) -> Limit:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from toolyard.testing import FakeClock
 from toolyard_hookspecs import (
     Binding,
     Deadline,
@@ -29,6 +30,7 @@ from toolyard_hookspecs import (
     hookimpl,
     tool,
 )
+from toolyard_hookspecs.tools import Concurrency
 
 # Only what never comes takes this long.
 PATIENCE = 60.0
@@ -286,6 +288,45 @@ def test_an_elapsed_deadline_is_one_calls_own(yard: Any) -> None:
     assert third.success
     assert isinstance(second, PromptEvaluationError)
     assert second.call is late
+
+
+class Waits:
+    """Tells when a call has nothing left to wait for but the calls before it."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+
+    @hookimpl
+    def toolyard_render(self, tool: Tool[Any, Any]) -> None:
+        if tool.name == "write":
+            self.begun.set()
+
+
+@pytest.mark.parametrize("concurrency", ["parallel", "serial"])
+def test_a_deadline_that_an_earlier_call_has_used_up_is_that_of_the_later_ones(
+    yard: Any, concurrency: Concurrency
+) -> None:
+    clock, waits, ran = FakeClock(), Waits(), list[str]()
+    parallel = concurrency == "parallel"
+
+    @tool
+    def dawdle() -> None:
+        """Let the deadline pass."""
+        assert not parallel or waits.begun.wait(PATIENCE)
+        clock.advance(PATIENCE)
+
+    @tool(concurrency=concurrency)
+    def write(text: str, *, context: ToolContext) -> None:
+        """Write a line."""
+        ran.append(text)
+        context.session[Line].append(Line(text))
+
+    yard.open(dawdle, write, plugins=(waits,), deadline=Deadline.after(PATIENCE, clock=clock))
+    outcomes = yard.dispatch_all([ToolCall("dawdle"), *calls_of("write", "a")])
+
+    assert [type(each) for each in outcomes] == [PromptEvaluationError] * 2
+    assert lines(yard) == []
+    assert ran == ["a"] * parallel
 
 
 def test_a_call_that_times_out_holds_up_nobody(yard: Any) -> None:
