@@ -27,6 +27,7 @@ from toolyard_hookspecs import (
     ToolCall,
     ToolContext,
     ToolResult,
+    concerns,
     hookimpl,
     tool,
 )
@@ -526,6 +527,30 @@ def test_an_exclusive_resource_is_had_in_call_order(yard: Any, ending: str) -> N
     assert [each.success for each in outcomes] == [True, False, True]
     assert till.entries == ["a", "c"]
     assert outcomes[2].result.value == ["a", "c"]
+
+
+def test_a_call_that_no_plugin_is_asked_about_keeps_no_later_one_waiting(yard: Any) -> None:
+    both = threading.Barrier(2)
+
+    class Asked:
+        @hookimpl
+        @concerns(lambda tool: tool.name == "asked")
+        def toolyard_execute(self) -> None:
+            return None
+
+    @tool
+    def asked() -> None:
+        """Wait for the other."""
+        both.wait(PATIENCE)
+
+    @tool
+    def plain() -> None:
+        """Wait for the other."""
+        both.wait(PATIENCE)
+
+    yard.open(asked, plain, plugins=(Asked(),))
+    outcomes = yard.dispatch_all([ToolCall("plain"), ToolCall("asked")])
+    assert [each.status for each in outcomes] == [Status.SUCCEEDED] * 2
 
 
 def test_nested_calls_commit_with_their_own(yard: Any) -> None:

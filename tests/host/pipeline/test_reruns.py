@@ -100,6 +100,50 @@ def test_what_is_not_allowed_any_more_is_not_run_again(yard: Any, mark: Any) -> 
     assert yard.marks == ["application"]
 
 
+class Asking:
+    """A policy that asks in every run, or in all but the first."""
+
+    name = "asking"
+
+    def __init__(self, *, at_first: bool) -> None:
+        self.asks = at_first
+
+    def check(self, tool: Any, params: Any, *, context: Any) -> PolicyDecision:
+        asks, self.asks = self.asks, True
+        return PolicyDecision.ask("Mind the till.") if asks else PolicyDecision.allow()
+
+    def on_result(self, tool: Any, params: Any, result: Any, *, context: Any) -> None:
+        return None
+
+
+def test_what_a_person_has_approved_is_not_asked_for_again(yard: Any, mark: Any) -> None:
+    asked, runs = list[str](), list[int]()
+    yard.open(
+        conflicting(yard, mark, runs),
+        policies=(Asking(at_first=True),),
+        approver=lambda request: asked.append(request.call.name) or True,
+    )
+
+    assert yard.call("conflicts").success
+    assert (len(asked), len(runs)) == (1, 2)
+
+
+def test_a_policy_that_asks_only_now_refuses_the_second_run(yard: Any, mark: Any) -> None:
+    runs: list[int] = []
+    yard.open(
+        conflicting(yard, mark, runs),
+        policies=(Asking(at_first=False),),
+        approver=lambda request: True,
+    )
+
+    outcome = yard.call("conflicts")
+
+    assert (outcome.status, len(runs)) == (Status.DENIED, 1)
+    assert outcome.text == (
+        "conflicts needs a person's approval now (Mind the till.). Retry it, to have it asked."
+    )
+
+
 def test_the_second_run_waits_for_no_exclusive_resource(yard: Any, mark: Any) -> None:
     runs: list[int] = []
     held, release = threading.Event(), threading.Event()

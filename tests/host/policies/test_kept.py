@@ -260,6 +260,21 @@ def test_a_file_that_cannot_be_written_denies_and_says_why(desk, caplog):
     assert f"{desk.file} keeps what policies remember, but it cannot be written (" in caplog.text
 
 
+def test_where_one_policy_could_not_be_kept_no_other_has_counted_the_call(tmp_path):
+    file = tmp_path / "kept.json"
+    policies = [Stranger(name="other", most=1), KeptPolicy(Stranger(name="kept", most=1), file)]
+    prompt = Prompt.of("t", "t", [MarkdownSection(key="s", title="S", tools=[step("lint")])])
+    with Host(discover=False, policies=policies) as host, host.executor(prompt=prompt) as tools:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("toolyard.policies.kept.tempfile.mkstemp", full)
+            assert "could not be kept" in tools.dispatch(ToolCall("lint")).text
+        assert tools.dispatch(ToolCall("lint")).success
+
+
+def full(**_: Any) -> None:
+    raise OSError(28, "No space left on device")
+
+
 def test_a_file_that_is_spoilt_meanwhile_denies_and_stays(desk):
     call = desk.open()
     call("lint")
