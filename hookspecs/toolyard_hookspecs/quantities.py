@@ -35,3 +35,13 @@ def counted(number: int, thing: str, things: str | None = None) -> str:
         ('1 call', '2,000 calls', '2 directories')
     """
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {things or f'{thing}s'}"
+
+
+def in_seconds(seconds: float) -> str:
+    """Return a time in seconds, as somebody has set it.
+
+    Example:
+        >>> in_seconds(1.0), in_seconds(0.25)
+        ('1 second', '0.25 seconds')
+    """
+    return f"{seconds:g} second{'' if seconds == 1 else 's'}"

@@ -84,7 +84,7 @@ def _as_what_closed_it(run: CallRun, error: BaseException) -> BaseException:
     if run.cancellation is not None and run.cancellation.aborted:
         closing = Cancelled("Request was cancelled")
     elif run.closed is not None:
-        closing = Refusal(Status.CANCELLED, f"{run.name} was given up: it {run.closed}")
+        closing = Refusal(Status.CANCELLED, f"{run.name} was given up: it {run.closed}.")
     else:
         return error
     closing.__cause__ = error

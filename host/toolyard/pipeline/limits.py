@@ -6,6 +6,7 @@ import threading
 import time
 
 from toolyard_hookspecs import Cancellation, Deadline, DeadlineExceededError, ToolyardError
+from toolyard_hookspecs.quantities import in_seconds
 
 # One for all limits: it is held for moments, and only by calls that begin or end to wait.
 # While a timeout stands still it is looked at again after this many seconds.
@@ -106,7 +107,7 @@ class Limit:
             return DeadlineExceededError("The deadline of this evaluation has passed.")
         left = self._timeout_left()
         if left is not None and left <= 0:
-            return TimedOut(f"timed out after {self.timeout:g} seconds")
+            return TimedOut(f"timed out after {in_seconds(self.timeout or 0)}")
         return None
 
     def check(self) -> None:

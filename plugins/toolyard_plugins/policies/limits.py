@@ -16,6 +16,7 @@ from toolyard_hookspecs import (
     ToolContext,
     ToolResult,
 )
+from toolyard_hookspecs.quantities import in_seconds
 from toolyard_plugins.policies.given import (
     present,
     refuse_other_than_counts,
@@ -122,8 +123,8 @@ class RateLimitPolicy(_Counting):
             wait = math.ceil(times[len(times) - self.most] + self.seconds - now)
             return PolicyDecision.deny(
                 f"Rate limit exceeded: {len(times)} calls of {tool.name} in the last "
-                f"{self.seconds:g} seconds, {self.most} are allowed. Wait {wait} "
-                f"second{'' if wait == 1 else 's'}, then retry."
+                f"{in_seconds(self.seconds)}, {self.most} are allowed. Wait {in_seconds(wait)}, "
+                "then retry."
             )
         replace(state, data={**state.data, tool.name: (*times, now)}).save(context)
         return PolicyDecision.allow()

@@ -154,12 +154,12 @@ def test_a_handler_that_was_given_up_is_told_why(yard: Any, ending: str) -> None
     go_on.set()
 
     who, why = {
-        "timeout": ("waits", "waits timed out after 1 seconds"),
+        "timeout": ("waits", "waits timed out after 1 second"),
         "deadline": ("waits", "waits met the evaluation's deadline"),
         "cancellation": ("waits", "waits was cancelled"),
         "caller's timeout": (
             "outer",
-            "waits was called by outer, which timed out after 1 seconds",
+            "waits was called by outer, which timed out after 1 second",
         ),
     }[ending]
     of_session, of_progress = told.get(timeout=PATIENCE), told.get(timeout=PATIENCE)
@@ -203,7 +203,7 @@ def test_a_handler_whose_caller_was_cancelled_is_told(make_yard: Any) -> None:
 @pytest.mark.parametrize(
     ("timeout", "why"),
     [
-        (SOON, "waits timed out after 1 seconds"),
+        (SOON, "waits timed out after 1 second"),
         (PATIENCE, "waits lost its caller, which was cancelled"),
     ],
 )

@@ -487,7 +487,12 @@ def test_an_abandoned_call_takes_its_nested_calls_with_it(
     until(lambda: len(yard.session[type(outcome.event)].all()) == 2)
     assert late == [CallClosed]
     yard.assert_untouched()
+    nested = yard.events[-1]
     assert [each.tool_name for each in yard.events] == ["outer", "inner"]
+    assert nested.status is Status.CANCELLED
+    assert nested.text == (
+        "inner was given up: it was called by outer, which timed out after 1 second."
+    )
 
 
 def test_an_abandoned_sync_call_cancels_its_nested_async_call(yard: Any, touch: Touch) -> None:
