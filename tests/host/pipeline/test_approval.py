@@ -252,6 +252,21 @@ def test_edited_arguments_are_checked_again(yard: Any) -> None:
     assert sent(yard) == []
 
 
+def test_no_rule_is_shown_what_stood_there_before_an_edit(yard: Any) -> None:
+    @tool(requires_confirmation=True)
+    def sort(names: list[str]) -> list[str]:
+        """Sort names."""
+        return sorted(names)
+
+    seen: list[list[str]] = []
+    policy = Policy("seeing", lambda params: seen.append(params.names))
+    edit = ApprovalAnswer.edit({"names": ["c", "b"]})
+    yard.open(sort, approver=Approver(edit), policies=(policy,))
+
+    assert yard.call("sort", names=["a"]).success
+    assert seen == [["a"], ["c", "b"]]
+
+
 def test_a_failure_with_edited_arguments_tells_of_them(yard: Any) -> None:
     @tool(requires_confirmation=True)
     def fail(path: str, password: SecretStr) -> ToolResult[None]:
@@ -670,3 +685,27 @@ def test_calls_of_a_batch_are_asked_about_one_after_the_other_in_their_order(yar
         Status.SUCCEEDED,
     ]
     assert sent(yard) == [Sent("Ada", 1), Sent("Ada", 3)]
+
+
+def test_nobody_is_asked_any_longer_once_the_caller_is_given_up(make_yard: Any) -> None:
+    asked, withdrawn = threading.Event(), threading.Event()
+
+    def ask(request: ApprovalRequest) -> bool:
+        request.withdrawn.on_cancel(withdrawn.set)
+        asked.set()
+        return withdrawn.wait(20)
+
+    @tool
+    def pay(*, context: ToolContext) -> str:
+        """Send money to Ada."""
+        return context.call("send", {"to": "Ada", "amount": 5}).text
+
+    async def lose_the_caller() -> bool:
+        paying = asyncio.create_task(tools.adispatch(ToolCall("pay")))
+        await asyncio.to_thread(asked.wait, 20)
+        paying.cancel()
+        await asyncio.wait([paying])
+        return await asyncio.to_thread(withdrawn.wait, 5)
+
+    tools = make_yard("async").open(pay, send, approver=ask)
+    assert asyncio.run(lose_the_caller())

@@ -19,6 +19,7 @@ from toolyard_hookspecs import (
     ToolCall,
     ToolContext,
     ToolResult,
+    hookimpl,
     tool,
 )
 
@@ -191,6 +192,29 @@ def test_what_a_cancelled_call_calls_does_not_begin(yard: Any, touch: Touch) -> 
 
     assert told == ["Request was cancelled"]
     assert {event.session_id for event in yard.events} == {"session"}
+    yard.assert_untouched()
+
+
+def test_a_call_that_is_cancelled_once_its_handler_has_ended_is_not_kept(
+    yard: Any, touch: Touch
+) -> None:
+    cancellation = Cancellation()
+
+    class Cancelling:
+        @hookimpl
+        def toolyard_render(self) -> None:
+            cancellation.cancel()
+
+    @tool
+    def write(*, context: ToolContext) -> ToolResult[None]:
+        """Change something."""
+        touch(context)
+        return ToolResult.ok()
+
+    yard.open(write, plugins=(Cancelling(),))
+    outcome = yard.dispatch(ToolCall("write", cancellation=cancellation))
+
+    assert (outcome.status, outcome.text) == (Status.CANCELLED, "Request was cancelled")
     yard.assert_untouched()
 
 

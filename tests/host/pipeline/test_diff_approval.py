@@ -325,6 +325,39 @@ def test_an_edit_is_run_afresh_and_shown_again(yard, opened, write, page, ran):
     assert outcome.event.params.text == "mine"
 
 
+def test_an_edited_call_claims_anew(yard, opened, write):
+    claimed = []
+
+    class Claiming:
+        @hookimpl
+        def toolyard_execute(self, params):
+            claimed.append(params.text)
+
+    opened(write, answers=[ApprovalAnswer.edit({"text": "mine"}), True], plugins=(Claiming(),))
+    assert yard.call("write", text="new").success
+    assert claimed == ["new", "mine"]
+
+
+def test_an_edit_is_shown_also_where_nothing_asks_about_it(yard, opened, page, ran, mark):
+    @tool(category="write", contained=True)
+    def write(text: str, *, context: ToolContext) -> str:
+        """Write the page."""
+        context.resources.get(Page).text = text
+        return f"wrote {text}"
+
+    class Wary:
+        @hookimpl
+        def toolyard_check(self, params):
+            return PolicyDecision.ask("New?") if params.text == "new" else None
+
+    approver = opened(
+        write, answers=[ApprovalAnswer.edit({"text": "mine"}), True], plugins=(Wary(),)
+    )
+    assert yard.call("write", text="new").success
+    assert len(approver.shown) == 2
+    assert page.text == "mine"
+
+
 def test_an_edit_to_what_was_shown_approves_it(yard, opened, write, ran):
     opened(write, answers=[ApprovalAnswer.edit('{ "text" : "new" }')])
     assert yard.call("write", text="new").success

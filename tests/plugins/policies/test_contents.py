@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 from contextlib import closing
 
 import pytest
 
+from toolyard_hookspecs import FileStat
 from toolyard_plugins.policies.contents import LARGE, DirectoryFiles, WorkspaceFiles
 from toolyard_plugins.vfs import VirtualFilesystem
 
@@ -51,6 +53,21 @@ def test_a_large_file_is_known_without_reading_all_of_it(files, tmp_path, change
             stream.truncate(LARGE + (2 if change == "size" else 1))
         os.utime(file, ns=(0, 10**9))
     assert files.digest("large") != before
+
+
+def test_a_large_file_of_which_nobody_knows_when_it_changed_is_read():
+    workspace = Timeless()
+    assert WorkspaceFiles(workspace).digest("large") == hashlib.sha256(b"all of it").hexdigest()
+
+
+class Timeless:
+    """A workspace that does not know when files were changed."""
+
+    def stat(self, path):
+        return FileStat(path, "file", size=LARGE + 1)
+
+    def open(self, path, mode):
+        return io.BytesIO(b"all of it")
 
 
 def test_files_up_to_the_limit_are_read(files, tmp_path):

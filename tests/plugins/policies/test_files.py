@@ -136,6 +136,13 @@ def test_a_file_that_is_deleted_and_made_anew_by_others_must_be_read(shop):
     assert is_denied(shop("write_file", path="a.txt", content="x"))
 
 
+def test_a_file_that_is_made_anew_where_one_was_moved_away_must_be_read(shop):
+    shop("read_file", path="a.txt")
+    assert shop("move_file", source="a.txt", target="z.txt").success
+    shop.files.contents["a.txt"] = b"one more"
+    assert "a.txt exists and was not read" in shop("write_file", path="a.txt", content="x").text
+
+
 def test_a_name_that_a_move_has_freed_can_be_taken(shop):
     shop("read_file", path="a.txt")
     shop("move_file", source="a.txt", target="z.txt")

@@ -68,6 +68,18 @@ def test_waiting_as_told_is_enough(yard, steps):
     assert yard("api").success
 
 
+def test_waiting_as_told_is_enough_where_more_calls_were_allowed_before(yard, steps):
+    for most in (3, 2):
+        yard.open(steps("api", policies=(RateLimitPolicy(max_calls=most, window=10, name="r"),)))
+        if most == 3:
+            for _ in range(3):
+                yard("api")
+                yard.clock.tick(1)
+    assert "Wait 8 seconds" in yard("api").text
+    yard.clock.tick(8)
+    assert yard("api").success
+
+
 def test_each_tool_has_a_window_of_its_own(yard, steps):
     yard.open(steps("one", "two", policies=(RateLimitPolicy(max_calls_per_minute=1),)))
     assert admitted(map(yard, ("one", "two", "one", "two"))) == [True, True, False, False]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -191,9 +191,11 @@ class Desk:
 
 
 @contextmanager
-def recording(path: Path, *, auth: Any = None, **options: Any) -> Iterator[Any]:
+def recording(
+    path: Path, *, auth: Any = None, plugins: Iterable[object] = (), **options: Any
+) -> Iterator[Any]:
     """Give what dispatches calls of the desk, each of which is recorded."""
-    with Host(discover=False, plugins=[Desk()], **options) as host:
+    with Host(discover=False, plugins=[Desk(), *plugins], **options) as host:
         recorder = Recorder(RecordFile(path), host.clock)
         host.register(recorder)
         try:

@@ -6,6 +6,7 @@ import asyncio
 import json
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 
@@ -231,6 +232,34 @@ def test_no_secret_is_in_the_record(desk, path):
     assert unknown["arguments"] == {"user": "***", "password": "***"}
     assert broken["arguments"] == "***"
     assert told["params"] == {"text": "with ***"}
+
+
+def test_no_secret_is_in_what_a_call_did_to_the_session(desk, path):
+    with desk.recording(path, auth=Secret("b3arer-very-secret")) as tools:
+        desk.call(tools, "note", text="with b3arer-very-secret")
+    [line] = desk.lines_of(path)
+    assert json.loads(line["changes"])[0]["items"] == [{"text": "with ***"}]
+
+
+def test_arguments_of_another_form_are_masked_where_the_tool_has_secrets(desk, path):
+    class Form:
+        @hookimpl
+        def toolyard_parse(self, tool, call):
+            return tool.params_codec.decode(json.dumps(dict(parse_qsl(call.arguments))).encode())
+
+    with desk.recording(path, plugins=[Form()]) as tools:
+        tools.dispatch(ToolCall("log_in", "user=ada&password=hunter2-very-secret"))
+    [line] = desk.lines_of(path)
+    assert line["status"] == "succeeded"
+    assert line["arguments"] == "***"
+
+
+def test_arguments_on_many_lines_have_one_line(desk, path):
+    with desk.recording(path) as tools:
+        tools.dispatch(ToolCall("add", '{\n  "a": 1\n}'))
+    assert verify(path).faults == ()
+    [line] = desk.lines_of(path)
+    assert line["arguments"] == {"a": 1}
 
 
 def test_a_record_says_when_runs_began_and_ended(desk, path):
