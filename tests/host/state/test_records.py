@@ -185,6 +185,15 @@ def test_reserve_cannot_save_a_record_that_is_rolled_back(session, save):
         save(PolicyState("quota"), session.reserving())
 
 
+def test_a_call_that_clears_the_records_leaves_what_is_reserved(session, save):
+    save(PolicyState("order"))
+    save(PolicyState("quota/reserved"), session.reserving())
+    branch = session.fork()
+    branch[PolicyState].clear()
+    branch.commit()
+    assert names(session) == ["quota/reserved"]
+
+
 def test_a_call_cannot_save_a_reserved_record(session, save):
     with pytest.raises(StateError, match="quota/reserved is kept by `reserve` alone"):
         save(PolicyState("quota/reserved"), session.fork())

@@ -77,6 +77,28 @@ def test_a_value_that_the_model_does_not_see_is_not_exported(traced: Any) -> Non
     assert "a big value" not in traced.span.to_json()
 
 
+def test_a_text_without_a_value_is_masked_too(traced: Any) -> None:
+    @tool
+    def hush(password: SecretStr) -> ToolResult[None]:
+        """Say what is to be kept to oneself."""
+        return ToolResult.ok(message=f"It is {password.get_secret_value()}.")
+
+    traced.open(hush, settings={"capture": True})
+    traced.call("hush", password=SECRETS[0])
+    assert traced.attributes()["gen_ai.tool.call.result"] == "It is ***."
+
+
+def test_what_a_failed_call_said_is_no_result(traced: Any) -> None:
+    @tool
+    def fail() -> ToolResult[None]:
+        """Fail."""
+        return ToolResult.error("No paper.")
+
+    traced.open(fail, settings={"capture": True})
+    traced.call("fail")
+    assert "gen_ai.tool.call.result" not in traced.attributes()
+
+
 def test_arguments_that_do_not_fit_are_not_exported(traced: Any) -> None:
     traced.open(sign_in, settings={"capture": True})
     traced.call("sign_in", **arguments(name=7))

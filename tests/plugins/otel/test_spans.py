@@ -107,6 +107,23 @@ def test_what_sampling_goes_by_is_there_when_it_opens(traced: Any) -> None:
     assert traced.points()[0].count == 2
 
 
+def test_a_tool_that_has_changed_is_described_as_it_is_now(traced: Any) -> None:
+    class Offering:
+        description = "Be the first."
+
+        @hookimpl
+        def toolyard_lookup(self) -> Any:
+            return tool(name="changing", description=self.description)(lambda: None)
+
+    offering = Offering()
+    traced.open(plugins=(offering,))
+    traced.call("changing")
+    offering.description = "Be the second."
+    traced.call("changing")
+    described = [each.attributes["gen_ai.tool.description"] for each in traced.spans]
+    assert described == ["Be the first.", "Be the second."]
+
+
 def test_the_tool_has_its_own_name_whatever_it_was_called(traced: Any) -> None:
     traced.open(weather)
     for _ in range(2):
