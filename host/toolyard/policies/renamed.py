@@ -36,8 +36,8 @@ class _Known:
         self._rule = cast("Any", rule)
         self._originals = originals
         self._names = {tool.name: name for name, tool in originals.items()}
-        names = sorted(self._names, key=len, reverse=True)
-        self._pattern = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, names))})(?![\w-])")
+        names = "|".join(map(re.escape, self._names))
+        self._pattern = re.compile(rf"(?<![\w-])(?:{names})(?![\w-])")
 
     def check(self, tool: Tool[Any, Any], params: Any, *, context: Any) -> Any:
         return self._told(self._rule.check(self._original(tool), params, context=context))
