@@ -25,7 +25,8 @@ KEYS: Final = {
     "TOOLYARD_MAX_ARGUMENTS": "max_arguments",
 }
 PREFIX: Final = "TOOLYARD_"
-_SPELT: Final = tuple(each.removeprefix(PREFIX) for each in (*KEYS, BLOCK, TABLES.rstrip("_")))
+_TABLES: Final = TABLES.removeprefix(PREFIX).rstrip("_")
+_SPELT: Final = (*(each.removeprefix(PREFIX) for each in (*KEYS, BLOCK)), _TABLES)
 _ALIKE: Final = 0.8
 """How alike a variable must be to one of ours to be a slip of it; others are somebody else's."""
 _TEXTS: Final = frozenset({"approval_key", "approval_spent", "approver"})
@@ -101,7 +102,7 @@ def _refuse_slip(variable: str) -> None:
     first, *keys = variable.removeprefix(PREFIX).split("__")
     near = nearest(first, _SPELT, _ALIKE)
     if near is not None:
-        meant = PREFIX + "__".join((near, *keys))
+        meant = TABLES + ("__".join(keys) or "NAME__KEY") if near == _TABLES else PREFIX + near
         raise ConfigurationError(f"{variable} is no variable of Toolyard's; did you mean {meant}?")
 
 

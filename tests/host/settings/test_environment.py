@@ -44,7 +44,9 @@ def test_a_document_is_not_changed_in_place():
     [
         ("TOOLYARD_TIMOUT", "TOOLYARD_TIMEOUT"),
         ("TOOLYARD_BLOCKS", "TOOLYARD_BLOCK"),
+        ("TOOLYARD_TIMEOUT__READ", "TOOLYARD_TIMEOUT"),
         ("TOOLYARD_PLUGIN__VFS__ROOT", "TOOLYARD_PLUGINS__VFS__ROOT"),
+        ("TOOLYARD_PLUGINS", "TOOLYARD_PLUGINS__NAME__KEY"),
     ],
 )
 def test_a_misspelt_variable_is_told_with_the_one_that_was_meant(variable, meant):
