@@ -20,8 +20,9 @@ def call(host: Host, args: argparse.Namespace) -> int:
     Raises:
         UsageError: When the arguments are not a JSON object.
     """
-    text = read_source(STDIN)[1] if args.arguments == STDIN else args.arguments
-    wish = ToolCall(args.name, read_arguments(text))
+    piped = args.arguments == STDIN
+    text = read_source(STDIN)[1] if piped else args.arguments
+    wish = ToolCall(args.name, read_arguments(text, quoted=not piped))
     try:
         with host.executor(dry_run=args.dry_run) as tools:
             ending = Endings(tools.session).dispatch(tools, wish)

@@ -14,6 +14,7 @@ from typing import Any, Final, NoReturn, Protocol, cast
 from toolyard.cli.failures import UsageError
 from toolyard_hookspecs import ToolCall
 from toolyard_hookspecs.likeness import suggest
+from toolyard_hookspecs.quantities import counted
 
 KEYS: Final = ("id", "name", "arguments")
 MAX_FAULTS: Final = 10
@@ -40,6 +41,10 @@ class Line:
 
 class LineError(ValueError):
     """What is wrong with one line."""
+
+
+class BrokenLineError(LineError):
+    """Why a line is no JSON at all."""
 
 
 def read_source(path: str) -> tuple[str, str]:
@@ -97,8 +102,12 @@ def read_calls(
     )
 
 
-def read_arguments(text: str) -> str:
+def read_arguments(text: str, *, quoted: bool = True) -> str:
     """Return the arguments of a single call, checked to be a JSON object.
+
+    Args:
+        text: What they should be.
+        quoted: Whether a shell has passed them on, which may have taken their quotes away.
 
     Raises:
         UsageError: When they are not.
@@ -106,8 +115,9 @@ def read_arguments(text: str) -> str:
     try:
         value = _decode_json(text)
     except LineError as error:
-        msg = f"the arguments cannot be read: {error}. Quote them for the shell: '{{\"a\": 1}}'."
-        raise UsageError(msg) from None
+        lost = quoted and isinstance(error, BrokenLineError)
+        hint = " Quote them for the shell: '{\"a\": 1}'." if lost else ""
+        raise UsageError(f"the arguments cannot be read: {error}.{hint}") from None
     if not isinstance(value, dict):
         raise UsageError(f"the arguments are {_kind(value)}; give a JSON object.")
     return text
@@ -187,7 +197,7 @@ def _calls(lines: list[Line], source: str) -> list[ToolCall]:
             faults.append(f"{source}, line {line.number}: {_sentence(str(error))}")
     if faults:
         more = len(faults) - MAX_FAULTS
-        hint = [f"and {more} more faulty lines."] if more > 0 else []
+        hint = [f"and {counted(more, 'more faulty line')}."] if more > 0 else []
         raise UsageError(*faults[:MAX_FAULTS], *hint)
     return calls
 
@@ -258,7 +268,7 @@ def _decode_json(text: str) -> Any:
     try:
         return _STRICT.decode(text.strip())
     except json.JSONDecodeError as error:
-        raise LineError(f"not JSON ({_reason(error)})") from None
+        raise BrokenLineError(f"not JSON ({_reason(error)})") from None
     except RecursionError:
         raise LineError("nested too deeply") from None
     except ValueError as error:
@@ -275,7 +285,8 @@ def _sentence(text: str) -> str:
 
 
 def _reason(error: json.JSONDecodeError) -> str:
-    return f"{error.msg[:1].lower()}{error.msg[1:]} at column {error.colno}"
+    reason = error.msg.removesuffix(" at")
+    return f"{reason[:1].lower()}{reason[1:]} at column {error.colno}"
 
 
 def _kind(value: object) -> str:

@@ -132,6 +132,15 @@ def test_many_faulty_lines_are_summed_up():
     assert told[-1] == "and 20 more faulty lines."
 
 
+def test_one_more_faulty_line_is_told_as_one():
+    assert faults("\n".join(['{"name": "a"}', *["{}"] * 11]))[-1] == "and 1 more faulty line."
+
+
+def test_a_text_that_does_not_end_is_told_with_where_it_begins():
+    (fault,) = faults('{"name": "a"}\n{"name": "b')
+    assert fault == "calls.jsonl, line 2: not JSON (unterminated string starting at column 10)."
+
+
 def test_an_id_given_twice_is_told_with_both_lines():
     (fault,) = faults('{"id": "a", "name": "x"}\n\n{"id": "a", "name": "y"}')
     assert "line 3" in fault
@@ -243,3 +252,13 @@ def test_arguments_of_a_single_call_are_passed_on_as_they_are():
 def test_arguments_that_are_no_json_object_are_refused(text):
     with pytest.raises(UsageError, match=r"the arguments (are|cannot be read)"):
         read_arguments(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "quoted", "hinted"),
+    [("{a: 1}", True, True), ("{a: 1}", False, False), ('{"a": 1, "a": 2}', True, False)],
+)
+def test_quotes_are_asked_for_only_where_a_shell_may_have_taken_them(text, quoted, hinted):
+    with pytest.raises(UsageError) as caught:
+        read_arguments(text, quoted=quoted)
+    assert ("Quote them for the shell" in str(caught.value)) is hinted
