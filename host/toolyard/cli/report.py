@@ -244,7 +244,7 @@ class TableReport:
             return
         self._summed_up = True
         done, took = self._counts.total(), duration(time.perf_counter() - self._began)
-        line = Text(" ")
+        line = Text()
         if stopped:
             line.append("interrupted", "yellow").append("; what was running is rolled back. ")
         if done < self._total:
@@ -256,10 +256,10 @@ class TableReport:
         if self._rehearsed:
             line.append("; a dry run, nothing of it is kept")
         self._terminal.print()
-        self._terminal.print(line, soft_wrap=self._terminal.room is None)
+        self._table.below(line)
         if self._unanswered:
-            hint = Text(f" {counted(self._unanswered, 'call')} denied: {UNANSWERED}", "yellow")
-            self._terminal.print(hint, soft_wrap=self._terminal.room is None)
+            hint = f"{counted(self._unanswered, 'call')} denied: {UNANSWERED}"
+            self._table.below(Text(hint, "yellow"))
 
     def _texts(self, ending: Ending) -> list[Text]:
         shown = _begun(ending) if ending.success else _told(ending)

@@ -86,6 +86,13 @@ class Table:
         for each in lines:
             self._write(Text(" " * self._indent).append_text(each))
 
+    def below(self, text: Text) -> None:
+        """Write a text below the table, as wide as the terminal."""
+        room = self._terminal.room
+        lines = [text] if room is None else text.wrap(self._terminal, max(room - MARGIN, 10))
+        for line in lines:
+            self._write(Text(" " * MARGIN).append_text(line))
+
     def _line(self, cells: Sequence[Text]) -> Text:
         line = Text(" " * MARGIN)
         for column, cell in zip(self._columns, cells, strict=True):

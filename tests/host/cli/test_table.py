@@ -25,7 +25,7 @@ class Screen(io.StringIO):
 def draw(monkeypatch):
     """Draws one row and gives its lines; with a width on a terminal, without in a pipe."""
 
-    def drawn(cells, texts, *, width=None, wrap=False):
+    def drawn(cells, texts, *, width=None, wrap=False, below=None):
         screen = Screen(width is not None)
         monkeypatch.setattr("sys.stdout", screen)
         monkeypatch.setenv("TERM", "xterm")
@@ -36,6 +36,8 @@ def draw(monkeypatch):
         table = Table(Terminal(), columns, "message")
         table.head()
         table.row([Text(each) for each in cells], [Text(each) for each in texts], wrap=wrap)
+        if below is not None:
+            table.below(Text(below))
         return screen.getvalue().splitlines()
 
     return drawn
@@ -74,6 +76,15 @@ def test_a_text_too_long_is_cut_or_wrapped(draw):
 def test_no_line_is_wider_than_the_terminal(draw, width, wrap):
     lines = draw(("identifier-123", "茶" * 30, "1.0 s"), ["茶 " * 90], width=width, wrap=wrap)
     assert max(map(cell_len, lines)) <= max(width, 35)
+
+
+def test_a_text_below_the_table_stays_under_its_margin(draw):
+    text = "12 calls in 2.1 s: 11 succeeded, 1 denied"
+    assert draw(ROW, [], width=24, below=text)[2:] == [
+        " 12 calls in 2.1 s: 11",
+        " succeeded, 1 denied",
+    ]
+    assert draw(ROW, [], below=text)[2:] == [f" {text}"]
 
 
 def test_of_an_id_too_long_the_end_is_kept(draw):
