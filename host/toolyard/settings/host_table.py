@@ -45,7 +45,7 @@ def _policy(value: object) -> dict[str, Any]:
         return table
     if isinstance(value, dict) and kind is None:
         raise DefinitionError('has no kind; name one, such as kind = "quota"')
-    msg = "a table with a `kind`, the text that names a policy kind, and maybe a `name`"
+    msg = "expected a table with a `kind`, the text that names a policy kind, and maybe a `name`"
     raise ValueError(msg)
 
 

@@ -122,7 +122,8 @@ def _fault(
     path, at = _follow(error, table)
     place = (*prefix, *path)
     cause = error.get("ctx", {}).get("error")
-    if isinstance(cause, DefinitionError):
+    # What does not fit together is told by its model, and is no value in the place of another.
+    if isinstance(cause, DefinitionError) or (cause and isinstance(error["input"], Mapping)):
         return place, str(cause).rstrip(".")
     if error["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
         return place, _unknown(model, path, others)

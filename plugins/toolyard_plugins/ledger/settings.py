@@ -55,7 +55,7 @@ class LedgerSettings(BaseModel):
     def _complete(self) -> LedgerSettings:
         if (self.store == "postgres") != (self.url is not None):
             raise ValueError(
-                'a url, such as "postgresql://host/name", with store = "postgres" only'
+                'give a url, such as "postgresql://host/name", with store = "postgres" only'
             )
         return self
 

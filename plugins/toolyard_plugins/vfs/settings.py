@@ -102,8 +102,8 @@ class VfsConfig(BaseModel):
                     other.target, each.target
                 ):
                     raise ValueError(
-                        f"mounts at targets apart from one another; {each.target!r} and "
-                        f"{other.target!r} are not"
+                        f"the targets {other.target!r} and {each.target!r} of mounts are not apart "
+                        "from one another; move one of them"
                     )
         return self
 

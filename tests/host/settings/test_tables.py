@@ -164,6 +164,23 @@ def test_a_validators_own_words_are_told():
     assert "plugins.mine.url: expected ada@example.org must not have a user, found the" in text
 
 
+class Apart(BaseModel):
+    file: str = ""
+    folder: str = ""
+
+    @model_validator(mode="after")
+    def check_one(self) -> "Apart":
+        if self.file and self.folder:
+            msg = "give either a file, or a folder"
+            raise ValueError(msg)
+        return self
+
+
+def test_keys_that_do_not_go_together_are_told_as_their_model_tells_it():
+    text = fault({"file": "a", "folder": "b"}, Apart)
+    assert text == "toolyard.toml: plugins.mine: give either a file, or a folder."
+
+
 def test_a_validator_that_breaks_is_told_without_the_secret():
     text = fault({"password": "hunter2"}, Checked)
     assert text == (
