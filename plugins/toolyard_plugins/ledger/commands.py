@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from toolyard_hookspecs import HostHandle, LedgerError, Severity, Tool, ToolValidationError
+from toolyard_hookspecs.faults import in_one_line
 from toolyard_hookspecs.ledger import EffectState, LedgerEntry, LedgerStore, RecordedResult
 from toolyard_plugins.ledger import showing
 from toolyard_plugins.ledger.effects import DAY, end_of
@@ -157,10 +158,15 @@ def _value(text: str | None, tool: Tool[object, object] | None) -> bytes | None:
         json.loads(text, parse_constant=_refuse)
         if tool is not None:
             tool.result_codec.decode(text)
-    except (ValueError, ToolValidationError) as error:
-        reason = str(error).rstrip(".")
-        raise LedgerError(f"The value does not fit: {reason}. Nothing was resolved.") from error
+    except ToolValidationError as error:
+        raise _misfit(in_one_line(error)) from error
+    except ValueError as error:
+        raise _misfit(str(error)) from error
     return text.encode()
+
+
+def _misfit(reason: str) -> LedgerError:
+    return LedgerError(f"The value does not fit: {reason}. Nothing was resolved.")
 
 
 def _refuse(constant: str) -> object:
