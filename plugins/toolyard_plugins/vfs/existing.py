@@ -96,5 +96,8 @@ def what(node: Node) -> str:
 
 
 def _no_directory(path: str, node: Node) -> OSError:
-    message = f"{path} is {what(node)}, not a directory, so nothing can lie beneath it."
-    return NotADirectoryError(message) if node.kind == "file" else PermissionError(message)
+    if node.kind == "file":
+        return NotADirectoryError(
+            f"{path} is a file, not a directory, so nothing can lie beneath it."
+        )
+    return PermissionError(f"{path} is {what(node)}, so nothing can lie beneath it.")

@@ -749,6 +749,20 @@ def test_what_is_no_file_is_called_what_it_is(
         )
 
 
+def test_what_lies_beneath_no_directory_is_told_with_what_is_there(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("/etc")
+    (tmp_path / "file").touch()
+    with ExitStack() as stack:
+        desk = Desk("sync", stack, tmp_path).open()
+
+        assert desk.refusal("read_file", path="link/passwd").endswith(
+            ": link is a symbolic link, which is not followed, so nothing can lie beneath it."
+        )
+        assert desk.refusal("read_file", path="file/passwd").endswith(
+            ": file is a file, not a directory, so nothing can lie beneath it."
+        )
+
+
 def test_listing_what_is_no_directory_says_what_it_is(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with ExitStack() as stack:
