@@ -183,7 +183,7 @@ def _imported(name: str, keys: Mapping[str, Any], *, with_values: bool) -> Impor
         _take_texts(made, "headers", keys.get("headers") or keys.get("http_headers"), hide)
     elif isinstance(keys.get("command"), str):
         made.keys["command"] = keys["command"]
-        args = [str(each) for each in cast("Sequence[object]", keys.get("args") or ())]
+        args = _arguments(made, keys.get("args") or [])
         if args:
             made.keys["args"] = hide.in_args(args) if hide else args
         _take_texts(made, "env", keys.get("env"), hide)
@@ -211,6 +211,13 @@ def _is_toolyard(keys: Mapping[str, Any]) -> bool:
         and isinstance(args, list)
         and "mcp" in args
     )
+
+
+def _arguments(made: Imported, given: object) -> list[str]:
+    if isinstance(given, list):
+        return [str(each) for each in cast("list[object]", given)]
+    made.notes.append("Its args are no list, and are left out; write them as one.")
+    return []
 
 
 def _take_texts(made: Imported, key: str, table: object, hide: _Hiding | None) -> None:

@@ -114,6 +114,15 @@ def test_a_server_that_is_reached_in_no_known_way_is_noted(tmp_path):
     assert tomllib.loads(as_toml(server)) == {}
 
 
+@pytest.mark.parametrize("args", [3, "-y server", {"a": 1}])
+def test_arguments_that_are_no_list_are_left_out_and_noted(tmp_path, args):
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": {"a": {"command": "x", "args": args}}}))
+    (server,) = read_servers(file)
+    assert server.keys == {"command": "x"}
+    assert server.notes == ["Its args are no list, and are left out; write them as one."]
+
+
 def test_secrets_are_found_wherever_arguments_have_them(tmp_path):
     args = [
         "far",
