@@ -19,12 +19,13 @@ from toolyard_plugins.mcp.gateway.definitions import Definition
 from toolyard_plugins.mcp.gateway.faults import ServerFault, told
 from toolyard_plugins.mcp.gateway.results import contents_of, texts_of
 from toolyard_plugins.mcp.gateway.settings import ServerSettings
-from toolyard_plugins.mcp.gateway.transports.http import NO_ANSWER
+from toolyard_plugins.mcp.gateway.transports.http import NO_ANSWER, UNREAD
 from toolyard_plugins.mcp.gateway.wording import cleaned, one_line
 
 TRACE: Final = ("traceparent", "tracestate", "baggage")
 """What of a call's `meta` a server is given: where its spans belong."""
 SESSION_GONE: Final = "Session terminated"
+CLOSED: Final = "Connection closed"
 UNANSWERED: Final = frozenset({CONNECTION_CLOSED, PARSE_ERROR, REQUEST_TIMEOUT})
 """Errors that are not the server's answer, but stand for one that cannot come."""
 
@@ -131,7 +132,7 @@ class Calling:
     def _refused(
         self, client: Client, definition: Definition, error: MCPError
     ) -> ToolResult[Contents]:
-        if error.code in UNANSWERED or error.message == NO_ANSWER:
+        if not self._is_answer(error):
             why = one_line(self._connection.explain(error.message), 300)
             if error.code == CONNECTION_CLOSED:
                 why = self._connection.lose(client, why)
@@ -141,6 +142,12 @@ class Calling:
             f"{one_line(error.message, 1000).rstrip('.')} (code {error.code}). Check the "
             "arguments, then retry once."
         )
+
+    def _is_answer(self, error: MCPError) -> bool:
+        if self._settings.command is not None and error.code == CONNECTION_CLOSED:
+            # Programs give this code for errors of any kind.
+            return error.message != CLOSED
+        return error.code not in UNANSWERED and not error.message.startswith((NO_ANSWER, *UNREAD))
 
     def _unknown(self, definition: Definition, why: str) -> EffectUnknownError:
         return EffectUnknownError(

@@ -81,6 +81,12 @@ class Handler(BaseHTTPRequestHandler):
     def nested(self):
         self.answer(200, b'{"jsonrpc":"2.0","id":1,"result":' + b"[" * 9000 + b"]" * 9000 + b"}")
 
+    def accepted(self):
+        self.answer(202, b"")
+
+    def in_html(self):
+        self.answer(200, b"<h1>yes</h1>", "text/html")
+
     def fails(self):
         self.answer(500, b"<h1>no</h1>", "text/html")
 

@@ -184,6 +184,15 @@ def refuse(number, text):
     send({"jsonrpc": "2.0", "id": number, "error": error})
 
 
+def refuse_beside(number, text):
+    """Leave the first call, refuse the second one, and then answer the first one."""
+    waiting.append(number)
+    if len(waiting) > 1:
+        error = {"code": -32000, "message": "try another text"}
+        send({"jsonrpc": "2.0", "id": waiting.pop(), "error": error})
+        say(waiting.pop(), "late")
+
+
 def fail(number, text):
     reply(number, content=said(text), isError=True)
 
@@ -240,6 +249,7 @@ SPECIAL = {
     "malformed": stutter,
     "no_result": answer_without_result,
     "refuses": refuse,
+    "refuses_beside": refuse_beside,
     "fails": fail,
     "long": answer_at_length,
     "structured": structure,

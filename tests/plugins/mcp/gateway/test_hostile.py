@@ -101,6 +101,15 @@ def test_errors_of_the_protocol_are_told_without_escapes(yard):
     assert "The MCP server bad refused say: no way (code -32602)" in refused.text
 
 
+def test_an_error_that_programs_give_for_anything_ends_no_other_call(yard):
+    yard.open({"bad": yard.raw("refuses_beside")})
+    first = yard.later(ToolCall("bad_say", {"text": "now"}))
+    yard.until(lambda: yard.noted("calls"), "the first call arrives")
+    refused = yard.call("bad_say", text="now")
+    assert "The MCP server bad refused say: try another text (code -32000)" in refused.text
+    assert first().text == "said late"
+
+
 def test_a_failure_of_the_tool_is_told_as_it_is(yard):
     yard.open({"bad": yard.raw("fails")})
     failed = yard.call("bad_say", text="now")

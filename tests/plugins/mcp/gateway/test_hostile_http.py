@@ -46,6 +46,14 @@ def test_the_status_is_told_where_http_fails(yard):
         yard.close()
 
 
+@pytest.mark.parametrize("mode", ["accepted", "in_html"])
+def test_the_effect_is_unknown_where_a_request_was_taken_and_not_answered(yard, mode):
+    with serving(mode) as url:
+        yard.open({"bad": {"url": url}})
+        assert "The call may have had its effect, or not" in yard.call("bad_say", text="now").text
+        yard.close()
+
+
 def test_a_server_that_never_answers_is_given_up(yard):
     with serving("never") as url:
         yard.open({"bad": {"url": url, "timeout": 1}})

@@ -21,6 +21,8 @@ CONNECT: Final = 30.0
 EVENTS: Final = "text/event-stream"
 NO_ANSWER: Final = "Server returned an error response"
 """What the SDK says where HTTP failed: whether the server has looked at the call nobody knows."""
+UNREAD: Final = ("Unexpected content type", "server answered a request with 202")
+"""How the SDK begins where a server has taken a call, and its answer is none to read."""
 FAILED: Final = 400
 SESSION: Final = "mcp-session-id"
 LOGGERS: Final = ("httpx2", "mcp.client.streamable_http")
