@@ -156,6 +156,10 @@ def die(number, text):
     os._exit(3)
 
 
+def stay_busy(number, text):
+    time.sleep(3600)
+
+
 def stay_silent(number, text):
     return
 
@@ -243,6 +247,7 @@ SPECIAL = {
     "forgetful": wait_for_the_list,
     "marked": mark,
     "dies": die,
+    "busy": stay_busy,
     "never": stay_silent,
     "oversized": send_too_much,
     "nested": nest,

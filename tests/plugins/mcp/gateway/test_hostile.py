@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sysconfig
+from pathlib import Path
 
 import pytest
 
 from toolyard_hookspecs import ApprovalAnswer, Status, ToolCall
 
+from .conftest import LIMIT
+
+COMMAND = Path(sysconfig.get_path("scripts")) / "toolyard"
 pytestmark = [pytest.mark.slow, pytest.mark.long_if(driver="sync")]
 
 
@@ -300,6 +306,20 @@ def test_programs_end_with_the_host(yard):
     assert yard.call("one_say", text="x").success
     (number,) = yard.noted("started")
     yard.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(number, 0)
+
+
+def test_a_program_that_is_busy_ends_with_a_command_that_is_stopped(yard):
+    command, args = yard.raw("busy").values()
+    lines = ["[plugins.mcp.servers.bad]", f"command = {json.dumps(command)}"]
+    (yard.folder / "toolyard.toml").write_text("\n".join([*lines, f"args = {json.dumps(args)}"]))
+    calling = [COMMAND, "call", "bad_say", '{"text": "now"}']
+    process = subprocess.Popen(calling, cwd=yard.folder, stderr=subprocess.DEVNULL)
+    yard.until(lambda: yard.noted("calls"), "the call arrives")
+    process.terminate()
+    process.wait(LIMIT)
+    (number,) = yard.noted("started")
     with pytest.raises(ProcessLookupError):
         os.kill(number, 0)
 

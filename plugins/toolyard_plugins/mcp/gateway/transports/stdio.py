@@ -27,8 +27,11 @@ from toolyard_plugins.mcp.gateway.wording import amount, one_line
 
 log = logging.getLogger("toolyard.mcp")
 
-GRACE: Final = 2.0
-"""Seconds that a program is given to end once its input is closed, and once more when told to."""
+GRACE: Final = 0.8
+"""Seconds that a program is given to end once its input is closed, and once more when told to.
+
+Both together are less than a command has that was told to end, which else leaves programs behind.
+"""
 REMEMBERED: Final = 20
 """Lines of what a program says beside its messages that are kept."""
 LINE: Final = 64 * 1024
