@@ -101,8 +101,10 @@ def application(host: HostHandle, settings: ServeSettings, address: Address) -> 
     async def lifespan(app: Starlette) -> AsyncGenerator[None]:  # noqa: ARG001 - there is one
         sweeping = asyncio.create_task(_sweep(sessions, settings.session_timeout / 2))
         try:
-            async with manager.run():
-                yield
+            # Whoever is told to end is cancelled, which the web framework would take for a fault.
+            with contextlib.suppress(asyncio.CancelledError):
+                async with manager.run():
+                    yield
         finally:
             sweeping.cancel()
             await server.caller.finish()

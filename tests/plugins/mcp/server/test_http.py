@@ -16,7 +16,7 @@ from toolyard_plugins.mcp.server.addresses import Address, security_of
 from toolyard_plugins.mcp.server.command import given_token
 from toolyard_plugins.mcp.server.settings import ServeSettings
 
-from .conftest import COMMAND, LONGEST, NEWEST, post
+from .conftest import COMMAND, LONGEST, NEWEST, post, serving
 
 pytestmark = pytest.mark.slow
 
@@ -34,6 +34,12 @@ def _lists(url: str, **headers: str) -> httpx2.Response:
 def test_health_is_told_to_anybody(desk_over_http):
     answer = httpx2.get(f"{desk_over_http.base}/health", timeout=LONGEST)
     assert answer.json()["status"] == "ok"
+
+
+def test_a_server_that_is_told_to_end_logs_no_traceback(tmp_path):
+    with serving(command=("mcp", "-v", "--http", "127.0.0.1:0"), cwd=tmp_path) as served:
+        assert httpx2.get(f"{served.base}/health", timeout=LONGEST).status_code == 200
+    assert "Traceback" not in "".join(served.said)
 
 
 @pytest.mark.parametrize(
