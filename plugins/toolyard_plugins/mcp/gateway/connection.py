@@ -9,6 +9,7 @@ import logging
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
@@ -293,6 +294,8 @@ class Connection:
             self._site = Site(url, headers, settings.max_message, secrets_of(settings))
             return http_streams(self._site)
         assert settings.command is not None  # noqa: S101 - validated
+        if settings.cwd is not None and not Path(settings.cwd).is_dir():
+            raise ServerFault(f"there is no directory {settings.cwd} to start it in")
         self._said = Program(
             settings.command,
             [filled(each, "args") for each in settings.args],

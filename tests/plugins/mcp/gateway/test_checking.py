@@ -54,6 +54,12 @@ def test_in_a_pipe_no_line_is_broken_or_ends_with_blanks(tmp_path, capsys, monke
     assert "names the environment variable SHOP_TOKEN, which is not set; set it" in row
 
 
+def test_a_directory_that_is_not_there_is_not_taken_for_the_program(check):
+    lines = ["[plugins.mcp.servers.one]", f"command = {json.dumps(sys.executable)}", 'cwd = "gone"']
+    printed = check("mcp", "check", more="\n".join(lines))[1]
+    assert "cannot be reached: there is no directory gone to start it in" in printed
+
+
 def test_what_is_to_be_looked_at_is_told(check, tmp_path):
     assert check("mcp", "check", one="changing")[0] == 0
     (tmp_path / "changed").touch()
