@@ -19,7 +19,7 @@ from toolyard_plugins.mcp.gateway.definitions import Definition
 from toolyard_plugins.mcp.gateway.faults import ServerFault, told
 from toolyard_plugins.mcp.gateway.results import contents_of, texts_of
 from toolyard_plugins.mcp.gateway.settings import ServerSettings
-from toolyard_plugins.mcp.gateway.transports.http import NO_ANSWER, UNREAD
+from toolyard_plugins.mcp.gateway.transports.http import CUT, NO_ANSWER, UNREAD
 from toolyard_plugins.mcp.gateway.wording import cleaned, one_line
 
 TRACE: Final = ("traceparent", "tracestate", "baggage")
@@ -134,7 +134,7 @@ class Calling:
     ) -> ToolResult[Contents]:
         if not self._is_answer(error):
             why = one_line(self._connection.explain(error.message), 300)
-            if error.code == CONNECTION_CLOSED:
+            if error.code == CONNECTION_CLOSED and not error.message.startswith(CUT):
                 why = self._connection.lose(client, why)
             raise self._unknown(definition, why) from error
         return ToolResult.error(

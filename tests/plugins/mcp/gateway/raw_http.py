@@ -116,6 +116,15 @@ class Handler(BaseHTTPRequestHandler):
         while self.write(event * 100):
             pass
 
+    def cuts_one(self):
+        """Answer the first call once the stream of the second one has been cut for a while."""
+        if self.server.calls.acquire(blocking=False):
+            self.never()
+            self.say()
+        else:
+            self.stream()
+            threading.Timer(1, self.server.released.set).start()
+
     def write(self, data):
         try:
             self.wfile.write(data)
@@ -130,6 +139,7 @@ def serving(mode: str) -> Iterator[str]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.mode = mode
     server.released = threading.Event()
+    server.calls = threading.Semaphore(1)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever)
     thread.start()

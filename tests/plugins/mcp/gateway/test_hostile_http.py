@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolyard_hookspecs import Status
+from toolyard_hookspecs import Status, ToolCall
 
 from .raw_http import serving
 
@@ -51,6 +51,16 @@ def test_the_effect_is_unknown_where_a_request_was_taken_and_not_answered(yard, 
     with serving(mode) as url:
         yard.open({"bad": {"url": url}})
         assert "The call may have had its effect, or not" in yard.call("bad_say", text="now").text
+        yard.close()
+
+
+def test_a_stream_that_is_cut_ends_no_other_call(yard):
+    with serving("cuts_one") as url:
+        yard.open({"bad": {"url": url}})
+        calls = [yard.later(ToolCall("bad_say", {"text": "now"})) for _ in range(2)]
+        texts = sorted(wait().text for wait in calls)
+        assert "SSE stream ended without a response" in texts[0]
+        assert texts[1] == "said"
         yard.close()
 
 

@@ -23,6 +23,8 @@ NO_ANSWER: Final = "Server returned an error response"
 """What the SDK says where HTTP failed: whether the server has looked at the call nobody knows."""
 UNREAD: Final = ("Unexpected content type", "server answered a request with 202")
 """How the SDK begins where a server has taken a call, and its answer is none to read."""
+CUT: Final = "SSE stream "
+"""How it begins where the stream of one answer has ended early; others go on."""
 FAILED: Final = 400
 SESSION: Final = "mcp-session-id"
 LOGGERS: Final = ("httpx2", "mcp.client.streamable_http")
