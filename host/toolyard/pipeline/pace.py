@@ -1,8 +1,8 @@
-"""Looking out for what ends at once, before an event loop turns to something else.
+"""Looking out for what ends at once, before a thread sleeps or an event loop turns elsewhere.
 
-To have another thread wake a loop takes 50 microseconds and more: many times what a small
-handler takes. So the loop looks out for its end first, as adaptive locks do, yet only of a
-handler that was brief the last time, and only for a moment, in which it does nothing else.
+To be woken by another thread takes 50 microseconds and more: many times what a small handler
+takes. So whoever waits looks out for its end first, as adaptive locks do, yet only of a handler
+that was brief the last time, and only for a moment, in which it does nothing else.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Pace:
 
     @property
     def is_brief(self) -> bool:
-        """Whether it may well have ended before a loop could be woken."""
+        """Whether it may well have ended before whoever waits could be woken."""
         return self.seconds < BRIEF
 
 

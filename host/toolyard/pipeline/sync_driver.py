@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from toolyard.pipeline.background import Background
 from toolyard.pipeline.jobs import Job
 from toolyard.pipeline.limits import INTERRUPTED, Limit, why_given_up
+from toolyard.pipeline.pace import look_out
 from toolyard.pipeline.steps import Run, Step, WaitFor, raised
 from toolyard.pipeline.workers import Workers
 
@@ -75,6 +76,8 @@ class SyncDriver:
         pending = _Pending(step, lambda: _release(wake))
         try:
             self._begin(pending)
+            if isinstance(step, Run) and step.is_brief:
+                look_out(pending.ended)
             while not pending.ended():
                 remaining = step.limit.remaining()
                 wake.acquire(timeout=-1 if remaining is None else remaining)

@@ -5,29 +5,31 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain, repeat
 from typing import Any
 
 import pytest
 
-from toolyard.pipeline import async_driver, pace
+from toolyard.pipeline import async_driver, pace, sync_driver
 from toolyard.pipeline.async_driver import AsyncDriver
 from toolyard.pipeline.background import Background
 from toolyard.pipeline.limits import Limit
 from toolyard.pipeline.pace import BRIEF, MOMENT, Pace, look_out
 from toolyard.pipeline.steps import Run
+from toolyard.pipeline.sync_driver import SyncDriver
 from toolyard.pipeline.workers import Workers
 
 from .job_owner import Owner
 
 PATIENCE = 60.0
+Driver = AsyncDriver | SyncDriver
 
 
-@pytest.fixture
-def driver() -> Iterator[AsyncDriver]:
+@pytest.fixture(params=[AsyncDriver, SyncDriver])
+def driver(request: pytest.FixtureRequest) -> Iterator[Driver]:
     workers, background = Workers(), Background()
-    yield AsyncDriver(workers, background)
+    yield request.param(workers, background)
     workers.close()
     background.close()
 
@@ -41,8 +43,13 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         seen.append(look_out(ended))
         return seen[-1]
 
-    monkeypatch.setattr(async_driver, "look_out", watched)
+    look_out_with(watched, monkeypatch)
     return seen
+
+
+def look_out_with(instead: Callable[[Any], bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(async_driver, "look_out", instead)
+    monkeypatch.setattr(sync_driver, "look_out", instead)
 
 
 def of(seconds: float) -> Pace:
@@ -51,12 +58,12 @@ def of(seconds: float) -> Pace:
     return known
 
 
-def drive(
-    driver: AsyncDriver, function: Any, known: Pace | None, owner: Owner | None = None
-) -> Any:
+def drive(driver: Driver, function: Any, known: Pace | None, owner: Owner | None = None) -> Any:
     def pipeline() -> Any:
         return (yield Run(function, False, Limit(PATIENCE), owner or Owner(), False, pace=known))
 
+    if isinstance(driver, SyncDriver):
+        return driver.drive(pipeline())
     return asyncio.run(driver.drive(pipeline()))
 
 
@@ -91,7 +98,7 @@ def test_where_threads_cannot_yield_it_looks_once(monkeypatch: pytest.MonkeyPatc
     assert asked == [True]
 
 
-def test_a_handler_is_known_by_what_it_took_the_last_time(driver: AsyncDriver) -> None:
+def test_a_handler_is_known_by_what_it_took_the_last_time(driver: Driver) -> None:
     known = Pace()
 
     drive(driver, lambda: time.sleep(2 * BRIEF), known)
@@ -102,7 +109,7 @@ def test_a_handler_is_known_by_what_it_took_the_last_time(driver: AsyncDriver) -
     assert known.seconds < slow
 
 
-def test_a_slow_handler_is_not_looked_out_for(driver: AsyncDriver, looks: list[bool]) -> None:
+def test_a_slow_handler_is_not_looked_out_for(driver: Driver, looks: list[bool]) -> None:
     assert drive(driver, lambda: "done", of(1.0)) == "done"
     assert drive(driver, lambda: "done", Pace()) == "done"
     assert drive(driver, lambda: "done", None) == "done"
@@ -110,7 +117,7 @@ def test_a_slow_handler_is_not_looked_out_for(driver: AsyncDriver, looks: list[b
 
 
 def test_what_a_look_out_finds_is_the_answer(
-    driver: AsyncDriver, monkeypatch: pytest.MonkeyPatch
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pace, "MOMENT", PATIENCE)
     assert drive(driver, lambda: "done", of(0.0)) == "done"
@@ -122,26 +129,34 @@ def test_what_a_look_out_finds_is_the_answer(
         drive(driver, fail, of(0.0))
 
 
-def test_what_takes_longer_than_it_did_is_waited_for(
-    driver: AsyncDriver, looks: list[bool]
-) -> None:
+def test_what_takes_longer_than_it_did_is_waited_for(driver: Driver, looks: list[bool]) -> None:
     release = threading.Event()
 
+    def work() -> bool:
+        threading.Timer(0.01, release.set).start()
+        return release.wait(PATIENCE)
+
+    assert drive(driver, work, of(0.0))
+    assert looks == [False]
+
+
+def test_a_loop_goes_on_while_it_waits_for_what_takes_longer() -> None:
+    release, workers = threading.Event(), Workers()
+
     async def main() -> Any:
-        # The loop goes on while the handler waits for what happens on the loop.
         asyncio.get_running_loop().call_later(0.01, release.set)
-        return await driver.drive(pipeline())
+        return await AsyncDriver(workers, Background()).drive(pipeline())
 
     def pipeline() -> Any:
         work = lambda: release.wait(PATIENCE)  # noqa: E731 - a handler
         return (yield Run(work, False, Limit(PATIENCE), Owner(), False, pace=of(0.0)))
 
     assert asyncio.run(main())
-    assert looks == [False]
+    workers.close()
 
 
 def test_an_interrupted_look_out_gives_its_job_up(
-    driver: AsyncDriver, monkeypatch: pytest.MonkeyPatch
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owner, release = Owner(), threading.Event()
 
@@ -149,7 +164,7 @@ def test_an_interrupted_look_out_gives_its_job_up(
         del ended
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(async_driver, "look_out", interrupted)
+    look_out_with(interrupted, monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         drive(driver, lambda: release.wait(PATIENCE), of(0.0), owner)
     release.set()
