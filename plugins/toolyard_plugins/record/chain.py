@@ -114,15 +114,17 @@ class Chain:
         for raw in lines:
             self.lines += 1
             self._look_at(raw)
-            if not raw.endswith(b"\n"):
+            # The last one may lack nothing but its newline.
+            line = raw.removesuffix(b"\n")
+            if (link := read_link(line)) is not None:
+                self._place(link)
+                yield self.lines, line
+            elif not raw.endswith(b"\n"):
                 self._note(Damage.TORN, f"ends in the middle, after {len(raw):,} bytes")
-            elif (link := read_link(raw[:-1])) is None:
+            else:
                 self._note(Damage.CHANGED, f"is not what was written: {_how_changed(raw)}")
                 self._expected += 1
                 self._known = False
-            else:
-                self._place(link)
-                yield self.lines, raw[:-1]
 
     def _look_at(self, raw: bytes) -> None:
         self.first = self.first or (raw.strip() and raw)

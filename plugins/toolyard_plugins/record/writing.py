@@ -159,7 +159,7 @@ class RecordFile:
         end = self._last_newline(size) + 1
         if end:
             self._n, self._last = self._read_last(end)
-        if end < size:
+        if end < size and not self._completes(end, size):
             self._cut(end, size)
 
     def _read_last(self, end: int) -> tuple[int, str]:
@@ -175,6 +175,15 @@ class RecordFile:
                 "with `toolyard record verify`, and record to another file."
             )
         return link.n, link.hash
+
+    def _completes(self, end: int, size: int) -> bool:
+        """Give the last line its newline, if it lacks nothing else; tell whether."""
+        link = read_link(os.pread(self._handle, size - end, end))
+        if link is None or (link.n, link.prev) != (self._n + 1, self._last):
+            return False
+        self._write(b"\n")
+        self._n, self._last = link.n, link.hash
+        return True
 
     def _cut(self, end: int, size: int) -> None:
         """Cut off a line that was not written to its end."""

@@ -79,6 +79,12 @@ def test_removed_lines_are_counted():
 
 def test_a_torn_last_line_is_named():
     assert damages([*FIVE[:4], FIVE[4][:-9]]) == [(5, Damage.TORN)]
+    assert damages([*FIVE[:4], FIVE[4][:-2]]) == [(5, Damage.TORN)]
+
+
+def test_a_last_line_that_lacks_only_its_newline_is_whole():
+    assert damages([*FIVE[:4], FIVE[4][:-1]]) == []
+    assert damages([*FIVE[:3], FIVE[4][:-1]]) == [(4, Damage.MISSING)]
 
 
 def test_a_repeated_line_is_named():
@@ -145,11 +151,12 @@ def test_any_two_lines_in_each_others_place_are_found(said, data):
 @pytest.mark.slow
 @given(contents, st.integers(1, 10_000))
 def test_a_file_that_ends_in_the_middle_of_a_line_has_a_torn_end(said, cut):
-    text = b"".join(written(*said))
+    lines = written(*said)
+    text = b"".join(lines)
     text = text[: len(text) - 1 - cut % (len(text) - 1)]
-    torn = not text.endswith(b"\n")
-    found = [each.damage for each in faults([text])]
-    assert found == ([Damage.TORN] if torn else [])
+    rest = text[text.rfind(b"\n") + 1 :]
+    torn = bool(rest) and rest + b"\n" not in lines
+    assert [each.damage for each in faults([text])] == ([Damage.TORN] if torn else [])
 
 
 @pytest.mark.parametrize("text", [b"", b"{}", b'{"n":0,"prev":""}', b"\xff\xfe"])

@@ -93,6 +93,15 @@ def test_a_torn_last_line_is_cut_off_and_told(path, caplog):
     assert "ended in the middle of a line" in caplog.text
 
 
+@pytest.mark.parametrize("texts", [["a"], ["a", "b"]])
+def test_a_last_line_gets_back_the_newline_that_it_lost(path, texts):
+    append(path, *texts)
+    path.write_bytes(path.read_bytes().removesuffix(b"\n"))
+    assert said(path) == texts
+    assert append(path, "c").torn == 0
+    assert (said(path), faults_of(path)) == ([*texts, "c"], [])
+
+
 def test_a_torn_first_line_is_cut_off(path):
     path.write_bytes(b'{"n"')
     assert append(path, "a").torn == 4
