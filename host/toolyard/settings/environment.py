@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
+from toolyard.settings.host_table import HostTable
 from toolyard.settings.model import folded
 from toolyard_hookspecs import ConfigurationError
 from toolyard_hookspecs.likeness import nearest
@@ -27,6 +28,8 @@ KEYS: Final = {
 PREFIX: Final = "TOOLYARD_"
 _TABLES: Final = TABLES.removeprefix(PREFIX).rstrip("_")
 _SPELT: Final = (*(each.removeprefix(PREFIX) for each in (*KEYS, BLOCK)), _TABLES)
+_OF_FILES: Final = frozenset(HostTable.model_fields) - {*KEYS.values(), "block", "plugins"}
+"""Keys that only a file can give."""
 _ALIKE: Final = 0.8
 """How alike a variable must be to one of ours to be a slip of it; others are somebody else's."""
 _TEXTS: Final = frozenset({"approval_key", "approval_spent", "approver"})
@@ -60,8 +63,8 @@ def overrides(environ: Mapping[str, str], plugins: Mapping[str, object]) -> Iter
         plugins: The tables there are, whose names are recognised in upper case.
 
     Raises:
-        ConfigurationError: For a TOOLYARD_PLUGINS__ variable that names no key, and for one
-            that is misspelt.
+        ConfigurationError: For a TOOLYARD_PLUGINS__ variable that names no key, for one that is
+            misspelt, and for one that stands for what only a file can give.
     """
     for variable in sorted(environ):
         text = environ[variable]
@@ -100,6 +103,11 @@ def apply(overrides_: Iterator[Override], document: Mapping[str, Any]) -> dict[s
 
 def _refuse_slip(variable: str) -> None:
     first, *keys = variable.removeprefix(PREFIX).split("__")
+    if first.lower() in _OF_FILES:
+        raise ConfigurationError(
+            f"{variable} is no variable of Toolyard's; write {first.lower()} in the configuration "
+            "file."
+        )
     near = nearest(first, _SPELT, _ALIKE)
     if near is not None:
         meant = TABLES + ("__".join(keys) or "NAME__KEY") if near == _TABLES else PREFIX + near

@@ -96,7 +96,12 @@ def _is_file(path: Path) -> bool:
     """Tell whether a file is there; that it cannot be found out is no reason to go on without."""
     try:
         return stat.S_ISREG(path.stat().st_mode)
-    except (FileNotFoundError, NotADirectoryError, ValueError):
+    except FileNotFoundError:
+        if path.is_symlink():
+            msg = f"{path} is a link to what is not there; mend the link, or remove it."
+            raise ConfigurationError(msg) from None
+        return False
+    except (NotADirectoryError, ValueError):
         return False
     except OSError as error:
         raise _unreadable(path, error) from error

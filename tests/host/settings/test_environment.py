@@ -55,6 +55,12 @@ def test_a_misspelt_variable_is_told_with_the_one_that_was_meant(variable, meant
     assert str(caught.value) == f"{variable} is no variable of Toolyard's; did you mean {meant}?"
 
 
+@pytest.mark.parametrize("key", ["policies", "plugin_files", "prompt_overrides"])
+def test_a_variable_for_what_only_a_file_gives_is_told_so(key):
+    with pytest.raises(ConfigurationError, match=f"write {key} in the configuration file"):
+        list(overrides({f"TOOLYARD_{key.upper()}": "5"}, {}))
+
+
 @pytest.mark.parametrize("variable", ["TOOLYARD_BFCL_DATA", "TOOLYARD_BLOCK", "TOOLYARDS"])
 def test_other_variables_are_left_to_others(variable):
     assert list(overrides({variable: "5"}, {})) == []

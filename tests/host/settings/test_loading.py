@@ -216,6 +216,16 @@ def test_a_directory_in_the_place_of_the_file_is_not_passed_over(project):
     assert load(config=project / "toolyard.toml", environ={}).timeout == 1
 
 
+@pytest.mark.parametrize("name", ["toolyard.toml", "pyproject.toml"])
+def test_a_link_to_nothing_in_the_place_of_the_file_is_not_passed_over(project, name):
+    write(project / "toolyard.toml", "timeout = 1")
+    link = project / "a" / name
+    link.symlink_to("gone.toml")
+    for given in ({"start": project / "a" / "b"}, {"config": link}):
+        with pytest.raises(ConfigurationError, match=f"{name} is a link to what is not there"):
+            load(**given, environ={})
+
+
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
