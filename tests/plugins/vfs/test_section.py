@@ -518,7 +518,7 @@ def test_a_relative_root_is_taken_from_where_the_configuration_is(
         ("mounts = [{source = 'x', target = 'a', include = ['']}]", "pattern is empty"),
         (
             "mounts = [{source = 'x', target = 'a'}, {source = 'y', target = 'a/b'}]",
-            "'a/b' and 'a' are not",
+            "'a' and 'a/b' of mounts are not apart",
         ),
     ],
 )
