@@ -6,7 +6,6 @@ stage asks the call through it.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -29,6 +28,7 @@ from toolyard_hookspecs import (
     ToolContext,
     ToolValidationError,
 )
+from toolyard_hookspecs.loops import is_on_loop
 
 if TYPE_CHECKING:
     from toolyard.pipeline.call_run import CallRun
@@ -59,7 +59,7 @@ class Control:
         """Dispatch a nested call and wait for it."""
         run = self._run
         run.check_open()
-        if _is_on_loop():
+        if is_on_loop():
             msg = (
                 f"{run.name} runs on an event loop; write: await context.acall({call.name!r}, ...)"
             )
@@ -190,14 +190,6 @@ def _not_to_be_had(what: str, run: CallRun) -> str:
     else:
         when = f"before a person has approved {run.name}"
     return f"{what} cannot be had {when}: one call at a time has it. Do without it."
-
-
-def _is_on_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 def _check_readable(name: str, tool: Tool[Any, Any], value: bytes) -> None:

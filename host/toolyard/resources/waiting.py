@@ -11,6 +11,7 @@ from typing import Protocol
 from toolyard.resources.exclusive import Ticket
 from toolyard.resources.owner import CallOwner, Turn
 from toolyard_hookspecs.errors import CallClosed, DeadlineExceededError, ResourceError
+from toolyard_hookspecs.loops import is_on_loop
 
 # A clock held still in a test, or set ahead, is looked at again after this many seconds.
 _LOOK_AGAIN = 60.0
@@ -109,14 +110,11 @@ def _patience(owner: CallOwner) -> float | None:
 
 
 def _refuse_on_loop(name: str) -> None:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    raise ResourceError(
-        f"{name} is held by another call, and waiting for it here would block the event loop; "
-        f"write: await context.resources.aget({name})"
-    )
+    if is_on_loop():
+        raise ResourceError(
+            f"{name} is held by another call, and waiting for it here would block the event loop; "
+            f"write: await context.resources.aget({name})"
+        )
 
 
 def _set(bell: asyncio.Future[None]) -> None:

@@ -16,8 +16,9 @@ from toolyard.settings import Settings
 from toolyard.state.session import Session
 from toolyard.testing.answers import Answers
 from toolyard.testing.hosts import Hosts, Tables, with_plugin_table
-from toolyard_hookspecs import ConfigurationError, Outcome, ToolCall, ToolInvoked
+from toolyard_hookspecs import ConfigurationError, Outcome, StateError, ToolCall, ToolInvoked
 from toolyard_hookspecs.likeness import nearest
+from toolyard_hookspecs.loops import is_on_loop
 
 Driver = Literal["sync", "async"]
 
@@ -87,12 +88,14 @@ class Workbench:
         """Dispatch a call, through the driver that was chosen."""
         if self.driver == "sync":
             return self.executor.dispatch(call)
+        _refuse_on_loop("await tools.acall(...)")
         return asyncio.run(self.executor.adispatch(call))
 
     def dispatch_all(self, calls: Iterable[ToolCall]) -> list[Outcome | BaseException]:
         """Dispatch calls at once, through the driver that was chosen."""
         if self.driver == "sync":
             return self.executor.dispatch_all(calls)
+        _refuse_on_loop("await tools.acall_all(...)")
         return asyncio.run(self.executor.adispatch_all(calls))
 
 
@@ -169,3 +172,8 @@ def _refuse_unknown(options: Iterable[str]) -> None:
 
 def _made(calls: Iterable[tuple[str, Mapping[str, Any]]]) -> list[ToolCall]:
     return [ToolCall(name, arguments) for name, arguments in calls]
+
+
+def _refuse_on_loop(instead: str) -> None:
+    if is_on_loop():
+        raise StateError(f"This test runs on an event loop; write: {instead}")

@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from toolyard_hookspecs import LedgerError, Replay, ToolResult, ToolValidationError
 from toolyard_hookspecs.ledger import Claim, EffectState, LedgerEntry
+from toolyard_hookspecs.loops import is_on_loop
 from toolyard_plugins.ledger import wording
-from toolyard_plugins.ledger.holding import Holding, is_on_loop
+from toolyard_plugins.ledger.holding import Holding
 from toolyard_plugins.ledger.keys import keys_of, new_effect_id, printable, printable_session
 from toolyard_plugins.ledger.uncommitted import as_seen_by
 

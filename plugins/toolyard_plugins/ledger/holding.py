@@ -12,6 +12,7 @@ from typing import Any
 from toolyard_hookspecs import HandlerState, IdempotencyConfig, LedgerError, Tool, ToolContext
 from toolyard_hookspecs.context import CallControl
 from toolyard_hookspecs.ledger import Claim, RecordedResult
+from toolyard_hookspecs.loops import is_on_loop
 from toolyard_plugins.ledger import uncommitted, wording
 from toolyard_plugins.ledger.effects import EffectLedger, decision_key, end_of
 from toolyard_plugins.ledger.uncommitted import Uncommitted, changes_something
@@ -236,7 +237,7 @@ class Holding:
     def _apart(self, record: Callable[[], None]) -> Awaitable[None] | None:
         """Record at once, or in a thread where an event loop would wait for a network."""
         if self.ledger.store.waits and is_on_loop():
-            import asyncio  # late, as below
+            import asyncio  # late, as in `is_on_loop`
 
             return asyncio.to_thread(record)
         record()
@@ -285,14 +286,3 @@ class Holding:
     def _forget(self) -> None:
         if self._uncommitted is not None and self.claim is not None:
             uncommitted.forget(self.claim.effect_id)
-
-
-def is_on_loop() -> bool:
-    """Tell whether an event loop waits for whoever asks."""
-    import asyncio  # late: commands that make no calls need not wait for it
-
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

@@ -18,6 +18,7 @@ from toolyard_hookspecs import (
     MarkdownSection,
     PluginError,
     PolicyDecision,
+    StateError,
     ToolCall,
     ToolContext,
     ToolResult,
@@ -84,6 +85,20 @@ def test_tools_are_called_from_async_code(toolyard_tools):
         return assert_ok(second)
 
     assert asyncio.run(main()) == 2
+
+
+@pytest.mark.parametrize("toolyard_driver", ["async"])
+def test_a_call_that_would_block_the_loop_it_is_made_on_is_told_with_the_other_way(toolyard_tools):
+    tools = toolyard_tools(note)
+
+    async def main() -> None:
+        with pytest.raises(StateError, match=r"write: await tools\.acall\(\.\.\.\)"):
+            tools.call("note", text="a")
+        with pytest.raises(StateError, match=r"write: await tools\.acall_all\(\.\.\.\)"):
+            tools.call_all(("note", {"text": "b"}))
+
+    asyncio.run(main())
+    assert tools.events == ()
 
 
 def test_only_chosen_plugins_are_there(toolyard_host):
