@@ -18,24 +18,20 @@ NEVER = "none"
 def _seconds(value: object) -> float | None:
     if value is None or value == NEVER:
         return None
+    return _positive(value, otherwise=f', or "{NEVER}" for never')
+
+
+def _positive(value: object, *, otherwise: str = "") -> float:
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf:
         return float(value)
-    msg = f'a positive number of seconds, or "{NEVER}" for never'
+    msg = f"expected a positive number of seconds{otherwise}"
     raise ValueError(msg)
-
-
-def _lifetime(value: object) -> float:
-    seconds = None if value == NEVER else _seconds(value)
-    if seconds is None:
-        msg = "a positive number of seconds"
-        raise ValueError(msg)
-    return seconds
 
 
 def _key(value: object) -> str | None:
     if value is None or (isinstance(value, str) and key_fault("approval_key", value) is None):
         return value
-    raise ValueError(f"a key that nobody guesses; {KEY_REMEDY}")
+    raise ValueError(f"expected a key that nobody guesses; {KEY_REMEDY}")
 
 
 def _policy(value: object) -> dict[str, Any]:
@@ -76,7 +72,7 @@ class HostTable(BaseModel):
     timeout: Seconds = DEFAULT_TIMEOUT
     approver: str | None = None
     approval_timeout: Seconds = None
-    approval_expiry: Annotated[float, BeforeValidator(_lifetime)] = DEFAULT_APPROVAL_EXPIRY
+    approval_expiry: Annotated[float, BeforeValidator(_positive)] = DEFAULT_APPROVAL_EXPIRY
     approval_key: Annotated[str | None, BeforeValidator(_key)] = None
     approval_spent: Path | None = None
     approve_diff: bool | tuple[str, ...] = False
