@@ -44,4 +44,4 @@ def in_seconds(seconds: float) -> str:
         >>> in_seconds(1.0), in_seconds(0.25)
         ('1 second', '0.25 seconds')
     """
-    return f"{seconds:g} second{'' if seconds == 1 else 's'}"
+    return f"{seconds:,.10g} second{'' if seconds == 1 else 's'}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolyard_hookspecs.quantities import counted, duration
+from toolyard_hookspecs.quantities import counted, duration, in_seconds
 
 
 @pytest.mark.parametrize(
@@ -31,4 +31,14 @@ def test_things_are_counted():
         "1 call",
         "2 calls",
         "1,234 calls",
+    ]
+
+
+def test_times_that_were_set_are_told_in_full():
+    assert [in_seconds(seconds) for seconds in (0.05, 1, 1.0, 90.5, 2_592_001.0)] == [
+        "0.05 seconds",
+        "1 second",
+        "1 second",
+        "90.5 seconds",
+        "2,592,001 seconds",
     ]
