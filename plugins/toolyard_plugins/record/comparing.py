@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from toolyard_hookspecs import Status
+from toolyard_plugins.record.answers import key_of
 from toolyard_plugins.record.reading import Numbered
 
 _OF_THE_TIME: Final = frozenset({"fetchedAt", "replayed"})
@@ -35,7 +36,8 @@ class Comparison:
     def __post_init__(self) -> None:
         """Compare."""
         before = _outcome(self.recorded.call.envelope)
-        differs = self.now is not None and _outcome(self.now) != before
+        # As JSON: Python takes true for 1.
+        differs = self.now is not None and key_of(_outcome(self.now)) != key_of(before)
         object.__setattr__(self, "differs", differs)
 
     def wire(self) -> dict[str, Any]:
