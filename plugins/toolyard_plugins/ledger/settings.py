@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
 
@@ -18,6 +18,9 @@ log = logging.getLogger("toolyard.ledger")
 
 Seconds = Annotated[float, Field(gt=0)]
 
+YEAR: Final = 365 * 24 * 3600
+"""In seconds; neither threads nor databases count without end."""
+
 
 class LedgerSettings(BaseModel):
     """Where effects are recorded.
@@ -28,7 +31,8 @@ class LedgerSettings(BaseModel):
         url: The connection string of `postgres`.
         synchronous: For `sqlite`: `full` survives also a loss of power, at the cost of waiting
             for the disk twice a call.
-        lease: Seconds after which the claim of a process that nobody hears of is given up.
+        lease: Seconds after which the claim of a process that nobody hears of is given up; at most
+            a year.
         wait: Seconds for which a call waits at most for another one of the same key.
 
     Example:
@@ -42,7 +46,7 @@ class LedgerSettings(BaseModel):
     path: Path = Path(".toolyard/ledger.db")
     url: SecretStr | None = None
     synchronous: Literal["normal", "full"] = "normal"
-    lease: Seconds = 30.0
+    lease: Annotated[Seconds, Field(le=YEAR)] = 30.0
     wait: Seconds = 30.0
 
     # Each host validates settings of its own, so each has a ledger of its own.
