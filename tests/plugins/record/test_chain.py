@@ -71,6 +71,7 @@ def test_lines_of_which_only_the_ends_were_changed_say_so():
 def test_a_removed_line_is_named():
     assert damages([*FIVE[:2], *FIVE[3:]]) == [(3, Damage.MISSING)]
     assert "number 3 of the record is missing" in faults([*FIVE[:2], *FIVE[3:]])[0].text
+    assert "numbers 3 to 4 of the record are missing" in faults([*FIVE[:2], FIVE[4]])[0].text
 
 
 def test_removed_lines_are_counted():
@@ -85,6 +86,12 @@ def test_a_torn_last_line_is_named():
 def test_a_last_line_that_lacks_only_its_newline_is_whole():
     assert damages([*FIVE[:4], FIVE[4][:-1]]) == []
     assert damages([*FIVE[:3], FIVE[4][:-1]]) == [(4, Damage.MISSING)]
+
+
+def test_what_was_replaced_after_a_changed_line_is_named_too():
+    changed = [FIVE[0].replace(b'"a"', b'"x"'), *FIVE[1:3]]
+    other = written("a", "b", "c", "other")[3]
+    assert damages([*changed, other, FIVE[4]]) == [(1, Damage.CHANGED), (5, Damage.REPLACED)]
 
 
 def test_a_repeated_line_is_named():

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from toolyard_plugins.record import RecordError, RecordFile, verify
-from toolyard_plugins.record.chain import Chain, Damage
+from toolyard_plugins.record.chain import Chain, Damage, read_link, seal
 
 HOLDER = """
 import sys
@@ -102,6 +102,20 @@ def test_a_last_line_gets_back_the_newline_that_it_lost(path, texts):
     assert (said(path), faults_of(path)) == ([*texts, "c"], [])
 
 
+@pytest.mark.parametrize("place", [(3, True), (2, False)])
+def test_a_last_line_without_newline_that_would_not_have_followed_is_left_as_it_is(path, place):
+    append(path, "a")
+    number, follows = place
+    link = read_link(path.read_bytes().splitlines()[-1])
+    assert link is not None
+    line, _ = seal(number, link.hash if follows else "1" * 64, '{"said":"b"}')
+    path.write_bytes(path.read_bytes() + line[:-1])
+    content = path.read_bytes()
+    with pytest.raises(RecordError, match="is none"):
+        RecordFile(path)
+    assert path.read_bytes() == content
+
+
 def test_a_torn_first_line_is_cut_off(path):
     path.write_bytes(b'{"n"')
     assert append(path, "a").torn == 4
@@ -182,6 +196,14 @@ def test_another_process_is_kept_out_until_the_first_ends(path):
         holder.wait()
     append(path, "a")
     assert said(path) == ["held", "a"]
+
+
+def test_lines_that_the_system_takes_in_pieces_are_whole(path, monkeypatch):
+    write = os.write
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", lambda handle, line: write(handle, line[:7]))
+        append(path, "a", "b")
+    assert (said(path), faults_of(path)) == (["a", "b"], [])
 
 
 def test_threads_that_write_at_once_make_one_chain(path):
