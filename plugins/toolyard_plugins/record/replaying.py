@@ -282,7 +282,7 @@ def _is_given(recorded: Any, given: object) -> bool:
         return bool(recorded == given)
     try:
         return bool(recorded == json.loads(given))
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 

@@ -506,6 +506,30 @@ def test_what_did_not_fit_is_refused_with_the_same_faults_though_the_record_mask
     assert recorded.status is replayed.status is Status.INVALID
 
 
+MASKED = '{"user": "***", "password": "***"}'
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "again"),
+    [
+        ("log_in", MASKED, True),
+        ("log_in", MASKED.encode(), True),
+        ("add", MASKED, False),
+        ("log_in", {"user": 8, "password": "swordfish"}, False),
+        ("log_in", '{"user": ', False),
+        ("log_in", "[" * 100_000, False),
+    ],
+)
+def test_only_the_very_call_that_did_not_fit_is_refused_for_that(desk, path, name, given, again):
+    [refused], _ = desk.record(path, ("log_in", {"user": 7}, "c1"))
+    [recorded] = Recording.load(path).calls
+    recorded.call.arguments.update(json.loads(MASKED))
+    replay = Replayer(Recording(path, (recorded,)))
+    with Host(discover=False, plugins=[desk.Desk(), replay]) as host, host.executor() as tools:
+        outcome = tools.dispatch(ToolCall(name, given, "c1"))
+    assert (outcome.status, outcome.text == refused.text) == (Status.INVALID, again)
+
+
 def test_where_nobody_was_there_to_ask_the_call_comes_to_the_same(desk, path):
     with desk.recording(path) as tools:
         wish = ToolCall("send", {"to": "Ada", "amount": 5}, id="c1")
