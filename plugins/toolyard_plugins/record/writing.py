@@ -96,17 +96,17 @@ class RecordFile:
         try:
             self._handle = os.open(self._path, _FLAGS, _MODE)
         except OSError as error:
-            raise RecordError(
-                f"{self._path} cannot be opened to record: {error.strerror}. {self._remedy()}"
-            ) from error
+            raise self._unopened(error) from error
         try:
             self._check_kind()
             self._claim()
             there = self._is_there()
             if there:
                 self._continue()
-        except BaseException:
+        except BaseException as error:
             os.close(self._handle)
+            if isinstance(error, OSError):
+                raise self._unopened(error) from error
             raise
         return there
 
@@ -115,6 +115,11 @@ class RecordFile:
             return os.path.samestat(os.fstat(self._handle), self._path.stat())
         except OSError:
             return False
+
+    def _unopened(self, error: OSError) -> RecordError:
+        return RecordError(
+            f"{self._path} cannot be opened to record: {error.strerror}. {self._remedy()}"
+        )
 
     def _remedy(self) -> str:
         folder = self._path.absolute().parent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -100,6 +101,20 @@ def test_a_last_line_gets_back_the_newline_that_it_lost(path, texts):
     assert said(path) == texts
     assert append(path, "c").torn == 0
     assert (said(path), faults_of(path)) == ([*texts, "c"], [])
+
+
+def test_a_last_line_whose_newline_does_not_fit_on_the_disk_says_so(path, monkeypatch):
+    append(path, "a")
+    path.write_bytes(path.read_bytes().removesuffix(b"\n"))
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", full)
+        with pytest.raises(RecordError, match=r"opened to record: No space left on device\. Name"):
+            RecordFile(path)
+    assert append(path, "b").torn == 0
 
 
 @pytest.mark.parametrize("place", [(3, True), (2, False)])
