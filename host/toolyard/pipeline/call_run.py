@@ -202,6 +202,11 @@ class CallRun(Lifetime["CallRun"]):
                 self._child_turns = Turns() if turns is None else turns
         return self._child_turns
 
+    def is_joined_by_another(self) -> bool:
+        """Tell whether a nested call has joined this one, and is not done with it."""
+        children = self._children
+        return children is not None and any(each.committed for each in list(children))
+
     def passed(self, milestone: Milestone) -> None:
         """Let the later calls of the batch go on."""
         if self.batch is not None:

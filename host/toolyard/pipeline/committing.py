@@ -11,7 +11,7 @@ from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.marks import COMMIT
 from toolyard.pipeline.masking import log_failure
 from toolyard.pipeline.refusals import CommitFailed
-from toolyard.pipeline.steps import Step
+from toolyard.pipeline.steps import Step, WaitFor
 from toolyard_hookspecs import Participant
 
 log = logging.getLogger("toolyard.pipeline")
@@ -40,6 +40,7 @@ def commit(run: CallRun) -> Staged:
     if run.parent is not None:
         yield from _join(run, run.parent)
         return
+    yield from _wait_for_joining(run)
     participants: list[Participant] = [*run.participants, *run.scope.participants()]
     keeper = run.executor.keeper
     if keeper is not None and (saving := keeper.saving(run.branch)) is not None:
@@ -60,8 +61,21 @@ def commit(run: CallRun) -> Staged:
 
 def prepare_to_join(run: CallRun) -> Staged:
     """Do all that can fail before the call joins the one around it."""
+    yield from _wait_for_joining(run)
     for step in run.scope.preparing_to_join():
         yield from settle_surely(run, step)
+
+
+def _wait_for_joining(run: CallRun) -> Staged:
+    """Let a nested call that is joining be done with it, though the handler has returned."""
+    if not run.is_joined_by_another():
+        return
+    turns = run.child_turns()
+    try:
+        if (gate := turns.take(run)) is not None:
+            yield WaitFor(gate, run.limit_without_timeout())
+    finally:
+        turns.give_back(run)
 
 
 def join_session(run: CallRun) -> None:

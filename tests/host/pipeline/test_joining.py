@@ -157,3 +157,41 @@ def test_one_of_which_not_all_can_be_joined_says_so(scene: Scene) -> None:
     assert (told.status, told.rolled_back) == (Status.COMMIT_FAILED, False)
     assert "Kept: the session. Not kept: Shelf (no room)." in told.text
     assert (scene.yard.marks, scene.shelf.items) == (["inner"], [])
+
+
+@pytest.mark.parametrize("levels", [2, 3])
+def test_one_that_its_caller_does_not_wait_for_is_kept_as_a_whole(
+    scene: Scene, mark: Any, levels: int
+) -> None:
+    joins = asyncio.Event()
+
+    @tool
+    async def inner(*, context: ToolContext) -> None:
+        """Change both the session and the shelf."""
+        context.session[mark].append(mark("inner"))
+        context.resources.get(Shelf).items.append("inner")
+
+    @tool
+    async def outer(*, context: ToolContext) -> None:
+        """Make the call, and return while it joins."""
+
+        async def slowly() -> None:
+            scene.shelf.before_commit = at_once
+            joins.set()
+            await asyncio.sleep(0.05)
+
+        scene.shelf.before_commit = slowly
+        nested = asyncio.ensure_future(context.acall("inner"))
+        await joins.wait()
+        assert not nested.done()
+
+    @tool
+    async def outermost(*, context: ToolContext) -> None:
+        """Make the call that makes the call."""
+        await context.acall("outer")
+
+    resources = (Binding.instance(Shelf, scene.shelf),)
+    scene.yard.open(inner, outer, outermost, resources=resources)
+
+    assert scene.yard.call("outer" if levels == 2 else "outermost").success
+    assert (scene.yard.marks, scene.shelf.items) == (["inner"], ["inner"])
