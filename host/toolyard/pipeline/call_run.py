@@ -106,6 +106,7 @@ class CallRun(Lifetime["CallRun"]):
         "text",
         "timestamp",
         "turns",
+        "undone",
     )
 
     branch: Branch
@@ -138,6 +139,8 @@ class CallRun(Lifetime["CallRun"]):
         self.started = executor.monotonic()
         self.timestamp = executor.clock.now()
         self.participants: list[Participant] = []
+        # Whether these were taken to be rolled back; later ones would come too late for that.
+        self.undone = False
         self.plan: Plan | None = None
         self.arguments: bytes | str = b"{}"
         self.params: Any = None
@@ -207,6 +210,27 @@ class CallRun(Lifetime["CallRun"]):
         children = self._children
         return children is not None and any(each.committed for each in list(children))
 
+    def take_over(self, participants: list[Participant]) -> bool:
+        """Have what took part in a nested call kept or rolled back with this one, if it still is.
+
+        Args:
+            participants: Those of the nested call.
+
+        Returns:
+            Whether it is; a call that was given up may be rolled back at any moment.
+        """
+        with _lock:
+            if not self.undone:
+                self.participants += participants
+            return not self.undone
+
+    def take_participants(self) -> list[Participant]:
+        """Return what took part, to be rolled back, and nobody else's from now on."""
+        with _lock:
+            self.undone = True
+            taken, self.participants = self.participants, []
+        return taken
+
     def passed(self, milestone: Milestone) -> None:
         """Let the later calls of the batch go on."""
         if self.batch is not None:
@@ -230,6 +254,7 @@ class CallRun(Lifetime["CallRun"]):
         self.scope.close()
         self.fork()
         self.participants = []
+        self.undone = False
 
     def take_turn(self) -> Gate | None:
         """Take the turn to commit; return what to wait for, while it is another's.

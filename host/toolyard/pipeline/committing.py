@@ -12,6 +12,7 @@ from toolyard.pipeline.marks import COMMIT
 from toolyard.pipeline.masking import log_failure
 from toolyard.pipeline.refusals import CommitFailed
 from toolyard.pipeline.steps import Step, WaitFor
+from toolyard.pipeline.undoing import undo_participants
 from toolyard_hookspecs import Participant
 
 log = logging.getLogger("toolyard.pipeline")
@@ -94,7 +95,9 @@ def _join(run: CallRun, parent: CallRun) -> Staged:
         if (join := getattr(each, "join", None)) is not None:
             yield from settle_surely(run, join())
     join_session(run)
-    parent.participants += run.participants
+    if run.participants and not parent.take_over(run.participants):
+        # The session's part is gone with the parent's.
+        yield from undo_participants(run)
     if takes_part:
         run.stage = COMMIT
         yield from commit_all(run, run.scope.joining())

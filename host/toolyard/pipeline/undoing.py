@@ -37,9 +37,7 @@ def undo_participants(run: CallRun) -> Staged:
 
 
 def _of_plugins(run: CallRun) -> list[Action]:
-    actions = [each.rollback for each in reversed(run.participants)]
-    run.participants = []
-    return actions
+    return [each.rollback for each in reversed(run.take_participants())]
 
 
 def _each(run: CallRun, actions: Iterable[Action]) -> Staged:

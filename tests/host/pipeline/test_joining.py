@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from toolyard_hookspecs import Binding, Status, Tool, ToolContext, ToolInvoked, hookimpl, tool
+from toolyard.pipeline import committing
+from toolyard_hookspecs import (
+    Binding,
+    Cancellation,
+    Status,
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolInvoked,
+    hookimpl,
+    tool,
+)
 
+PATIENCE = 30.0
 Wait = Callable[[], Awaitable[None]]
 
 
@@ -195,3 +208,50 @@ def test_one_that_its_caller_does_not_wait_for_is_kept_as_a_whole(
 
     assert scene.yard.call("outer" if levels == 2 else "outermost").success
     assert (scene.yard.marks, scene.shelf.items) == (["inner"], ["inner"])
+
+
+def test_what_plugins_keep_for_one_is_rolled_back_where_its_caller_was_given_up_meanwhile(
+    make_yard: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cancellation = Cancellation()
+    undone = {"inner": threading.Event(), "outer": threading.Event()}
+
+    class Noting:
+        """Takes part, and notes what is rolled back."""
+
+        def __init__(self, of: str) -> None:
+            self.of = of
+
+        def prepare(self) -> None: ...
+        def commit(self) -> None: ...
+
+        def rollback(self) -> None:
+            assert not undone[self.of].is_set()
+            undone[self.of].set()
+
+    class Plugin:
+        @hookimpl
+        def toolyard_snapshot(self, tool: Tool[Any, Any]) -> Noting:
+            return Noting(tool.name)
+
+    @tool
+    def inner() -> None:
+        """Do nothing."""
+
+    @tool
+    def outer(*, context: ToolContext) -> None:
+        """Make the call."""
+        context.call("inner")
+
+    def given_up_after(run: Any) -> None:
+        join_session(run)
+        cancellation.cancel()
+        assert undone["outer"].wait(PATIENCE)
+
+    join_session = committing.join_session
+    monkeypatch.setattr(committing, "join_session", given_up_after)
+    yard = make_yard("sync")
+    yard.open(inner, outer, plugins=(Plugin(),))
+
+    assert not yard.dispatch(ToolCall("outer", {}, cancellation=cancellation)).success
+    assert undone["inner"].wait(PATIENCE)
