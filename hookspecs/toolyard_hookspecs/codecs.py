@@ -20,6 +20,7 @@ from pydantic.json_schema import JsonSchemaMode
 from typing_extensions import is_typeddict
 
 from toolyard_hookspecs.errors import DefinitionError, ToolValidationError
+from toolyard_hookspecs.exact_reading import exact_validator
 from toolyard_hookspecs.faults import (
     ALL_SECRET,
     MAX_REASON,
@@ -105,6 +106,7 @@ class Codec:
         "__weakref__",
         "_count_names",
         "_others",
+        "_read",
         "_reveals",
         "_schema",
         "_secrecy",
@@ -130,6 +132,8 @@ class Codec:
                 f"{error}."
             ) from None
         self._count_names: NameCounter = self._count_first
+        # Only what models write is read exactly: results were made here.
+        self._read: Callable[..., Any] = self._read_first if reveals else self._validate
         self.immutable = is_immutable_type(kind)
         self._reveals = reveals
         self._schema: dict[str, Any] | None = None
@@ -152,9 +156,9 @@ class Codec:
     def decode(self, text: Json) -> Any:
         """Return the typed value; every fault in one `ToolValidationError`."""
         # What is held in a slot is called faster by a name of one's own.
-        validate, count_names = self._validate, self._count_names
+        read, count_names = self._read, self._count_names
         try:
-            value = validate(text, strict=True, extra=self._others)
+            value = read(text, strict=True, extra=self._others)
         except ValidationError as error:
             raise ToolValidationError(explain(error, self._known_schema)) from None
         colons = text.count(":") if isinstance(text, str) else text.count(b":")
@@ -220,6 +224,11 @@ class Codec:
             except PydanticUserError:  # a type that JSON Schema cannot say
                 self._schema = {}
         return self._schema
+
+    def _read_first(self, text: Json, *, strict: bool, extra: Others) -> Any:
+        exact = exact_validator(self.adapter.core_schema)
+        self._read = self._validate if exact is None else exact.validate_json
+        return self._read(text, strict=strict, extra=extra)
 
     def _count_first(self, value: object) -> float:
         self._count_names = name_counter(self.adapter.core_schema)

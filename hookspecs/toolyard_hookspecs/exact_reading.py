@@ -1,0 +1,147 @@
+"""Reading JSON as a schema says, where pydantic's strict mode is looser.
+
+It takes a number in a text for seconds since 1970 where a date is due, and `true` for 1 (or 1
+for `true`) among the values of an enum or a literal.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal, cast
+
+from pydantic_core import PydanticCustomError, PydanticKnownError, SchemaValidator, to_json
+
+Schema = Mapping[str, Any]
+
+Guards = Mapping[str, Callable[[Schema], Schema]]
+"""Make of a part of a schema, by its type, one that reads exactly."""
+
+_NOT_ISO_8601: Final = 'Input should be written as ISO 8601 has it, such as "{example}"'
+_EXAMPLES: Final = {"date": "2026-01-31", "datetime": "2026-01-31T09:30:00Z"}
+_begins_as_date: Final = re.compile(r"\d{4}-\d{2}-\d{2}").match
+# What a core schema consists of, but for its values.
+_NESTED: Final = (dict, list, tuple)
+_ASIDE: Final = {"cls", "config", "default", "expected", "members", "metadata", "serialization"}
+
+
+def exact_validator(schema: Schema) -> SchemaValidator | None:
+    """Return what reads as the schema says, None where pydantic does so itself.
+
+    Args:
+        schema: As `TypeAdapter.core_schema` has it.
+
+    Example:
+        >>> from datetime import date
+        >>> from pydantic import TypeAdapter
+        >>> dates = TypeAdapter(list[date])
+        >>> dates.validate_json('["86400"]', strict=True)
+        [datetime.date(1970, 1, 2)]
+        >>> exact_validator(dates.core_schema).validate_json('["2026-01-31"]', strict=True)
+        [datetime.date(2026, 1, 31)]
+        >>> exact_validator(TypeAdapter(list[int]).core_schema) is None
+        True
+    """
+    guarded = _guarded(schema, _GUARDS)
+    if guarded is schema:
+        return None
+    # Validators that classes have already are without the guards.
+    return SchemaValidator(guarded, _use_prebuilt=False)
+
+
+def _guarded(part: Any, guards: Guards) -> Any:
+    """Return a part of a schema with guards in it, itself where none is needed."""
+    if isinstance(part, dict):
+        node = cast("dict[str, Any]", part)
+        if not isinstance(node.get("type"), str):
+            return _changed(node, dict.fromkeys(node, guards))
+        guard = guards.get(node["type"])
+        return _guarded_inside(node, guards) if guard is None else guard(node)
+    items = cast("list[Any] | tuple[Any, ...]", part)
+    changed = [_guarded(each, guards) if isinstance(each, _NESTED) else each for each in items]
+    same = all(new is old for new, old in zip(changed, items, strict=True))
+    return part if same else type(items)(changed)
+
+
+def _guarded_inside(node: dict[str, Any], guards: Guards) -> dict[str, Any]:
+    inside = {name: guards for name in node if name not in _ASIDE}
+    # All keys are texts, which are read as what they stand for.
+    return _changed(node, inside | ({"keys_schema": _DATES} if "keys_schema" in node else {}))
+
+
+def _changed(node: dict[str, Any], guards: Mapping[str, Guards]) -> dict[str, Any]:
+    changed = {
+        name: _guarded(node[name], each)
+        for name, each in guards.items()
+        if isinstance(node[name], _NESTED)
+    }
+    same = all(new is node[name] for name, new in changed.items())
+    return node if same else {**node, **changed}
+
+
+def _date(node: Schema) -> Schema:
+    example = _EXAMPLES[node["type"]]
+    # By a validator of its own: what has come as text is read strictly only from JSON.
+    exact = SchemaValidator(cast("Any", _unnamed(node)))
+
+    def read(value: object) -> object:
+        if not isinstance(value, str):
+            return exact.validate_python(value, strict=True)
+        if not _begins_as_date(value):
+            raise PydanticCustomError("not_iso_8601", _NOT_ISO_8601, {"example": example})
+        return exact.validate_json(to_json(value), strict=True)
+
+    # Of the choices of a union, pydantic prefers a text to a date, and anything to `any`.
+    after = {"type": "function-after", "function": _function(read)}
+    return _named(node, {**after, "schema": {"type": "any"}})
+
+
+def _literal(node: Schema) -> Schema:
+    return _kept_apart(node, "literal_error", node["expected"])
+
+
+def _enum(node: Schema) -> Schema:
+    return _kept_apart(node, "enum", [member.value for member in node["members"]])
+
+
+def _kept_apart(node: Schema, fault: Literal["enum", "literal_error"], values: list[Any]) -> Schema:
+    """Return a schema that tells booleans from numbers, where either is among the values."""
+    known = {_with_kind(each) for each in values if isinstance(each, (bool, int, float))}
+    if not known:
+        return node
+
+    def refuse_twins(value: object) -> object:
+        if isinstance(value, (bool, int, float)) and _with_kind(value) not in known:
+            is_boolean, number = _with_kind(value)
+            if (not is_boolean, number) in known:
+                raise PydanticKnownError(fault, {"expected": _listed(values)})
+        return value
+
+    before = {"type": "function-before", "function": _function(refuse_twins)}
+    return _named(node, {**before, "schema": _unnamed(node)})
+
+
+def _with_kind(value: float) -> tuple[bool, float]:
+    return isinstance(value, bool), value
+
+
+def _listed(values: list[Any]) -> str:
+    *others, last = map(repr, values)
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def _function(function: Callable[[object], object]) -> Schema:
+    return {"type": "no-info", "function": function}
+
+
+def _unnamed(node: Schema) -> Schema:
+    return {name: value for name, value in node.items() if name != "ref"}
+
+
+def _named(node: Schema, guarded: Schema) -> Schema:
+    """Return a schema under the name by which others refer to the one that it guards."""
+    return {**guarded, "ref": node["ref"]} if "ref" in node else guarded
+
+
+_DATES: Final[Guards] = {"date": _date, "datetime": _date}
+_GUARDS: Final[Guards] = {**_DATES, "literal": _literal, "enum": _enum}
