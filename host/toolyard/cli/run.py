@@ -12,7 +12,7 @@ from toolyard.cli.console import Terminal
 from toolyard.cli.endings import Ending, Endings
 from toolyard.cli.example import THE_EXAMPLES, example_session
 from toolyard.cli.exits import Exit
-from toolyard.cli.failures import CommandFailure, UsageError
+from toolyard.cli.failures import CommandFailure, UsageError, say
 from toolyard.cli.reader import STDIN, read_calls, read_source
 from toolyard.cli.report import JsonReport, Report, TableReport
 from toolyard.host import Host
@@ -57,7 +57,10 @@ def _read(host: Host, args: argparse.Namespace) -> list[ToolCall]:
         source, text = example_session(args.example)
     else:
         raise UsageError("no calls to run; give a FILE, - for standard input, or --example.")
-    return read_calls(text, source, host.dialects)
+    calls = read_calls(text, source, host.dialects)
+    if not calls:
+        say("note", f"{source} is a recorded conversation, in which the model made no call.")
+    return calls
 
 
 def _report(args: argparse.Namespace, calls: Sequence[ToolCall]) -> Report:

@@ -43,10 +43,10 @@ class Anthropic:
         return [{"role": "user", "content": blocks}] if blocks else []
 
     def recorded(self, document: Any) -> list[ToolCall] | None:
-        """Return the calls of recorded messages, None for anything else."""
+        """Return the calls of recorded messages or blocks, None for anything else."""
         entries = reading.listed(document, "messages") or [document]
         calls = [call for entry in entries for call in _assistants(entry)]
-        return reading.known(calls, entries, "role")
+        return reading.known(calls or _calls_in(entries), entries, "role")
 
 
 def _definition(tool: Tool[Any, Any]) -> dict[str, Any]:

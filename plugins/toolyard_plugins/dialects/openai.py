@@ -47,7 +47,7 @@ class OpenAI:
         ]
 
     def calls(self, reply: Any) -> list[ToolCall]:
-        """Return the calls in a completion, a message, a response, or a list of its items.
+        """Return the calls in a completion, a message, its `tool_calls`, a response or its items.
 
         Of several choices the first counts.
         """
@@ -114,11 +114,17 @@ def _calls_in(entries: list[Any]) -> list[ToolCall]:
     for entry in entries:
         if reading.field(entry, "type") == FUNCTION_CALL:
             calls.append(_call(entry, reading.field(entry, "call_id", "id")))
-        for each in reading.items(reading.field(entry, "tool_calls")):
+        for each in _tool_calls(entry):
             function = reading.field(each, "function")
             if function is not None and not isinstance(function, (str, int, float, list)):
                 calls.append(_call(function, reading.field(each, "id")))
     return calls
+
+
+def _tool_calls(entry: object) -> list[Any]:
+    """Return the calls of a message; of a call that was taken out of its message, itself."""
+    is_call = reading.field(reading.field(entry, "function"), "arguments") is not None
+    return [entry] if is_call else reading.items(reading.field(entry, "tool_calls"))
 
 
 def _call(function: Mapping[str, Any] | object, call_id: object) -> ToolCall:

@@ -219,6 +219,15 @@ def test_a_recorded_conversation_is_run(toolyard, folder):
     assert [(each["id"], each["data"]) for each in envelopes(out)] == [("call_1", 3)]
 
 
+def test_of_a_conversation_without_calls_it_is_said_that_there_are_none(toolyard, folder):
+    (folder / "chat.json").write_text(json.dumps([{"role": "user", "content": "Hello."}]))
+    status, out, err = toolyard("run", "chat.json", "--json")
+    assert (status, out) == (0, "")
+    assert err == (
+        "toolyard: note: chat.json is a recorded conversation, in which the model made no call.\n"
+    )
+
+
 @pytest.mark.slow
 def test_terminal_escapes_do_not_pass(toolyard, calls):
     path = calls(

@@ -97,3 +97,8 @@ def test_a_recorded_conversation_is_read_and_only_what_the_assistant_said():
     document = {"messages": [{"role": "user", "content": "Hi."}, MESSAGE, asked, MESSAGE]}
     assert [call.name for call in Anthropic().recorded(document) or []] == ["search", "search"]
     assert Anthropic().recorded({"messages": [asked]}) == []
+
+
+def test_recorded_blocks_without_their_message_are_read():
+    for document in (USE, [USE]):
+        assert [call.name for call in Anthropic().recorded(document) or []] == ["search"]

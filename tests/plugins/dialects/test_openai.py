@@ -136,6 +136,18 @@ def test_recorded_chats_are_read(document):
     ]
 
 
+@pytest.mark.parametrize("shape", [lambda value: value, attributes])
+@pytest.mark.parametrize("of", [lambda calls: calls, lambda calls: calls[0]])
+def test_calls_without_their_message_are_read(of, shape):
+    calls = [{"id": "c1", "type": "function", "function": {"name": "a", "arguments": "{}"}}]
+    assert seen(OpenAI().calls(shape(of(calls)))) == [("c1", "a", "{}")]
+    assert seen(OpenAI().recorded(of(calls)) or []) == [("c1", "a", "{}")]
+
+
+def test_tools_are_no_calls(search):
+    assert OpenAI().calls(OpenAI().schemas([search])) == []
+
+
 def test_recorded_responses_are_read_inputs_first():
     earlier = {**ITEM, "call_id": "c8"}
     output = {"type": "function_call_output", "call_id": "c8", "output": "x"}
