@@ -14,6 +14,8 @@ class Exit(IntEnum):
     """The input, the configuration or the command itself was wrong; no call was made."""
     INTERNAL = 70
     """Something in Toolyard or a plugin broke that should not have."""
+    HUNG_UP = 129
+    """Ended by SIGHUP, when its terminal was closed."""
     INTERRUPTED = 130
     """Ended by Ctrl-C."""
     BROKEN_PIPE = 141

@@ -1,4 +1,4 @@
-"""Ends the process cleanly on Ctrl-C and SIGTERM, and at once when that does not work.
+"""Ends the process cleanly on Ctrl-C, SIGTERM and SIGHUP, and at once when that does not work.
 
 The first signal raises `Stopped` on the main thread: the running call is rolled back and
 what was done is summed up. A watcher thread gives that a moment. It hears of signals
@@ -21,7 +21,9 @@ from typing import Any, Final, NoReturn
 
 Handler = Callable[[int, FrameType | None], Any] | int | signal.Handlers | None
 
-SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+# Windows has no terminals that hang up.
+_HANG_UP: Final = (signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ()
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, *_HANG_UP)
 GRACE: Final = 2.0
 """Seconds that handlers and clean-up have after the first signal."""
 FLUSH: Final = 0.5
@@ -107,7 +109,9 @@ class Stopping:
 
 @contextlib.contextmanager
 def stop_on_signals(*, owns_process: bool) -> Generator[Stopping]:
-    """Raise `Stopped` on Ctrl-C and SIGTERM within the block.
+    """Raise `Stopped` on Ctrl-C, SIGTERM and SIGHUP within the block.
+
+    A SIGHUP that is ignored, as `nohup` has it, stays so.
 
     Args:
         owns_process: Whether the process has nothing to do after the block. If so it is
@@ -119,13 +123,13 @@ def stop_on_signals(*, owns_process: bool) -> Generator[Stopping]:
         return
     stopping.open()
     previous: dict[signal.Signals, Handler] = {
-        each: signal.signal(each, _raise_stopped) for each in SIGNALS
+        each: signal.signal(each, _raise_stopped) for each in SIGNALS if not _is_outlived(each)
     }
     try:
         yield stopping
     except Stopped:
         if owns_process:
-            previous = dict.fromkeys(SIGNALS, _leave_to_the_watcher)
+            previous = dict.fromkeys(previous, _leave_to_the_watcher)
         else:
             stopping.close()
         raise
@@ -137,6 +141,10 @@ def stop_on_signals(*, owns_process: bool) -> Generator[Stopping]:
     finally:
         for each, handler in previous.items():
             signal.signal(each, handler)
+
+
+def _is_outlived(signum: signal.Signals) -> bool:
+    return signum in _HANG_UP and signal.getsignal(signum) is signal.SIG_IGN
 
 
 def _raise_stopped(signum: int, _frame: FrameType | None) -> NoReturn:

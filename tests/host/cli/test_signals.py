@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM end the process: cleanly, and at once also when a handler never ends."""
+"""Ctrl-C, SIGTERM and SIGHUP end the process: cleanly, and at once where a handler never ends."""
 
 import json
 import os
@@ -32,6 +32,13 @@ def warn() -> str:
 def toolyard_sections():
     return [MarkdownSection(key="loud", title="Loud", tools=[warn])]
 """
+
+
+def wait_for(flag):
+    deadline = time.monotonic() + 60
+    while not flag.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -81,6 +88,27 @@ def test_sigterm_is_status_143(interrupt):
     assert seconds < INSTANTLY
 
 
+def test_a_closed_terminal_is_status_129(interrupt):
+    status, out, err, seconds = interrupt("sleep_on_worker", seconds=60, signals=[signal.SIGHUP])
+    assert (status, err) == (129, "")
+    assert "1 of 3 calls" in out
+    assert seconds < INSTANTLY
+
+
+def test_a_sighup_that_nohup_has_ignored_ends_nothing(process, calls, folder):
+    flag = folder / "flag"
+    started = process(
+        "run",
+        calls(("sleep", {"seconds": 1, "flag": str(flag)})),
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
+    )
+    wait_for(flag)
+    started.send_signal(signal.SIGHUP)
+    out, err = started.communicate(timeout=60)
+    assert (started.returncode, err) == (0, "")
+    assert "1 succeeded" in out
+
+
 def test_ctrl_c_in_a_parallel_run_ends_at_once(interrupt):
     status, _, err, seconds = interrupt("sleep_on_worker", "--parallel", seconds=60)
     assert (status, err) == (130, "")
@@ -97,10 +125,7 @@ def test_with_json_stdout_stays_json(interrupt):
 def test_a_single_call_says_that_it_is_rolled_back(process, folder):
     flag = folder / "flag"
     started = process("call", "sleep", json.dumps({"seconds": 60, "flag": str(flag)}))
-    deadline = time.monotonic() + 60
-    while not flag.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_for(flag)
     started.send_signal(signal.SIGINT)
     out, err = started.communicate(timeout=60)
     assert (started.returncode, out) == (130, "")
