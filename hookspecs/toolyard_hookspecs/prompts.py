@@ -243,10 +243,12 @@ def as_bindings(
         DefinitionError: When it is neither a mapping nor several bindings.
     """
     if not isinstance(given, Mapping):
-        if isinstance(cast("object", given), str) or not hasattr(given, "__iter__"):
-            msg = f"Resources are given as {{Type: instance}} or as bindings, not as {given!r}."
-            raise DefinitionError(msg)
-        yield from given
+        several = not isinstance(cast("object", given), str) and hasattr(given, "__iter__")
+        for each in given if several else (given,):
+            if not isinstance(each, Binding):
+                msg = f"Resources are given as {{Type: instance}} or as bindings, not as {each!r}."
+                raise DefinitionError(msg)
+            yield each
         return
     for kind, value in cast("Mapping[type[Any], Any]", given).items():
         is_binding = isinstance(value, Binding)

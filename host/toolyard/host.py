@@ -37,6 +37,7 @@ from toolyard_hookspecs import (
     ToolPolicy,
 )
 from toolyard_hookspecs.likeness import suggest
+from toolyard_hookspecs.prompts import as_bindings
 from toolyard_hookspecs.tools import HostDefault
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ class Host:
         block: Names of plugins to leave out.
         discover: Whether to load the plugins that are installed; or the names of those to load.
         policies: Policies over all tools.
-        resources: Bindings that win over those of plugins and sections.
+        resources: What wins over those of plugins and sections, as `{Type: instance}` or as
+            bindings.
         approver: Answers when a policy or a tool asks for a person.
         clock: Where time comes from.
         timeout: Seconds for tools that do not say, None for never; else as configured.
@@ -73,6 +75,7 @@ class Host:
 
     Raises:
         ConfigurationError: When the configuration, or an argument, is wrong.
+        DefinitionError: When the resources make no bindings.
         PluginError: When a plugin given here (not a found one) is wrong.
 
     Example:
@@ -91,7 +94,7 @@ class Host:
         block: Collection[str] = (),
         discover: bool | Collection[str] = True,
         policies: Iterable[ToolPolicy] = (),
-        resources: Iterable[Binding[Any]] = (),
+        resources: Mapping[type[Any], Any] | Iterable[Binding[Any]] = (),
         approver: Approver | None = None,
         clock: Clock | None = None,
         timeout: float | HostDefault | None = HOST_TIMEOUT,
@@ -104,7 +107,6 @@ class Host:
                 given.several_fault("plugins", plugins),
                 given.several_fault("plugin_files", plugin_files),
                 given.several_fault("policies", policies),
-                given.several_fault("resources", resources),
                 given.names_fault("block", block),
                 None if isinstance(discover, bool) else given.names_fault("discover", discover),
                 given.callable_fault("approver", approver),
@@ -124,7 +126,7 @@ class Host:
         self._seal: Seal | None = None
         # Held while what all executors share is made.
         self._making = threading.Lock()
-        self.resources = tuple(resources)
+        self.resources = tuple(as_bindings(resources))
         self.plugins = Plugins(settings=self.configuration, block=block)
         if discover:
             self.plugins.discover(None if isinstance(discover, bool) else discover)

@@ -509,9 +509,17 @@ def test_an_executor_gives_handlers_what_it_was_made_with() -> None:
     assert (outcome.event.user_id, outcome.event.session_id) == ("ada", "mine")
 
 
-def test_an_executor_is_refused_resources_that_make_no_bindings() -> None:
-    with host_of() as host, pytest.raises(DefinitionError, match="as bindings, not as 3"):
-        host.executor(resources=3)
+@pytest.mark.parametrize("resources", [3, [3], "text"])
+def test_resources_that_make_no_bindings_are_refused_where_they_are_given(resources: Any) -> None:
+    with host_of() as host, pytest.raises(DefinitionError, match="as bindings, not as"):
+        host.executor(resources=resources)
+    with pytest.raises(DefinitionError, match="as bindings, not as"):
+        host_of(resources=resources)
+
+
+def test_resources_of_a_host_may_be_a_mapping() -> None:
+    with host_of(resources={list: ["host"]}) as host, host.executor() as tools:
+        assert tools.resources.get(list) == ["host"]
 
 
 class Still:
@@ -616,7 +624,6 @@ def test_closing_waits_for_no_handler_that_does_not_end() -> None:
         ({"plugin_files": "a.py"}, "Host: plugin_files is one text; give several"),
         ({"plugins": 5}, "Host: plugins is 5; give several, in a tuple"),
         ({"policies": None}, "Host: policies is None; give several, in a tuple"),
-        ({"resources": 5}, "Host: resources is 5; give several, in a tuple"),
         ({"settings": {"timeout": 5}}, "Host: settings is of type dict; write Settings(...)"),
         ({"approver": 5}, "Host: approver is 5; give a function"),
         ({"clock": 5}, "Host: clock is of type int; give an object with the methods now and"),
@@ -774,6 +781,7 @@ def test_a_new_session_has_the_id_that_is_given() -> None:
         ),
         ({"heartbeat": 3}, "heartbeat is of type int; write Heartbeat(on_beat)"),
         ({"user_id": 5}, "user_id is 5; give a name, or None"),
+        ({"dry_run": "no"}, "dry_run is of type str; write True or False"),
         ({"auth": "key"}, "auth is of type str; write Secret(...)"),
         ({"prompts": prompt_of(add)}, "there is no option prompts; write prompt"),
         ({"quickly": True}, "there is no option quickly; leave it out"),
