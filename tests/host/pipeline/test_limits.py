@@ -66,6 +66,12 @@ def test_a_timeout_stands_still_until_each_pause_is_over(monkeypatch: pytest.Mon
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("timeout", "seconds"), [(0.5, 60.0), (60.0, 0.5)])
+def test_what_is_left_is_the_earlier_of_timeout_and_deadline(timeout, seconds):
+    left = limits.Limit(timeout, Deadline.after(seconds)).remaining()
+    assert 0.0 <= left <= 0.5
+
+
 def test_waiting_for_others_does_not_count_against_the_timeouts_around_it():
     go_on = threading.Event()
 

@@ -422,6 +422,7 @@ def test_secrets_are_masked_in_messages_and_logs(
         assert "hunter22" not in text
         assert "token-4711" not in text
     assert "session=" not in outcome.text
+    assert not {"hunter22", "token-4711"} & set(outcome.event.hide("hunter22 token-4711").split())
 
 
 def test_secrets_of_the_value_are_masked_in_messages_and_logs(

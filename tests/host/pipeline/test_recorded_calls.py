@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from toolyard import Session
 from toolyard_hookspecs import (
@@ -249,6 +250,34 @@ def plain_order(number: int) -> Order:
 
 def as_note(items: Any, event: Order) -> Any:
     return Append([Note(str(event.number))])
+
+
+class TestRecords:
+    """What a plugin that records calls is given of one."""
+
+    def test_a_value_that_the_model_does_not_see_is_there(self, yard, keeper):
+        @tool(name="order", idempotency=IdempotencyConfig(), exclude_value_from_context=True)
+        def hidden_order(number: int) -> Order:
+            """Order something."""
+            return Order(number)
+
+        yard.open(hidden_order, plugins=(keeper,))
+        assert yard.call("order", number=1).event.data is None
+        assert keeper.record.value == b'{"number":1}'
+        assert yard.call("order", number=1).result.value == Order(1)
+
+    def test_what_its_value_masks_stands_nowhere_else(self, yard, keeper):
+        @tool(name="login", idempotency=IdempotencyConfig())
+        def login(*, context: ToolContext) -> ToolResult[SecretStr]:
+            """Get a key."""
+            context.session[Note].append(Note("got hunter22"))
+            return ToolResult.ok(SecretStr("hunter22"), message="The key is hunter22.")
+
+        yard.open(login, plugins=(keeper,))
+        yard.call("login")
+        assert "The key is" in keeper.record.result.message
+        assert '"text": "got ' in keeper.record.changes
+        assert "hunter22" not in f"{keeper.record.result.message} {keeper.record.changes}"
 
 
 class TestHandlerState:

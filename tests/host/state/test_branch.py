@@ -563,6 +563,19 @@ def test_a_dispatch_that_fails_changes_nothing_on_the_branch(session):
     assert not branch.changed
 
 
+@pytest.mark.parametrize(
+    ("count", "told"),
+    [
+        (3, "Note(text='0'), Note(text='1'), Note(text='2')"),
+        (4, "..., Note(text='1'), Note(text='2'), Note(text='3')"),
+    ],
+)
+def test_of_what_was_replaced_the_last_three_are_shown(session, count, told):
+    branch = session.fork()
+    branch[Note].seed(*(Note(str(number)) for number in range(count)))
+    assert branch.describe_changes() == [f"Note: replaced, 1 before, now {count}: {told}"]
+
+
 def test_changes_are_described_line_by_line(session):
     branch = session.fork()
     assert branch.describe_changes() == []
