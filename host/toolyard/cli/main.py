@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _close_stdout()
         sys.stderr.write(f"toolyard: error: the output cannot be written: {error.strerror}.\n")
         return Exit.INTERNAL
-    if argv is None and status in {Exit.INTERRUPTED, Exit.TERMINATED}:
+    if argv is None and status in {Exit.HUNG_UP, Exit.INTERRUPTED, Exit.TERMINATED}:
         # What a handler left behind may go on for ever while the interpreter takes it down.
         sys.stderr.flush()
         os._exit(int(status))
