@@ -204,7 +204,7 @@ def _settle_defaults(run: CallRun) -> None:
 
 
 def _needs(run: CallRun, reasons: Iterable[str]) -> str:
-    return f"{run.name} needs a person's approval ({' '.join(reasons)})"
+    return f"{run.name} needs a person's approval ({' '.join(reasons).removesuffix('.')})"
 
 
 def _sentence(text: str) -> str:

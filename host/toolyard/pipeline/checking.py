@@ -99,7 +99,8 @@ def check_again(run: CallRun) -> Staged:
     asks = [each for each in run.decisions[before:] if each.asks and each.policy not in asked]
     if asks:
         reasons = " ".join(each.reason or f"Policy {each.policy} asks." for each in asks)
-        msg = f"{run.name} needs a person's approval now ({reasons}). Retry it, to have it asked."
+        why = reasons.removesuffix(".")
+        msg = f"{run.name} needs a person's approval now ({why}). Retry it, to have it asked."
         raise Refusal(Status.DENIED, msg)
     run.branch.begin()
 

@@ -96,7 +96,7 @@ def test_with_nobody_to_ask_the_call_is_denied(yard: Any) -> None:
     outcome = yard.call("send", to="Ada", amount=5)
 
     assert (outcome.status, outcome.stage) == (Status.DENIED, Stage.APPROVE)
-    assert "send requires confirmation." in outcome.text
+    assert "(send requires confirmation), and there is nobody to ask." in outcome.text
     assert "there is nobody to ask" in outcome.text
     assert sent(yard) == []
     assert not outcome.event.rolled_back
@@ -301,10 +301,19 @@ def test_where_nobody_answered_it_is_not_said_that_a_person_refused(yard: Any) -
 
     assert outcome.status is Status.DENIED
     assert outcome.text == (
-        "send needs a person's approval (send requires confirmation.). No terminal is attached. "
+        "send needs a person's approval (send requires confirmation). No terminal is attached. "
         "It cannot run here; say so, or do without."
     )
     assert outcome.event.facts["toolyard.approval"] == "unanswered"
+
+
+def test_where_nobody_answered_and_no_reason_is_known_none_is_told(yard: Any) -> None:
+    yard.open(send, approver=Approver(ApprovalAnswer.unanswered("")))
+
+    assert yard.call("send", to="Ada", amount=5).text == (
+        "send needs a person's approval (send requires confirmation). "
+        "It cannot run here; say so, or do without."
+    )
 
 
 def test_an_edit_without_arguments_denies(yard: Any) -> None:

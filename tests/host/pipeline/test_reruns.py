@@ -140,7 +140,7 @@ def test_a_policy_that_asks_only_now_refuses_the_second_run(yard: Any, mark: Any
 
     assert (outcome.status, len(runs)) == (Status.DENIED, 1)
     assert outcome.text == (
-        "conflicts needs a person's approval now (Mind the till.). Retry it, to have it asked."
+        "conflicts needs a person's approval now (Mind the till). Retry it, to have it asked."
     )
 
 

@@ -29,7 +29,7 @@ from .conftest import LEGACY, LONGEST, MODERN
 
 pytestmark = pytest.mark.anyio
 
-NEEDS = "erase needs a person's approval (erase requires confirmation.). "
+NEEDS = "erase needs a person's approval (erase requires confirmation). "
 INSTEAD = " It cannot run here; say so, or do without."
 
 
