@@ -58,6 +58,22 @@ def explain(error: ValidationError, read_schema: Callable[[], Schema]) -> str:
     return listing(lines)
 
 
+def first_fault(error: ValidationError) -> str:
+    """Return the first thing that pydantic found, and where, without what was given.
+
+    Example:
+        >>> from pydantic import TypeAdapter
+        >>> try:
+        ...     TypeAdapter(dict[str, list[int]]).validate_python({"a": [1, "x"]}, strict=True)
+        ... except ValidationError as error:
+        ...     print(first_fault(error))
+        a[1]: input should be a valid integer
+    """
+    first = error.errors(include_url=False, include_input=False)[0]
+    where = f"{place(first['loc'])}: " if first["loc"] else ""
+    return f"{where}{_reason(first['msg'])}"
+
+
 def not_json(reason: str) -> str:
     """Return the message for text that is no JSON at all."""
     told = shorten(reason.replace(*_TOO_DEEP))

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Protocol, cast
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from toolyard.policies.locking import locked
 from toolyard_hookspecs import (
@@ -24,6 +24,7 @@ from toolyard_hookspecs import (
     PolicyState,
     SessionProtocol,
 )
+from toolyard_hookspecs.faults import first_fault
 from toolyard_hookspecs.policies import RESERVED, record_of
 
 FORMAT: Final = "toolyard.policies"
@@ -196,8 +197,8 @@ def read(file: Path) -> Records:
         raise _unusable(file, f'it does not say "format": "{FORMAT}", "version": {VERSION}')
     try:
         records = _adapter().validate_json(json.dumps(fields.get("policies")))
-    except ValueError as error:
-        raise _unusable(file, f"its records do not fit ({error})") from error
+    except ValidationError as error:
+        raise _unusable(file, f"its records do not fit ({first_fault(error)})") from error
     return {each.policy_name: each for each in records}
 
 

@@ -24,6 +24,7 @@ from toolyard.state.cells import Cell
 from toolyard.state.items_json import dumped, loaded, type_name
 from toolyard.state.reducers import cleared, seeded
 from toolyard_hookspecs.errors import SnapshotError
+from toolyard_hookspecs.faults import first_fault
 from toolyard_hookspecs.sessions import SliceView
 
 Doing = Literal["dispatch", "publish", "append", "seed"]
@@ -142,8 +143,8 @@ def read(text: str, kinds: Iterable[type[Any]]) -> list[Told]:
         entries = _entries().validate_json(text)
     except ValidationError as error:
         raise SnapshotError(
-            f"This does not tell what a call did to a session: {error}. Pass what `changes()` "
-            "returned, unchanged."
+            f"This does not tell what a call did to a session ({first_fault(error)}). Pass what "
+            "`changes()` returned, unchanged."
         ) from error
     known = {_name(kind): kind for kind in kinds}
     return [_told(entry, known) for entry in entries]

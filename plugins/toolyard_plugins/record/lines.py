@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from toolyard_hookspecs import Stage, Status, Verdict
+from toolyard_hookspecs.faults import first_fault
 
 FORMAT: Final = "toolyard.record"
 VERSION: Final = 1
@@ -211,6 +212,4 @@ def _told(read: Callable[[Any], Line], given: object) -> Line:
     try:
         return read(given)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise ValueError(f"{place}: {first['msg']}" if place else first["msg"]) from None
+        raise ValueError(first_fault(error)) from None

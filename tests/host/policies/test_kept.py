@@ -231,7 +231,10 @@ def test_what_is_no_json_fails_the_call_before_anything_is_kept(desk):
         ("[]", "it is no object"),
         ("{}", 'it does not say "format": "toolyard.policies", "version": 1'),
         ('{"format": "toolyard.policies", "version": 2, "policies": []}', '"version": 1'),
-        ('{"format": "toolyard.policies", "version": 1, "policies": 3}', "records do not fit"),
+        (
+            '{"format": "toolyard.policies", "version": 1, "policies": 3}',
+            "its records do not fit (input should be a valid array). ",
+        ),
         ("\xff", "cannot be read"),
     ],
 )

@@ -212,9 +212,9 @@ def test_what_is_no_data_cannot_be_told():
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("{", "Invalid JSON"),
+        ("{", "invalid JSON"),
         ("{}", "valid array"),
-        ("[1]", "does not tell"),
+        ("[1]", r"^This does not tell [^\n]* \(\[0\]: input should be an object\)\. Pass [^\n]*$"),
         ('[{"do": "delete", "type": "x", "items": []}]', "'dispatch', 'publish'"),
         ('[{"do": "append", "type": "os:DirEntry", "items": []}]', "os:DirEntry, a type that"),
     ],
