@@ -22,7 +22,7 @@ def _line(cell: Cell) -> str:
         return f"{cell.kind.__qualname__}: added {_counted(new)}"
     if not after:
         return f"{cell.kind.__qualname__}: emptied ({before} before)"
-    new = cell.items.after(after - _SHOWN - 1 if after > _SHOWN else 0)
+    new = cell.items.after(after - _SHOWN - 1)
     return f"{cell.kind.__qualname__}: replaced, {before} before, now {after}: {_listed(new)}"
 
 

@@ -478,14 +478,26 @@ class Disk:
             """Write."""
             Path(root, path).write_text("new")
 
+        @tool
+        def copy_file(source: str, target: str) -> None:
+            """Write what is found elsewhere."""
+            Path(root, target).write_text(source)
+
         rule = ReadBeforeWritePolicy(root=root)
-        self.yard = yard.open(file_section(rule, tools=(read_file, write_file)), workspace=False)
+        tools = (read_file, write_file, copy_file)
+        self.yard = yard.open(file_section(rule, tools=tools), workspace=False)
 
 
 @pytest.fixture
 def disk(yard, file_section, tmp_path):
     (tmp_path / "a.txt").write_text("one")
     return Disk(yard, file_section, tmp_path).yard
+
+
+@pytest.mark.parametrize("source", ["x" * 300, "a\0b", "../elsewhere"])
+def test_a_copy_may_be_made_of_what_can_be_no_file_there(disk, tmp_path, source):
+    assert disk("copy_file", source=source, target="new.txt").success
+    assert (tmp_path / "new.txt").read_text() == source
 
 
 @pytest.mark.slow
