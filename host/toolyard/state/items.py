@@ -91,7 +91,7 @@ class Items(_ReadOnly):
         return Items(self.below, self.tail, self.length, taker, self.mutable)
 
     def after(self, start: int) -> list[Any]:
-        """Return the items from a position on, all where it is below 0; costs as much as they are."""
+        """Return the items from a position on, all below 0, at the cost of their number."""
         if start >= self.start:
             return self.tail[start - self.start : self.length - self.start]
         below = self.below

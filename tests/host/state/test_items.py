@@ -29,7 +29,7 @@ def test_a_version_never_changes_whoever_grows_which_version(steps):
         assert [items[-i - 1] for i in range(len(plain))] == plain[::-1]
         assert list(reversed(items)) == plain[::-1]
         assert items[1:3] == plain[1:3]
-        assert all(items.after(i) == plain[i:] for i in range(len(plain) + 1))
+        assert all(items.after(i) == plain[max(i, 0) :] for i in range(-2, len(plain) + 1))
         assert items == plain
         assert not plain or items.last() == plain[-1]
 
