@@ -10,6 +10,7 @@ from pydantic import PydanticUserError
 from toolyard.checks.finding import Finding
 from toolyard.plugins.faults import one_line
 from toolyard_hookspecs import Dialect, Tool
+from toolyard_hookspecs.faults import pointed
 from toolyard_hookspecs.likeness import nearest
 
 
@@ -77,8 +78,9 @@ def _schemas(tool: Tool[Any, Any], where: str) -> Iterator[Finding]:
 
 
 def _arguments(tool: Tool[Any, Any], where: str) -> Iterator[Finding]:
-    properties: Mapping[str, Any] = tool.params_codec.schema().get("properties", {})
-    bare = [name for name, schema in properties.items() if not _says_something(schema)]
+    root = tool.params_codec.schema()
+    properties: Mapping[str, Any] = root.get("properties", {})
+    bare = [name for name, schema in properties.items() if not _says_something(schema, root)]
     if bare:
         one = len(bare) == 1
         yield Finding(
@@ -89,8 +91,14 @@ def _arguments(tool: Tool[Any, Any], where: str) -> Iterator[Finding]:
         )
 
 
-def _says_something(schema: Any) -> bool:
-    return isinstance(schema, bool) or "description" in schema or "$ref" in schema
+def _says_something(schema: Any, root: Mapping[str, Any]) -> bool:
+    """Tell whether an argument is described, or a type that it refers to."""
+    if isinstance(schema, bool) or "description" in schema:
+        return True
+    if "$ref" in schema:
+        target = pointed(root, schema["$ref"])
+        return not isinstance(target, Mapping) or "description" in target
+    return any(_says_something(each, root) for each in schema.get("anyOf", ()))
 
 
 def _dialects(
