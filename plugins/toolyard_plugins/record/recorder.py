@@ -7,6 +7,7 @@ from threading import Lock
 from typing import Any
 
 from toolyard_hookspecs import NOTICE, Clock, SnapshotError, ToolInvoked, hookimpl
+from toolyard_hookspecs.quantities import counted
 from toolyard_plugins.record.errors import RecordError
 from toolyard_plugins.record.lines import FORMAT, VERSION
 from toolyard_plugins.record.noting import fields_of, joined, written
@@ -34,6 +35,7 @@ class Recorder:
         self._clock = clock
         self._lock = Lock()
         self._lost = 0
+        self._why = ""
         self._begun = False
 
     @hookimpl
@@ -47,7 +49,8 @@ class Recorder:
             if not self._begun:
                 self._begin()
             self._file.append(joined(fields))
-        except Exception:
+        except Exception as error:
+            self._why = _told(error)
             self._count(1)
             raise
         if lost:
@@ -59,13 +62,15 @@ class Recorder:
             if self._begun:
                 end = {"kind": "end", "at": self._clock.now().isoformat()}
                 self._file.append(written(end))
-        except (OSError, RecordError):
-            log.exception("The end of the record could not be written.", extra=NOTICE)
+        except (OSError, RecordError) as error:
+            self._why = _told(error)
+            log.exception("The end of the record could not be written: %s", self._why, extra=NOTICE)
         finally:
             if self._lost:
                 log.warning(
-                    "The record is not complete: %s at its end could not be written.",
-                    "1 call" if self._lost == 1 else f"{self._lost:,} calls",
+                    "The record is not complete: %s at its end could not be written: %s",
+                    counted(self._lost, "call"),
+                    self._why,
                     extra=NOTICE,
                 )
             self._file.close()
@@ -84,3 +89,10 @@ class Recorder:
     def _count(self, more: int) -> None:
         with self._lock:
             self._lost += more
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return f"{error.strerror or error}. See that it can be written before the next run."
+    # The text of any other may hold what the call kept secret.
+    return str(error) if isinstance(error, RecordError) else f"{type(error).__name__}."
