@@ -39,7 +39,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return Exit.BROKEN_PIPE
     except OSError as error:
         _close_stdout()
-        sys.stderr.write(f"toolyard: error: the output cannot be written: {error.strerror}.\n")
+        sys.stderr.write(
+            f"toolyard: error: the output cannot be written: {error.strerror}. Make room there, or "
+            "write elsewhere, then run the command again.\n"
+        )
         return Exit.INTERNAL
     if argv is None and status in {Exit.HUNG_UP, Exit.INTERRUPTED, Exit.TERMINATED}:
         # What a handler left behind may go on for ever while the interpreter takes it down.

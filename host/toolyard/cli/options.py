@@ -8,7 +8,7 @@ import math
 import sys
 from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from toolyard.cli.command_examples import examples_of
 from toolyard.cli.example import OPTION, SESSIONS, THE_EXAMPLES, named_examples
@@ -17,6 +17,9 @@ from toolyard.cli.failures import say
 from toolyard.cli.text import listed
 from toolyard.scaffolding.kinds import DEFAULT_KIND, KINDS
 from toolyard_hookspecs.likeness import suggest
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 EXAMPLES: Final = """\
 examples:
@@ -56,6 +59,10 @@ WITHOUT_HOST: Final = frozenset({"completion", "doctor", "new"})
 
 class Parser(argparse.ArgumentParser):
     """A parser that says what is wrong the way all of Toolyard does."""
+
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+        """Print the help; argparse would not tell of an output that cannot be written."""
+        (file or sys.stdout).write(self.format_help())
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and where help is, and end with the status for it."""

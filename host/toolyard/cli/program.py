@@ -168,7 +168,7 @@ def _explain(error: Exception, verbosity: int) -> int:
         say("error", str(error))
         return Exit.USAGE
     if isinstance(error, OSError) and error.errno in NO_ROOM:
-        told = f"{os.strerror(error.errno)}: {_written(error)} cannot be written"
+        told = f"{_written(error)} cannot be written: {os.strerror(error.errno)}"
         say("error", f"{told}. Make room there, then run the command again.")
         return Exit.INTERNAL
     cause = f"{type(error).__name__}: {error}".rstrip(": ")
