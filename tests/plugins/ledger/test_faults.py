@@ -6,7 +6,7 @@ import os
 import sqlite3
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +92,7 @@ def test_a_file_where_its_directory_should_be(driver, tmp_path):
     with ExitStack() as stack:
         bench = Bench(driver, SqliteStore(tmp_path / "file" / "ledger.db"), stack)
         bench.open(order, look)
-        assert_closed(bench)
+        assert_closed(bench, "Mend that, or name another file")
 
 
 def test_one_of_a_later_version(file_bench, path):
@@ -175,6 +175,12 @@ def test_a_claim_that_somebody_settled_meanwhile_is_told_of(bench):
     assert "its claim was taken away" in outcome.text
 
 
+def _fill(rest: Path) -> None:
+    with suppress(OSError), rest.open("wb", buffering=0) as stream:
+        while True:
+            stream.write(b"x" * 512)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
 class TestFullDisk:
@@ -190,18 +196,21 @@ class TestFullDisk:
         yield folder
         subprocess.run(["umount", "-l", folder], check=True)
 
+    def test_one_that_cannot_be_opened_again_is_told_of_with_the_likely_cause(self, disk):
+        store = SqliteStore(disk / "ledger.db")
+        list(store.entries())
+        store.close()
+        _fill(disk / "rest")
+        with pytest.raises(LedgerError, match="may be full"):
+            list(store.entries())
+
     def test_it_fails_closed_and_goes_on_when_there_is_room(self, driver, disk):
         with ExitStack() as stack:
             bench = Bench(driver, SqliteStore(disk / "ledger.db"), stack)
             bench.open(order, look)
             assert bench.call("order", item="tea").success
             rest = disk / "rest"
-            with rest.open("wb", buffering=0) as stream:
-                try:
-                    while True:
-                        stream.write(b"x" * 512)
-                except OSError:
-                    pass
+            _fill(rest)
             failed = None
             for number in range(200):
                 outcome = bench.call("order", item=f"item {number}")

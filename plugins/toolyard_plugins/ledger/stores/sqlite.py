@@ -159,7 +159,7 @@ class SqliteStore(SqlStore):
         text = str(error)
         if isinstance(error, OSError):
             text = error.strerror or text
-        remedy = "Mend that, then retry."
+        remedy = "Mend that, or name another file, then retry."
         for part, told in _REMEDIES:
             if part in text.lower():
                 remedy = told
@@ -178,7 +178,7 @@ _REMEDIES: Final = (
         "It is damaged: put a copy back, or move it away, and its effects are forgotten.",
     ),
     ("full", "Make room on the disk, then retry."),
-    ("i/o", "Look at the disk, then retry."),
+    ("i/o", "Look at the disk, which may be full, then retry."),
     ("readonly", "Let this process write to the file and its directory, then retry."),
     ("permission", "Let this process write to the file and its directory, then retry."),
     ("unable to open", "Let this process write to the file and its directory, then retry."),
