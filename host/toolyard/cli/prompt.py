@@ -6,12 +6,21 @@ import argparse
 import sys
 
 from toolyard.cli.exits import Exit
+from toolyard.cli.failures import UsageError
 from toolyard.host import Host
 from toolyard.overrides import skeleton
 
 
 def prompt(host: Host, args: argparse.Namespace) -> int:
-    """Print the prompt of a new session; with `--json`, its text and the names of its tools."""
+    """Print the prompt of a new session; with `--json`, its text and the names of its tools.
+
+    Raises:
+        UsageError: When overrides are asked for as JSON.
+    """
+    if args.overrides and args.out is not None:
+        raise UsageError(
+            "--overrides prints a file of TOML, and --json nothing but JSON; leave one of them out."
+        )
     if args.overrides:
         sys.stdout.writelines(f"{line}\n" for line in skeleton(host.original_prompt))
         return Exit.OK

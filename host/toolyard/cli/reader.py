@@ -115,12 +115,17 @@ def read_arguments(text: str, *, quoted: bool = True) -> str:
     try:
         value = _decode_json(text)
     except LineError as error:
-        lost = quoted and isinstance(error, BrokenLineError)
-        hint = " Quote them for the shell: '{\"a\": 1}'." if lost else ""
+        hint = _expected(quoted=quoted) if isinstance(error, BrokenLineError) else ""
         raise UsageError(f"the arguments cannot be read: {error}.{hint}") from None
     if not isinstance(value, dict):
         raise UsageError(f"the arguments are {_kind(value)}; give a JSON object.")
     return text
+
+
+def _expected(*, quoted: bool) -> str:
+    if quoted:
+        return " Quote them for the shell: '{\"a\": 1}'."
+    return ' Give a JSON object: {"a": 1}.'
 
 
 def _decode(content: bytes, source: str) -> str:

@@ -1,5 +1,6 @@
 """`toolyard call` makes one call and prints what a model would read."""
 
+import io
 import json
 
 import pytest
@@ -46,6 +47,14 @@ def test_arguments_that_are_not_json_are_status_2(toolyard):
     status, _, err = toolyard("call", "add", "{a: 1}")
     assert status == 2
     assert err.startswith("toolyard: error: the arguments cannot be read: not JSON (expecting")
+    assert "Quote them for the shell: '{" in err
+
+
+def test_piped_arguments_that_are_not_json_are_told_what_they_should_be(toolyard, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
+    status, _, err = toolyard("call", "add", "-")
+    assert status == 2
+    assert err.endswith('(expecting value at column 1). Give a JSON object: {"a": 1}.\n')
 
 
 def test_what_leaves_dispatch_is_told(toolyard):

@@ -70,6 +70,16 @@ def test_overrides_are_made_from_the_codes_texts_also_where_some_are_overridden(
     assert capsys.readouterr().out == texts
 
 
+def test_overrides_are_not_asked_for_as_json(
+    capsys: pytest.CaptureFixture[str], plugin: str, overrides: Path
+) -> None:
+    assert main(["prompt", "--overrides", "--json", "--plugin", plugin]) == 2
+    assert capsys.readouterr().err == (
+        "toolyard: error: --overrides prints a file of TOML, and --json nothing but JSON; leave "
+        "one of them out.\n"
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("way", [[], ["--json"], ["--schema", "openai"]])
 def test_tools_are_listed_with_the_descriptions_that_a_model_reads(
