@@ -279,7 +279,9 @@ def _configure_new(parser: argparse.ArgumentParser) -> None:
 
 
 def _configure_completion(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="which shell")
+    parser.add_argument(
+        "shell", choices=("bash", "zsh", "fish"), metavar="SHELL", help="bash, zsh or fish"
+    )
 
 
 _CONFIGURE: Final = {

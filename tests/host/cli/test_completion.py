@@ -90,6 +90,12 @@ def test_each_shell_has_a_script(toolyard, shell):
     assert json.loads(as_json)["script"].strip() == out.strip()
 
 
+def test_a_missing_shell_is_told_as_other_missing_arguments_are(toolyard):
+    status, _, err = toolyard("completion", plugin=False)
+    assert status == 2
+    assert "required: SHELL." in err
+
+
 IN_BASH = """
 eval "$(toolyard completion bash)"
 COMP_LINE="toolyard call --plugin desk.py fail_" COMP_POINT=${#COMP_LINE}
