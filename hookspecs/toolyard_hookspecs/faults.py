@@ -99,6 +99,16 @@ def in_one_line(error: Exception) -> str:
     return "; ".join(each.removeprefix("  - ").removeprefix("arguments: ") for each in lines)
 
 
+def as_sentence(text: str) -> str:
+    """Return a text with a full stop, unless it ends as sentences do.
+
+    Example:
+        >>> as_sentence("not known"), as_sentence("Did you mean 'add'?")
+        ('not known.', "Did you mean 'add'?")
+    """
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
 def place(path: Iterable[object]) -> str:
     """Return where in the arguments a fault is, `lines[2].price` say."""
     text = ""

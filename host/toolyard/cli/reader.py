@@ -13,6 +13,7 @@ from typing import Any, Final, NoReturn, Protocol, cast
 
 from toolyard.cli.failures import UsageError
 from toolyard_hookspecs import ToolCall
+from toolyard_hookspecs.faults import as_sentence
 from toolyard_hookspecs.likeness import suggest
 from toolyard_hookspecs.quantities import counted
 
@@ -199,7 +200,7 @@ def _calls(lines: list[Line], source: str) -> list[ToolCall]:
         try:
             calls.append(_call(line, seen))
         except LineError as error:
-            faults.append(f"{source}, line {line.number}: {_sentence(str(error))}")
+            faults.append(f"{source}, line {line.number}: {as_sentence(str(error))}")
     if faults:
         more = len(faults) - MAX_FAULTS
         hint = [f"and {counted(more, 'more faulty line')}."] if more > 0 else []
@@ -283,10 +284,6 @@ def _decode_json(text: str) -> Any:
 def _told(error: ValueError) -> str:
     """Return what to say of JSON that is refused, or that Python does not read."""
     return str(error) if isinstance(error, LineError) else "not JSON (a number of too many digits)"
-
-
-def _sentence(text: str) -> str:
-    return text if text.endswith("?") else f"{text}."
 
 
 def _reason(error: json.JSONDecodeError) -> str:

@@ -27,6 +27,7 @@ from toolyard_hookspecs import (
     ToolValidationError,
 )
 from toolyard_hookspecs.facts import APPROVAL, APPROVAL_REASON, APPROVAL_TICKET, APPROVAL_TOKEN
+from toolyard_hookspecs.faults import as_sentence
 from toolyard_hookspecs.signatures import is_async_callable
 
 log = logging.getLogger("toolyard.policies")
@@ -168,7 +169,7 @@ def _ask(run: CallRun, request: ApprovalRequest, needs: str) -> Staged:
 def _unanswered(
     run: CallRun, reasons: Iterable[str], answer: ApprovalAnswer, *, has_run: bool
 ) -> str:
-    why = f" {_sentence(answer.reason)}" if answer.reason else ""
+    why = f" {as_sentence(answer.reason.strip())}" if answer.reason else ""
     kept = _NOT_KEPT if has_run else ""
     return f"{_needs(run, reasons)}.{why}{kept} It cannot run here; say so, or do without."
 
@@ -191,7 +192,7 @@ def _refuse_denied(run: CallRun, answer: ApprovalAnswer, request: ApprovalReques
         msg = f"{run.name} waits for a person's approval.{state} Ask for it later."
         raise Refusal(Status.PENDING, msg)
     if answer.answer is Answer.DENIED:
-        reason = f": {_sentence(answer.reason)}" if answer.reason else "."
+        reason = f": {as_sentence(answer.reason.strip())}" if answer.reason else "."
         msg = f"A person did not approve {run.name}{reason}{kept} Do not try it again unchanged."
         raise Refusal(Status.DENIED, msg)
 
@@ -205,11 +206,6 @@ def _settle_defaults(run: CallRun) -> None:
 
 def _needs(run: CallRun, reasons: Iterable[str]) -> str:
     return f"{run.name} needs a person's approval ({' '.join(reasons).removesuffix('.')})"
-
-
-def _sentence(text: str) -> str:
-    text = text.strip()
-    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def _tool(run: CallRun) -> Tool[Any, Any]:

@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails
 from toolyard.settings.known import keys, keys_within
 from toolyard.settings.secrecy import holds_secret, secrets_in, without_secrets
 from toolyard_hookspecs import ConfigurationError, DefinitionError
+from toolyard_hookspecs.faults import as_sentence
 from toolyard_hookspecs.likeness import nearest, suggest
 
 M = TypeVar("M")
@@ -56,7 +57,7 @@ def validate_table(
     except Exception as error:  # noqa: BLE001 - a model's own validator can raise anything
         told = f"{type(error).__name__}: {error}".rstrip(": .")
         faults = [(prefix, f"the check of {model.__name__} failed: {told}")]
-    text = " ".join(f"{_place(path, source)}: {_sentence(fault)}" for path, fault in faults)
+    text = " ".join(f"{_place(path, source)}: {as_sentence(fault)}" for path, fault in faults)
     raise ConfigurationError(without_secrets(_listed_once(text), secrets)) from None
 
 
@@ -96,10 +97,6 @@ def show(value: object) -> str:
     if isinstance(value, str):
         return f"the text {text}"
     return f"the number {text}" if isinstance(value, (int, float)) else text
-
-
-def _sentence(text: str) -> str:
-    return text if text.endswith("?") else f"{text}."
 
 
 def _place(path: Path, source: str | Callable[[str], str]) -> str:

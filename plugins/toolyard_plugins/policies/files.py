@@ -19,6 +19,7 @@ from toolyard_hookspecs import (
     ToolContext,
     ToolResult,
 )
+from toolyard_hookspecs.faults import as_sentence
 from toolyard_plugins.policies.contents import DirectoryFiles, Files, WorkspaceFiles
 from toolyard_plugins.policies.given import refuse_other_than_names, refuse_other_than_names_by_tool
 from toolyard_plugins.policies.naming import entry_for, is_among
@@ -220,8 +221,7 @@ def _paths(params: Any, fields: Iterable[str]) -> list[str]:
 def _reason_of(error: OSError | ValueError) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror.lower()}. This requires human intervention."
-    text = str(error) or "nobody says why"
-    return text if text.endswith((".", "?")) else f"{text}."
+    return as_sentence(str(error) or "nobody says why")
 
 
 def _value(params: Any, name: str) -> Any:

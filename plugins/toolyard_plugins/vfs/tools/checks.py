@@ -17,6 +17,7 @@ from toolyard_hookspecs import (
     ToolValidationError,
     ToolyardError,
 )
+from toolyard_hookspecs.faults import as_sentence
 from toolyard_hookspecs.quantities import counted
 from toolyard_plugins.vfs.paths import ALIAS
 from toolyard_plugins.vfs.wording import size_of
@@ -68,8 +69,7 @@ def reason_of(error: OSError | ValueError) -> str:
         return "its text is not UTF-8."
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror.lower()}. This requires human intervention."
-    text = str(error) or "the workspace refuses it"
-    return text if text.endswith((".", "?")) else f"{text}."
+    return as_sentence(str(error) or "the workspace refuses it")
 
 
 class Checks:
