@@ -19,26 +19,42 @@ class AsyncLife:
     Args:
         plugin: Whose it is, for messages.
         lifespan: The context manager.
+        loop: Where it lives, the loop of another thread.
     """
 
-    def __init__(self, plugin: str, lifespan: AbstractAsyncContextManager[Any]) -> None:
+    def __init__(
+        self,
+        plugin: str,
+        lifespan: AbstractAsyncContextManager[Any],
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
         self._plugin = plugin
         self._lifespan = lifespan
+        self._loop = loop
+        self._life: asyncio.Task[Any] | None = None
         self._entered: Future[None] = Future()
         self._stop = asyncio.Event()
 
-    def begin(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Enter it on a loop of another thread; raises what entering raises."""
-        self._loop = loop
-        self._ended = asyncio.run_coroutine_threadsafe(self._live(), loop)
+    def begin(self) -> None:
+        """Enter it; raises what entering raises."""
+        asyncio.run_coroutine_threadsafe(self._live(), self._loop)
         self._entered.result()
 
     def end(self) -> None:
-        """Leave it, and wait until it is left."""
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._ended.result()
+        """Leave it, also where it is still being entered, and wait until it is left."""
+        asyncio.run_coroutine_threadsafe(self._leave(), self._loop).result()
+
+    async def _leave(self) -> None:
+        if self._life is None:
+            return
+        if self._entered.done():
+            self._stop.set()
+        else:
+            self._life.cancel()
+        await asyncio.wait([self._life])
 
     async def _live(self) -> None:
+        self._life = asyncio.current_task()
         try:
             async with self._lifespan:
                 self._entered.set_result(None)

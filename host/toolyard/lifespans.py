@@ -97,9 +97,10 @@ def _enter(host: Host, stack: ExitStack, each: Implementation) -> None:
         return
     from toolyard.async_lifespans import AsyncLife  # brings asyncio, which few plugins need
 
-    life = AsyncLife(each.plugin, lifespan)
-    life.begin(host.engine.background.loop)
+    life = AsyncLife(each.plugin, lifespan, host.engine.background.loop)
+    # Whoever waits until it is entered may be interrupted, as by Ctrl-C.
     stack.callback(life.end)
+    life.begin()
 
 
 def _leave(plugin: str, lifespan: Any) -> None:

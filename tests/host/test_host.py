@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import hashlib
+import signal
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -174,6 +175,28 @@ def test_an_async_lifespan_that_fails_while_the_host_is_open_is_logged(
             time.sleep(0.005)
 
     assert "connection lost" in caplog.text
+
+
+@pytest.mark.parametrize("seconds", [60, 0])
+def test_an_async_lifespan_is_left_on_an_interrupt_while_it_is_entered(seconds: float) -> None:
+    log: list[str] = []
+
+    class Starts:
+        @hookimpl
+        @asynccontextmanager
+        async def toolyard_lifespan(self) -> AsyncIterator[None]:
+            try:
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+                await asyncio.sleep(seconds)
+                yield
+            finally:
+                await asyncio.sleep(0.01)
+                log.append("stopped")
+
+    with pytest.raises(KeyboardInterrupt):
+        host_of(Starts()).open()
+
+    assert log == ["stopped"]
 
 
 def test_lifespans_are_left_when_the_block_raises() -> None:
