@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator
+import json
+from collections.abc import AsyncGenerator, Mapping
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
-from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError
+from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError, RequestId
 from pydantic import ValidationError
 
 UNREAD: Final = 100
 """How many messages wait at most for a client that does not read, until it is not read either."""
+NO_MESSAGE: Final = "That is no JSON-RPC 2.0 request, notification or response."
+NO_JSON: Final = "That is not JSON: one message, on one line."
+UNREADABLE: Final = (
+    "That cannot be read: it is nested too deeply, or a text in it holds half of a character (a "
+    "surrogate such as \\ud83d without the other one). Mend this, then send it again."
+)
 
 Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
 
@@ -99,17 +106,35 @@ async def _pass_on(
 
 
 def _answer_to(fault: Exception) -> SessionMessage:
-    """Say what is wrong with a message; whose answer this is cannot be known."""
-    is_json = isinstance(fault, ValidationError) and all(
-        each["type"] != "json_invalid"
-        for each in fault.errors(include_url=False, include_context=False, include_input=False)
-    )
-    error = (
-        ErrorData(
-            code=INVALID_REQUEST,
-            message="That is no JSON-RPC 2.0 request, notification or response.",
+    """Say what is wrong with a message, to whoever waits for its answer where that can be told."""
+    faults = fault.errors(include_url=False) if isinstance(fault, ValidationError) else []
+    if faults and faults[0]["type"] != "json_invalid":
+        code, message = INVALID_REQUEST, NO_MESSAGE
+        number = next(
+            (found for each in faults if (found := _id_of(each["input"])) is not None), None
         )
-        if is_json
-        else ErrorData(code=PARSE_ERROR, message="That is not JSON: one message, on one line.")
-    )
-    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=error))
+    else:
+        code, message = PARSE_ERROR, NO_JSON
+        number = _id_of(_read(faults[0]["input"])) if faults else None
+        if number is not None:
+            message = UNREADABLE
+    error = ErrorData(code=code, message=message)
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=number, error=error))
+
+
+def _read(line: object) -> object:
+    """Read what the SDK has not: it takes no half of a character, and little that is nested."""
+    try:
+        return json.loads(str(line))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _id_of(message: object) -> RequestId | None:
+    """Return the id of a request, None where it is none or has none that can be given back."""
+    if not isinstance(message, Mapping) or "method" not in message:
+        return None
+    number = cast("Mapping[str, object]", message).get("id")
+    if isinstance(number, str):
+        return number if number.isprintable() else None
+    return number if isinstance(number, int) and not isinstance(number, bool) else None

@@ -125,24 +125,28 @@ def piped(folder: Path, *, listens: bool = True) -> Iterator[Pipe]:
 
 
 MALFORMED = [
-    (b"", -32700),
-    (b"{", -32700),
-    (b"\xff\xfe\x00", -32700),
-    (b"[" * 100_000, -32700),
-    (b'{"a":' * 9_000, -32700),
-    (b"null", -32600),
-    (b"[]", -32600),
-    (b'{"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": []}', -32600),
-    (b'{"jsonrpc": "1.0", "id": 6, "method": "ping"}', -32600),
+    (b"", None, -32700),
+    (b"{", None, -32700),
+    (b"\xff\xfe\x00", None, -32700),
+    (b"[" * 100_000, None, -32700),
+    (b'{"a":' * 9_000, None, -32700),
+    (b"null", None, -32600),
+    (b"[]", None, -32600),
+    (b'{"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": []}', 5, -32600),
+    (b'{"jsonrpc": "1.0", "id": "six", "method": "ping"}', "six", -32600),
+    (b'{"jsonrpc": "2.0", "id": 7, "method": "ping", "params": {"a": "\\ud83d"}}', 7, -32700),
+    (b'{"jsonrpc": "2.0", "id": "\\ud83d", "method": "ping"}', None, -32700),
+    (b'{"jsonrpc": "2.0", "id": true, "method": 1}', None, -32600),
+    (b'{"jsonrpc": "2.0", "id": 8, "result": 1}', None, -32600),
 ]
 
 
 def test_what_is_malformed_is_a_protocol_error(pipe: Pipe) -> None:
     assert pipe.adds(1) == 2
 
-    for line, code in MALFORMED:
+    for line, number, code in MALFORMED:
         pipe.say(line)
-        assert pipe.hear(None)["error"]["code"] == code, line[:80]
+        assert pipe.hear(number)["error"]["code"] == code, line[:80]
 
     assert pipe.adds(2) == 3
 
