@@ -17,6 +17,7 @@ from toolyard_hookspecs import CallClosed, Contents, EffectUnknownError, ToolCon
 from toolyard_plugins.mcp.gateway.connection import Connection
 from toolyard_plugins.mcp.gateway.definitions import Definition
 from toolyard_plugins.mcp.gateway.faults import ServerFault, told
+from toolyard_plugins.mcp.gateway.promises import Promises
 from toolyard_plugins.mcp.gateway.results import contents_of, texts_of
 from toolyard_plugins.mcp.gateway.settings import ServerSettings
 from toolyard_plugins.mcp.gateway.transports.http import CUT, NO_ANSWER, UNREAD
@@ -46,6 +47,7 @@ class Calling:
         self._server = server
         self._settings = settings
         self._connection = connection
+        self._promises = Promises()
 
     async def send(
         self,
@@ -81,7 +83,7 @@ class Calling:
                 return await self.send(definition, arguments, context, report, again=False)
             return self._refused(client, definition, error)
         except (ValidationError, RuntimeError) as error:
-            # The SDK says with these that an answer does not fit the protocol, or the schema.
+            # The SDK says with these that an answer does not fit the protocol.
             reason = f"it answered with what cannot be used ({_short(error)})"
             raise self._unknown(definition, reason) from error
         return self._read(definition, result)
@@ -123,6 +125,9 @@ class Calling:
         except ValueError as error:
             reason = f"it answered with what cannot be used ({_short(error)})"
             raise self._unknown(definition, reason) from error
+        if broken := self._promises.broken(definition, result):
+            reason = f"it answered with what cannot be used ({one_line(broken)})"
+            raise self._unknown(definition, reason)
         if result.is_error:
             said = cleaned(texts_of(contents))
             why = said or "it did not say why. Check the arguments, then retry once."

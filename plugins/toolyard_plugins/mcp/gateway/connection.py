@@ -23,6 +23,7 @@ from toolyard_plugins.mcp.gateway.definitions import Definition
 from toolyard_plugins.mcp.gateway.faults import ServerFault, told
 from toolyard_plugins.mcp.gateway.listing import list_tools
 from toolyard_plugins.mcp.gateway.nesting import one_deeper
+from toolyard_plugins.mcp.gateway.promises import check_nothing
 from toolyard_plugins.mcp.gateway.secrecy import secrets_of
 from toolyard_plugins.mcp.gateway.settings import ServerSettings
 from toolyard_plugins.mcp.gateway.transports.guard import GuardedStream
@@ -279,6 +280,7 @@ class Connection:
             cache=None,
         )
         async with client:
+            check_nothing(client.session)
             spoken = client.protocol_version
             if wanted not in {"auto", "legacy", spoken}:
                 raise ServerFault(f"it speaks {spoken}, and {wanted} is asked for; change protocol")

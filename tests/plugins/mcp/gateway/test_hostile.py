@@ -135,7 +135,12 @@ def test_structured_results_must_fit_what_the_server_promised(yard):
     assert yard.call("bad_say", text="fine").result.value.structured == {"ok": True}
     wrong = yard.call("bad_say", text="wrong")
     assert wrong.status is Status.FAILED
-    assert "it answered with what cannot be used" in wrong.text
+    assert "it answered with what cannot be used (ok: required, but missing)" in wrong.text
+
+
+def test_no_structured_result_takes_long_to_check(yard):
+    yard.open({"bad": yard.raw("structured")})
+    assert yard.call("bad_say", text="slow").success
 
 
 def test_nothing_unseen_gets_into_names_and_descriptions(yard):
