@@ -6,10 +6,11 @@ import importlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
+from urllib.parse import unquote
 
 from toolyard_hookspecs import DefinitionError
 from toolyard_hookspecs.faults import pointed
-from toolyard_plugins.mcp.gateway.wording import cleaned, is_plain
+from toolyard_plugins.mcp.gateway.wording import cleaned, is_plain, one_line
 
 Schema = Mapping[str, Any]
 
@@ -22,6 +23,7 @@ _NAMED: Final = frozenset({"properties", "$defs", "definitions", "dependentSchem
 _TEXTS: Final = frozenset({"title", "description", "$comment"})
 _VALUES: Final = frozenset({"const", "default", "enum", "examples"})
 """Keywords beneath which are values, and not schemas."""
+_REFERRING: Final = ("$ref", "$dynamicRef")
 _BY_PATTERN: Final = ("patternProperties", "additionalProperties", "unevaluatedProperties")
 
 
@@ -53,6 +55,8 @@ def _kept(schema: Schema) -> dict[str, Any]:
             continue
         if key == "pattern" and isinstance(value, str) and not _is_bounded(value):
             continue
+        if key in _REFERRING and isinstance(value, str) and not _leads_to_schema(value):
+            raise DefinitionError(f"its schema refers to {one_line(value, 80)}, which is no schema")
         if key in _NAMED and isinstance(value, Mapping):
             named = cast("Mapping[str, object]", value)
             if not all(map(is_plain, named)):
@@ -73,6 +77,16 @@ def _kept_in(value: object) -> Any:
     if isinstance(value, list):
         return [_kept_in(each) for each in cast("list[object]", value)]
     return value
+
+
+def _leads_to_schema(target: str) -> bool:
+    """Tell whether a reference leads to a schema, and not to values or names, which are kept."""
+    is_name = False
+    for part in unquote(target).split("/"):
+        if part in _VALUES and not is_name:
+            return False
+        is_name = part in _NAMED and not is_name
+    return not is_name
 
 
 def _is_bounded(pattern: str) -> bool:

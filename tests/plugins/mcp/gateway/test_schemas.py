@@ -8,6 +8,7 @@ from toolyard_hookspecs import DefinitionError
 from toolyard_plugins.mcp.gateway.schemas import LONGEST, enforceable
 
 HIDDEN = "Text.\x1b[2J\u202e\U000e0041\u200b"
+SLOW = {"patternProperties": {"^(b+)+$": {}}}
 
 
 def an_object(**properties):
@@ -38,8 +39,15 @@ def test_values_stay_as_they_are():
         (an_object(text={"maximum": float("nan")}), "a number that JSON does not have"),
         (an_object(text={"default": [float("inf")]}), "a number that JSON does not have"),
         (an_object(text={"description": "x" * LONGEST}), "more than 200,000 characters"),
+        (an_object(a={"$ref": "#/default"}) | {"default": SLOW}, "#/default, which is no schema"),
+        (an_object(a={"$ref": "#/properties"}, **SLOW), "#/properties, which is no schema"),
     ],
 )
 def test_what_no_model_should_be_shown_is_refused(schema, why):
     with pytest.raises(DefinitionError, match=why):
         enforceable(schema)
+
+
+def test_references_to_schemas_stay_whatever_their_names():
+    same = {name: {"$ref": f"#/properties/{name}"} for name in ("default", "properties")}
+    assert enforceable(an_object(**same)) == an_object(**same)
