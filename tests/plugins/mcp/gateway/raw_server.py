@@ -229,6 +229,11 @@ def flood(number, text):
         write(f"{line}\n" * 100)
 
 
+def halve(number, text):
+    """Answer with a character, and with half of one."""
+    reply(number, content=[{"type": "text", "text": "\ud83d\ude00 cut \ud83d"}])
+
+
 def chatter(number, text):
     write("Listening...\nStill here\n")
     say(number, text)
@@ -271,6 +276,7 @@ SPECIAL = {
     "structured": structure,
     "floods": flood,
     "chatters": chatter,
+    "halves": halve,
 }
 
 

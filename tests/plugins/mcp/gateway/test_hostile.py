@@ -95,6 +95,11 @@ def test_what_is_said_beside_messages_does_no_harm(yard):
     assert yard.call("bad_say", text="now").text == "said now"
 
 
+def test_half_of_a_character_in_a_message_does_no_harm(yard):
+    yard.open({"bad": yard.raw("halves")})
+    assert yard.call("bad_say", text="now").text == "\U0001f600 cut \ufffd"
+
+
 def test_a_byte_order_mark_before_a_message_does_no_harm(yard):
     yard.open({"bad": yard.raw("marked", timeout=20)})
     assert yard.call("bad_say", text="now").text == "said now"

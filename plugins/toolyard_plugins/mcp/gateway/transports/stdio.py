@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import codecs
 import contextlib
+import json
 import logging
 import os
+import re
 import signal
 import sys
 from collections import deque
@@ -36,6 +38,8 @@ REMEMBERED: Final = 20
 """Lines of what a program says beside its messages that are kept."""
 LINE: Final = 64 * 1024
 KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
+
+_HALVES: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 Item = SessionMessage | Exception
 
@@ -121,8 +125,11 @@ def _message(line: bytes) -> Item:
     # On Windows, many a program begins with a mark that it writes UTF-8.
     line = line.removeprefix(codecs.BOM_UTF8)
     try:
-        return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
+        return _read_message(line)
     except ValueError as error:
+        if _HALVES.search(line):
+            with contextlib.suppress(ValueError, RecursionError):
+                return _read_message(_whole(line))
         if line.lstrip().startswith((b"{", b"[")):
             return ServerBroken(
                 f"it sent what is no message of the protocol: "
@@ -131,6 +138,19 @@ def _message(line: bytes) -> Item:
         # Many a program says something on its standard output before it knows better.
         log.debug("An MCP server wrote %s", one_line(line.decode(errors="replace")))
         return error
+
+
+def _read_message(line: bytes) -> SessionMessage:
+    return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
+
+
+def _whole(line: bytes) -> bytes:
+    r"""Return a line with a mark for each half of a character, which no reader takes.
+
+    Programs that cut texts by their UTF-16 length write such halves, as in `"cut \ud83d"`.
+    """
+    text = json.dumps(json.loads(line), ensure_ascii=False)
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
 
 
 async def _write(
