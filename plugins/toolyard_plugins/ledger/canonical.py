@@ -12,6 +12,7 @@ import pydantic_core
 
 from toolyard_hookspecs import Tool
 from toolyard_hookspecs.codecs import Codec
+from toolyard_hookspecs.schema_codec import SchemaCodec
 from toolyard_hookspecs.secrecy import HIDING
 
 Encode = Callable[[Any], bytes]
@@ -29,7 +30,8 @@ def encoder(tool: Tool[Any, Any]) -> Encode:
     """Return what writes params of a tool as canonical JSON."""
     codec = tool.params_codec
     schema = codec.schema()
-    if _is_fixed(schema):
+    # Values of a JSON Schema are as they came, and so are their fields, whatever it says.
+    if not isinstance(codec, SchemaCodec) and _is_fixed(schema):
         return codec.encode
     if isinstance(codec, Codec) and _holds(schema, "uniqueItems"):
         to_python = codec.adapter.serializer.to_python

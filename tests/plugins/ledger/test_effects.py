@@ -221,6 +221,17 @@ class TestKeys:
         assert one.startswith("session/s1:take:")
         assert len(one.rpartition(":")[2]) == 64
 
+    def test_params_of_a_json_schema_have_one_key_in_any_order(self, context):
+        fields = {"a": {"type": "integer"}, "b": {"type": "integer"}}
+        made = Tool[dict[str, Any], None](
+            name="take",
+            description="Take something.",
+            handler=lambda params, context: ToolResult.ok(None),
+            params_schema={"type": "object", "properties": fields, "additionalProperties": False},
+            idempotency=IdempotencyConfig(),
+        )
+        assert key(made, context, '{"a": 1, "b": 2}') == key(made, context, '{"b": 2, "a": 1}')
+
     @pytest.mark.slow
     def test_sets_have_one_order_in_every_process(self, context):
         import subprocess
