@@ -184,6 +184,19 @@ class LedgerStoreContract:
         store.finish("k", first.effect_id, RecordedResult("Done."), None)
         assert store.claim(claim_of(), now=NOW, over=first.effect_id) is not None
 
+    def test_reasons_may_be_any_text(self, store: LedgerStore) -> None:
+        claim, odd = claim_of(), "\0 \ud800 ü"
+        store.claim(claim, now=NOW)
+        assert store.doubt("k", claim.effect_id, odd)
+        doubted = store.get("k")
+        assert doubted is not None
+        assert doubted.reason
+        assert store.finish("k", claim.effect_id, RecordedResult("Done.", unportable=odd), None)
+        done = store.get("k")
+        assert done is not None
+        assert done.result is not None
+        assert done.result.unportable
+
     def test_an_unknown_effect_can_be_given_an_end(self, store: LedgerStore) -> None:
         claim = claim_of()
         store.claim(claim, now=NOW)
@@ -251,6 +264,16 @@ class LedgerStoreContract:
         assert standing.reason
         assert again.claim(later, now=NOW, over=claim.effect_id) is None
 
+    def test_a_claim_that_nobody_holds_can_be_removed(
+        self,
+        store: LedgerStore,
+        again: LedgerStore,
+        let_lapse: Callable[[LedgerStore, Claim], None],
+    ) -> None:
+        let_lapse(store, claim_of())
+        assert again.remove(key="k") == 1
+        assert again.get("k") is None
+
     def test_renewing_what_is_not_claimed_does_nothing(self, store: LedgerStore) -> None:
         claim = claim_of()
         store.renew({claim.effect_id: "k"})
@@ -273,6 +296,7 @@ class LedgerStoreContract:
             if claim is claims[0]:
                 store.finish("again", claim.effect_id, RecordedResult("Done."), NOW)
         assert [each.claim for each in store.entries()] == claims[1:]
+        assert [each.claim for each in store.entries(tool_name="order")] == claims[1:]
 
     def test_entries_can_be_changed_while_they_are_looked_through(self, store: LedgerStore) -> None:
         for key in ("a", "b", "c"):

@@ -7,16 +7,20 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from toolyard_hookspecs.ledger import Claim, LedgerEntry, LedgerStore
+from toolyard_hookspecs.ledger import Claim, EffectState, LedgerEntry, LedgerStore, RecordedResult
 from toolyard_hookspecs.testing import LedgerStoreContract
+from toolyard_hookspecs.testing.ledger import NOW, claim_of
 from toolyard_plugins.ledger.stores.memory import MemoryStore
 from toolyard_plugins.ledger.stores.postgres import PostgresStore
+from toolyard_plugins.ledger.stores.sql import Done, Row
 from toolyard_plugins.ledger.stores.sqlite import SqliteStore
 
 LetLapse = Callable[[LedgerStore, Claim], None]
@@ -71,6 +75,82 @@ class TestSqlite(LedgerStoreContract):
 
         with ThreadPoolExecutor(threads) as pool:
             assert [*pool.map(race, range(threads))] == [[None] * len(files)] * threads
+
+
+class Watched(SqliteStore):
+    """One beside which something happens just before a statement, once."""
+
+    lapsed = False
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.meanwhile: dict[str, Callable[[], object]] = {}
+
+    def _run(self, statement: str, values: Sequence[Any] = ()) -> Done:
+        self.meanwhile.pop(statement.partition(" ")[0], bool)()
+        return super()._run(statement, values)
+
+    def _is_lapsed(self, row: Row) -> bool:
+        return self.lapsed
+
+
+class TestBetweenTwoStatements:
+    """Other processes go on between the statements of one."""
+
+    @pytest.fixture
+    def store(self, tmp_path) -> Iterator[Watched]:
+        with closing(Watched(tmp_path / "ledger.db")) as store:
+            yield store
+
+    @pytest.fixture
+    def other(self, store: Watched) -> Iterator[SqliteStore]:
+        with closing(SqliteStore(store.path)) as other:
+            yield other
+
+    def test_a_claim_of_which_only_the_answer_was_lost_is_made(self, store) -> None:
+        claim = claim_of()
+        assert [store.claim(claim, now=NOW) for _ in range(2)] == [None, None]
+
+    def test_what_is_released_can_be_claimed(self, store, other) -> None:
+        first, second = claim_of(), claim_of()
+        other.claim(first, now=NOW)
+        store.meanwhile["SELECT"] = lambda: other.release("k", first.effect_id)
+        assert store.claim(second, now=NOW) is None
+        assert other.get("k").claim == second
+
+    def test_what_another_takes_over_is_not_taken_over_again(self, store, other) -> None:
+        first, second = claim_of(), claim_of()
+
+        def take_over() -> None:
+            other.claim(second, now=NOW, over=first.effect_id)
+            other.finish("k", second.effect_id, RecordedResult("Done."), None)
+
+        other.claim(first, now=NOW)
+        other.doubt("k", first.effect_id, "It was cut off.")
+        store.meanwhile["UPDATE"] = take_over
+        standing = store.claim(claim_of(), now=NOW, over=first.effect_id)
+        assert (standing.claim, standing.state) == (second, EffectState.DONE)
+
+    def test_what_is_recorded_does_not_lapse(self, store, other) -> None:
+        first, store.lapsed = claim_of(), True
+        other.claim(first, now=NOW)
+        store.meanwhile["UPDATE"] = lambda: other.finish(
+            "k", first.effect_id, RecordedResult("Done."), None
+        )
+        assert store.claim(claim_of(), now=NOW).state is EffectState.DONE
+        assert other.get("k").state is EffectState.DONE
+
+    def test_what_is_renewed_does_not_lapse(self, store, other) -> None:
+        first, store.lapsed = claim_of(), True
+
+        def renew() -> None:
+            other.renew({first.effect_id: "k"})
+            store.lapsed = False
+
+        other.claim(first, now=NOW)
+        store.meanwhile["UPDATE"] = renew
+        assert store.claim(claim_of(), now=NOW).state is EffectState.CLAIMED
+        assert other.get("k").state is EffectState.CLAIMED
 
 
 @pytest.mark.slow
