@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final
 
 import pydantic_core
@@ -23,6 +23,9 @@ _SET: Final[Any] = AbstractSet
 _SEQUENCE: Final[Any] = Sequence
 _DICT: Final[Any] = dict
 _LIST: Final[Any] = list
+
+# Not as text, which bytes need not be.
+_plain: Final = partial(pydantic_core.to_jsonable_python, bytes_mode="base64")
 
 
 @lru_cache(maxsize=1024)
@@ -58,11 +61,11 @@ def _ordered(value: Any) -> Any:
         return [_ordered(each) for each in value]
     if isinstance(value, HIDING):
         return _ordered(value.get_secret_value())
-    return pydantic_core.to_jsonable_python(value)
+    return _plain(value)
 
 
 def _as_key(key: Any) -> str:
-    plain = pydantic_core.to_jsonable_python(key)
+    plain = _plain(key)
     return plain if isinstance(plain, str) else json.dumps(plain)
 
 

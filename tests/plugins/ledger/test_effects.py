@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from toolyard_hookspecs import (
     IdempotencyConfig,
@@ -203,6 +203,20 @@ class Told(BaseModel):
     extra: dict[str, Any] = {}
 
 
+class Marked(BaseModel):
+    model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
+
+    marks: frozenset[int] = Field(alias="m")
+    raw: bytes = b""
+
+
+class Counted(BaseModel):
+    counts: dict[str, int]
+
+
+ONE, OTHER = '{"c": 1, "d": 2}', '{"d": 2, "c": 1}'
+
+
 class TestKeys:
     @pytest.fixture
     def context(self) -> ToolContext:
@@ -221,8 +235,44 @@ class TestKeys:
         assert one.startswith("session/s1:take:")
         assert len(one.rpartition(":")[2]) == 64
 
-    def test_params_of_a_json_schema_have_one_key_in_any_order(self, context):
-        fields = {"a": {"type": "integer"}, "b": {"type": "integer"}}
+    @pytest.mark.parametrize(
+        ("annotation", "one", "other"),
+        [
+            (dict[str, int], ONE, OTHER),
+            (Any, ONE, OTHER),
+            ("dict[str, int] | None", ONE, OTHER),
+            (list[dict[str, int]], f"[{ONE}]", f"[{OTHER}]"),
+            (tuple[dict[str, int], int], f"[{ONE}, 1]", f"[{OTHER}, 1]"),
+            (Counted, f'{{"counts": {ONE}}}', f'{{"counts": {OTHER}}}'),
+            # Python tells of these in the order in which they were put in.
+            (set[int], "[0, 8]", "[8, 0]"),
+            ("set[int] | None", "[0, 8]", "[8, 0]"),
+            (frozenset[frozenset[int]], "[[0, 8]]", "[[8, 0]]"),
+            (Marked, '{"m": [0, 8], "raw": "/w=="}', '{"m": [8, 0], "raw": "/w=="}'),
+        ],
+        ids=str,
+    )
+    def test_what_has_no_order_is_written_in_one(self, annotation, one, other):
+        def take(a: int) -> None:
+            """Take something."""
+
+        take.__annotations__["a"] = annotation
+        made = a_tool(take)
+        first, second = (encoder(made)(made.parse(f'{{"a": {each}}}')) for each in (one, other))
+        assert first == second
+
+    def test_chosen_params_are_found_by_the_names_they_are_given_by(self, context):
+        made = Tool[Marked, None](
+            name="take",
+            description="Take something.",
+            handler=lambda params, context: ToolResult.ok(None),
+            idempotency=IdempotencyConfig(strategy="params", param_keys=("m",)),
+        )
+        assert key(made, context, '{"m": [1]}') != key(made, context, '{"m": [2]}')
+
+    @pytest.mark.parametrize("more", [{}, {"c": {"type": "array", "uniqueItems": True}}])
+    def test_params_of_a_json_schema_have_one_key_in_any_order(self, context, more):
+        fields = {"a": {"type": "integer"}, "b": {"type": "integer"}, **more}
         made = Tool[dict[str, Any], None](
             name="take",
             description="Take something.",
