@@ -111,6 +111,13 @@ def test_a_call_that_is_not_in_the_record_fails_and_says_so(desk, path, strict, 
     assert desk.ran == []
 
 
+def test_a_strict_replay_answers_no_call_with_what_came_of_other_arguments(desk, path):
+    desk.record(path, ("add", {"a": 1}))
+    with desk.replaying(path, strict=True) as (tools, _):
+        assert desk.call(tools, "add", a=2).text.startswith("The record goes on with add ")
+        assert desk.call(tools, "add", a=1).text == "2"
+
+
 def test_a_strict_replay_names_the_call_that_comes_next(desk, path):
     desk.record(path, ("add", {"a": 1}), ("echo", {"text": "x"}))
     with desk.replaying(path, strict=True) as (tools, _):
@@ -313,8 +320,21 @@ def test_a_token_that_did_not_hold_approves_nothing(desk, path):
     assert desk.ran == []
 
 
+def test_people_say_of_each_call_what_they_said_of_its_arguments(desk, path):
+    def answered(request: Any) -> ApprovalAnswer:
+        if request.params.amount > 5:
+            return ApprovalAnswer.deny("Too much.")
+        return ApprovalAnswer.approve()
+
+    made = [("send", {"to": "Ada", "amount": amount}) for amount in (5, 7)]
+    recorded, _ = desk.record(path, *made, approver=answered)
+    with desk.replaying(path) as (tools, _):
+        replayed = [tools.dispatch(ToolCall(*each)) for each in reversed(made)]
+    assert [each.text for each in reversed(replayed)] == [each.text for each in recorded]
+
+
 def test_nobody_approves_what_was_not_recorded(desk, path):
-    desk.record(path, ("add", {"a": 1}))
+    desk.record(path, ("add", {"a": 1}), ("echo", {"text": "forbidden"}))
     with desk.replaying(path) as (tools, _):
         outcome = desk.call(tools, "send", to="Ada", amount=5)
     assert "The record has no answer to this." in outcome.text
@@ -341,6 +361,17 @@ def test_what_was_refused_then_and_is_not_now_comes_out_as_it_did(desk, path):
     with desk.replaying(path) as (tools, _):
         replayed = tools.dispatch(ToolCall("add", {"a": 1}, id="c1"))
     assert desk.outcome_of(replayed) == desk.outcome_of(denied)
+
+
+@pytest.mark.parametrize("plugins", [([Denying()], []), ([], [Denying()])])
+def test_what_one_session_was_refused_another_of_the_same_ids_is_not(desk, path, plugins):
+    wish = ("add", {"a": 1}, "c1")
+    for each in plugins:
+        desk.record(path, wish, plugins=each)
+    with desk.replaying(path) as (tools, replay):
+        for said in reversed(Recording.load(path).calls):
+            replay.session = said.call.session
+            assert tools.dispatch(ToolCall(*wish)).text == said.call.read
 
 
 def test_of_two_same_calls_at_the_same_time_one_is_refused_again(desk, path, monkeypatch):
