@@ -14,6 +14,7 @@ from toolyard import Host
 from toolyard_hookspecs import (
     ApprovalAnswer,
     Cancellation,
+    PolicyDecision,
     PromptEvaluationError,
     Secret,
     ToolCall,
@@ -330,3 +331,20 @@ def test_calls_that_cannot_be_recorded_run_and_are_counted(desk, path, caplog):
     ) in caplog.text
     assert [each.call.lost for each in Recording.load(path).calls] == [0, 2, 0]
     assert verify(path).faults == ()
+
+
+class TellingAll:
+    @hookimpl
+    def toolyard_check(self, params: Any, context: Any) -> PolicyDecision | None:
+        context.note("telling.all", f"asked for {params.text}")
+        return PolicyDecision.deny(f"Nobody says {params.text}. Say something else.")
+
+
+def test_the_caller_s_secrets_are_in_no_argument_reason_or_fact(desk, path):
+    given = '{"text": "hunter2"}'
+    with desk.recording(path, auth=Secret("hunter2"), plugins=[TellingAll()]) as tools:
+        tools.dispatch(ToolCall("echo", given))
+    (line,) = desk.lines_of(path)
+    assert "hunter2" not in json.dumps(line)
+    assert line["arguments"] == {"text": "***"}
+    assert line["facts"]["telling.all"] == "asked for ***"
