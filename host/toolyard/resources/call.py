@@ -280,6 +280,8 @@ class CallScope:
                 branch = built.value.branch(self.owner.context, parent.branch if parent else None)
                 part = BranchPart(branch, built.value, joins=parent is not None)
                 self._parts[id(built.value)] = part
+                if self._over is not None and not self._abandoned:
+                    part.release()
             return part
 
     def _turns(self, kind: type[Any], built: Built) -> Iterator[Turn]:
@@ -336,7 +338,11 @@ class CallScope:
                 part.join(self._exclusive_part(part.claim.lock))
             elif not part.joins:
                 self._parts[id(part)] = part
+                child._forget(part)
                 self._keep_open(child)
+
+    def _forget(self, part: Part) -> None:
+        self._parts = {key: each for key, each in self._parts.items() if each is not part}
 
     def _keep_open(self, child: CallScope) -> None:
         """Let what lives for a nested call live on where its changes wait for this call's end."""
@@ -364,8 +370,6 @@ class CallScope:
         """Give back and close everything; returns what interrupted that."""
         interruption: BaseException | None = None
         for part in reversed(list(self._parts.values())):
-            if not isinstance(part, ExclusivePart):
-                continue
             try:
                 part.release()
             except BaseException as error:  # noqa: BLE001 - logged with its traceback

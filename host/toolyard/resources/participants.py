@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from toolyard.resources.closing import Failures
+from toolyard.resources.closing import Failures, refuse_coroutine
 from toolyard.resources.exclusive import Claim, ExclusiveLock
 from toolyard.resources.naming import name_of
 from toolyard.resources.roles import has_method
@@ -15,6 +15,7 @@ from toolyard_hookspecs.resources import ResourceBranch
 
 MOMENT: Final = 0.001
 """Seconds between two looks at whether a nested call has ended."""
+_LATE: Final = "The branch was made, or joined, when its call was over; let it end without it."
 
 
 class BranchPart:
@@ -76,6 +77,14 @@ class BranchPart:
             return None
         self._done = True
         return self.branch.rollback()
+
+    def release(self) -> None:
+        """Roll back what came too late to be rolled back or kept with the call.
+
+        Raises:
+            ResourceError: When that would have to be awaited.
+        """
+        refuse_coroutine(self.rollback(), "Its rollback()", _LATE)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.branch, name)

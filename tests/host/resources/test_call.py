@@ -789,6 +789,72 @@ def test_what_an_abandoned_call_holds_is_rolled_back_when_its_thread_ends(kit, o
     other.fail()
 
 
+class SlowToBranch:
+    """A branchable resource with whose call something happens as it is branched."""
+
+    def __init__(self, note, meanwhile):
+        self.note, self.meanwhile = note, meanwhile
+
+    def branch(self, context, parent):
+        self.meanwhile()
+        return self.note.branch(context, parent)
+
+
+def given_up(call):
+    call.scope.abandon()
+    call.scope.rollback()
+    call.scope.close()
+    return call.scope.release_abandoned
+
+
+def ended(call):
+    call.scope.close()
+    return lambda: None
+
+
+@pytest.mark.parametrize("end", [given_up, ended])
+def test_a_branch_that_comes_when_its_call_is_over_is_rolled_back(kit, end):
+    note, later = kit.Note(), []
+    slow = SlowToBranch(note, lambda: later.append(end(call)))
+    call = kit.call(ResourceRegistry.build({SlowToBranch: slow}).open())
+
+    with pytest.raises(CallClosed):
+        call.scope.get(SlowToBranch)
+    later[0]()
+
+    assert note.log == ["rollback"]
+
+
+def test_a_branch_that_a_nested_call_needs_when_the_parent_has_committed_is_rolled_back(
+    kit, opened
+):
+    call = kit.call(opened)
+    nested = call.nested("inner")
+    assert call.scope.participants() == []
+
+    nested.scope.get(kit.Note)
+    call.scope.close()
+    nested.scope.rollback()
+
+    assert opened.get(kit.Note).log == ["rollback", "rollback"]
+
+
+def test_a_branch_that_is_handed_over_when_the_parent_is_rolled_back_is_rolled_back(kit):
+    note = kit.Note()
+    binding = Binding(kit.Note, lambda _: note, Scope.TOOL_CALL)
+    call = kit.call(ResourceRegistry.of(binding).open())
+    nested = call.nested("inner")
+    nested.scope.get(kit.Note)
+    call.scope.abandon()
+    call.scope.rollback()
+
+    nested.join()
+    call.scope.close()
+    call.scope.release_abandoned()
+
+    assert note.log == ["rollback"]
+
+
 def test_what_lives_for_an_abandoned_call_is_closed_when_its_thread_ends(kit):
     log = []
     resources = ResourceRegistry.of(Binding(Plain, lambda r: Closing(log), Scope.TOOL_CALL)).open()
