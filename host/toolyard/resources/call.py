@@ -297,9 +297,11 @@ class CallScope:
                     "retry later."
                 )
             yield first
-        ticket = part.claim.request(fail_fast=self.fail_fast)
-        if not ticket.granted:
-            yield ticket
+        # A nested call can have stepped in when the turn had come, and was not taken yet.
+        while not (part.claim.held and part.claim.above is None):
+            ticket = part.claim.request(fail_fast=self.fail_fast)
+            if not ticket.granted:
+                yield ticket
 
     def _begin(self, built: Built) -> None:
         with self._mutex:

@@ -760,6 +760,27 @@ def test_nested_tasks_side_by_side_take_turns(kit, opened):
     assert opened.get(kit.Ledger).kept == [0, 2, 4]
 
 
+def test_a_call_that_is_overtaken_by_a_nested_one_when_its_turn_has_come_waits_for_it(kit, opened):
+    call = kit.call(opened)
+    first, second = call.nested("first"), call.nested("second")
+
+    async def run():
+        first.scope.get(kit.Ledger)
+        waiting = asyncio.create_task(call.scope.aget(kit.Ledger))
+        await asyncio.to_thread(call.waits.acquire)
+        first.fail()
+        second.scope.get(kit.Ledger).numbers.append(2)
+        done, _ = await asyncio.wait([waiting], timeout=0.05)
+        assert not done
+        second.fail()
+        (await waiting).numbers.append(1)
+
+    asyncio.run(run())
+    call.commit()
+
+    assert opened.get(kit.Ledger).kept == [1]
+
+
 # --- abandoned calls ---
 
 
