@@ -207,7 +207,7 @@ class CallRun(Lifetime["CallRun"]):
 
     def is_joined_by_another(self) -> bool:
         """Tell whether a nested call has joined this one, and is not done with it."""
-        children = self._children
+        children = self.children
         return children is not None and any(each.committed for each in list(children))
 
     def take_over(self, participants: list[Participant]) -> bool:

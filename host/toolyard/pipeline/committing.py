@@ -24,7 +24,7 @@ def commits_at_once(run: CallRun) -> bool:
     """Commit a call in which nothing takes part but its session; return whether it is one."""
     if run.parent is not None or run.participants or run.executor.keeper is not None:
         return False
-    if run.scope.participants():
+    if run.children or run.scope.participants():
         return False
     run.branch.commit()
     run.stage = COMMIT
@@ -81,9 +81,14 @@ def _wait_for_joining(run: CallRun) -> Staged:
 
 def join_session(run: CallRun) -> None:
     """Decide that the call joins the one around it; only its resources' branches are left."""
-    run.branch.commit()
-    run.scope.hand_over()
+    # Before: from now on, the one around it waits.
     run.committed = True
+    try:
+        run.branch.commit()
+        run.scope.hand_over()
+    except BaseException:
+        run.committed = False
+        raise
 
 
 def _join(run: CallRun, parent: CallRun) -> Staged:

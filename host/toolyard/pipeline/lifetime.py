@@ -22,17 +22,18 @@ class Lifetime(Generic[N]):
         deadline: When the evaluation must have ended, None for never.
 
     Attributes:
+        children: The nested calls that have not ended, None where it has made none.
         closed: What befell it, to be said after its name, once it is abandoned or has ended.
         when_abandoned: Called when it is abandoned.
     """
 
     __slots__ = (
-        "_children",
         "_forget_left",
         "_left",
         "_runs_on",
         "call_made",
         "cancellation",
+        "children",
         "closed",
         "deadline",
         "parent",
@@ -48,7 +49,7 @@ class Lifetime(Generic[N]):
         self._forget_left: Callable[[], None] | None = None
         # Whether its own handler was given up, and may not have ended.
         self._runs_on = False
-        self._children: list[N] | None = None
+        self.children: list[N] | None = None
         if parent is None:
             self.cancellation = call.cancellation
             self.deadline = deadline if call.deadline is None else _earlier(deadline, call.deadline)
@@ -143,19 +144,19 @@ class Lifetime(Generic[N]):
         if self._left is not None:
             self._left.cancel()
         self.cut_off(reason)
-        for child in list(self._children or ()):
+        for child in list(self.children or ()):
             child.shut(f"was called by {self.name}, which {reason}")
 
     def adopt(self, child: N) -> None:
         """Take note of a nested call, which has to be complete: it may be abandoned at once."""
-        if self._children is None:
-            self._children = []
-        self._children.append(child)
+        if self.children is None:
+            self.children = []
+        self.children.append(child)
 
     def disown(self, child: N) -> None:
         """Forget a nested call that has ended."""
-        if self._children is not None and child in self._children:
-            self._children.remove(child)
+        if self.children is not None and child in self.children:
+            self.children.remove(child)
 
 
 def _earlier(one: Deadline | None, other: Deadline | None) -> Deadline | None:

@@ -211,7 +211,9 @@ class Branch(Transaction):
             CallClosed: It is closed.
         """
         if self._children is not None:
-            self._close_children(_CALLER_ENDED)
+            # One that joins does so before this, or not at all.
+            with self.lock:
+                self._close_children(_CALLER_ENDED)
         if self._store.head is self._head and self._parent is None and self._closed is None:
             return
         with self.lock:

@@ -159,6 +159,8 @@ class Transaction:
         """Take over what a child changed and read."""
         with self.lock:
             self.check(to_write=True)
+            # It may have been closed at this very moment.
+            child.check()
             child._move()
             self.note_reads(child)
             whole = None if child._story is NO_STORY else [*self._told(), *child._to_caller()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from toolyard.pipeline import committing
+from toolyard.resources.call import CallScope
 from toolyard_hookspecs import (
     Binding,
     Cancellation,
@@ -208,6 +210,55 @@ def test_one_that_its_caller_does_not_wait_for_is_kept_as_a_whole(
 
     assert scene.yard.call("outer" if levels == 2 else "outermost").success
     assert (scene.yard.marks, scene.shelf.items) == (["inner"], ["inner"])
+
+
+class Desk:
+    """An exclusive resource that keeps everything."""
+
+    def __init__(self) -> None:
+        self.ended: list[str] = []
+
+    def begin(self) -> None: ...
+
+    def commit(self, savepoint: None) -> None:
+        self.ended.append("commit")
+
+    def rollback(self, savepoint: None) -> None:
+        self.ended.append("rollback")
+
+
+def test_one_that_its_caller_does_not_wait_for_is_handed_over_before_that_is_kept(
+    make_yard: Any, mark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk, joins, threads = Desk(), threading.Event(), []
+
+    @tool
+    def inner(*, context: ToolContext) -> None:
+        """Change the session, and use the desk."""
+        context.session[mark].append(mark("inner"))
+        context.resources.get(Desk)
+
+    @tool
+    def outer(*, context: ToolContext) -> None:
+        """Make the call, and return while it joins."""
+        threads.append(threading.Thread(target=context.call, args=("inner",)))
+        threads[0].start()
+        assert joins.wait(PATIENCE)
+
+    def slowly(scope: CallScope) -> None:
+        joins.set()
+        time.sleep(0.05)
+        hand_over(scope)
+
+    hand_over = CallScope.hand_over
+    monkeypatch.setattr(CallScope, "hand_over", slowly)
+    yard = make_yard("sync")
+    yard.open(inner, outer, resources=(Binding.instance(Desk, desk),))
+
+    assert yard.call("outer").success
+    threads[0].join(PATIENCE)
+
+    assert (yard.marks, desk.ended) == (["inner"], ["commit"])
 
 
 def test_what_plugins_keep_for_one_is_rolled_back_where_its_caller_was_given_up_meanwhile(

@@ -2,6 +2,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from toolyard.state.transaction import Transaction
 from toolyard_hookspecs.errors import CallClosed, ConflictError, SnapshotError, StateError
 from toolyard_hookspecs.policies import PolicyState
 from toolyard_hookspecs.sessions import Append, SlicePolicy, append_all
@@ -382,6 +383,22 @@ def test_what_a_nested_branch_joined_goes_with_its_parent(session):
     inner.commit()
     outer.rollback()
     assert notes(session) == ["start"]
+
+
+def test_a_nested_branch_that_its_parent_closes_as_it_joins_does_not_join(session, monkeypatch):
+    parent = session.fork()
+    child = parent.fork()
+    child[Note].append(Note("child"))
+    join = Transaction.join
+
+    def closed_before(self, joining):
+        parent.validate()
+        join(self, joining)
+
+    monkeypatch.setattr(Transaction, "join", closed_before)
+
+    with pytest.raises(CallClosed):
+        child.commit()
 
 
 def test_a_nested_rollback_leaves_the_parents_changes(session):
