@@ -189,16 +189,17 @@ class _Attended:
                 forget()
 
     async def _work(self) -> None:
+        step = self._step
         answer: tuple[Any, BaseException | None]
         try:
-            answer = await self._step.function(), None
+            answer = await step.function(), None
         except BaseException as error:  # noqa: BLE001 - raised where the call was dispatched
             answer = None, raised(error)
         self._has_ended = True
         if self._done is None:
             self._answer = answer
         elif self._done.done():
-            self._step.owner.ended_late()
+            step.owner.ended_late()
         else:
             self._answer = answer
             self._done.set_result(None)

@@ -116,13 +116,14 @@ class Job:
         self.step.owner.ended_late()
 
     def _work(self) -> None:
+        step = self.step
         started = time.perf_counter()
         try:
-            self.value = self.step.function()
+            self.value = step.function()
         except BaseException as error:  # noqa: BLE001 - raised where the call was dispatched
             self.error = raised(error)
-        if self.step.pace is not None:
-            self.step.pace.seconds = time.perf_counter() - started
+        if step.pace is not None:
+            step.pace.seconds = time.perf_counter() - started
         self._finish()
 
     def _begin_on(self, background: Background, context: contextvars.Context) -> None:
@@ -140,7 +141,8 @@ class Job:
         self._task = asyncio.get_running_loop().create_task(self._awaited(), context=context)
 
     async def _awaited(self) -> None:
-        self.value, self.error = await guarded(self.step.function())
+        step = self.step
+        self.value, self.error = await guarded(step.function())
         self._finish()
 
     def _finish(self) -> None:

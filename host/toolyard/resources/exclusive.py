@@ -278,7 +278,8 @@ class ExclusiveLock:
                 f"{self.name} is held by {holder}, and this call may not wait for it; retry later."
             )
         path = _circle(call, self)
-        if path or is_below(holder.root_id):
+        other_tree = holder.root_id != call.root_id
+        if path or (other_tree and is_below(holder.root_id)):
             names = ", ".join(dict.fromkeys([self.name, *(lock.name for lock in path)]))
             raise ResourceBusyError(
                 f"{self.name} is held by {holder}, which cannot go on before this call has ended: "

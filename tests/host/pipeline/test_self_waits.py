@@ -1,4 +1,4 @@
-"""A call that a hook dispatches in its own session never waits for the call it hears of."""
+"""A call that a hook or a handler dispatches in its own session waits for no call that waits."""
 
 from __future__ import annotations
 
@@ -94,6 +94,49 @@ def test_one_that_would_wait_for_a_serial_place_of_the_other_fails_at_once(yard:
 
     (outcome,) = told
     assert outcome.status is Status.ERROR
+    assert "they would wait for one another for ever" in outcome.text
+
+
+@pytest.mark.parametrize("timeout", [None, 30.0])
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_one_that_a_handler_dispatches_while_its_own_call_has_the_serial_place_fails_at_once(
+    yard: Any, timeout: float | None, nested: bool, is_async: bool
+) -> None:
+    told: list[Outcome] = []
+
+    def made_within(context: ToolContext) -> Any:
+        if nested:
+            return context.acall("again") if is_async else context.call("again")
+        call = ToolCall("alone")
+        return yard.tools.adispatch(call) if is_async else yard.tools.dispatch(call)
+
+    @tool(concurrency="serial", timeout=timeout)
+    def alone(*, context: ToolContext) -> None:
+        """Dispatch itself, or have that done by another."""
+        told.append(made_within(context))
+
+    @tool(timeout=timeout)
+    def again() -> ToolResult[None]:
+        """Dispatch the first."""
+        return ToolResult.ok(message=yard.tools.dispatch(ToolCall("alone")).text)
+
+    @tool(name="alone", concurrency="serial", timeout=timeout)
+    async def alone_async(*, context: ToolContext) -> None:
+        """Dispatch itself, or have that done by another."""
+        told.append(await made_within(context))
+
+    @tool(name="again", timeout=timeout)
+    async def again_async() -> ToolResult[None]:
+        """Dispatch the first."""
+        outcome = await yard.tools.adispatch(ToolCall("alone"))
+        return ToolResult.ok(message=outcome.text)
+
+    yard.open(*((alone_async, again_async) if is_async else (alone, again)))
+
+    assert yard.call("alone").success
+
+    (outcome,) = told
     assert "they would wait for one another for ever" in outcome.text
 
 

@@ -225,3 +225,26 @@ def test_waiting_for_a_serial_tool_ends_with_the_deadline(
 
     assert tools.dispatch(ToolCall("hold")).status is Status.SUCCEEDED
     assert sorted(each.status for each in yard.events) == ["deadline", "succeeded", "succeeded"]
+
+
+def test_nested_calls_side_by_side_take_turns(yard: Any) -> None:
+    at_work: list[int] = []
+
+    @tool(concurrency="serial")
+    async def alone() -> int:
+        """Tell how many are at work."""
+        at_work.append(1)
+        await asyncio.sleep(0.01)
+        number = len(at_work)
+        at_work.pop()
+        return number
+
+    @tool
+    async def outer(*, context: ToolContext) -> str:
+        """Make two calls at once."""
+        told = await asyncio.gather(context.acall("alone"), context.acall("alone"))
+        return " ".join(each.text for each in told)
+
+    yard.open(alone, outer)
+
+    assert yard.call("outer").text == "1 1"
