@@ -109,13 +109,14 @@ class Claim:
         waitable: Whether others may wait for it to end; they are refused at once otherwise.
     """
 
-    __slots__ = ("_end", "abandoned", "call", "hopeless", "lock", "over", "waitable")
+    __slots__ = ("_end", "abandoned", "call", "ending", "hopeless", "lock", "over", "waitable")
 
     def __init__(self, lock: ExclusiveLock, call: Claimant, *, waitable: bool = True) -> None:
         self.waitable = waitable
         self.lock = lock
         self.call = call
         self.abandoned = False
+        self.ending = False
         self.hopeless = False
         self.over = False
         self._end: Callable[[], None] | None = None
@@ -206,10 +207,17 @@ class Claim:
         if end is not None:
             _end_quietly(end, self.lock)
 
+    def begin_to_end(self) -> Claim | None:
+        """Let no claim stand on this one any more; return the one that does, if there is one."""
+        with _mutex:
+            above = self.above
+            self.ending = above is None
+        return above
+
     def when_innermost(self, end: Callable[[], None]) -> None:
         """Run `end` now, or when the claims that stand on this one are gone."""
         with _mutex:
-            if self.above is not None:
+            if self.begin_to_end() is not None:
                 self._end = end
                 return
         end()
@@ -224,6 +232,7 @@ class Claim:
     def take_end(self) -> Callable[[], None] | None:
         """Return what was put off until this claim is the innermost one, once."""
         end, self._end = self._end, None
+        self.ending = self.ending or end is not None
         return end
 
 
@@ -251,7 +260,9 @@ class ExclusiveLock:
         if not self.claims:
             return True
         innermost = self.claims[-1]
-        return not innermost.abandoned and is_within(call, innermost.call)
+        if innermost.abandoned or innermost.ending:
+            return False
+        return is_within(call, innermost.call)
 
     def enter(self, claim: Claim) -> None:
         """Let a claim stand on those that hold the lock."""

@@ -148,7 +148,7 @@ class ExclusivePart:
         return above is not None and above.abandoned and not above.hopeless
 
     def _prepare(self) -> None:
-        above = self.claim.above
+        above = self.claim.begin_to_end()
         if above is not None:
             state = "was abandoned and has not ended" if above.abandoned else "has not ended"
             raise ResourceBusyError(

@@ -1,6 +1,7 @@
 """The resources as one call sees them."""
 
 import asyncio
+from concurrent.futures import wait
 
 import pytest
 
@@ -779,6 +780,36 @@ def test_a_call_that_is_overtaken_by_a_nested_one_when_its_turn_has_come_waits_f
     call.commit()
 
     assert opened.get(kit.Ledger).kept == [1]
+
+
+@pytest.mark.parametrize("end", ["commit", "fail"])
+def test_a_nested_call_that_comes_while_its_parent_ends_stands_not_on_it(kit, start, end):
+    late = []
+
+    class Slow(kit.Ledger):
+        def meet(self):
+            if not late:
+                late.append(start(lambda: nested.scope.get(Slow)))
+                wait(late, timeout=0.1)
+
+        def prepare(self, savepoint):
+            self.meet()
+
+        def rollback(self, savepoint):
+            self.meet()
+            super().rollback(savepoint)
+
+    ledger = Slow()
+    call = kit.call(ResourceRegistry.build({Slow: ledger}).open())
+    nested = call.nested("inner")
+    call.scope.get(Slow)
+
+    getattr(call, end)()
+    late[0].result(30)
+    nested.fail()
+
+    ended = "commit" if end == "commit" else "rollback"
+    assert ledger.log == [("begin", 1), (ended, 1), ("begin", 1), ("rollback", 1)]
 
 
 # --- abandoned calls ---
