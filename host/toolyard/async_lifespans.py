@@ -47,9 +47,8 @@ class AsyncLife:
     async def _leave(self) -> None:
         if self._life is None:
             return
-        if self._entered.done():
-            self._stop.set()
-        else:
+        self._stop.set()
+        if not self._entered.done():
             self._life.cancel()
         await asyncio.wait([self._life])
 
