@@ -5,13 +5,9 @@ Source of the rules: JSON Schema, draft 2020-12.
 
 from __future__ import annotations
 
-import importlib
 import json
 import operator
-import re
-from collections.abc import Callable, Iterator, Mapping
-from fractions import Fraction
-from functools import lru_cache
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
 import pydantic_core
@@ -32,6 +28,7 @@ from toolyard_hookspecs.faults import (
 )
 from toolyard_hookspecs.likeness import suggest
 from toolyard_hookspecs.plain_data import as_plain
+from toolyard_hookspecs.schema_keywords import KEYWORDS
 from toolyard_hookspecs.strict_json import check_names
 from toolyard_hookspecs.unwritable import finite, legible
 
@@ -80,8 +77,7 @@ class SchemaCodec:
                     "that part into $defs and refer to it as '#/$defs/...'."
                 )
         nothing_fetched: Registry[Any] = Registry()
-        own = {"pattern": _pattern, "required": _required, "multipleOf": _multiple}
-        extended: Any = drafts.extend(kind, own)
+        extended: Any = drafts.extend(kind, KEYWORDS)
         self._validator: Any = extended(self._schema, registry=nothing_fetched)
 
     def schema(self) -> dict[str, Any]:
@@ -154,38 +150,6 @@ class SchemaCodec:
         return f"does not fit what the schema says of {fault.validator!r}"
 
 
-def _pattern(validator: Any, pattern: str, instance: Any, schema: Schema) -> Iterator[Any]:  # noqa: ARG001 - as jsonschema calls it
-    """Yield a fault where a text does not match a pattern; in bounded time, where RE2 takes it."""
-    if validator.is_type(instance, "string") and not _searcher(pattern)(instance):
-        from jsonschema import ValidationError
-
-        yield ValidationError(f"{instance!r} does not match {pattern!r}")
-
-
-def _required(validator: Any, names: Any, instance: Any, schema: Schema) -> Iterator[Any]:  # noqa: ARG001 - as jsonschema calls it
-    """Yield a fault for each name that is missing, at the place where it should be."""
-    # In the oldest draft it is a boolean, which others look at.
-    if isinstance(names, list) and validator.is_type(instance, "object"):
-        from jsonschema import ValidationError
-
-        for name in cast("list[str]", names):
-            if name not in instance:
-                yield ValidationError(f"{name!r} is a required property", path=[name])
-
-
-def _multiple(validator: Any, unit: float, instance: Any, schema: Schema) -> Iterator[Any]:  # noqa: ARG001 - as jsonschema calls it
-    """Yield a fault where a number is no multiple of another, both as JSON writes them."""
-    if validator.is_type(instance, "number") and (_exact(instance) / _exact(unit)).denominator != 1:
-        from jsonschema import ValidationError
-
-        yield ValidationError(f"{instance!r} is not a multiple of {unit}")
-
-
-def _exact(number: Any) -> Fraction:
-    # 0.1 is a tenth, and not the nearest to it that is a sum of powers of two.
-    return Fraction(repr(number) if isinstance(number, float) else number)
-
-
 def _is_missing(fault: Any) -> bool:
     return fault.validator == "required" and isinstance(fault.validator_value, list)
 
@@ -212,18 +176,6 @@ def _properties(schema: object) -> Iterator[str]:
     elif isinstance(schema, list):
         for each in cast("list[object]", schema):
             yield from _properties(each)
-
-
-@lru_cache(maxsize=1024)
-def _searcher(pattern: str) -> Callable[[str], object]:
-    # Heavy, and few schemas have a pattern.
-    re2: Any = importlib.import_module("re2")
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        return cast("Callable[[str], object]", re2.compile(pattern, options).search)
-    except (re2.error, UnicodeEncodeError):
-        return re.compile(pattern).search
 
 
 def _printable(text: str) -> str:
