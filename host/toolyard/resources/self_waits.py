@@ -6,7 +6,10 @@ The stack says so: whatever else could would have to be noted by every call.
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import Any, Final
+
+_OURS: Final = "toolyard.pipeline."
+"""Begins the names of the modules that carry calls out."""
 
 
 def is_below(call: object) -> bool:
@@ -17,7 +20,9 @@ def is_below(call: object) -> bool:
     """
     frame = inspect.currentframe()
     while frame is not None:
-        if _is_within(_call_of(frame.f_locals), call):
+        # What others call the same is theirs.
+        is_ours = str(frame.f_globals.get("__name__")).startswith(_OURS)
+        if is_ours and _is_within(_call_of(frame.f_locals), call):
             return True
         frame = frame.f_back
     return False

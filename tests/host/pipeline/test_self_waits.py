@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -138,6 +139,28 @@ def test_one_that_a_handler_dispatches_while_its_own_call_has_the_serial_place_f
 
     (outcome,) = told
     assert "they would wait for one another for ever" in outcome.text
+
+
+class Step:
+    @property
+    def owner(self) -> Any:
+        raise NotImplementedError
+
+
+def test_what_a_handler_calls_as_the_host_does_is_not_looked_at(yard: Any) -> None:
+    told: list[Outcome] = []
+
+    @tool(concurrency="serial")
+    def alone() -> None:
+        """Dispatch itself."""
+        run, step = Path("/"), Step()
+        told.append(yard.tools.dispatch(ToolCall("alone")))
+        assert run.parent is not step
+
+    yard.open(alone)
+
+    assert yard.tools.dispatch(ToolCall("alone")).success
+    assert "they would wait for one another for ever" in told[0].text
 
 
 def test_one_in_another_session_is_dispatched(yard: Any) -> None:
