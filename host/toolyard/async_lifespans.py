@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -34,6 +35,7 @@ class AsyncLife:
         self._life: asyncio.Task[Any] | None = None
         self._entered: Future[None] = Future()
         self._stop = asyncio.Event()
+        self._process = os.getpid()
 
     def begin(self) -> None:
         """Enter it; raises what entering raises."""
@@ -41,8 +43,12 @@ class AsyncLife:
         self._entered.result()
 
     def end(self) -> None:
-        """Leave it, also where it is still being entered, and wait until it is left."""
-        asyncio.run_coroutine_threadsafe(self._leave(), self._loop).result()
+        """Leave it, also where it is still being entered, and wait until it is left.
+
+        A fork leaves that to its parent, which runs it.
+        """
+        if self._process == os.getpid():
+            asyncio.run_coroutine_threadsafe(self._leave(), self._loop).result()
 
     async def _leave(self) -> None:
         if self._life is None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
-from weakref import WeakValueDictionary
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet, WeakValueDictionary
 
 from toolyard.pipeline.async_driver import AsyncDriver
 from toolyard.pipeline.background import Background
@@ -33,6 +34,7 @@ class Engine:
         self.asynchronous = AsyncDriver(self.workers, self.background)
         self._serial: WeakValueDictionary[int, SerialLock] = WeakValueDictionary()
         self._lock = threading.Lock()
+        _engines.add(self)
 
     def serial(self, tool: Tool[Any, Any], run: CallRun) -> SerialTicket:
         """Ask for the one place in which calls of a serial tool run.
@@ -56,6 +58,25 @@ class Engine:
         """Let idle threads end and stop the loop; what never ends is left to the process."""
         self.workers.close()
         self.background.close()
+
+    def begin_anew(self) -> None:
+        """Forget, in a fork, the threads and calls that only its parent has."""
+        self.workers.forget()
+        self.background.forget()
+        self._serial = WeakValueDictionary()
+        self._lock = threading.Lock()
+
+
+_engines: Final[WeakSet[Engine]] = WeakSet()
+
+
+def _begin_anew() -> None:
+    for engine in _engines:
+        engine.begin_anew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)
 
 
 class SerialLock(ExclusiveLock):

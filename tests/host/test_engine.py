@@ -1,0 +1,73 @@
+"""What all executors of a host share, in a fork of its process."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+FORKED = """
+    import asyncio, contextlib, os, signal, threading
+    from toolyard import Host, MarkdownSection, Prompt, ToolCall, tool
+    from toolyard_hookspecs import hookimpl
+
+    @tool
+    def plain() -> str:
+        "Answer."
+        return "done"
+
+    @tool
+    async def on_a_loop() -> str:
+        "Answer later."
+        await asyncio.sleep(0)
+        return "done"
+
+    @tool(concurrency="serial")
+    def alone() -> str:
+        "Answer nobody else meanwhile."
+        if threading.current_thread() is not threading.main_thread() and os.getpid() == parent:
+            begun.set()
+            release.wait(30)
+        return "done"
+
+    class Kept:
+        @hookimpl
+        @contextlib.asynccontextmanager
+        async def toolyard_lifespan(self, host):
+            yield
+
+    parent = os.getpid()
+    begun, release = threading.Event(), threading.Event()
+    sections = [MarkdownSection(key="all", title="All", tools=[plain, on_a_loop, alone])]
+    prompt = Prompt.of("demo", "main", sections)
+    host = Host(discover=False, timeout=None, plugins=[Kept()]).open()
+
+    def calls():
+        with host.executor(prompt=prompt) as tools:
+            for name in ("plain", "on_a_loop", "alone"):
+                assert tools.dispatch(ToolCall(name, {})).text == "done", name
+
+    with host.executor(prompt=prompt) as tools:
+        tools.dispatch(ToolCall("plain", {}))
+        tools.dispatch(ToolCall("on_a_loop", {}))
+    busy = threading.Thread(target=calls)
+    busy.start()
+    begun.wait(30)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        calls()
+        host.close()
+        os._exit(0)
+    release.set()
+    busy.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    calls()
+    host.close()
+"""
+
+
+@pytest.mark.slow
+def test_a_fork_makes_calls_and_closes_the_host_without_its_parents_threads():
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(FORKED)]
+    assert subprocess.run(command, timeout=60, check=False).returncode == 0
