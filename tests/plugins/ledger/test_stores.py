@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 import textwrap
@@ -75,6 +76,41 @@ class TestSqlite(LedgerStoreContract):
 
         with ThreadPoolExecutor(threads) as pool:
             assert [*pool.map(race, range(threads))] == [[None] * len(files)] * threads
+
+    @pytest.mark.slow
+    def test_a_fork_goes_on_though_another_thread_was_in_the_middle_of_a_statement(
+        self, tmp_path
+    ) -> None:
+        code = """
+            import datetime, os, signal, sys, threading, time
+            from toolyard_plugins.ledger.stores.sqlite import SqliteStore
+            now = datetime.datetime.now(datetime.UTC)
+            store = SqliteStore(sys.argv[1])
+            writer = threading.Thread(target=store.prune, args=(now,))
+            writer.start()
+            while not store._lock.locked():
+                time.sleep(0.001)
+            print("forks", flush=True)
+            child = os.fork()
+            if child == 0:
+                signal.alarm(20)
+                store.prune(now)
+                os._exit(0)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+            writer.join()
+            store.prune(now)
+        """
+        path = tmp_path / "ledger.db"
+        with closing(SqliteStore(path)) as store:
+            store.get("makes the file")
+        command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code), str(path)]
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+                assert process.stdout is not None
+                assert process.stdout.readline() == b"forks\n"
+                other.execute("COMMIT")
+        assert process.returncode == 0
 
 
 class Watched(SqliteStore):

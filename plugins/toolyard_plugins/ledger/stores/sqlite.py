@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import random
 import sqlite3
-import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from toolyard_hookspecs import LedgerError
+from toolyard_plugins.ledger.stores.forks import awaited_lock
 from toolyard_plugins.ledger.stores.processes import Process, monotonic
 from toolyard_plugins.ledger.stores.sql import Done, Row, SqlStore
 from toolyard_plugins.places import make_directory_of
@@ -79,7 +79,8 @@ class SqliteStore(SqlStore):
         self.path = Path(path)
         self.lease: float | None = lease
         self._synchronous = synchronous
-        self._lock = threading.Lock()
+        # Also SQLite's own locks: no thread is within it then.
+        self._lock = awaited_lock()
         self._connection: sqlite3.Connection | None = None
         self._process = self._named = 0
         self._name = ""
