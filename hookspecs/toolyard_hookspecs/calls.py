@@ -113,6 +113,17 @@ class ToolCall:
     deadline: Deadline | None = None
     meta: Mapping[str, Any] = field(default_factory=lambda: NO_META)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The `meta` of most cannot be pickled as it is.
+        return self.__class__, (
+            self.name,
+            self.arguments,
+            self.id,
+            self.cancellation,
+            self.deadline,
+            dict(self.meta),
+        )
+
 
 @dataclass(frozen=True)
 class ToolInvoked:

@@ -1,7 +1,9 @@
 """A call, its event and its outcome."""
 
+import copy
 import dataclasses
 import json
+import pickle
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -10,6 +12,10 @@ from toolyard_hookspecs import Outcome, Stage, Status, Tool, ToolCall, ToolInvok
 from toolyard_hookspecs.calls import wire_time
 
 MOMENT = datetime(2026, 1, 15, 10, 30, tzinfo=UTC)
+
+
+def pickled(call):
+    return pickle.loads(pickle.dumps(call))
 
 
 def outcome(result, status=Status.SUCCEEDED, text="", data=None, tool=None):
@@ -34,6 +40,15 @@ def test_calls_without_an_id_get_one_each():
     assert ToolCall("a").id != ToolCall("a").id
     assert ToolCall("a", id="c1").id == "c1"
     assert ToolCall("a").arguments == "{}"
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickled])
+@pytest.mark.parametrize("fields", [{}, {"id": "c1", "meta": {"traceparent": "00-1"}}])
+def test_a_call_can_be_kept_and_sent_to_another_process(copied, fields):
+    call = ToolCall("add", {"a": 1}, **fields)
+    again = copied(call)
+    assert again == call
+    assert again.id.__class__ is call.id.__class__
 
 
 def test_a_success_has_data_and_no_error():
