@@ -159,6 +159,7 @@ def _status(leaving: SystemExit) -> int:
 
 
 def _explain(error: Exception, verbosity: int) -> int:
+    """Tell what has gone wrong; of the output, `main` does."""
     if verbosity >= TRACEBACKS:
         traceback.print_exception(error)
     if isinstance(error, CommandFailure):
@@ -168,7 +169,10 @@ def _explain(error: Exception, verbosity: int) -> int:
         say("error", str(error))
         return Exit.USAGE
     if isinstance(error, OSError) and error.errno in NO_ROOM:
-        told = f"{_written(error)} cannot be written: {os.strerror(error.errno)}"
+        written = _written(error)
+        if written is None:
+            raise error
+        told = f"{written} cannot be written: {os.strerror(error.errno)}"
         say("error", f"{told}. Make room there, then run the command again.")
         return Exit.INTERNAL
     cause = f"{type(error).__name__}: {error}".rstrip(": ")
@@ -176,15 +180,15 @@ def _explain(error: Exception, verbosity: int) -> int:
     return Exit.INTERNAL
 
 
-def _written(error: OSError) -> str:
-    """Return what could not be written: the file, the output, or else who wrote."""
+def _written(error: OSError) -> str | None:
+    """Return what could not be written: the file, or else who wrote; None for the output."""
     if error.filename is not None:
         return str(error.filename)
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     modules = [str(frame.f_globals.get("__name__", "")) for frame in frames]
     ours = [name for name in modules if name.startswith("toolyard")]
     who = modules[-1] if ours[-1] == __name__ else ours[-1]
-    return "the output" if who.startswith("toolyard.cli.") else f"a file of {who}"
+    return None if who.startswith("toolyard.cli.") else f"a file of {who}"
 
 
 def _let_anything_be_written() -> None:
