@@ -26,6 +26,7 @@ from toolyard_plugins.mcp.server.addresses import Address, security_of
 from toolyard_plugins.mcp.server.choosing import NamedSessions
 from toolyard_plugins.mcp.server.executors import executors_of
 from toolyard_plugins.mcp.server.handles import SESSION_HEADER
+from toolyard_plugins.mcp.server.patience import PatientProtocol
 from toolyard_plugins.mcp.server.principals import Tokens, user_of
 from toolyard_plugins.mcp.server.serving import DISTRIBUTION, HostServer
 from toolyard_plugins.mcp.server.sessions import Sessions
@@ -62,6 +63,7 @@ async def serve_http(host: HostHandle, settings: ServeSettings, address: Address
         sys.stderr.flush()
         config = uvicorn.Config(
             app,
+            http=PatientProtocol,
             log_config=None,
             access_log=False,
             server_header=False,
