@@ -149,10 +149,12 @@ class Calling:
         )
 
     def _is_answer(self, error: MCPError) -> bool:
-        if self._settings.command is not None and error.code == CONNECTION_CLOSED:
-            # Programs give this code for errors of any kind.
-            return error.message != CLOSED
-        return error.code not in UNANSWERED and not error.message.startswith((NO_ANSWER, *UNREAD))
+        if error.message.startswith((NO_ANSWER, *UNREAD)):
+            return False
+        if error.code == CONNECTION_CLOSED:
+            # Servers give this code for errors of any kind.
+            return not (error.message == CLOSED or self._connection.has_broken(error.message))
+        return error.code not in UNANSWERED
 
     def _unknown(self, definition: Definition, why: str) -> EffectUnknownError:
         return EffectUnknownError(

@@ -139,6 +139,10 @@ class Connection:
         """Return a fault with what is known beyond what the SDK says."""
         return fault if self._site is None else self._site.explain(fault)
 
+    def has_broken(self, fault: str) -> bool:
+        """Tell whether a fault is that of HTTP or of its session, and no answer."""
+        return self._site is not None and self._site.has_broken(fault)
+
     async def close(self) -> None:
         """End the connection for good."""
         self._closed = True

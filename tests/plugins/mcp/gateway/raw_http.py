@@ -28,6 +28,7 @@ class Handler(BaseHTTPRequestHandler):
         elif self.number is None:
             self.answer(202, b"")
         elif method == "initialize":
+            self.server.met += 1
             version = message["params"]["protocolVersion"]
             server = {"name": "raw", "version": "1"}
             self.reply(protocolVersion=version, capabilities={"tools": {}}, serverInfo=server)
@@ -90,6 +91,23 @@ class Handler(BaseHTTPRequestHandler):
     def fails(self):
         self.answer(500, b"<h1>no</h1>", "text/html")
 
+    def refuses_beside(self):
+        """Leave the first call until the second one has been refused, and a while longer."""
+        if self.server.calls.acquire(blocking=False):
+            self.server.released.wait(60)
+            self.say()
+        else:
+            self.send({"error": {"code": -32000, "message": "try another text"}})
+            threading.Timer(1, self.server.released.set).start()
+
+    def forgets(self):
+        """Say what many a server says that was started again, until it is met anew."""
+        if self.server.met > 1:
+            self.say()
+            return
+        error = {"code": -32000, "message": "Bad Request: No valid session ID provided"}
+        self.answer(400, json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode())
+
     def never(self):
         self.server.released.wait(60)
         self.close_connection = True
@@ -138,6 +156,7 @@ def serving(mode: str) -> Iterator[str]:
     """Serve on a thread; gives the URL."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.mode = mode
+    server.met = 0
     server.released = threading.Event()
     server.calls = threading.Semaphore(1)
     server.daemon_threads = True

@@ -64,6 +64,24 @@ def test_a_stream_that_is_cut_ends_no_other_call(yard):
         yard.close()
 
 
+def test_an_error_that_servers_give_for_anything_ends_no_other_call(yard):
+    with serving("refuses_beside") as url:
+        yard.open({"bad": {"url": url}})
+        calls = [yard.later(ToolCall("bad_say", {"text": "now"})) for _ in range(2)]
+        texts = sorted(wait().text for wait in calls)
+        assert "The MCP server bad refused say: try another text (code -32000)" in texts[0]
+        assert texts[1] == "said"
+        yard.close()
+
+
+def test_a_server_that_says_so_in_its_own_words_has_ended_the_session(yard):
+    with serving("forgets") as url:
+        yard.open({"bad": {"url": url}})
+        assert "No valid session ID provided" in yard.call("bad_say", text="now").text
+        assert yard.call("bad_say", text="now").text == "said"
+        yard.close()
+
+
 def test_a_server_that_never_answers_is_given_up(yard):
     with serving("never") as url:
         yard.open({"bad": {"url": url, "timeout": 1}})

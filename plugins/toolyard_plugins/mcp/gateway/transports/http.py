@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -30,6 +31,8 @@ SESSION: Final = "mcp-session-id"
 LOGGERS: Final = ("httpx2", "mcp.client.streamable_http")
 """The loggers that are told whole addresses."""
 NOT_ALLOWED: Final = frozenset({401, 403})
+_LOST: Final = re.compile(r"session|not initialized", re.IGNORECASE)
+"""What servers say, at a status of 400, where they know the session no more."""
 PLAIN: Final = "identity"
 """The coding of what is not compressed."""
 
@@ -59,6 +62,12 @@ class Site:
         phrase = HTTPStatus(self.status).phrase if self.status in set(HTTPStatus) else "unknown"
         remedy = "; check the headers that are configured" if self.status in NOT_ALLOWED else ""
         return f"it answered with HTTP status {self.status} ({phrase}){remedy}"
+
+    def has_broken(self, fault: str) -> bool:
+        """Tell whether a fault is that of a stream or of the session, and no answer to a call."""
+        return fault.startswith(CUT) or (
+            self.status is not None and _LOST.search(fault) is not None
+        )
 
 
 @asynccontextmanager
