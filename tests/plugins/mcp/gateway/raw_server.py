@@ -235,7 +235,7 @@ def halve(number, text):
 
 
 def chatter(number, text):
-    write("Listening...\nStill here\n")
+    write("Listening...\n[DEBUG] Still here\n")
     say(number, text)
 
 

@@ -39,6 +39,8 @@ REMEMBERED: Final = 20
 LINE: Final = 64 * 1024
 KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
 
+_MEANT: Final = re.compile(rb"\s*(\[\s*)?\{")
+"""How messages begin, and lists of them; `[DEBUG]` begins a line of a log."""
 _HALVES: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 Item = SessionMessage | Exception
@@ -130,7 +132,7 @@ def _message(line: bytes) -> Item:
         if _HALVES.search(line):
             with contextlib.suppress(ValueError, RecursionError):
                 return _read_message(_whole(line))
-        if line.lstrip().startswith((b"{", b"[")):
+        if _MEANT.match(line):
             return ServerBroken(
                 f"it sent what is no message of the protocol: "
                 f"{one_line(line[:200].decode(errors='replace'), 80)}"
