@@ -20,7 +20,7 @@ from toolyard_plugins.mcp.gateway.faults import ServerFault, told
 from toolyard_plugins.mcp.gateway.promises import Promises
 from toolyard_plugins.mcp.gateway.results import contents_of, texts_of
 from toolyard_plugins.mcp.gateway.settings import ServerSettings
-from toolyard_plugins.mcp.gateway.transports.http import CUT, NO_ANSWER, UNREAD
+from toolyard_plugins.mcp.gateway.transports.http import CUT, NO_ANSWER, REDIRECT, UNREAD
 from toolyard_plugins.mcp.gateway.wording import cleaned, one_line
 
 TRACE: Final = ("traceparent", "tracestate", "baggage")
@@ -137,13 +137,19 @@ class Calling:
     def _refused(
         self, client: Client, definition: Definition, error: MCPError
     ) -> ToolResult[Contents]:
+        tool = one_line(definition.name, 80)
+        why = one_line(self._connection.explain(error.message), 300)
         if not self._is_answer(error):
-            why = one_line(self._connection.explain(error.message), 300)
             if error.code == CONNECTION_CLOSED and not error.message.startswith(CUT):
                 why = self._connection.lose(client, why)
             raise self._unknown(definition, why) from error
+        if error.message.startswith(REDIRECT):
+            return ToolResult.error(
+                f"The MCP server {self._server} did not take {tool}: {why.rstrip('.')}. This "
+                "requires human intervention."
+            )
         return ToolResult.error(
-            f"The MCP server {self._server} refused {one_line(definition.name, 80)}: "
+            f"The MCP server {self._server} refused {tool}: "
             f"{one_line(error.message, 1000).rstrip('.')} (code {error.code}). Check the "
             "arguments, then retry once."
         )

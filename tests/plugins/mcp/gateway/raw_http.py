@@ -25,6 +25,8 @@ class Handler(BaseHTTPRequestHandler):
         method = message.get("method")
         if self.server.mode == "shut":
             self.answer(401, b"who are you?", "text/plain")
+        elif self.server.mode == "moved":
+            self.redirects()
         elif self.number is None:
             self.answer(202, b"")
         elif method == "initialize":
@@ -52,6 +54,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("content-type", kind)
         self.send_header("content-length", str(len(body)))
+        if status == 302:
+            self.send_header("location", "https://ada:pass@moved.example/mcp?key=value")
         if self.packed is not None:
             self.send_header("content-encoding", self.packed)
             self.packed = None
@@ -107,6 +111,9 @@ class Handler(BaseHTTPRequestHandler):
             return
         error = {"code": -32000, "message": "Bad Request: No valid session ID provided"}
         self.answer(400, json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode())
+
+    def redirects(self):
+        self.answer(302, b"")
 
     def never(self):
         self.server.released.wait(60)

@@ -46,6 +46,16 @@ def test_the_status_is_told_where_http_fails(yard):
         yard.close()
 
 
+@pytest.mark.parametrize("mode", ["redirects", "moved"])
+def test_it_is_told_where_a_server_redirects_to_another_address(yard, mode):
+    with serving(mode) as url:
+        yard.open({"bad": {"url": url}})
+        told = yard.call("bad_say", text="now").text
+        assert "it redirects to https://moved.example/mcp; configure that address as its" in told
+        assert "Check the arguments" not in told
+        yard.close()
+
+
 @pytest.mark.parametrize("mode", ["accepted", "in_html"])
 def test_the_effect_is_unknown_where_a_request_was_taken_and_not_answered(yard, mode):
     with serving(mode) as url:

@@ -24,6 +24,8 @@ NO_ANSWER: Final = "Server returned an error response"
 """What the SDK says where HTTP failed: whether the server has looked at the call nobody knows."""
 UNREAD: Final = ("Unexpected content type", "server answered a request with 202")
 """How the SDK begins where a server has taken a call, and its answer is none to read."""
+REDIRECT: Final = "Redirect to "
+"""How it begins where a server redirects a call, which is not followed."""
 CUT: Final = "SSE stream "
 """How it begins where the stream of one answer has ended early; others go on."""
 FAILED: Final = 400
@@ -33,6 +35,7 @@ LOGGERS: Final = ("httpx2", "mcp.client.streamable_http")
 NOT_ALLOWED: Final = frozenset({401, 403})
 _LOST: Final = re.compile(r"session|not initialized", re.IGNORECASE)
 """What servers say, at a status of 400, where they know the session no more."""
+_REDIRECTED: Final = re.compile(rf"{REDIRECT}(\S+) not followed;")
 PLAIN: Final = "identity"
 """The coding of what is not compressed."""
 
@@ -56,7 +59,10 @@ class Site:
     status: int | None = None
 
     def explain(self, fault: str) -> str:
-        """Return with which status it was, where the SDK only says that HTTP failed."""
+        """Return what HTTP said, and what to do, where the SDK only says that it failed."""
+        if redirected := _REDIRECTED.match(fault):
+            where = hide(_bare(redirected[1]), self.secrets)
+            return f"it redirects to {where}; configure that address as its url, if you trust it"
         if fault != NO_ANSWER or self.status is None:
             return fault
         phrase = HTTPStatus(self.status).phrase if self.status in set(HTTPStatus) else "unknown"
@@ -68,6 +74,12 @@ class Site:
         return fault.startswith(CUT) or (
             self.status is not None and _LOST.search(fault) is not None
         )
+
+
+def _bare(address: str) -> str:
+    """Return an address without what may be secret of it."""
+    url = httpx2.URL(address)
+    return str(url.copy_with(userinfo=b"", query=None, fragment=None))
 
 
 @asynccontextmanager
