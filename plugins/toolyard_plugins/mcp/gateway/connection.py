@@ -19,6 +19,7 @@ from mcp.client.subscriptions import ToolsListChanged
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolyard_hookspecs import hide
+from toolyard_plugins.mcp.gateway.complaints import told_once
 from toolyard_plugins.mcp.gateway.definitions import Definition
 from toolyard_plugins.mcp.gateway.faults import ServerFault, told
 from toolyard_plugins.mcp.gateway.listing import list_tools
@@ -283,12 +284,15 @@ class Connection:
             client_info=US,
             cache=None,
         )
-        async with client:
-            check_nothing(client.session)
-            spoken = client.protocol_version
-            if wanted not in {"auto", "legacy", spoken}:
-                raise ServerFault(f"it speaks {spoken}, and {wanted} is asked for; change protocol")
-            yield client
+        with told_once():
+            async with client:
+                check_nothing(client.session)
+                spoken = client.protocol_version
+                if wanted not in {"auto", "legacy", spoken}:
+                    raise ServerFault(
+                        f"it speaks {spoken}, and {wanted} is asked for; change protocol"
+                    )
+                yield client
 
     def _streams(self) -> AbstractAsyncContextManager[TransportStreams]:
         settings = self._settings

@@ -229,6 +229,13 @@ def flood(number, text):
         write(f"{line}\n" * 100)
 
 
+def misreport(number, text):
+    params = {"progressToken": number, "progress": "much"}
+    for _ in range(50):
+        send({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+    say(number, text)
+
+
 def halve(number, text):
     """Answer with a character, and with half of one."""
     reply(number, content=[{"type": "text", "text": "\ud83d\ude00 cut \ud83d"}])
@@ -277,6 +284,7 @@ SPECIAL = {
     "floods": flood,
     "chatters": chatter,
     "halves": halve,
+    "misreports": misreport,
 }
 
 
