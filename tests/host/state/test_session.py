@@ -230,6 +230,12 @@ def test_a_reducer_of_a_log_must_add(session):
         session.dispatch(Audit("a"))
 
 
+@pytest.mark.parametrize("given", [["a"], ("a",)])
+def test_several_items_are_given_one_by_one(session, given):
+    with pytest.raises(StateError, match=r"Give each by itself: seed\(\*items\) instead\.$"):
+        session[Step].seed(given)
+
+
 def test_a_slice_cannot_be_state_and_log(session):
     session[Step].append(Step("a"))
     with pytest.raises(StateError, match="Step is STATE and cannot become LOG"):
