@@ -47,7 +47,7 @@ def keep(kind: type[Any], items: Iterable[Any]) -> Kept:
     for item in items:
         if not isinstance(item, kind):
             several = isinstance(item, (list, tuple))
-            remedy = "Give each by itself: seed(*items)" if several else "Use the slice of that type"
+            remedy = "Give them as seed(*items)" if several else "Use the slice of that type"
             raise StateError(
                 f"The slice of {kind.__qualname__} holds {kind.__qualname__} items and cannot "
                 f"take one of {type(item).__qualname__}. {remedy} instead."

@@ -232,7 +232,7 @@ def test_a_reducer_of_a_log_must_add(session):
 
 @pytest.mark.parametrize("given", [["a"], ("a",)])
 def test_several_items_are_given_one_by_one(session, given):
-    with pytest.raises(StateError, match=r"Give each by itself: seed\(\*items\) instead\.$"):
+    with pytest.raises(StateError, match=r"Give them as seed\(\*items\) instead\.$"):
         session[Step].seed(given)
 
 
