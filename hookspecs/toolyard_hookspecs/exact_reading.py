@@ -20,6 +20,10 @@ Guards = Mapping[str, Callable[[Schema], Schema]]
 _NOT_ISO_8601: Final = 'Input should be written as ISO 8601 has it, such as "{example}"'
 _EXAMPLES: Final = {"date": "2026-01-31", "datetime": "2026-01-31T09:30:00Z"}
 _begins_as_date: Final = re.compile(r"\d{4}-\d{2}-\d{2}").match
+_GUARD: Final = re.compile(
+    r"function-after\[(date(?:time)?)\(\), any\]|function-before\[refuse_twins\(\), (.*?\])\]"
+)
+_LONGEST_LABEL: Final = 1_000
 # What a core schema consists of, but for its values.
 _NESTED: Final = (dict, list, tuple)
 _ASIDE: Final = {"cls", "config", "default", "expected", "members", "metadata", "serialization"}
@@ -47,6 +51,14 @@ def exact_validator(schema: Schema) -> SchemaValidator | None:
         return None
     # Validators that classes have already are without the guards.
     return SchemaValidator(guarded, _use_prebuilt=False)
+
+
+def without_guards(label: str) -> str:
+    """Return what pydantic calls a choice of a union as it would be called without guards in it."""
+    # Names that a model gave are asked for, too, and may be as long as arguments are.
+    if len(label) > _LONGEST_LABEL:
+        return label
+    return _GUARD.sub(lambda guard: guard[1] or guard[2], label)
 
 
 def _guarded(part: Any, guards: Guards) -> Any:
@@ -91,6 +103,8 @@ def _date(node: Schema) -> Schema:
             raise PydanticCustomError("not_iso_8601", _NOT_ISO_8601, {"example": example})
         return exact.validate_json(to_json(value), strict=True)
 
+    # pydantic names a function where it tells which choice of a union is at fault.
+    read.__name__ = read.__qualname__ = node["type"]
     # Of the choices of a union, pydantic prefers a text to a date, and anything to `any`.
     after = {"type": "function-after", "function": _function(read)}
     return _named(node, {**after, "schema": {"type": "any"}})

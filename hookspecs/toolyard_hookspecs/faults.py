@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 from pydantic import ValidationError
 
+from toolyard_hookspecs.exact_reading import without_guards
 from toolyard_hookspecs.likeness import suggest
 
 Schema = Mapping[str, Any]
@@ -113,7 +114,7 @@ def place(path: Iterable[object]) -> str:
     """Return where in the arguments a fault is, `lines[2].price` say."""
     text = ""
     for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{shorten(str(part))}"
+        text += f"[{part}]" if isinstance(part, int) else f".{shorten(without_guards(str(part)))}"
     return shorten(text.removeprefix(".") or "arguments", MAX_REASON)
 
 
