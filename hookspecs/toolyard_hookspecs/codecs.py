@@ -168,7 +168,7 @@ class Codec:
 
     def copy(self, text: Json) -> Any:
         """Return the typed value of a text that was decoded before, once more."""
-        return self._validate(text, strict=True, extra=self._others)
+        return self._read(text, strict=True, extra=self._others)
 
     def encode(self, value: object) -> bytes:
         """Return the value as compact JSON, in the order of its fields.

@@ -181,6 +181,21 @@ def test_what_a_validator_of_the_author_made_a_date_stays_as_it_is() -> None:
     assert "ISO 8601" in refusal(kind, '"2026"')
 
 
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (date | str, '"0"'),
+        (Annotated[date, BeforeValidator(str)], '"2026-01-31"'),
+        (Literal[1] | bool, "true"),
+    ],
+)
+def test_a_copy_is_what_was_read(kind: Any, text: str) -> None:
+    codec = Codec(kind, owner="tool demo", reveals=True)
+    value, copied = codec.decode(text), codec.copy(text)
+
+    assert (type(copied), copied) == (type(value), value)
+
+
 def test_every_fault_is_told_at_once() -> None:
     class Params(BaseModel):
         due: date
