@@ -27,6 +27,7 @@ from toolyard_hookspecs.faults import (
     Schema,
     explain,
     holds_secret,
+    listing,
     not_json,
     shorten,
 )
@@ -38,7 +39,13 @@ from toolyard_hookspecs.round_trips import survives_json
 from toolyard_hookspecs.schemas import ClosedJsonSchema, PlainJsonSchema
 from toolyard_hookspecs.secrecy import HIDING
 from toolyard_hookspecs.strict_json import check_names
-from toolyard_hookspecs.unwritable import MAX_DIGITS, finite, legible, why_unwritable
+from toolyard_hookspecs.unwritable import (
+    MAX_DIGITS,
+    finite,
+    legible,
+    strange_values,
+    why_unwritable,
+)
 
 Json = str | bytes
 
@@ -364,7 +371,15 @@ def as_json(arguments: object) -> Json:
     try:
         return _ENCODER.encode(plain)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ToolValidationError(not_json(why_unwritable(error))) from None
+        raise ToolValidationError(_why_not_json(plain, error)) from None
+
+
+def _why_not_json(plain: object, error: Exception) -> str:
+    try:
+        strange = list(strange_values(plain))
+    except RecursionError:
+        strange = []
+    return listing(strange) if strange else not_json(why_unwritable(error))
 
 
 def describe(kind: object) -> str:

@@ -6,11 +6,11 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, cast
 
-from toolyard_hookspecs.faults import MAX_REASON, shorten
+from toolyard_hookspecs.faults import MAX_REASON, place, shorten
 
 NOT_FINITE: Final = "it holds NaN or Infinity, which JSON cannot say"
 
@@ -47,6 +47,40 @@ def why_unwritable(error: Exception) -> str:
     if stranger is not None:
         return f"it holds a value of type {stranger[1] or stranger[2]}, which has no JSON form"
     return shorten(_PREFIX.sub("", text, count=1) or type(error).__name__, MAX_REASON)
+
+
+def strange_values(value: object, path: tuple[object, ...] = ()) -> Iterator[str]:
+    """Yield where there is something that JSON has not, and what to write in its place.
+
+    Args:
+        value: Data of Python's own kinds, which is nested no deeper than Python can follow.
+        path: Where it is.
+
+    Example:
+        >>> list(strange_values({"ids": [1, {2}]}))
+        ['ids[1]: a value of type set, which has no JSON form; write a list']
+    """
+    if value is None or isinstance(value, (str, int, float)):
+        return
+    if isinstance(value, dict):
+        for name, inside in cast("dict[object, object]", value).items():
+            yield from strange_values(inside, (*path, name))
+    elif isinstance(value, (list, tuple)):
+        for index, inside in enumerate(cast("Sequence[object]", value)):
+            yield from strange_values(inside, (*path, index))
+    else:
+        instead = _instead_of(value) if path else "a dict"
+        kind = type(value).__name__
+        yield f"{place(path)}: a value of type {kind}, which has no JSON form; write {instead}"
+
+
+def _instead_of(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "a dict"
+    if isinstance(value, (Sequence, AbstractSet)) and not isinstance(value, (bytes, bytearray)):
+        return "a list"
+    # Dates and times have no base class in common.
+    return "it as text, with isoformat()" if hasattr(value, "isoformat") else "it as text or a dict"
 
 
 def encodable(text: str) -> str:

@@ -3,6 +3,8 @@
 import math
 from contextlib import nullcontext
 from dataclasses import dataclass
+from datetime import date
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -70,14 +72,39 @@ def test_an_exception_without_a_text_is_named():
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        (Odd(), "it holds a value of type Odd"),
         (math.nan, NOT_FINITE),
         (circle(), "it holds itself"),
+        ({(1, 2): "a"}, "keys must be"),
     ],
 )
 def test_arguments_that_no_provider_could_send_are_told_alike(value, reason):
     with pytest.raises(ToolValidationError, match=reason):
         as_json({"a": value})
+
+
+def test_arguments_of_python_s_own_kinds_are_told_with_what_to_write_instead():
+    values = {
+        "at": date(2026, 11, 23),
+        "to": {"ids": {1}, "in": MappingProxyType({})},
+        "odd": (Odd(), b"x"),
+        "fine": [None, True, 1, 1.5, "", [], {}],
+    }
+    with pytest.raises(ToolValidationError) as raised:
+        as_json(values)
+    assert str(raised.value).splitlines() == [
+        "Invalid arguments:",
+        "  - at: a value of type date, which has no JSON form; write it as text, with isoformat()",
+        "  - to.ids: a value of type set, which has no JSON form; write a list",
+        "  - to.in: a value of type mappingproxy, which has no JSON form; write a dict",
+        "  - odd[0]: a value of type Odd, which has no JSON form; write it as text or a dict",
+        "  - odd[1]: a value of type bytes, which has no JSON form; write it as text or a dict",
+        "Mend these, then retry.",
+    ]
+
+
+def test_arguments_that_are_odd_and_hold_themselves_are_told_of_one_fault():
+    with pytest.raises(ToolValidationError, match="it holds a value of type Odd"):
+        as_json({"a": Odd(), "b": circle()})
 
 
 @dataclass(frozen=True)
