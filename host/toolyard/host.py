@@ -76,7 +76,8 @@ class Host:
     Raises:
         ConfigurationError: When the configuration, or an argument, is wrong.
         DefinitionError: When the resources make no bindings.
-        PluginError: When a plugin given here (not a found one) is wrong.
+        PluginError: When a plugin given here (not a found one) is wrong, or one that is named is
+            not installed.
 
     Example:
         >>> with Host(discover=False) as host:

@@ -869,3 +869,17 @@ def test_only_the_installed_plugins_that_are_named_are_loaded():
     assert [each.name for each in host.plugins.reports] == ["planning", "policies"]
     with pytest.raises(ConfigurationError, match=r"give several, discover=\('planning',\)"):
         Host(discover="planning")
+
+
+def test_a_plugin_that_is_named_and_not_installed_is_an_error():
+    with pytest.raises(PluginError, match=r"no installed plugin 'vsf'\. Did you mean 'vfs'\?$"):
+        Host(discover=["planning", "vsf"], settings=Settings())
+    with pytest.raises(PluginError, match=r"no installed plugin 'zq'\. Those are: .*planning"):
+        Host(discover=["zq"], settings=Settings())
+
+
+def test_what_is_configured_of_installed_plugins_that_are_not_asked_for_is_no_fault():
+    settings = Settings(plugins={"vfs": {}, "zq": {}}, block=("mcp",))
+    host = Host(discover=["planning"], settings=settings)
+    absent = [each.name for each in host.plugins.reports if each.status == "absent"]
+    assert absent == ["zq"]

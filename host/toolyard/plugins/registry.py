@@ -59,6 +59,7 @@ class Plugins:
         self._roster = Roster(settings)
         self._refused: list[PluginReport] = []
         self._discovered = False
+        self._installed: frozenset[str] = frozenset()
         self._turns = itertools.count(1)
         self._renewed: dict[str, int] = {}
         self._dialects: tuple[int, Mapping[str, Dialect]] | None = None
@@ -75,11 +76,19 @@ class Plugins:
 
         Args:
             only: The names of those to register; None for all that are installed.
+
+        Raises:
+            PluginError: When one that is named is not installed; then nothing changes.
         """
+        every = installed()
+        self._installed = frozenset(each.name for each in every)
+        for name in only or ():
+            if name not in self._installed:
+                raise PluginError(_not_installed(name, self._installed))
         with self._lock:
             self._refused = [each for each in self._refused if each.source == "python"]
             met: dict[str, Origin] = {}
-            for found in installed():
+            for found in every:
                 if only is None or found.name in only:
                     self._meet(_entry_point(found), found.load, met)
             for path in self.settings.plugin_files:
@@ -312,7 +321,8 @@ class Plugins:
     def _absent(self) -> Iterator[PluginReport]:
         if not self._discovered:
             return
-        known = {*self._roster.records, *(each.name for each in self._refused)}
+        met = (*self._roster.records, *(each.name for each in self._refused))
+        known = self._installed.union(met)
         for name in self._block:
             if name not in known:
                 yield _absent(name, f"{name!r} is switched off, but not installed.", known)
@@ -384,6 +394,12 @@ def _second_of_name(first: Origin) -> PluginFault:
         f"Another plugin has this name: {first}, from {first.source} {first.location}.",
         "Uninstall one of the two, or rename one's entry point.",
     )
+
+
+def _not_installed(name: str, known: Collection[str]) -> str:
+    near = nearest(name, known)
+    remedy = f"Did you mean {near!r}?" if near else f"Those are: {', '.join(sorted(known))}."
+    return f"There is no installed plugin {name!r}. {remedy}"
 
 
 def _absent(name: str, cause: str, known: Collection[str]) -> PluginReport:
