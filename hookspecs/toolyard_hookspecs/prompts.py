@@ -48,8 +48,8 @@ class PromptTemplate:
         policies: The rules over all its tools.
 
     Raises:
-        DefinitionError: When there is something among the sections that is none, or the policies
-            are not several.
+        DefinitionError: When the namespace or the key is no text, there is something among the
+            sections that is none, or the policies are not several.
     """
 
     ns: str
@@ -59,6 +59,12 @@ class PromptTemplate:
 
     def __post_init__(self) -> None:
         """Refuse what is no section, and policies that are not several."""
+        for name, value in (("ns", self.ns), ("key", self.key)):
+            # Callers need not be type-checked.
+            if not isinstance(cast("object", value), str):
+                kind = type(value).__name__
+                msg = f"Prompt: {name} is of type {kind}; write Prompt.of(ns, key, [...])."
+                raise DefinitionError(msg)
         where = f"Prompt {self.ns}:{self.key}"
         refuse_other_than_sections(where, self.sections)
         for fault in several_faults({"policies": self.policies}):

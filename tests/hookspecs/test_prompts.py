@@ -31,6 +31,13 @@ def test_a_prompt_renders_its_tree_with_headings_by_depth():
     assert tree.render().text == "# A\n\nText.\n\n## B\n\n# C\n\nText."
 
 
+def test_a_prompt_without_a_key_is_told_how_one_is_written():
+    with pytest.raises(DefinitionError, match=r"key is of type list; write Prompt\.of\(ns, key"):
+        Prompt.of("demo", [section()])
+    with pytest.raises(DefinitionError, match="ns is of type MarkdownSection"):
+        Prompt.of(section(), "main")
+
+
 def test_headings_are_never_deeper_than_six():
     tree = section("z")
     for _ in range(8):
