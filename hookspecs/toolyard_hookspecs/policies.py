@@ -145,6 +145,10 @@ def record_of(view: SliceView[PolicyState], name: str) -> PolicyState | None:
     return found[-1] if found else None
 
 
+POLICY_METHODS: Final = ("check", "on_result")
+"""What every policy has."""
+
+
 class ToolPolicy(Protocol):
     """A rule over calls. `check` and `on_result` may be async.
 

@@ -7,37 +7,60 @@ from collections.abc import Set as AbstractSet
 from pathlib import PurePath
 from typing import Final
 
-from toolyard_hookspecs import PluginError
+from toolyard_hookspecs import MarkdownSection, PluginError, Prompt, Tool
 from toolyard_hookspecs.markers import HOOK_PREFIX
+from toolyard_hookspecs.policies import POLICY_METHODS
 
 _PLAIN: Final = (str, bytes, int, float, type(None), PurePath, Mapping, Sequence, AbstractSet)
 
 
-def refuse_plain(plugin: object) -> None:
-    """Refuse a plain value, such as a name, which would be registered with no hook.
+def refuse_hookless(plugin: object) -> None:
+    """Refuse what has no hook and belongs elsewhere, such as a name, a tool or a policy.
+
+    A host that took a policy for a plugin would do without it.
 
     Raises:
         PluginError: Naming the value and what to give.
     """
-    if _is_plain(plugin) and not _has_hooks(plugin):
-        raise PluginError(f"{_told(plugin)} is no plugin: it can have no hooks. {_remedy(plugin)}")
+    remedy = _remedy(plugin)
+    if remedy is not None and not _has_hooks(plugin):
+        raise PluginError(f"{_told(plugin)} is no plugin: it has no hooks. {remedy}")
+
+
+def _told(plugin: object) -> str:
+    if plugin is None or isinstance(plugin, (str, PurePath)):
+        return repr(plugin)
+    if isinstance(plugin, type):
+        return f"The class {plugin.__qualname__}"
+    return f"A value of type {type(plugin).__name__}"
 
 
 def _is_plain(plugin: object) -> bool:
     return isinstance(plugin, _PLAIN)
 
 
-def _told(plugin: object) -> str:
-    if plugin is None or isinstance(plugin, (str, PurePath)):
-        return repr(plugin)
-    return f"A value of type {type(plugin).__name__}"
-
-
 def _has_hooks(plugin: object) -> bool:
-    return any(name.startswith(HOOK_PREFIX) for name in dir(type(plugin)))
+    return any(name.startswith(HOOK_PREFIX) for name in dir(_class_of(plugin)))
 
 
-def _remedy(plugin: object) -> str:
+def _class_of(plugin: object) -> type:
+    return plugin if isinstance(plugin, type) else type(plugin)
+
+
+def _remedy(plugin: object) -> str | None:
+    """Return what to write instead, None for what may be a plugin that has no hook yet."""
+    if _is_plain(plugin):
+        return _remedy_for_plain(plugin)
+    if isinstance(plugin, Tool):
+        return "Write Prompt.of(..., [MarkdownSection(..., tools=[...])]) and dispatch with that."
+    if isinstance(plugin, (MarkdownSection, Prompt)):
+        return "Dispatch with it: host.executor(prompt=Prompt.of(...))."
+    if all(callable(getattr(_class_of(plugin), each, None)) for each in POLICY_METHODS):
+        return "It is a policy: write Host(policies=[...])."
+    return None
+
+
+def _remedy_for_plain(plugin: object) -> str:
     if isinstance(plugin, PurePath) or (isinstance(plugin, str) and plugin.endswith(".py")):
         return f"For a plugin in a file, write Host(plugin_files=[{str(plugin)!r}])."
     if isinstance(plugin, str):

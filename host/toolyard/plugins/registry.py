@@ -17,7 +17,7 @@ from toolyard.plugins.contributions import Contribution
 from toolyard.plugins.discovery import FoundPlugin, installed
 from toolyard.plugins.faults import PluginFault, in_configuration
 from toolyard.plugins.files import forget, load_file
-from toolyard.plugins.given_plugins import refuse_plain
+from toolyard.plugins.given_plugins import refuse_hookless
 from toolyard.plugins.host_keys import host_keys
 from toolyard.plugins.implementations import Implementation
 from toolyard.plugins.records import LoadedPlugin, Origin, default_name
@@ -118,7 +118,7 @@ class Plugins:
         Raises:
             PluginError: Naming the plugin, the cause and the remedy; nothing of it stays.
         """
-        refuse_plain(plugin)
+        refuse_hookless(plugin)
         origin = Origin(name or default_name(plugin), "python", distribution, version)
         report = self._register(origin, lambda: plugin)
         if report.status == "loaded" and not report.hooks:

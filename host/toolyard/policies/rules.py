@@ -17,10 +17,9 @@ from toolyard_hookspecs import (
     Tool,
     ToolPolicy,
 )
+from toolyard_hookspecs.policies import POLICY_METHODS
 
 Question = Callable[..., Any]
-METHODS: Final = ("check", "on_result")
-"""What every policy has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +105,11 @@ def _refuse_other(policy: object, place: str) -> None:
     if isinstance(policy, type):
         msg = f"{policy.__qualname__} in {place} is a class; give an instance of it as the policy."
         raise DefinitionError(msg)
-    missing = [each for each in METHODS if not callable(getattr(policy, each, None))]
+    missing = [each for each in POLICY_METHODS if not callable(getattr(policy, each, None))]
     if missing:
+        kind = getattr(policy, "__name__", type(policy).__qualname__)
         msg = (
-            f"{type(policy).__qualname__} in {place} is no policy: it has no "
+            f"{kind} in {place} is no policy: it has no "
             f"{' and no '.join(missing)}. Write the methods of ToolPolicy."
         )
         raise DefinitionError(msg)

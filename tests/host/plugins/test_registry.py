@@ -97,16 +97,53 @@ def test_a_fault_from_python_raises_and_leaves_nothing(plugins):
         ),
         ("desk.py", "'desk.py' is no plugin: .* write Host\\(plugin_files=\\['desk.py'\\]\\)"),
         (Path("desk.py"), "'desk.py'\\) is no plugin: .* Host\\(plugin_files=\\['desk.py'\\]\\)"),
-        (None, "None is no plugin: it can have no hooks. Give a module, or an object with"),
-        (5, "A value of type int is no plugin: it can have no hooks. Give a module"),
-        ({"desk": 5}, "A value of type dict is no plugin: it can have no hooks. Give a module"),
-        ([], "A value of type list is no plugin: it can have no hooks. Give a module"),
+        (None, "None is no plugin: it has no hooks. Give a module, or an object with"),
+        (5, "A value of type int is no plugin: it has no hooks. Give a module"),
+        ({"desk": 5}, "A value of type dict is no plugin: it has no hooks. Give a module"),
+        ([], "A value of type list is no plugin: it has no hooks. Give a module"),
     ],
 )
 def test_a_plain_value_is_no_plugin_and_is_told_what_to_write(plugins, given, told):
     with pytest.raises(PluginError, match=told):
         plugins.register(given)
     assert plugins.reports == ()
+
+
+class Rule:
+    name = "rule"
+
+    def check(self, tool, params, *, context):
+        return None
+
+    def on_result(self, tool, params, result, *, context):
+        return None
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (Rule, r"A value of type Rule is no plugin: .* write Host\(policies=\[...\]\)"),
+        (lambda: Rule, r"The class Rule is no plugin: .* write Host\(policies=\[...\]\)"),
+        (
+            lambda: Tool[None, None](name="a", description="A."),
+            r"type Tool.* is no plugin: .*tools=\[...\]",
+        ),
+        (lambda: MarkdownSection(key="a", title="A"), r"prompt=Prompt.of\(...\)"),
+    ],
+)
+def test_what_belongs_elsewhere_is_not_taken_for_a_plugin_without_hooks(plugins, make, told):
+    with pytest.raises(PluginError, match=told):
+        plugins.register(make())
+    assert plugins.reports == ()
+
+
+def test_a_policy_may_be_a_plugin_where_it_has_a_hook(plugins):
+    class Both(Rule):
+        @hookimpl
+        def toolyard_rollback(self):
+            return None
+
+    assert plugins.register(Both()).hooks == ("toolyard_rollback",)
 
 
 def test_a_plugin_may_be_a_mapping_with_hooks(plugins):
