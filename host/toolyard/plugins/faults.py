@@ -36,7 +36,9 @@ def in_configuration(error: ConfigurationError, plugin: str, settings: Settings)
         plugin: Whose table it is.
         settings: The configuration, in which there may be no such table yet.
     """
-    return PluginFault(str(error), _where_to_mend(plugin, settings), misconfigured=True)
+    # Reports are in one line.
+    told = " ".join(str(error).splitlines())
+    return PluginFault(told, _where_to_mend(plugin, settings), misconfigured=True)
 
 
 def _where_to_mend(plugin: str, settings: Settings) -> str:

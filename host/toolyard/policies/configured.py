@@ -37,7 +37,7 @@ def make_policies(settings: Settings, kinds: Mapping[str, type[Any]]) -> list[To
         except ConfigurationError as error:
             faults.append(str(error))
     if faults:
-        raise ConfigurationError(" ".join(faults))
+        raise ConfigurationError("\n".join(faults))
     return made
 
 

@@ -57,7 +57,7 @@ def validate_table(
     except Exception as error:  # noqa: BLE001 - a model's own validator can raise anything
         told = f"{type(error).__name__}: {error}".rstrip(": .")
         faults = [(prefix, f"the check of {model.__name__} failed: {told}")]
-    text = " ".join(f"{_place(path, source)}: {as_sentence(fault)}" for path, fault in faults)
+    text = "\n".join(f"{_place(path, source)}: {as_sentence(fault)}" for path, fault in faults)
     raise ConfigurationError(without_secrets(_listed_once(text), secrets)) from None
 
 

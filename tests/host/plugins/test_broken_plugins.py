@@ -450,6 +450,7 @@ def test_a_plugin_whose_offers_cannot_be_taken(broken, source, cause, remedy):
         ({"url": 3}, r"plugins\.broken\.url: expected text, found the number 3\."),
         ({"uri": "a"}, r"plugins\.broken\.uri: is not a known key; did you mean 'url'\?"),
         ({"prefx": "a"}, r"plugins\.broken\.prefx: is not a known key; did you mean 'prefix'\?"),
+        ({"url": 3, "uri": "a"}, r"number 3\. .*plugins\.broken\.uri: "),
         ({"enabled": "no"}, r"plugins\.broken\.enabled: expected true or false, found the text"),
         ({"prefix": "No!"}, r"plugins\.broken\.prefix: expected .* found the text 'No!'"),
         ({"prefix": "x" * 60}, r"The prefix 'x+' does not fit\. Tool 'broken_tool'"),

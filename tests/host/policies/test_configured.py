@@ -90,11 +90,11 @@ def test_any_kind_can_be_kept():
 def test_all_faults_of_a_table_are_told_at_once():
     with pytest.raises(ConfigurationError) as raised:
         made({"kind": "hours", "opens": "nine", "dais": []})
-    assert str(raised.value) == (
-        "/conf/toolyard.toml, [[policies]] number 1: opens: expected a whole number, found the "
-        "text 'nine'. /conf/toolyard.toml, [[policies]] number 1: dais: is not a known key; did "
-        "you mean 'days'?"
-    )
+    place = "/conf/toolyard.toml, [[policies]] number 1:"
+    assert str(raised.value).splitlines() == [
+        f"{place} opens: expected a whole number, found the text 'nine'.",
+        f"{place} dais: is not a known key; did you mean 'days'?",
+    ]
 
 
 def test_the_hosts_keys_are_known_keys_too():
@@ -112,13 +112,13 @@ def test_all_faults_of_all_tables_are_told_at_once():
             {"kind": "hours", "opens": 8},
             {"kind": "hours", "keep": 3},
         )
-    place = "/conf/toolyard.toml, [[policies]] number"
-    assert str(raised.value) == (
-        f"{place} 1: kind: 'hour' is not a known kind of policy; did you mean 'hours'? (known: "
-        "checked, hours, model, nameless). "
-        f"{place} 2: opens: expected a whole number, found the text 'nine'. "
-        f"{place} 4: keep: expected text, the name of a JSON file, found the number 3."
+    kind, opens, keep = (
+        line.removeprefix("/conf/toolyard.toml, [[policies]] number ")
+        for line in str(raised.value).splitlines()
     )
+    assert kind.startswith("1: kind: 'hour' is not a known kind of policy; did you mean 'hours'?")
+    assert opens == "2: opens: expected a whole number, found the text 'nine'."
+    assert keep == "4: keep: expected text, the name of a JSON file, found the number 3."
 
 
 def test_a_path_is_checked_where_it_is_and_not_where_the_process_was_started(tmp_path, monkeypatch):

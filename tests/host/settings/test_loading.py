@@ -260,7 +260,7 @@ def test_a_fault_names_file_key_what_was_expected_and_what_was_found(project, te
 
 def test_all_faults_are_told_at_once(project):
     write(project / "toolyard.toml", "timeout = 0\nblock = 3\nxyz = 1")
-    with pytest.raises(ConfigurationError, match=r"block: .*timeout: .*xyz: ") as raised:
+    with pytest.raises(ConfigurationError, match=r"block: .*\n.*timeout: .*\n.*xyz: ") as raised:
         load(project, environ={})
     assert raised.value.__cause__ is None
 

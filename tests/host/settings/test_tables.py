@@ -122,7 +122,7 @@ def test_the_names_of_a_unions_members_are_no_keys():
 
 def test_a_missing_key_that_is_misspelt_is_recognised():
     text = fault({"urll": "a"})
-    assert "plugins.mine.url: is missing; is 'urll' meant to be it? toolyard.toml: " in text
+    assert "plugins.mine.url: is missing; is 'urll' meant to be it?\n" in text
 
 
 def test_an_alias_is_the_key():
