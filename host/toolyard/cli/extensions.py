@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from toolyard.cli.failures import say
 from toolyard.cli.options import MORE, Parser, main_parser
 from toolyard.host import Host
 from toolyard.plugins.faults import one_line
 from toolyard.settings.overriding import without_configured
-from toolyard_hookspecs import Command, HostHandle
+from toolyard_hookspecs import Command, HostHandle, PluginError
 
 Run = Callable[[Any, argparse.Namespace], int]
 Tell = Callable[[Command, str], None]
@@ -111,6 +112,17 @@ def _tell_of_common_options(parser: Parser) -> None:
 
 def _runner(command: Command) -> Run:
     def run(host: HostHandle, args: argparse.Namespace) -> int:
-        return int(command.run(host, args) or 0) if command.run is not None else 0
+        # Plugins need not be type-checked.
+        status = cast("object", command.run(host, args)) if command.run is not None else 0
+        if status is None or isinstance(status, int):
+            return int(status or 0)
+        if inspect.iscoroutine(status):
+            status.close()
+        msg = (
+            f"The command {command.name!r} returned a value of type {type(status).__name__}, which "
+            "is no exit status. Mend the plugin: have it print what it tells, and return a number, "
+            "or nothing for 0."
+        )
+        raise PluginError(msg)
 
     return run

@@ -110,3 +110,34 @@ def test_an_option_in_the_place_of_what_is_the_hosts_is_left_out(toolyard, folde
         f"its options cannot be added: ValueError: --{name} would be args.{name}, which is the "
         "host's; give it another dest. Mend the plugin."
     ) in err
+
+
+COMMAND = """
+from toolyard_hookspecs import Command, hookimpl
+
+
+async def late(host, args):
+    return 0
+
+
+@hookimpl
+def toolyard_commands():
+    return [Command("greet", "Say hello.", run={run})]
+"""
+
+
+@pytest.mark.parametrize(
+    ("run", "kind"), [("lambda host, args: 'hello'", "str"), ("late", "coroutine")]
+)
+def test_what_a_command_returns_that_is_no_exit_status_is_told(toolyard, folder, run, kind):
+    (folder / "mine.py").write_text(COMMAND.format(run=run), encoding="utf-8")
+    status, out, err = toolyard("--plugin", "mine.py", "greet", plugin=False)
+    assert (status, out) == (2, "")
+    assert f"'greet' returned a value of type {kind}, which is no exit status" in err
+
+
+@pytest.mark.parametrize(("given", "status"), [("None", 0), ("True", 1), ("7", 7)])
+def test_a_command_returns_its_exit_status_or_nothing(toolyard, folder, given, status):
+    source = COMMAND.format(run=f"lambda host, args: {given}")
+    (folder / "mine.py").write_text(source, encoding="utf-8")
+    assert toolyard("--plugin", "mine.py", "greet", plugin=False)[0] == status
