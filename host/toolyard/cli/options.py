@@ -6,9 +6,9 @@ import argparse
 import contextlib
 import math
 import sys
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn, cast
 
 from toolyard.cli.command_examples import examples_of
 from toolyard.cli.example import OPTION, SESSIONS, THE_EXAMPLES, named_examples
@@ -79,9 +79,19 @@ def parse(
     """
     args, surplus = parser.parse_known_args(arguments, common)
     if surplus:
-        program = f"{parser.prog} {args.command}" if args.command else parser.prog
-        _refuse(f"unrecognized arguments: {' '.join(surplus)}", program)
+        _refuse(f"unrecognized arguments: {' '.join(surplus)}", _chosen(parser, args).prog)
     return args
+
+
+def _chosen(parser: argparse.ArgumentParser, args: argparse.Namespace) -> argparse.ArgumentParser:
+    """Return the parser of the command that was given, or of a command's command."""
+    for action in parser._actions:  # noqa: SLF001 - listed nowhere else  # pyright: ignore[reportPrivateUsage]
+        commands = cast("object", action.choices)
+        if isinstance(commands, Mapping):
+            named = cast("Mapping[str, argparse.ArgumentParser]", commands)
+            given = named.get(getattr(args, action.dest))
+            return parser if given is None else _chosen(given, args)
+    return parser
 
 
 def _refuse(message: str, program: str) -> NoReturn:

@@ -147,6 +147,7 @@ def test_wrong_use_is_status_2_in_one_line(toolyard, arguments):
     [
         (["plugins", "one", "two"], "one two", "toolyard plugins"),
         (["--nope"], "--nope", "toolyard"),
+        (["record", "show", "calls.jsonl", "3"], "3", "toolyard record show"),
     ],
 )
 def test_what_is_not_taken_is_told_with_where_help_is(folder, capsys, arguments, surplus, program):
