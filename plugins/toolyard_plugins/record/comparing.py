@@ -25,12 +25,15 @@ class Comparison:
         now: The envelope that came out now, None where the call was not made.
         status: What became of it now.
         skipped: Why it was not made.
+        passes: Whether it was denied then and nothing denies it now. It is answered with what was
+            said then, since a policy that looks at files does not find them in a replay.
     """
 
     recorded: Numbered
     now: Mapping[str, Any] | None = None
     status: Status | None = None
     skipped: str | None = None
+    passes: bool = False
     differs: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -51,6 +54,8 @@ class Comparison:
         }
         if self.skipped is not None:
             return {**wire, "skipped": self.skipped}
+        if self.passes:
+            wire["passes"] = True
         return {**wire, "now": self.now}
 
     def diff(self) -> list[str]:

@@ -14,6 +14,7 @@ from toolyard_hookspecs import (
     ExecutorHandle,
     HostHandle,
     KeptApart,
+    Status,
     ToolCall,
     ToolInvoked,
     VisibilityExpansionRequired,
@@ -91,6 +92,11 @@ def _shown(event: ToolInvoked) -> dict[str, Any]:
     return envelope
 
 
+def _passes_now(call: RecordedCall, event: ToolInvoked) -> bool:
+    """Tell whether a call that was denied then got as far as being answered from the record."""
+    return call.status is Status.DENIED and event.status is Status.FAILED
+
+
 def _top_level(recording: Recording) -> Iterator[Numbered]:
     return (each for each in recording.calls if each.call.parent is None)
 
@@ -124,7 +130,8 @@ class _Stage:
         except BaseException:
             log.debug("%s left the call; its event says what it came to.", call.id, exc_info=True)
         event = self._events.pop(call.id)
-        return Comparison(each, _shown(event), event.status)
+        passes = self._replay is not None and _passes_now(call, event)
+        return Comparison(each, _shown(event), event.status, passes=passes)
 
     def _executor(self, call: RecordedCall) -> ExecutorHandle:
         dry = bool(call.facts.get(DRY_RUN))

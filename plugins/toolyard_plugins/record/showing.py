@@ -90,6 +90,8 @@ def show_comparisons(screen: Screen, comparisons: Iterable[Comparison], what: st
                 screen.line(f"  {printable(line)}", _DIFF.get(line[:1], "dim"))
         else:
             same += 1
+            if each.passes:
+                screen.line(f"{heading} was denied then, and nothing denies it now", "yellow")
     summary = f"{counted(same + different, 'call')} {what}: {same:,} the same"
     if different:
         summary += f", {different:,} different"

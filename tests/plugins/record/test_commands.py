@@ -164,6 +164,29 @@ def test_several_runs_in_one_record_replay_to_the_same(toolyard, answers):
     assert (status, out) == (0, f" {len(answers)} calls replayed: {len(answers)} the same\n")
 
 
+RULE = """\
+from toolyard_hookspecs import PolicyDecision, hookimpl
+
+
+@hookimpl
+def toolyard_check(tool):
+    return PolicyDecision.deny("Not here.") if tool.name == "mark" else None
+"""
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_that_nothing_denies_a_call_any_more_is_told(toolyard, kept):
+    Path("rule.py").write_text(RULE)
+    call = ("--record", "calls.jsonl", "mark", '{"text": "a"}')
+    toolyard("call", "--plugin", "rule.py", *call)
+    rules = ["--plugin", "rule.py"] if kept else []
+    status, out, _ = toolyard("replay", *rules, "calls.jsonl")
+    told = " line 2: mark (call-1) was denied then, and nothing denies it now\n"
+    assert (status, out) == (0, f"{'' if kept else told} 1 call replayed: 1 the same\n")
+    _, out, _ = toolyard("replay", *rules, "calls.jsonl", "--json")
+    assert json.loads(out).get("passes", False) is not kept
+
+
 def test_what_a_dry_run_denied_is_not_denied_to_the_run_after_it(toolyard):
     Path("calls").write_text('{"id": "1", "name": "pay", "arguments": {}}')
     for how in (("--dry-run",), ("--approve", "all")):
