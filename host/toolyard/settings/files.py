@@ -25,7 +25,7 @@ def find(start: Path) -> tuple[Path, Mapping[str, Any]] | None:
     for directory in (start, *start.parents):
         own = directory / OWN_FILE
         if _is_file(own):
-            return own, read_toml(own)
+            return own, _own_table(own)
         if own.is_dir():
             msg = (
                 f"{own} is a directory, not a configuration file; give the directory another name, "
@@ -50,12 +50,27 @@ def read_given(path: Path) -> Mapping[str, Any]:
         msg = f"{path} {what}; name an existing configuration file with --config."
         raise ConfigurationError(msg)
     if path.name != PROJECT_FILE:
-        return read_toml(path)
+        return _own_table(path)
     table = _project_table(path)
     if table is None:
         msg = f"{path} has no table [tool.toolyard]; add it, or name another file with --config."
         raise ConfigurationError(msg)
     return table
+
+
+def _own_table(path: Path) -> Mapping[str, Any]:
+    table = read_toml(path)
+    tool = table.get("tool")
+    if isinstance(tool, Mapping) and "toolyard" in tool:
+        misplaced = "tool.toolyard"
+    elif isinstance(table.get("toolyard"), Mapping):
+        misplaced = "toolyard"
+    else:
+        return table
+    raise ConfigurationError(
+        f"{path}: [{misplaced}] has no place here. Remove that line, so that its keys stand at the "
+        f"top of the file, and write [plugins.NAME] for [{misplaced}.plugins.NAME]."
+    )
 
 
 def _project_table(path: Path) -> Mapping[str, Any] | None:
