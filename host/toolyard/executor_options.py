@@ -116,5 +116,11 @@ def _unknown(options: Mapping[str, Any]) -> Iterator[str]:
     known += [each.name for each in dataclasses.fields(ExecutorOptions)]
     for name in options:
         if name not in known:
-            meant = nearest(name, known)
-            yield f"there is no option {name}; {f'write {meant}' if meant else 'leave it out'}"
+            yield f"there is no option {name}; {_remedy(name, known)}"
+
+
+def _remedy(name: str, known: list[str]) -> str:
+    if name == "tools":
+        return "write prompt=Prompt.of(...) with a section of them"
+    meant = nearest(name, known)
+    return f"write {meant}" if meant else "leave it out"

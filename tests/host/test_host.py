@@ -809,6 +809,10 @@ def test_a_new_session_has_the_id_that_is_given() -> None:
         ({"prompts": prompt_of(add)}, "there is no option prompts; write prompt"),
         ({"quickly": True}, "there is no option quickly; leave it out"),
         (
+            {"tools": [add]},
+            "there is no option tools; write prompt=Prompt.of(...) with a section of them",
+        ),
+        (
             {"clock": time},
             "clock is of type module; give an object with the methods now and monotonic",
         ),

@@ -11,6 +11,7 @@ from toolyard_hookspecs import MarkdownSection, PluginError, Prompt, Tool
 from toolyard_hookspecs.markers import HOOK_PREFIX
 from toolyard_hookspecs.policies import POLICY_METHODS
 
+_OFFERED: Final = (Tool, MarkdownSection, Prompt)
 _PLAIN: Final = (str, bytes, int, float, type(None), PurePath, Mapping, Sequence, AbstractSet)
 
 
@@ -30,6 +31,8 @@ def refuse_hookless(plugin: object) -> None:
 def _told(plugin: object) -> str:
     if plugin is None or isinstance(plugin, (str, PurePath)):
         return repr(plugin)
+    if isinstance(plugin, Tool):
+        return f"The tool {plugin.name!r}"
     if isinstance(plugin, type):
         return f"The class {plugin.__qualname__}"
     return f"A value of type {type(plugin).__name__}"
@@ -51,10 +54,11 @@ def _remedy(plugin: object) -> str | None:
     """Return what to write instead, None for what may be a plugin that has no hook yet."""
     if _is_plain(plugin):
         return _remedy_for_plain(plugin)
-    if isinstance(plugin, Tool):
-        return "Write Prompt.of(..., [MarkdownSection(..., tools=[...])]) and dispatch with that."
-    if isinstance(plugin, (MarkdownSection, Prompt)):
-        return "Dispatch with it: host.executor(prompt=Prompt.of(...))."
+    if isinstance(plugin, _OFFERED):
+        return (
+            "Offer tools in sections: return these from the hook toolyard_sections of a plugin, or "
+            "write host.executor(prompt=Prompt.of(ns, key, sections))."
+        )
     if all(callable(getattr(_class_of(plugin), each, None)) for each in POLICY_METHODS):
         return "It is a policy: write Host(policies=[...])."
     return None
