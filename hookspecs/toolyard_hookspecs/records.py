@@ -47,7 +47,7 @@ def make_record(
     Raises:
         DefinitionError: Naming every argument that no JSON object can give.
     """
-    faults = [fault for each in arguments if (fault := _fault(each, hints))]
+    faults = [fault for each in arguments if (fault := _fault(each, hints, function))]
     if faults:
         raise DefinitionError(f"{owner}: {'; '.join(faults)}.")
     texts = {
@@ -60,7 +60,9 @@ def make_record(
     return dataclasses.make_dataclass(f"{title}Params", fields, frozen=True, kw_only=True)
 
 
-def _fault(argument: inspect.Parameter, hints: Mapping[str, Any]) -> str | None:
+def _fault(
+    argument: inspect.Parameter, hints: Mapping[str, Any], function: Callable[..., Any]
+) -> str | None:
     name = argument.name
     if argument.kind in {argument.VAR_POSITIONAL, argument.VAR_KEYWORD}:
         return f"argument {argument} has no fixed name; give each param a name of its own"
@@ -72,9 +74,12 @@ def _fault(argument: inspect.Parameter, hints: Mapping[str, Any]) -> str | None:
             "or make the tool of the bound method: tool(instance.method)"
         )
     if name not in hints:
+        remedy = "; annotate it"
+        if getattr(function, "__name__", "") == "<lambda>":
+            remedy = ", and a lambda can give it none; write a def"
         known = "its type cannot be found where the tool is defined; define or import it there"
         return (
-            f"argument {name!r} has no type; annotate it"
+            f"argument {name!r} has no type{remedy}"
             if argument.annotation is argument.empty
             else f"argument {name!r} is a {argument.annotation!s}, but {known}"
         )

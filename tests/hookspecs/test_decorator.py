@@ -169,7 +169,11 @@ def test_constraints_and_descriptions_come_from_annotated():
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("def f(a): 'F.'", "Tool 'f': argument 'a' has no type; annotate it"),
+        ("def f(a): 'F.'", "Tool 'f': argument 'a' has no type; annotate it."),
+        (
+            "f = lambda a: a",
+            "argument 'a' has no type, and a lambda can give it none; write a def.",
+        ),
         ("def f(a: int = 'x'): 'F.'", "argument 'a' is of type int, and its default 'x' is not"),
         ("def f(a: int = True): 'F.'", "argument 'a' is of type int, and its default True is not"),
         ("def f(a: str = None): 'F.'", "its default None is not; give another, or widen the type"),
