@@ -79,7 +79,8 @@ def parse(
     """
     args, surplus = parser.parse_known_args(arguments, common)
     if surplus:
-        _refuse(f"unrecognized arguments: {' '.join(surplus)}", _chosen(parser, args).prog)
+        told = f"unrecognized arguments: {' '.join(surplus)}{_hint(args, surplus)}"
+        _refuse(told, _chosen(parser, args).prog)
     return args
 
 
@@ -92,6 +93,13 @@ def _chosen(parser: argparse.ArgumentParser, args: argparse.Namespace) -> argpar
             given = named.get(getattr(args, action.dest))
             return parser if given is None else _chosen(given, args)
     return parser
+
+
+def _hint(args: argparse.Namespace, surplus: Sequence[str]) -> str:
+    # A shell takes the quotes of JSON away, and cuts it where a space is.
+    if args.command == "call" and not surplus[0].startswith("-"):
+        return "; quote the JSON for the shell: '{\"a\": 1}'"
+    return ""
 
 
 def _refuse(message: str, program: str) -> NoReturn:

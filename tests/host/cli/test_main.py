@@ -148,12 +148,20 @@ def test_wrong_use_is_status_2_in_one_line(toolyard, arguments):
         (["plugins", "one", "two"], "one two", "toolyard plugins"),
         (["--nope"], "--nope", "toolyard"),
         (["record", "show", "calls.jsonl", "3"], "3", "toolyard record show"),
+        (["call", "add", "--a", "1"], "--a 1", "toolyard call"),
     ],
 )
 def test_what_is_not_taken_is_told_with_where_help_is(folder, capsys, arguments, surplus, program):
     assert main(arguments) == 2
     said = capsys.readouterr().err
     assert said == f"toolyard: error: unrecognized arguments: {surplus}. See `{program} --help`.\n"
+
+
+@pytest.mark.parametrize("words", [["{a:", "1}"], ["a:1", "b:2"]])
+def test_json_that_a_shell_has_cut_is_to_be_quoted(folder, capsys, words):
+    assert main(["call", "add", *words]) == 2
+    told = f"unrecognized arguments: {words[1]}; quote the JSON for the shell: '{{\"a\": 1}}'. See "
+    assert told in capsys.readouterr().err
 
 
 @pytest.mark.slow
