@@ -124,11 +124,8 @@ class Rule:
     [
         (Rule, r"A value of type Rule is no plugin: .* write Host\(policies=\[...\]\)"),
         (lambda: Rule, r"The class Rule is no plugin: .* write Host\(policies=\[...\]\)"),
-        (
-            lambda: Tool[None, None](name="a", description="A."),
-            r"type Tool.* is no plugin: .*tools=\[...\]",
-        ),
-        (lambda: MarkdownSection(key="a", title="A"), r"prompt=Prompt.of\(...\)"),
+        (lambda: make_tool("one"), "The tool 'one' is no plugin: .* Offer tools in sections"),
+        (lambda: MarkdownSection(key="a", title="A"), r"prompt=Prompt.of\(ns, key, sections"),
     ],
 )
 def test_what_belongs_elsewhere_is_not_taken_for_a_plugin_without_hooks(plugins, make, told):
