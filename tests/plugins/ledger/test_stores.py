@@ -167,6 +167,23 @@ class TestBetweenTwoStatements:
         standing = store.claim(claim_of(), now=NOW, over=first.effect_id)
         assert (standing.claim, standing.state) == (second, EffectState.DONE)
 
+    @pytest.mark.parametrize("expires_at", [None, NOW])
+    def test_what_is_recorded_late_is_not_taken_over(self, store, other, expires_at) -> None:
+        first, late = claim_of(), RecordedResult("Done.")
+        other.claim(first, now=NOW)
+        other.doubt("k", first.effect_id, "It was cut off.", expires_at)
+        store.meanwhile["UPDATE"] = lambda: other.finish("k", first.effect_id, late, None)
+        standing = store.claim(claim_of(), now=NOW, over=first.effect_id)
+        assert (standing.claim, standing.result) == (first, late)
+
+    def test_what_is_recorded_anew_is_not_taken_over_as_expired(self, store, other) -> None:
+        first, anew = claim_of(), RecordedResult("Done.", changes="[]")
+        other.claim(first, now=NOW)
+        other.finish("k", first.effect_id, RecordedResult("Done."), NOW)
+        store.meanwhile["UPDATE"] = lambda: other.finish("k", first.effect_id, anew, None)
+        standing = store.claim(claim_of(), now=NOW)
+        assert (standing.claim, standing.result) == (first, anew)
+
     def test_what_is_recorded_does_not_lapse(self, store, other) -> None:
         first, store.lapsed = claim_of(), True
         other.claim(first, now=NOW)

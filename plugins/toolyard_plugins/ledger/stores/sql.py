@@ -35,7 +35,9 @@ _TAKE_OVER: Final = (
     "call_id = ?, created_at = ?, state = 'claimed', owner = ?, lease = {lease}, "
     "expires_at = NULL, message = NULL, value = NULL, excluded = 0, changes = NULL, "
     "unportable = NULL, secret = 0, reason = NULL "
-    "WHERE key = ? AND effect_id = ? AND state <> 'claimed'"
+    # As `LedgerEntry.yields_to` says, since it may have changed after it was looked at.
+    "WHERE key = ? AND effect_id = ? AND state <> 'claimed' "
+    "AND (expires_at <= ? OR (state = 'unknown' AND effect_id = ?))"
 )
 _FINISH: Final = (
     "UPDATE toolyard_effects SET state = 'done', expires_at = ?, message = ?, value = ?, "
@@ -120,7 +122,7 @@ class SqlStore(ABC):
                 return None
             if not standing.yields_to(now, over):
                 return standing
-            if self._replace(claim, standing.claim.effect_id):
+            if self._replace(claim, standing.claim.effect_id, now, over):
                 return None
         return None
 
@@ -199,9 +201,10 @@ class SqlStore(ABC):
         for (key,) in self._run("SELECT key FROM toolyard_effects WHERE state = 'claimed'").rows:
             self._standing(key)
 
-    def _replace(self, claim: Claim, effect_id: str) -> bool:
+    def _replace(self, claim: Claim, effect_id: str, now: datetime, over: str | None) -> bool:
         _, *values = self._claimed(claim)
-        return self._run(self._take_over, (*values, claim.key, effect_id)).changed > 0
+        values += (claim.key, effect_id, _written(now), over)
+        return self._run(self._take_over, values).changed > 0
 
     def _claimed(self, claim: Claim) -> tuple[Any, ...]:
         created = _written(claim.created_at)
