@@ -77,6 +77,36 @@ class TestSqlite(LedgerStoreContract):
         with ThreadPoolExecutor(threads) as pool:
             assert [*pool.map(race, range(threads))] == [[None] * len(files)] * threads
 
+    def test_what_a_fork_records_is_there_though_its_parent_has_closed_the_file(
+        self, tmp_path
+    ) -> None:
+        code = """
+            import datetime, os, sys
+            from toolyard_hookspecs.ledger import Claim, RecordedResult
+            from toolyard_plugins.ledger.stores.sqlite import SqliteStore
+            now = datetime.datetime.now(datetime.UTC)
+            claim = Claim("k", "pay", "0" * 64, "e" * 32, "s", "c", now)
+            store = SqliteStore(sys.argv[1])
+            store.get("opens the file")
+            (begun, begins), (closed, closes) = os.pipe(), os.pipe()
+            child = os.fork()
+            if child == 0:
+                assert store.claim(claim, now=now) is None
+                os.write(begins, b".")
+                os.read(closed, 1)
+                assert store.finish("k", claim.effect_id, RecordedResult("Done."), None)
+                os._exit(0)
+            os.read(begun, 1)
+            store.close()
+            os.write(closes, b".")
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        """
+        path = tmp_path / "ledger.db"
+        command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code), str(path)]
+        subprocess.run(command, check=True)
+        with closing(SqliteStore(path)) as store:
+            assert store.get("k").state is EffectState.DONE
+
     @pytest.mark.slow
     def test_a_fork_goes_on_though_another_thread_was_in_the_middle_of_a_statement(
         self, tmp_path

@@ -80,7 +80,7 @@ class SqliteStore(SqlStore):
         self.lease: float | None = lease
         self._synchronous = synchronous
         # Also SQLite's own locks: no thread is within it then.
-        self._lock = awaited_lock()
+        self._lock = awaited_lock(self, SqliteStore._shut)
         self._connection: sqlite3.Connection | None = None
         self._process = self._named = 0
         self._name = ""
@@ -88,9 +88,7 @@ class SqliteStore(SqlStore):
     def close(self) -> None:
         """Close the file; the next use opens it again."""
         with self._lock:
-            connection, self._connection = self._connection, None
-            if connection is not None and self._process == os.getpid():
-                connection.close()
+            self._shut()
 
     def _run(self, statement: str, values: Sequence[Any] = ()) -> Done:
         with self._lock:
@@ -102,11 +100,16 @@ class SqliteStore(SqlStore):
                 raise self._explained(error) from error
 
     def _open(self) -> sqlite3.Connection:
-        # A connection must not be used on both sides of a fork, nor closed on the other one.
+        # Of a fork that Python was not told of: a connection must not be used on both sides of it.
         if self._connection is None or self._process != os.getpid():
             self._connection = self._connect()
             self._process = os.getpid()
         return self._connection
+
+    def _shut(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None and self._process == os.getpid():
+            connection.close()
 
     def _connect(self) -> sqlite3.Connection:
         make_directory_of(self.path)
@@ -166,9 +169,7 @@ class SqliteStore(SqlStore):
                 remedy = told
                 break
         # What SQLite has noticed once, a connection may go on believing.
-        connection, self._connection = self._connection, None
-        if connection is not None and self._process == os.getpid():
-            connection.close()
+        self._shut()
         return LedgerError(f"The ledger {self.path} cannot be used: {text}. {remedy}")
 
 
