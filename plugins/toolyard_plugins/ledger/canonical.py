@@ -9,6 +9,7 @@ from functools import lru_cache, partial
 from typing import Any, Final
 
 import pydantic_core
+from pydantic import TypeAdapter
 
 from toolyard_hookspecs import Tool
 from toolyard_hookspecs.codecs import Codec
@@ -24,8 +25,16 @@ _SEQUENCE: Final[Any] = Sequence
 _DICT: Final[Any] = dict
 _LIST: Final[Any] = list
 
+
+def _as_its_type_says(value: Any) -> Any:
+    kind: Any = value.__class__
+    return TypeAdapter(kind).dump_python(value, mode="json")
+
+
 # Not as text, which bytes need not be.
-_plain: Final = partial(pydantic_core.to_jsonable_python, bytes_mode="base64")
+_plain: Final = partial(
+    pydantic_core.to_jsonable_python, bytes_mode="base64", fallback=_as_its_type_says
+)
 
 
 @lru_cache(maxsize=1024)
@@ -41,7 +50,7 @@ def encoder(tool: Tool[Any, Any]) -> Encode:
         return lambda params: canonical_json(
             _ordered(to_python(params, by_alias=True, round_trip=True))
         )
-    return lambda params: canonical_json(json.loads(codec.encode(params)))
+    return lambda params: canonical_json(json.loads(codec.encode(params), parse_float=_number))
 
 
 def canonical_json(value: Any) -> bytes:
@@ -49,6 +58,12 @@ def canonical_json(value: Any) -> bytes:
     return json.dumps(
         value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
     ).encode("utf-8", "surrogatepass")
+
+
+def _number(text: str) -> float:
+    """Return a number as JSON means it, to which 1.0 is 1."""
+    number = float(text)
+    return int(number) if number.is_integer() else number
 
 
 def _ordered(value: Any) -> Any:
