@@ -16,7 +16,7 @@ from toolyard_plugins.record.errors import RecordError
 
 log = logging.getLogger("toolyard.record")
 
-_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_APPEND
 _MODE: Final = 0o600
 """What calls came to is nobody else's business."""
 _BLOCK: Final = 64 * 1024

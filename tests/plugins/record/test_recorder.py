@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl
@@ -14,14 +16,16 @@ from toolyard import Host
 from toolyard_hookspecs import (
     ApprovalAnswer,
     Cancellation,
+    MarkdownSection,
     PolicyDecision,
     PromptEvaluationError,
     Secret,
     ToolCall,
     VisibilityExpansionRequired,
     hookimpl,
+    tool,
 )
-from toolyard_plugins.record import Recorder, RecordFile, Recording, verify
+from toolyard_plugins.record import Recorder, RecordError, RecordFile, Recording, verify
 
 
 def test_a_success_is_recorded_with_params_value_and_envelope(desk, path):
@@ -283,6 +287,7 @@ def test_what_was_cut_off_is_told_in_the_next_run(desk, path):
     with desk.recording(path) as tools:
         desk.call(tools, "add", a=2)
     begins = [json.loads(line) for line in path.read_bytes().splitlines()]
+    assert "torn" not in begins[0]
     assert begins[2]["kind"] == "begin"
     assert begins[2]["torn"] > 0
     assert verify(path).faults == ()
@@ -296,10 +301,11 @@ class Failing:
     def __init__(self, file: RecordFile) -> None:
         self.file = file
         self.full = False
+        self.refusal: Exception = OSError(28, "No space left on device")
 
     def append(self, content: str) -> None:
         if self.full:
-            raise OSError(28, "No space left on device")
+            raise self.refusal
         self.file.append(content)
 
     def close(self) -> None:
@@ -331,6 +337,79 @@ def test_calls_that_cannot_be_recorded_run_and_are_counted(desk, path, caplog):
     ) in caplog.text
     assert [each.call.lost for each in Recording.load(path).calls] == [0, 2, 0]
     assert verify(path).faults == ()
+
+
+def test_a_run_without_a_call_leaves_no_record(desk, path):
+    with desk.recording(path):
+        assert path.exists()
+    assert not path.exists()
+
+
+def test_a_run_whose_first_calls_come_at_once_begins_once(desk, path, monkeypatch):
+    gate = threading.Barrier(4, timeout=10)
+    begin = Recorder._begin
+
+    def begin_together(recorder):
+        gate.wait()
+        begin(recorder)
+
+    monkeypatch.setattr(Recorder, "_begin", begin_together)
+    with Host(discover=False, plugins=[desk.Desk()]) as host:
+
+        def run(number: int) -> None:
+            with host.executor() as tools:
+                desk.call(tools, "add", a=number)
+
+        recorder = Recorder(RecordFile(path), host.clock)
+        host.register(recorder)
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(run, range(4)))
+        recorder.close()
+    kinds = [json.loads(line)["kind"] for line in path.read_bytes().splitlines()]
+    assert kinds == ["begin", *["call"] * 4, "end"]
+
+
+def test_an_end_that_cannot_be_written_is_told_and_ends_all_the_same(path, caplog):
+    with Host(discover=False) as host:
+        file: Any = Failing(RecordFile(path))
+        recorder = Recorder(file, host.clock)
+        recorder._begin()
+        file.full, file.refusal = True, RecordError("It is another's.")
+        recorder.close()
+    assert "The end of the record could not be written: It is another's." in caplog.text
+
+
+class Revealing:
+    @hookimpl
+    def toolyard_sections(self) -> list[MarkdownSection]:
+        return [MarkdownSection(key="r", title="R", tools=[reveal])]
+
+
+@tool
+def reveal(text: str) -> None:
+    """Ask for a section."""
+    raise VisibilityExpansionRequired(("manual",), f"to read {text}")
+
+
+def test_the_caller_s_secrets_are_in_nothing_that_people_handlers_and_faults_say(desk, path):
+    def approver(request):
+        return ApprovalAnswer.deny(f"Nothing for {request.params.to}.")
+
+    told = {"auth": Secret("hunter2"), "plugins": [Revealing()], "approver": approver}
+    with desk.recording(path, **told) as tools:
+        desk.call(tools, "send", to="hunter2", amount=1)
+        with pytest.raises(VisibilityExpansionRequired):
+            desk.call(tools, "reveal", text="hunter2")
+        desk.call(tools, "echo", text="a", more="hunter2")
+        tools.dispatch(ToolCall("echo", '{"text": "hunter2"'))
+    assert b"hunter2" not in path.read_bytes()
+    denied, opened, *faulty = desk.lines_of(path)
+    assert denied["approval"] == {"answer": "denied", "reason": "Nothing for ***."}
+    assert opened["error"]["text"] == "to read ***"
+    assert [each["arguments"] for each in faulty] == [
+        '{"text": "a", "more": "***"}',
+        '{"text": "***"',
+    ]
 
 
 class TellingAll:

@@ -168,6 +168,7 @@ def test_long_lines_are_continued_too(path):
     [
         (b"# Read me\n", "is none"),
         (b"# Read me", "is none"),
+        (b"\n", "is none"),
         (b'{"n":1,"prev":"x"}\n', "was changed after"),
         (b'{"n":1,"name":"a line of others"}', "is none"),
         (b"\0" * 200, "is none"),
@@ -285,8 +286,9 @@ def test_a_file_that_its_last_writer_removes_meanwhile_is_made_anew(path, monkey
     assert said(path) == ["a"]
 
 
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_line_that_ctrl_c_falls_on_tears_no_chain(path, monkeypatch, when):
+def test_a_line_that_ctrl_c_falls_on_tears_no_chain(path, monkeypatch, when, stop):
     file = RecordFile(path)
     file.append('{"said":"a"}')
     write = os.write
@@ -295,10 +297,10 @@ def test_a_line_that_ctrl_c_falls_on_tears_no_chain(path, monkeypatch, when):
         monkeypatch.setattr(os, "write", write)
         if when == "after":
             write(handle, line)
-        raise KeyboardInterrupt
+        raise stop
 
     monkeypatch.setattr(os, "write", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(stop):
         file.append('{"said":"b"}')
     file.append('{"said":"c"}')
     file.close()
