@@ -22,7 +22,7 @@ from toolyard_hookspecs.testing.ledger import NOW, claim_of
 from toolyard_plugins.ledger.stores.memory import MemoryStore
 from toolyard_plugins.ledger.stores.postgres import PostgresStore
 from toolyard_plugins.ledger.stores.sql import Done, Row
-from toolyard_plugins.ledger.stores.sqlite import SqliteStore
+from toolyard_plugins.ledger.stores.sqlite import VERSION, SqliteStore
 
 LetLapse = Callable[[LedgerStore, Claim], None]
 
@@ -76,6 +76,23 @@ class TestSqlite(LedgerStoreContract):
 
         with ThreadPoolExecutor(threads) as pool:
             assert [*pool.map(race, range(threads))] == [[None] * len(files)] * threads
+
+    @pytest.mark.parametrize(("synchronous", "number"), [("normal", 1), ("full", 2)])
+    def test_its_file_is_nobody_else_s_has_a_log_and_says_its_version(
+        self, tmp_path, synchronous, number
+    ) -> None:
+        path = tmp_path / "ledger.db"
+        with closing(SqliteStore(path, synchronous=synchronous)) as store:
+            store.claim(claim_of(), now=NOW)
+            assert {each.stat().st_mode & 0o777 for each in tmp_path.iterdir()} == {0o600}
+            assert store._run("PRAGMA synchronous").rows == [(number,)]
+        path.chmod(0o640)
+        with closing(SqliteStore(path)) as store:
+            store.get("opens the file")
+        assert path.stat().st_mode & 0o777 == 0o640
+        with closing(sqlite3.connect(path)) as other:
+            assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+            assert other.execute("PRAGMA user_version").fetchone() == (VERSION,)
 
     def test_what_a_fork_records_is_there_though_its_parent_has_closed_the_file(
         self, tmp_path

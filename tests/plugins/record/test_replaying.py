@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from toolyard import Host, Settings
 from toolyard_hookspecs import (
@@ -447,6 +448,33 @@ def test_secrets_are_compared_masked(desk, path):
     with desk.replaying(path) as (tools, _):
         outcome = desk.call(tools, "log_in", user="ada", password="another")
     assert outcome.text == "ada is in with ***"
+
+
+class Guarded:
+    @hookimpl
+    def toolyard_sections(self) -> list[MarkdownSection]:
+        @tool(requires_confirmation=True)
+        def enter(password: SecretStr) -> str:
+            """Go in."""
+            return f"in with {password.get_secret_value()}"
+
+        return [MarkdownSection(key="door", title="Door", tools=[enter])]
+
+
+def test_what_a_person_edited_is_not_replayed_with_a_mask_in_place_of_its_secret(desk, path):
+    edit = ApprovalAnswer.edit({"password": "hunter2"})
+    with desk.recording(path, plugins=[Guarded()], approver=lambda _: edit) as tools:
+        desk.call(tools, "enter", password="another")
+    assert b"hunter2" not in path.read_bytes()
+    replay = Replayer(Recording.load(path))
+    plugins = [Guarded(), replay]
+    with (
+        Host(discover=False, plugins=plugins, approver=replay.approve) as host,
+        host.executor() as tools,
+    ):
+        outcome = desk.call(tools, "enter", password="another")
+    assert outcome.status is Status.DENIED
+    assert "hold secrets, which the record masks" in outcome.text
 
 
 def test_a_value_that_does_not_fit_any_more_is_told(desk, path):
