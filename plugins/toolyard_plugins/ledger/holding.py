@@ -102,7 +102,7 @@ class Holding:
 
         None for a nested call: what it changed is decided on with the top-level call.
         """
-        if self._joined or self._state is _FREE or self.claim is None:
+        if self._joined or self.claim is None:
             return None
         return decision_key(self.claim)
 
@@ -166,7 +166,7 @@ class Holding:
             before, self._state = self._state, _OVER
             claim = self.claim
         self._holdings.pop(self.control, None)
-        if claim is None or before in (_FREE, _OVER):
+        if claim is None or before is _OVER:
             return
         self.ledger.leases.drop(claim.effect_id)
         settling = self._settling(claim, before, reason)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from toolyard_hookspecs import IdempotencyConfig, LedgerError, Status, tool
+from toolyard_hookspecs import IdempotencyConfig, LedgerError, Status, ToolContext, tool
 from toolyard_plugins.ledger.stores.bounded import BoundedConnection
 from toolyard_plugins.ledger.stores.postgres import PostgresStore
 from toolyard_plugins.ledger.stores.sqlite import SqliteStore
@@ -149,6 +149,20 @@ def test_a_call_whose_record_cannot_be_written_is_no_success_and_keeps_nothing(f
     failing.ledger.store.names = ()
     assert "may have happened" in failing.call("order", item="tea").text
     assert done == ["tea"]
+
+
+def test_a_nested_call_whose_record_cannot_be_written_is_unknown_and_says_why(failing):
+    @tool
+    def arrange(*, context: ToolContext) -> str:
+        """Order what is needed."""
+        return context.call("order", {"item": "tea"}).text
+
+    failing.ledger.store.names = ("finish",)
+    failing.open(order, arrange)
+    assert "could not be recorded" in failing.call("arrange").text
+    assert failing.states() == ["unknown"]
+    (entry,) = failing.ledger.store.entries()
+    assert "could not be recorded" in entry.reason
 
 
 def test_what_could_not_be_settled_is_settled_later(failing):
