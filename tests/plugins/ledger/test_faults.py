@@ -6,7 +6,7 @@ import os
 import sqlite3
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +101,16 @@ def test_one_of_a_later_version(file_bench, path):
     connection.close()
     file_bench.open(order, look)
     assert_closed(file_bench, "version 99", "another file")
+
+
+@pytest.mark.parametrize("table", ["notes", "toolyard_effects"])
+def test_a_database_of_another_program(file_bench, path, table):
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"CREATE TABLE {table} (key TEXT)")
+        connection.execute("PRAGMA user_version = 1")
+    file_bench.open(order, look)
+    assert_closed(file_bench, "It is no ledger", "name another file")
+    assert done == []
 
 
 def test_it_works_again_when_it_can_be_read_again(file_bench, path):

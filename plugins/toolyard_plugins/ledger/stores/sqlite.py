@@ -173,8 +173,11 @@ class SqliteStore(SqlStore):
         return LedgerError(f"The ledger {self.path} cannot be used: {text}. {remedy}")
 
 
+_NO_LEDGER: Final = "It is no ledger, or damaged: name another file, or put a copy back."
 _REMEDIES: Final = (
-    ("not a database", "It is no ledger, or damaged: name another file, or put a copy back."),
+    ("not a database", _NO_LEDGER),
+    ("no such table", _NO_LEDGER),
+    ("no column", _NO_LEDGER),
     (
         "malformed",
         "It is damaged: put a copy back, or move it away, and its effects are forgotten.",
