@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import threading
 from _thread import RLock  # `threading.RLock` is a function around it
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, TypeVar, cast, overload
 
 from toolyard.resources import stepwise
@@ -25,6 +26,8 @@ D = TypeVar("D")
 Part = BranchPart | ExclusivePart
 
 _log = logging.getLogger(__name__)
+# Held for moments: whoever comes second of a call's close and its handler's end lets go.
+_ending = threading.Lock()
 _MISSING: Any = object()
 _PLAIN = Role.PLAIN
 _ENDED = "The call has ended, so it can use no resources any more."
@@ -50,6 +53,7 @@ class CallScope:
 
     __slots__ = (
         "_abandoned",
+        "_closed",
         "_given",
         "_mutex",
         "_over",
@@ -78,6 +82,7 @@ class CallScope:
         self._mutex = RLock()
         self._over: str | None = None
         self._abandoned = False
+        self._closed = False
 
     # --- what the handler asks ---
 
@@ -226,12 +231,18 @@ class CallScope:
     def release_abandoned(self) -> None:
         """Roll back and give back what an abandoned call held: nobody uses it any more.
 
+        Its branches are for `rollback`, which can await, until the scope is closed.
         Failures are logged, as there is nobody left to be told.
         """
         if not self._abandoned:
             return
-        self._abandoned = False
-        self._let_go()
+        parts = reversed(list(self._parts.values()))
+        self._release(part for part in parts if isinstance(part, ExclusivePart))
+        with _ending:
+            self._abandoned = False
+            is_closed = self._closed
+        if is_closed:
+            self._let_go()
 
     def close(self) -> None:
         """End the scope: every later access raises `CallClosed`.
@@ -246,7 +257,10 @@ class CallScope:
             self._over = self._over or _ENDED
             return
         self._end(_ENDED)
-        if not self._abandoned and (interruption := self._let_go()) is not None:
+        with _ending:
+            self._closed = True
+            is_used = self._abandoned
+        if not is_used and (interruption := self._let_go()) is not None:
             raise interruption
 
     # --- giving ---
@@ -370,19 +384,23 @@ class CallScope:
 
     def _let_go(self) -> BaseException | None:
         """Give back and close everything; returns what interrupted that."""
-        interruption: BaseException | None = None
-        for part in reversed(list(self._parts.values())):
-            try:
-                part.release()
-            except BaseException as error:  # noqa: BLE001 - logged with its traceback
-                _log.exception("Rolling back %s of %s failed", part.name, self.owner)
-                interruption = interruption or interrupting(error)
+        interruption = self._release(reversed(list(self._parts.values())))
         failures = self._tools.leave() if self._tools is not None else None
         if failures is None:
             return interruption
         if text := failures.text():
             _log.error("At the end of %s, %s.", self.owner, text)
         return interruption or failures.interruption
+
+    def _release(self, parts: Iterable[Part]) -> BaseException | None:
+        interruption: BaseException | None = None
+        for part in parts:
+            try:
+                part.release()
+            except BaseException as error:  # noqa: BLE001 - logged with its traceback
+                _log.exception("Rolling back %s of %s failed", part.name, self.owner)
+                interruption = interruption or interrupting(error)
+        return interruption
 
 
 def _nobody(lock: ExclusiveLock) -> None:  # noqa: ARG001 - a top-level call passes nothing on

@@ -376,6 +376,51 @@ def test_a_call_after_the_timeout_of_an_async_handler_waits_until_that_has_ended
     assert ledger.entries == ["after"]
 
 
+class Table:
+    """A branchable resource whose branches take their time to be rolled back."""
+
+    def __init__(self) -> None:
+        self.rolled_back = 0
+
+    def branch(self, context: ToolContext, parent: Any) -> TableBranch:
+        return TableBranch(self)
+
+
+class TableBranch:
+    summary = None
+
+    def __init__(self, table: Table) -> None:
+        self.resource = self
+        self._table = table
+
+    def prepare(self) -> None:
+        return None
+
+    def commit(self) -> None:
+        return None
+
+    async def rollback(self) -> None:
+        await asyncio.sleep(0)
+        self._table.rolled_back += 1
+
+
+def test_a_branch_of_a_handler_that_ends_as_it_is_given_up_can_await_its_rollback(
+    yard: Any,
+) -> None:
+    table = Table()
+
+    @tool(timeout=0.1)
+    async def sleeps(*, context: ToolContext) -> None:
+        """Use the table, then take too long."""
+        context.resources.get(Table)
+        await asyncio.sleep(PATIENCE)
+
+    yard.open(sleeps, resources=(Binding.instance(Table, table),))
+
+    assert yard.call("sleeps").status is Status.TIMED_OUT
+    assert table.rolled_back == 1
+
+
 def test_waiting_for_an_exclusive_resource_does_not_count_against_the_timeout(yard: Any) -> None:
     holding = threading.Event()
 
