@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
@@ -22,6 +22,7 @@ SLOW = 0.05
 ENDLESS = Limit()
 
 Asking = Generator[Step, Any, Any]
+Awaiting = Callable[[Awaitable[Any]], Coroutine[Any, Any, Any]]
 
 
 class Asker(Abandonable, Protocol):
@@ -40,21 +41,25 @@ def waits(value: object) -> bool:
     return hasattr(value.__class__, "__await__")
 
 
-def settle(run: Asker, value: Any, limit: Limit | None = None) -> Asking:
+def settle(
+    run: Asker, value: Any, limit: Limit | None = None, *, via: Awaiting | None = None
+) -> Asking:
     """Return the value, awaited first when it has to be.
 
     Args:
         run: On whose behalf.
         value: The value, or what gives it.
         limit: How long to wait; by default until the call is out of time or cancelled.
+        via: What awaits it, for whoever needs the value though nobody waits for it any more.
     """
     if not waits(value):
         return value
     if limit is None:
         limit = run.limit_without_timeout()
+    awaiting = via or _await
     try:
         return (
-            yield Run(lambda: _await(value), is_async=True, limit=limit, owner=run, inline=False)
+            yield Run(lambda: awaiting(value), is_async=True, limit=limit, owner=run, inline=False)
         )
     except BaseException:
         _close_unbegun(value)

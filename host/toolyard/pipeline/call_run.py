@@ -211,10 +211,10 @@ class CallRun(Lifetime["CallRun"]):
         return children is not None and any(each.committed for each in list(children))
 
     def take_over(self, participants: list[Participant]) -> bool:
-        """Have what took part in a nested call kept or rolled back with this one, if it still is.
+        """Have participants kept or rolled back with this call, if it still is.
 
         Args:
-            participants: Those of the nested call.
+            participants: Those of a nested call, or one that had to be awaited.
 
         Returns:
             Whether it is; a call that was given up may be rolled back at any moment.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Generator
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -30,7 +31,7 @@ from toolyard.pipeline.rendering import render
 from toolyard.pipeline.reviewing import Edited, review, start_over
 from toolyard.pipeline.steps import Step, WaitFor
 from toolyard.pipeline.telling import tell_session
-from toolyard.pipeline.undoing import undo
+from toolyard.pipeline.undoing import take_part_once_there, undo
 from toolyard_hookspecs import ConflictError, Replay, ResourceBusyError, Stage, Status, ToolResult
 
 log = logging.getLogger("toolyard.pipeline")
@@ -164,7 +165,8 @@ def _take_snapshots(run: CallRun, plan: Plan) -> Staged:
         try:
             participant = ask(run, each, run.context, plan.tool)
             if waits(participant):
-                participant = yield from settle(run, participant)
+                yield from settle(run, participant, via=partial(take_part_once_there, run, each))
+                continue
         except Exception as error:
             if says_what_happened(error):
                 raise

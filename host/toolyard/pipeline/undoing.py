@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from typing import Any
 
-from toolyard.pipeline.asking import settle_surely
+from toolyard.pipeline.asking import settle_surely, waits
 from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.masking import log_failure
+from toolyard.pipeline.plugin_faults import check_participant
 from toolyard.pipeline.steps import Step
+from toolyard.plugins.implementations import Implementation
 
 log = logging.getLogger("toolyard.pipeline")
 
@@ -34,6 +36,22 @@ def undo(run: CallRun, *, participants: bool = True) -> Staged:
 def undo_participants(run: CallRun) -> Staged:
     """Put back what the plugins' participants keep for the call; see `undo`."""
     yield from _each(run, _of_plugins(run))
+
+
+async def take_part_once_there(run: CallRun, hook: Implementation, coming: Awaitable[Any]) -> None:
+    """Have the participant of a hook take part; roll it back where the call is over by then."""
+    participant = await coming
+    if participant is None:
+        return
+    check_participant(hook, participant)
+    if run.take_over([participant]):
+        return
+    try:
+        rolling_back = participant.rollback()
+        if waits(rolling_back):
+            await rolling_back
+    except Exception:  # noqa: BLE001 - logged without secrets
+        log_failure(run, log, "Rolling back what plugin %s kept failed.", hook.plugin)
 
 
 def _of_plugins(run: CallRun) -> list[Action]:

@@ -9,6 +9,7 @@ import signal
 import threading
 import warnings
 from collections.abc import Awaitable, Callable, Generator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from toolyard_hookspecs import (
     Binding,
     Cancellation,
     Deadline,
+    Outcome,
     PolicyDecision,
     PromptEvaluationError,
     Scope,
@@ -31,6 +33,9 @@ from toolyard_hookspecs import (
 )
 
 Touch = Callable[..., None]
+
+# Only what never comes takes this long.
+PATIENCE = 30.0
 
 
 @tool
@@ -388,6 +393,48 @@ def test_cancelling_ends_the_wait_of_any_hook(yard: Any, touch: Touch, stage: st
     assert (outcome.status, outcome.text) == (Status.CANCELLED, "Request was cancelled")
     assert hanging.left.wait(30)
     yard.assert_untouched()
+
+
+class LateParticipating(Participating):
+    """A participant that comes when its call was cancelled."""
+
+    def __init__(self, stop: Cancellation) -> None:
+        super().__init__()
+        self._stop = stop
+        self.ended = threading.Event()
+
+    async def _step(self, name: str) -> None:
+        await super()._step(name)
+        self.ended.set()
+
+    @hookimpl
+    async def toolyard_snapshot(self) -> LateParticipating:  # type: ignore[override]
+        self._stop.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(PATIENCE)
+        return self
+
+
+@pytest.mark.parametrize("driver", ["sync", "async"])
+def test_a_participant_that_comes_when_its_call_was_given_up_is_rolled_back(
+    make_yard: Any, driver: str
+) -> None:
+    yard = make_yard(driver)
+    stop = Cancellation()
+    participant = LateParticipating(stop)
+    yard.open(add, plugins=(participant,))
+    call = ToolCall("add", {"a": 1, "b": 2}, cancellation=stop)
+
+    async def dispatch() -> Outcome:
+        outcome: Outcome = await yard.tools.adispatch(call)
+        await asyncio.to_thread(participant.ended.wait, PATIENCE)
+        return outcome
+
+    outcome = yard.dispatch(call) if driver == "sync" else asyncio.run(dispatch())
+
+    assert outcome.status is Status.CANCELLED
+    assert participant.ended.wait(PATIENCE)
+    assert participant.steps == ["rollback"]
 
 
 def test_nobody_warns_of_a_hook_that_is_given_up_before_its_wait_begins(
