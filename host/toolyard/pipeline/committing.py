@@ -41,7 +41,7 @@ def commit(run: CallRun) -> Staged:
     if run.parent is not None:
         yield from _join(run, run.parent)
         return
-    yield from _wait_for_joining(run)
+    yield from let_none_join(run)
     participants: list[Participant] = [*run.participants, *run.scope.participants()]
     keeper = run.executor.keeper
     if keeper is not None and (saving := keeper.saving(run.branch)) is not None:
@@ -62,13 +62,16 @@ def commit(run: CallRun) -> Staged:
 
 def prepare_to_join(run: CallRun) -> Staged:
     """Do all that can fail before the call joins the one around it."""
-    yield from _wait_for_joining(run)
     for step in run.scope.preparing_to_join():
         yield from settle_surely(run, step)
 
 
-def _wait_for_joining(run: CallRun) -> Staged:
-    """Let a nested call that is joining be done with it, though the handler has returned."""
+def let_none_join(run: CallRun) -> Staged:
+    """Have no nested call join any more, though the handler has returned, but one that has begun.
+
+    What joined while this one's changes are kept would be neither kept nor rolled back with them.
+    """
+    run.branch.let_none_join()
     if not run.is_joined_by_another():
         return
     turns = run.child_turns()
@@ -92,6 +95,7 @@ def join_session(run: CallRun) -> None:
 
 
 def _join(run: CallRun, parent: CallRun) -> Staged:
+    yield from let_none_join(run)
     takes_part = bool(run.scope.participants())
     if takes_part:
         yield from prepare_to_join(run)

@@ -6,7 +6,12 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from toolyard.pipeline.call_run import CallRun
-from toolyard.pipeline.committing import commit_all, join_session, prepare_to_join
+from toolyard.pipeline.committing import (
+    commit_all,
+    join_session,
+    let_none_join,
+    prepare_to_join,
+)
 from toolyard.pipeline.ending import tell_rollback
 from toolyard.pipeline.masking import secrets_of_call
 from toolyard.pipeline.plan import Table
@@ -42,6 +47,7 @@ class Rehearsal(CallRun):
         What plugins keep for it elsewhere is put back at once, since nobody can tell whether
         calls that are not kept see one another there.
         """
+        yield from let_none_join(run)
         yield from prepare_to_join(run)
         join_session(run)
         run.rolled_back = True

@@ -17,12 +17,10 @@ from toolyard.state.reserving import ReservingView
 from toolyard.state.slices import BranchedLog
 from toolyard.state.snapshot import Snapshot, fitting
 from toolyard.state.store import Head, check_kind, several_kinds
-from toolyard.state.transaction import OVER, Transaction
+from toolyard.state.transaction import CALLER_ENDED, OVER, Transaction
 from toolyard_hookspecs.errors import StateError
 from toolyard_hookspecs.policies import PolicyState
 from toolyard_hookspecs.sessions import Reducer, SessionProtocol, SliceView
-
-_CALLER_ENDED = "The call that made this one has ended, so this one can change nothing more."
 
 S = TypeVar("S")
 E = TypeVar("E")
@@ -213,7 +211,7 @@ class Branch(Transaction):
         if self._children is not None:
             # One that joins does so before this, or not at all.
             with self.lock:
-                self._close_children(_CALLER_ENDED)
+                self._close_children(CALLER_ENDED)
         if self._store.head is self._head and self._parent is None and self._closed is None:
             return
         with self.lock:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from _thread import RLock  # `threading.RLock` is a function around it
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from toolyard.state.applied import AppliedEffect
 from toolyard.state.cells import FROZEN, Cell
@@ -17,6 +17,10 @@ from toolyard_hookspecs.errors import CallClosed, ConflictError, StateError
 from toolyard_hookspecs.policies import PolicyState
 
 OVER = "The call is over, so it can neither read nor change the session any more."
+CALLER_ENDED = "The call that made this one has ended, so this one can change nothing more."
+
+# In the place of the children of one from which none is forked any more.
+_NONE_ANY_MORE: Final[set[Transaction]] = set()
 
 
 class Transaction:
@@ -147,6 +151,8 @@ class Transaction:
             self.check()
             if self._children is None:
                 self._children = set()
+            elif self._children is _NONE_ANY_MORE:
+                raise CallClosed(CALLER_ENDED)
             self._children.add(child)
             return self._touched()
 
@@ -154,6 +160,12 @@ class Transaction:
         """Forget a child that has ended."""
         if self._children is not None:
             self._children.discard(child)
+
+    def let_none_join(self) -> None:
+        """Close the branches forked from this one, and fork no more: it is about to be kept."""
+        with self.lock:
+            self._close_children(CALLER_ENDED)
+            self._children = _NONE_ANY_MORE
 
     def join(self, child: Transaction) -> None:
         """Take over what a child changed and read."""

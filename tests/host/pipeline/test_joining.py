@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +16,9 @@ from toolyard.pipeline import committing
 from toolyard.resources.call import CallScope
 from toolyard_hookspecs import (
     Binding,
+    CallClosed,
     Cancellation,
+    Outcome,
     Status,
     Tool,
     ToolCall,
@@ -210,6 +213,45 @@ def test_one_that_its_caller_does_not_wait_for_is_kept_as_a_whole(
 
     assert scene.yard.call("outer" if levels == 2 else "outermost").success
     assert (scene.yard.marks, scene.shelf.items) == (["inner"], ["inner"])
+
+
+@pytest.mark.parametrize("levels", [1, 2])
+def test_one_that_begins_when_what_its_caller_did_is_being_kept_keeps_nothing(
+    scene: Scene, mark: Any, levels: int
+) -> None:
+    kept: list[ToolContext] = []
+    ended: list[Outcome] = []
+
+    @tool
+    async def inner(*, context: ToolContext) -> None:
+        """Change both the session and the shelf."""
+        context.session[mark].append(mark("inner"))
+        context.resources.get(Shelf).items.append("inner")
+
+    @tool
+    async def outer(*, context: ToolContext) -> None:
+        """Leave its context to others."""
+        context.session[mark].append(mark("outer"))
+        context.resources.get(Shelf).items.append("outer")
+        scene.shelf.before_prepare = calls
+        kept.append(context)
+
+    @tool
+    async def outermost(*, context: ToolContext) -> None:
+        """Make the call."""
+        await context.acall("outer")
+
+    async def calls() -> None:
+        scene.shelf.before_prepare = at_once
+        with suppress(CallClosed):
+            ended.append(await kept[0].acall("inner"))
+
+    resources = (Binding.instance(Shelf, scene.shelf),)
+    scene.yard.open(inner, outer, outermost, resources=resources)
+
+    assert scene.yard.call("outer" if levels == 1 else "outermost").success
+    assert (scene.yard.marks, scene.shelf.items) == (["outer"], ["outer"])
+    assert not any(each.success for each in ended)
 
 
 class Desk:
