@@ -123,6 +123,8 @@ class Lifetime(Generic[N]):
         """End it, as far as the calls around it and its limits are concerned."""
         if self.closed is None:
             self.closed = "has ended"
+            if self.children:
+                self._shut_children()
         elif not self._runs_on:
             self.ended_late()
         if self._forget_left is not None:
@@ -144,14 +146,19 @@ class Lifetime(Generic[N]):
         if self._left is not None:
             self._left.cancel()
         self.cut_off(reason)
+        self._shut_children()
+
+    def _shut_children(self) -> None:
         for child in list(self.children or ()):
-            child.shut(f"was called by {self.name}, which {reason}")
+            child.shut(f"was called by {self.name}, which {self.closed}")
 
     def adopt(self, child: N) -> None:
         """Take note of a nested call, which has to be complete: it may be abandoned at once."""
         if self.children is None:
             self.children = []
         self.children.append(child)
+        if self.closed is not None:
+            self._shut_children()
 
     def disown(self, child: N) -> None:
         """Forget a nested call that has ended."""

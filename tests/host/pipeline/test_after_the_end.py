@@ -17,6 +17,7 @@ from toolyard_hookspecs import (
     Cancellation,
     Deadline,
     PromptEvaluationError,
+    Status,
     Tool,
     ToolCall,
     ToolContext,
@@ -120,6 +121,36 @@ def test_a_nested_call_that_is_not_awaited_keeps_nothing(
     asyncio.run(main())
 
     assert yard.marks == ["kept"]
+
+
+@pytest.mark.parametrize("begins", ["before", "after"])
+def test_a_nested_call_that_outlives_its_caller_is_told_so(make_yard: Any, begins: str) -> None:
+    yard = make_yard("async")
+    tasks: list[asyncio.Future[Any]] = []
+    go_on = asyncio.Event()
+
+    @tool
+    async def late() -> None:
+        """End when its caller has."""
+        await go_on.wait()
+
+    @tool
+    async def hasty(*, context: ToolContext) -> None:
+        """Call another tool and do not wait for it."""
+        tasks.append(asyncio.ensure_future(context.acall("late")))
+        if begins == "before":
+            await asyncio.sleep(0)
+
+    yard.open(late, hasty)
+
+    async def main() -> None:
+        assert (await yard.tools.adispatch(ToolCall("hasty"))).success
+        go_on.set()
+        outcome = await asyncio.wait_for(tasks[0], PATIENCE)
+        told = "late was given up: it was called by hasty, which has ended."
+        assert (outcome.status, outcome.text) == (Status.CANCELLED, told)
+
+    asyncio.run(main())
 
 
 @pytest.mark.slow
