@@ -278,8 +278,8 @@ class CallRun(Lifetime["CallRun"]):
         """Let others commit while this call waits for something else."""
         turns = self.turns
         if turns is not None:
-            self.turns = None
             turns.give_back(self)
+            self.turns = None
 
     def _make_context(self, above: CallRun | None) -> None:
         parent = self.parent
@@ -302,7 +302,7 @@ class CallRun(Lifetime["CallRun"]):
         self.context = context
 
     def end(self) -> None:
-        """Give back everything a call holds while it lasts."""
+        """Give back everything a call holds while it lasts; interrupted, it is done again."""
         if self.admitted:
             self.executor.runtime.leave(self)
         if self.turns is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Iterator
 from typing import Any
 
 from toolyard.pipeline.asking import settle, settle_surely
@@ -26,7 +26,11 @@ def commits_at_once(run: CallRun) -> bool:
         return False
     if run.children or run.scope.participants():
         return False
-    run.branch.commit()
+    try:
+        run.branch.commit()
+    except BaseException:
+        run.committed = run.branch.kept
+        raise
     run.stage = COMMIT
     run.committed = True
     return True
@@ -53,11 +57,16 @@ def commit(run: CallRun) -> Staged:
         if (preparing := each.prepare()) is not None:
             yield from settle(run, preparing)
     _rule_out_rerun(run)
-    run.branch.commit()
+    interruption: BaseException | None = None
+    try:
+        run.branch.commit()
+    except BaseException as error:
+        if not run.branch.kept:
+            raise
+        interruption = error
     run.stage = COMMIT
     run.committed = True
-    if participants:
-        yield from commit_all(run, participants)
+    yield from commit_all(run, participants, interruption)
 
 
 def prepare_to_join(run: CallRun) -> Staged:
@@ -121,26 +130,29 @@ def _rule_out_rerun(run: CallRun) -> None:
         run.stage = COMMIT
 
 
-def commit_all(run: CallRun, participants: Sequence[Participant]) -> Staged:
+def commit_all(
+    run: CallRun, participants: Iterable[Participant], interruption: BaseException | None = None
+) -> Staged:
     """Commit everything, also after errors and interruptions: the decision is made.
+
+    Args:
+        run: The call.
+        participants: What is to be committed.
+        interruption: What has interrupted it already.
 
     Raises:
         CommitFailed: When some failed, saying what was kept.
+        BaseException: What interrupted it, when all is committed.
     """
     kept: list[Participant] = []
     failed: list[str] = []
-    interruption: BaseException | None = None
-    for each in participants:
+    left = iter(participants)
+    while True:
         try:
-            if (committing := each.commit()) is not None:
-                yield from settle_surely(run, committing)
-        except Exception as error:  # noqa: BLE001 - logged without secrets
-            log_failure(run, log, "%s of %s failed to commit.", _name(each), run)
-            failed.append(f"{_name(each)} ({str(error).rstrip('.')})")
+            yield from _commit_each(run, left, kept, failed)
+            break
         except BaseException as error:  # noqa: BLE001 - the decision is made: finish first
             interruption = error
-        else:
-            kept.append(each)
     if failed:
         told = ", ".join(["the session", *map(_name, kept)])
         msg = (
@@ -150,6 +162,20 @@ def commit_all(run: CallRun, participants: Sequence[Participant]) -> Staged:
         raise CommitFailed(msg) from interruption
     if interruption is not None:
         raise interruption
+
+
+def _commit_each(
+    run: CallRun, left: Iterator[Participant], kept: list[Participant], failed: list[str]
+) -> Staged:
+    for each in left:
+        try:
+            if (committing := each.commit()) is not None:
+                yield from settle_surely(run, committing)
+        except Exception as error:  # noqa: BLE001 - logged without secrets
+            log_failure(run, log, "%s of %s failed to commit.", _name(each), run)
+            failed.append(f"{_name(each)} ({str(error).rstrip('.')})")
+        else:
+            kept.append(each)
 
 
 def _tell_key(participants: list[Participant]) -> None:

@@ -50,7 +50,12 @@ def pipeline(run: CallRun) -> Generator[Step, Any, Outcome]:
             yield from fail(run, table, error)
         publish(run, table)
     finally:
-        run.end()
+        try:
+            run.end()
+        except BaseException:
+            # An interruption, such as Ctrl-C, must not leave others waiting for ever.
+            run.end()
+            raise
         if traces:
             leave_traces(traces, run)
     if run.raises is not None:

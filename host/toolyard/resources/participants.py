@@ -99,7 +99,7 @@ class ExclusivePart:
             back; None for a top-level call.
     """
 
-    __slots__ = ("_begun", "_done", "_inherit", "_savepoints", "claim")
+    __slots__ = ("_begun", "_done", "_inherit", "_leaves", "_savepoints", "claim")
 
     def __init__(self, claim: Claim, inherit: Callable[[ExclusiveLock], Claim | None]) -> None:
         self.claim = claim
@@ -107,6 +107,7 @@ class ExclusivePart:
         self._savepoints: list[Any] = []
         self._begun = False
         self._done = False
+        self._leaves = False
 
     @property
     def name(self) -> str:
@@ -164,11 +165,12 @@ class ExclusivePart:
         """Keep what was done and give the lock back, also after errors."""
         if self._done:
             return
-        self._done = True
         failures = Failures("committing")
+        self._done = True
         try:
             self._each_savepoint(self.claim.lock.resource.commit, failures)
         finally:
+            self._leaves = True
             self.claim.leave()
         failures.raise_any()
 
@@ -181,10 +183,15 @@ class ExclusivePart:
             self.release()
 
     def release(self) -> None:
-        """Undo what was done, now or as soon as nothing stands on it any more."""
+        """Undo what was done, now or as soon as nothing stands on it any more.
+
+        Where giving the lock back was interrupted, it is given back now.
+        """
         if not self._done:
             self._done = True
             self.claim.when_innermost(self._undo)
+        elif self._leaves and self.claim.held:
+            self.claim.leave(self._inherit(self.claim.lock))
 
     def join(self, parent: ExclusivePart) -> None:
         """Make what a nested call did a part of what its parent did."""
@@ -197,6 +204,7 @@ class ExclusivePart:
         try:
             self._each_savepoint(self.claim.lock.resource.rollback, failures)
         finally:
+            self._leaves = True
             self.claim.leave(self._inherit(self.claim.lock))
         failures.raise_any()
 

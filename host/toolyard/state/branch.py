@@ -156,6 +156,11 @@ class Branch(Transaction):
         return self._closed is not None
 
     @property
+    def kept(self) -> bool:
+        """Whether its commit, which may have been interrupted, has kept what it changed."""
+        return self._closed is OVER
+
+    @property
     def changed(self) -> bool:
         """Whether it has writes."""
         return bool(self._overlay) or any(cell.ops for cell in tuple(self._cells.values()))

@@ -236,6 +236,8 @@ class Transaction:
                 self._move()
             slices = {cell.kind: cell.applied(store, cell.origin) for cell in changed}
             store.put(slices, overlaid(store.head.records, self._overlay))
+            # In the same breath: whoever is interrupted from here on has kept it.
+            self._closed = OVER
 
     def _move(self) -> None:
         """Stand on the base's newest state, or raise; either wholly or not at all."""
