@@ -105,7 +105,12 @@ class SerialTicket:
 
     def __init__(self, claim: Claim, *, fail_fast: bool) -> None:
         self._claim = claim
-        self._ticket: Ticket = claim.request(fail_fast=fail_fast)
+        try:
+            self._ticket: Ticket = claim.request(fail_fast=fail_fast)
+        except BaseException:
+            # Interrupted, as by Ctrl-C, it may have the place already.
+            claim.leave()
+            raise
 
     @property
     def granted(self) -> bool:

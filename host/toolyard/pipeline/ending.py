@@ -46,6 +46,9 @@ def fail(run: CallRun, table: Table, error: BaseException) -> Staged:
             yield from _take_back(run, table, message)
         except BaseException as interruption:  # noqa: BLE001 - it leaves when the call has ended
             run.raises = run.raises or interruption
+            if not run.undone:
+                # It was interrupted before it came to what plugins keep.
+                yield from undo(run)
 
 
 def _called(run: CallRun) -> Called:

@@ -189,13 +189,18 @@ class ExclusivePart:
         """
         if not self._done:
             self._done = True
-            self.claim.when_innermost(self._undo)
+            try:
+                self.claim.when_innermost(self._undo)
+            except BaseException:
+                # Interrupted before it began, it is to be done again.
+                self._done = self._leaves
+                raise
         elif self._leaves and self.claim.held:
             self.claim.leave(self._inherit(self.claim.lock))
 
     def join(self, parent: ExclusivePart) -> None:
         """Make what a nested call did a part of what its parent did."""
-        self._done = True
+        self._done = self._leaves = True
         parent._savepoints += self._savepoints
         self.claim.leave(parent.claim)
 

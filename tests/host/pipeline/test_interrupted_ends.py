@@ -6,17 +6,47 @@ from typing import Any
 
 import pytest
 
-from toolyard.resources.exclusive import Claim, lock_of
+from toolyard.resources.call import CallScope
+from toolyard.resources.exclusive import Claim, Ticket, lock_of
 from toolyard.runtime import Runtime, runtime_of
-from toolyard_hookspecs import Binding, Status, ToolContext, tool
+from toolyard_hookspecs import Binding, Deadline, Status, ToolCall, ToolContext, hookimpl, tool
+
+# Only what never comes takes this long.
+PATIENCE = 30.0
 
 
 class Till:
     """An exclusive resource that keeps everything."""
 
-    def begin(self) -> None: ...
-    def commit(self, savepoint: None) -> None: ...
-    def rollback(self, savepoint: None) -> None: ...
+    def __init__(self) -> None:
+        self.begun = 0
+
+    def begin(self) -> None:
+        self.begun += 1
+
+    def commit(self, savepoint: None) -> None:
+        self.begun -= 1
+
+    rollback = commit
+
+
+class Plugin:
+    """Takes part, and counts what it keeps for calls that have not ended."""
+
+    def __init__(self) -> None:
+        self.kept = 0
+
+    @hookimpl
+    def toolyard_snapshot(self) -> Plugin:
+        self.kept += 1
+        return self
+
+    def prepare(self) -> None: ...
+
+    def commit(self) -> None:
+        self.kept -= 1
+
+    rollback = commit
 
 
 @pytest.fixture(name="till")
@@ -28,8 +58,15 @@ def open_till(yard: Any, touch: Any) -> Till:
         touch(context)
         assert not fails
 
+    @tool
+    def outer(*, context: ToolContext) -> None:
+        """Make the call."""
+        context.call("marked")
+
     till = Till()
-    yard.open(marked, resources=(Binding.instance(Till, till),))
+    yard.plugin = Plugin()
+    resources = (Binding.instance(Till, till),)
+    yard.open(marked, outer, resources=resources, plugins=(yard.plugin,))
     return till
 
 
@@ -63,6 +100,41 @@ def test_nothing_is_held_where_giving_it_back_is_interrupted(  # noqa: PLR0917 -
     assert (len(runtime.inflight), runtime.turns.holder, lock_of(till).claims) == (0, None, [])
     assert yard.marks == yard.box.items == ([] if fails else ["x"])
     assert yard.call("marked").success
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"), [(Claim, "when_innermost"), (Claim, "begin_to_end"), (CallScope, "undoing")]
+)
+def test_all_is_put_back_where_that_is_interrupted(
+    yard: Any, till: Till, monkeypatch: pytest.MonkeyPatch, owner: type[Any], name: str
+) -> None:
+    interrupt_once(monkeypatch, owner, name)
+    with pytest.raises(KeyboardInterrupt):
+        yard.call("marked", fails=True)
+
+    assert (till.begun, lock_of(till).claims, yard.plugin.kept) == (0, [], 0)
+    yard.assert_untouched()
+
+
+def test_a_serial_tool_is_free_where_asking_for_its_place_is_interrupted(
+    yard: Any, till: Till, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupt_once(monkeypatch, Ticket, "grant")
+    with pytest.raises(KeyboardInterrupt):
+        yard.call("marked")
+
+    call = ToolCall("marked", deadline=Deadline.after(PATIENCE))
+    assert yard.dispatch(call).success
+
+
+def test_a_resource_is_free_where_a_nested_call_is_interrupted_as_it_hands_it_over(
+    yard: Any, till: Till, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupt_once(monkeypatch, Claim, "leave")
+    with pytest.raises(KeyboardInterrupt):
+        yard.call("outer")
+
+    assert lock_of(till).claims == []
 
 
 def test_all_is_kept_where_whoever_hears_of_it_interrupts(yard: Any, touch: Any) -> None:
