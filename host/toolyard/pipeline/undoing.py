@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from typing import Any
@@ -49,7 +50,8 @@ async def take_part_once_there(run: CallRun, hook: Implementation, coming: Await
     try:
         rolling_back = participant.rollback()
         if waits(rolling_back):
-            await rolling_back
+            # What gave up the hook may be about to cancel this task.
+            await asyncio.shield(rolling_back)
     except Exception:  # noqa: BLE001 - logged without secrets
         log_failure(run, log, "Rolling back what plugin %s kept failed.", hook.plugin)
 

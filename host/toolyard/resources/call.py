@@ -155,7 +155,8 @@ class CallScope:
         if not self._parts:
             return []
         with self._mutex:
-            return [part for part in self._parts.values() if part.open]
+            # A nested call may be handing over at this moment.
+            return [part for part in list(self._parts.values()) if part.open]
 
     def join(self, child: CallScope) -> Awaitable[None] | None:
         """Make a successful nested call's changes a part of this call's.

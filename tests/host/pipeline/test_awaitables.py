@@ -11,10 +11,12 @@ import warnings
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import suppress
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from toolyard.pipeline.undoing import take_part_once_there
 from toolyard_hookspecs import (
     Binding,
     Cancellation,
@@ -434,6 +436,27 @@ def test_a_participant_that_comes_when_its_call_was_given_up_is_rolled_back(
 
     assert outcome.status is Status.CANCELLED
     assert participant.ended.wait(PATIENCE)
+    assert participant.steps == ["rollback"]
+
+
+def test_a_late_participants_rollback_is_not_cancelled_with_its_hook() -> None:
+    participant = Participating()
+    call: Any = SimpleNamespace(take_over=lambda _: False)
+    hook: Any = SimpleNamespace(plugin="desk")
+
+    async def main() -> None:
+        coming = take_part_once_there(call, hook, later(participant))
+        task = asyncio.ensure_future(coming)
+        # The hook answers in the second turn, and is heard in the same.
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    asyncio.run(main())
+
     assert participant.steps == ["rollback"]
 
 

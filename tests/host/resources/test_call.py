@@ -6,6 +6,7 @@ from concurrent.futures import wait
 import pytest
 
 from toolyard.resources.exclusive import lock_of
+from toolyard.resources.participants import BranchPart
 from toolyard.resources.registry import ResourceRegistry
 from toolyard_hookspecs import (
     Binding,
@@ -639,6 +640,20 @@ def test_waiting_ends_with_the_call(kit, opened, start, end):
     holder.fail()
     call.scope.release_abandoned()
     assert lock_of(opened.get(kit.Ledger)).claims == []
+
+
+def test_what_a_nested_call_hands_over_at_this_moment_does_not_stop_the_list(
+    kit, opened, monkeypatch
+):
+    call = kit.call(opened)
+    call.scope.get(kit.Note)
+
+    def is_open(part):
+        call.scope._parts[object()] = part
+        return True
+
+    monkeypatch.setattr(BranchPart, "open", property(is_open))
+    assert len(call.scope.participants()) == 1
 
 
 def test_a_call_with_several_threads_begins_once(kit, opened, start):
