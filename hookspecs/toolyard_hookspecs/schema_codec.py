@@ -34,6 +34,16 @@ from toolyard_hookspecs.unwritable import finite, legible
 
 Json = str | bytes
 
+UNCHECKED: Final = (
+    "Invalid arguments: they cannot be checked, since they are nested too deeply, or the tool's "
+    "JSON Schema refers to itself without an end. Nest them less; if that does not help, do "
+    "without this tool."
+)
+
+
+class Unchecked(ToolValidationError):
+    """Whether a value fits a schema cannot be found out."""
+
 
 class SchemaCodec:
     """The codec of a JSON Schema that came from elsewhere; values are plain JSON values.
@@ -89,7 +99,12 @@ class SchemaCodec:
         return {} if self._shows else self._schema
 
     def decode(self, text: Json) -> Any:
-        """Return the JSON value; every fault in one `ToolValidationError`."""
+        """Return the JSON value; every fault in one `ToolValidationError`.
+
+        Raises:
+            ToolValidationError: When it is no JSON, or does not fit; `Unchecked` where nobody
+                can tell.
+        """
         try:
             value = pydantic_core.from_json(text, allow_inf_nan=False)
         except (ValueError, TypeError) as error:
@@ -111,14 +126,18 @@ class SchemaCodec:
     def fits(self, value: object) -> str | None:
         """Return why the value does not fit the schema, or None when it does."""
         try:
-            plain = pydantic_core.from_json(self.encode(value))
+            faults = self._faults(pydantic_core.from_json(self.encode(value)))
         except ValueError as error:
             return str(error)
-        faults = self._faults(plain)
         return listing(faults) if faults else None
 
     def _faults(self, value: Any) -> list[str]:
-        found: list[Any] = list(self._validator.iter_errors(value))
+        try:
+            found: list[Any] = list(self._validator.iter_errors(value))
+        except BaseException as error:
+            if not _is_out_of_stack(error):
+                raise
+            raise Unchecked(UNCHECKED) from None
         found.sort(key=operator.attrgetter("json_path"))
         # A stranger may be told of by several parts of a schema.
         return [*dict.fromkeys(line for each in found for line in self._lines(each))]
@@ -148,6 +167,11 @@ class SchemaCodec:
         if self._shows:
             return shorten(fault.message, MAX_REASON)
         return f"does not fit what the schema says of {fault.validator!r}"
+
+
+def _is_out_of_stack(error: BaseException) -> bool:
+    # What follows references is written in Rust, and panics where the stack ends in it.
+    return isinstance(error, RecursionError) or type(error).__name__ == "PanicException"
 
 
 def _is_missing(fault: Any) -> bool:

@@ -181,6 +181,24 @@ def test_references_within_the_schema_are_followed(schema):
     assert codec(schema).decode("{}") == {}
 
 
+def deeper(frames, call):
+    """Return what a call returns that is made so many frames further up the stack."""
+    return deeper(frames - 1, call) if frames else call()
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [{"allOf": [{"$ref": "#"}]}, {"not": {"$ref": "#"}}, {"$anchor": "it", "not": {"$ref": "#it"}}],
+)
+def test_by_a_schema_without_an_end_nothing_is_taken(schema):
+    endless = codec({"type": "object", **schema})
+    # Where the stack ends depends on where it begins, and what ends there on that.
+    for frames in range(40):
+        with pytest.raises(ToolValidationError, match="refers to itself without an end"):
+            deeper(frames, lambda: endless.decode("{}"))
+    assert "refers to itself without an end" in (endless.fits({}) or "")
+
+
 def test_the_schema_is_given_as_a_copy():
     mine = codec()
     mine.schema()["properties"].clear()

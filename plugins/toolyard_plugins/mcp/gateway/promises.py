@@ -9,7 +9,7 @@ from mcp.client.session import ClientSession
 
 from toolyard_hookspecs import DefinitionError, ToolValidationError
 from toolyard_hookspecs.faults import in_one_line
-from toolyard_hookspecs.schema_codec import SchemaCodec
+from toolyard_hookspecs.schema_codec import SchemaCodec, Unchecked
 from toolyard_plugins.mcp.gateway.definitions import Definition, Schema
 from toolyard_plugins.mcp.gateway.schemas import enforceable
 
@@ -34,11 +34,10 @@ class Promises:
             return None
         try:
             codec.decode(codec.encode(result.structured_content))
+        except Unchecked:
+            return None
         except ToolValidationError as error:
             return in_one_line(error)
-        except RecursionError:
-            # The schema refers to itself without an end.
-            return None
         return None
 
     def _codec(self, definition: Definition, schema: Schema) -> SchemaCodec | None:

@@ -65,6 +65,10 @@ TOOLS = {
         tool("away", schema={"type": "object", "$ref": "https://example.org/x.json"}),
         tool("deep", schema=nested(60)),
     ],
+    "circular": [
+        tool("say", schema={"type": "object", "allOf": [{"$ref": "#"}]}),
+        tool("sing", outputSchema={"type": "object", "allOf": [{"$ref": "#"}]}),
+    ],
     "slow_to_check": [
         tool(
             "say",
@@ -281,6 +285,7 @@ SPECIAL = {
     "fails": fail,
     "long": answer_at_length,
     "structured": structure,
+    "circular": structure,
     "floods": flood,
     "chatters": chatter,
     "halves": halve,

@@ -192,6 +192,17 @@ def test_no_schema_takes_long_to_check(yard):
     assert yard.call("bad_say", text="a", more="a" * 60 + "!", **{"b" * 60 + "!": 1}).success
 
 
+def test_a_schema_that_refers_to_itself_without_an_end_is_told(yard, caplog):
+    yard.open({"bad": yard.raw("circular")})
+    told = yard.call("bad_say", text="x")
+    assert told.status is Status.INVALID
+    assert "refers to itself without an end" in told.text
+    assert not yard.noted("calls")
+    # What a result is to be nobody can find out, either.
+    assert yard.call("bad_sing", text="now").success
+    assert "Traceback" not in caplog.text
+
+
 class TestNames:
     def servers(self, yard, **more):
         folder = yard.folder / "other"
