@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from mcp_types import CompleteRequestParams, PromptReference
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INVALID_PARAMS,
+    CompleteRequestParams,
+    CompletionArgument,
+    PromptReference,
+)
 
 from toolyard_hookspecs import ExecutorHandle
 from toolyard_plugins.mcp.server.prompts import PromptList
-from toolyard_plugins.mcp.server.workspace import WorkspaceResources
+from toolyard_plugins.mcp.server.workspace import PARAMETER, WorkspaceResources
 
 MOST: Final = 100
 """How many values the protocol allows."""
@@ -30,13 +36,20 @@ class Completions:
         """Return the values that go on from what was typed.
 
         Raises:
-            MCPError: When it is of a prompt that there is not.
+            MCPError: When it is of a prompt or a template that there is not.
         """
         if isinstance(params.ref, PromptReference):
             self._prompts.check(executor.session, params.ref.name)
             values: list[str] = []
-        elif self._workspace is None:
-            values = []
         else:
-            values = await self._workspace.paths(executor, params.argument.value)
+            values = await self._paths(executor, params.ref.uri, params.argument)
         return {"values": values[:MOST], "total": len(values), "hasMore": len(values) > MOST}
+
+    async def _paths(
+        self, executor: ExecutorHandle, uri: str, argument: CompletionArgument
+    ) -> list[str]:
+        if self._workspace is None or self._workspace.path_of(uri) is None:
+            raise MCPError(INVALID_PARAMS, f"There is no template {uri!r}. List those there are.")
+        if argument.name != PARAMETER:
+            return []
+        return await self._workspace.paths(executor, argument.value)

@@ -21,6 +21,8 @@ NOT_FOUND: Final = -32002
 """What the older era answers for a resource that is not there."""
 TEXT: Final = "text/plain"
 BYTES: Final = "application/octet-stream"
+PARAMETER: Final = "path"
+"""What the template calls that which stands for a file."""
 
 
 class WorkspaceResources:
@@ -45,7 +47,7 @@ class WorkspaceResources:
     def templates(self) -> dict[str, Any]:
         """Return the one template there is."""
         shape = {
-            "uriTemplate": f"{self._base}{{+path}}",
+            "uriTemplate": f"{self._base}{{+{PARAMETER}}}",
             "name": "workspace-file",
             "title": "File of the workspace",
             "description": "A file of the workspace, by its path from there.",

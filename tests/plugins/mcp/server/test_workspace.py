@@ -89,6 +89,18 @@ async def test_paths_are_completed(served, mode):
     assert completed.completion.values == ["notes/a b.md"]
 
 
+async def test_nothing_is_completed_that_is_no_part_of_the_template(served, mode):
+    async with served.client(mode) as client:
+        known = ResourceTemplateReference(type="ref/resource", uri="workspace:///{+path}")
+        other = await client.complete(known, {"name": "colour", "value": ""})
+        assert other.completion.values == []
+        with pytest.raises(MCPError, match="There is no template 'other:///"):
+            await client.complete(
+                ResourceTemplateReference(type="ref/resource", uri="other:///{name}"),
+                {"name": "path", "value": ""},
+            )
+
+
 async def test_a_cursor_from_elsewhere_is_refused(served, mode):
     async with served.client(mode) as client:
         with pytest.raises(MCPError, match="List from the start"):
