@@ -64,22 +64,19 @@ def test_the_effect_is_unknown_where_a_request_was_taken_and_not_answered(yard, 
         yard.close()
 
 
-def test_a_stream_that_is_cut_ends_no_other_call(yard):
-    with serving("cuts_one") as url:
+@pytest.mark.parametrize(
+    ("mode", "why"),
+    [
+        ("cuts_one", "SSE stream ended without a response"),
+        ("refuses_beside", "The MCP server bad refused say: try another text (code -32000)"),
+    ],
+)
+def test_an_answer_that_fails_ends_no_other_call(yard, mode, why):
+    with serving(mode) as url:
         yard.open({"bad": {"url": url}})
         calls = [yard.later(ToolCall("bad_say", {"text": "now"})) for _ in range(2)]
         texts = sorted(wait().text for wait in calls)
-        assert "SSE stream ended without a response" in texts[0]
-        assert texts[1] == "said"
-        yard.close()
-
-
-def test_an_error_that_servers_give_for_anything_ends_no_other_call(yard):
-    with serving("refuses_beside") as url:
-        yard.open({"bad": {"url": url}})
-        calls = [yard.later(ToolCall("bad_say", {"text": "now"})) for _ in range(2)]
-        texts = sorted(wait().text for wait in calls)
-        assert "The MCP server bad refused say: try another text (code -32000)" in texts[0]
+        assert why in texts[0]
         assert texts[1] == "said"
         yard.close()
 
