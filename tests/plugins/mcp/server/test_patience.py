@@ -1,16 +1,17 @@
-"""Clients that begin a request and do not complete it are hung up on; others have all the time."""
+"""Clients that do not complete their request, or do not read, are hung up on; others have time."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator
 
 import pytest
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from uvicorn.server import ServerState
 
@@ -19,9 +20,12 @@ from toolyard_plugins.mcp.server import patience
 pytestmark = pytest.mark.anyio
 
 SHORT = 0.3
+LONGER = 1.0
 LIMIT = 60
 HEAD = b"POST / HTTP/1.1\r\nhost: test\r\ncontent-length: 2\r\n\r\n"
 WHOLE = HEAD + b"{}"
+BUFFER = 64 * 1024
+LARGE = 64 * BUFFER
 
 
 async def answer_slowly(request: Request) -> StreamingResponse:
@@ -37,17 +41,42 @@ async def answer_slowly(request: Request) -> StreamingResponse:
     return StreamingResponse(parts())
 
 
+async def answer_at_length(request: Request) -> Response:
+    """Answer with more than anything on the way to the client holds."""
+    return Response(b"x" * LARGE)
+
+
+def with_small_buffers() -> socket.socket:
+    """A socket that holds little of what was sent and not read."""
+    small = socket.socket()
+    for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+        small.setsockopt(socket.SOL_SOCKET, option, BUFFER)
+    return small
+
+
+@pytest.fixture
+def state() -> ServerState:
+    return ServerState()
+
+
 @pytest.fixture
 async def connection(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, state: ServerState
 ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     monkeypatch.setattr(patience, "PATIENCE", SHORT)
-    app = Starlette(routes=[Route("/", answer_slowly, methods=["POST"])])
-    config = uvicorn.Config(app, log_config=None, lifespan="off")
-    server = await asyncio.get_running_loop().create_server(
-        lambda: patience.PatientProtocol(config, ServerState(), {}), "127.0.0.1", 0
+    app = Starlette(
+        routes=[Route("/", answer_slowly, methods=["POST"]), Route("/large", answer_at_length)]
     )
-    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    config = uvicorn.Config(app, log_config=None, lifespan="off")
+    loop = asyncio.get_running_loop()
+    listening, connecting = with_small_buffers(), with_small_buffers()
+    listening.bind(("127.0.0.1", 0))
+    server = await loop.create_server(
+        lambda: patience.PatientProtocol(config, state, {}), sock=listening
+    )
+    connecting.setblocking(False)
+    await loop.sock_connect(connecting, listening.getsockname())
+    reader, writer = await asyncio.open_connection(sock=connecting, limit=BUFFER)
     yield reader, writer
     writer.close()
     server.close()
@@ -95,3 +124,32 @@ async def test_an_answer_takes_as_long_as_it_takes_and_an_idle_connection_stays(
         assert b"begun, " in answer
         assert b"ended" in answer
         await asyncio.sleep(2 * SHORT)
+
+
+def asking(*headers: bytes) -> bytes:
+    return b"\r\n".join([b"GET /large HTTP/1.1", b"host: test", *headers, b"", b""])
+
+
+@pytest.mark.parametrize("headers", [(), (b"connection: close",)], ids=["kept", "closed"])
+async def test_a_client_that_does_not_read_is_hung_up_on(connection, state, headers):
+    reader, writer = connection
+    writer.write(asking(*headers))
+    async with asyncio.timeout(LIMIT):
+        await reader.readexactly(1)
+        while state.connections:  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(SHORT / 10)
+    assert len(await reader.read()) < LARGE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("headers", [(), (b"connection: close",)], ids=["kept", "closed"])
+async def test_a_client_that_reads_slowly_gets_all_of_its_answer(connection, headers, monkeypatch):
+    reader, writer = connection
+    monkeypatch.setattr(patience, "PATIENCE", LONGER)
+    writer.write(asking(*headers))
+    received = 0
+    while received < LARGE:
+        part = await asyncio.wait_for(reader.read(BUFFER), LIMIT)
+        assert part, f"hung up on after {received}"
+        received += len(part)
+        await asyncio.sleep(LONGER / 20)
