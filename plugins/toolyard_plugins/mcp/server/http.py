@@ -28,6 +28,7 @@ from toolyard_plugins.mcp.server.executors import executors_of
 from toolyard_plugins.mcp.server.handles import SESSION_HEADER
 from toolyard_plugins.mcp.server.patience import PatientProtocol
 from toolyard_plugins.mcp.server.principals import Tokens, user_of
+from toolyard_plugins.mcp.server.scarcity import Scarcity
 from toolyard_plugins.mcp.server.serving import DISTRIBUTION, HostServer
 from toolyard_plugins.mcp.server.sessions import Sessions
 from toolyard_plugins.mcp.server.settings import ServeSettings
@@ -70,6 +71,7 @@ async def serve_http(host: HostHandle, settings: ServeSettings, address: Address
             timeout_keep_alive=KEEP_ALIVE,
             timeout_graceful_shutdown=LEAVE,
         )
+        asyncio.get_running_loop().set_exception_handler(Scarcity())
         await _Uvicorn(config).serve(sockets=[listening])
 
 

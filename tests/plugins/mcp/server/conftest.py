@@ -55,11 +55,15 @@ class Served:
 
 @contextmanager
 def serving(
-    *, plugin: Path = DESK, command: Sequence[str] = OVER_HTTP, **options: Any
+    *,
+    plugin: Path = DESK,
+    command: Sequence[str] = OVER_HTTP,
+    through: Sequence[str] = (),
+    **options: Any,
 ) -> Iterator[Served]:
-    """Serve over HTTP until the block is left."""
+    """Serve over HTTP until the block is left; what it is started through becomes the server."""
     process = subprocess.Popen(
-        [str(COMMAND), "--plugin", str(plugin), *command],
+        [*through, str(COMMAND), "--plugin", str(plugin), *command],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
