@@ -11,12 +11,21 @@ from typing import Any, Final, Self, cast
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
-from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError, RequestId
+from mcp_types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCNotification,
+    RequestId,
+)
+from mcp_types.methods import SPEC_CLIENT_METHODS
 from pydantic import ValidationError
 
 UNREAD: Final = 100
 """How many messages wait at most for a client that does not read, until it is not read either."""
 NO_MESSAGE: Final = "That is no JSON-RPC 2.0 request, notification or response."
+NO_ID: Final = "A request needs an `id`: a string or an integer."
 NO_JSON: Final = "That is not JSON: one message, on one line."
 UNREADABLE: Final = (
     "That cannot be read: it is nested too deeply, or a text in it holds half of a character (a "
@@ -101,6 +110,8 @@ async def _pass_on(
                 await answers.has_room()
                 if isinstance(item, Exception):
                     await answers.send(_answer_to(item))
+                elif _is_request_without_id(item):
+                    await answers.send(_error(None, INVALID_REQUEST, NO_ID))
                 else:
                     await messages.send(item)
 
@@ -118,6 +129,16 @@ def _answer_to(fault: Exception) -> SessionMessage:
         number = _id_of(_read(faults[0]["input"])) if faults else None
         if number is not None:
             message = UNREADABLE
+    return _error(number, code, message)
+
+
+def _is_request_without_id(item: SessionMessage) -> bool:
+    """Tell whether a message would be a request, had it an id; the SDK takes any other for none."""
+    message = item.message
+    return isinstance(message, JSONRPCNotification) and message.method in SPEC_CLIENT_METHODS
+
+
+def _error(number: RequestId | None, code: int, message: str) -> SessionMessage:
     error = ErrorData(code=code, message=message)
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=number, error=error))
 

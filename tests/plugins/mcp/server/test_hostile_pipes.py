@@ -138,6 +138,10 @@ MALFORMED = [
     (b'{"jsonrpc": "2.0", "id": "\\ud83d", "method": "ping"}', None, -32700),
     (b'{"jsonrpc": "2.0", "id": true, "method": 1}', None, -32600),
     (b'{"jsonrpc": "2.0", "id": 8, "result": 1}', None, -32600),
+    (b'{"jsonrpc": "2.0", "id": 1.5, "method": "ping"}', None, -32600),
+    (b'{"jsonrpc": "2.0", "id": true, "method": "tools/list"}', None, -32600),
+    (b'{"jsonrpc": "2.0", "id": null, "method": "tools/call"}', None, -32600),
+    (b'{"jsonrpc": "2.0", "id": [], "method": "initialize"}', None, -32600),
 ]
 
 
