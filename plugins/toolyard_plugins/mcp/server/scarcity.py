@@ -7,6 +7,8 @@ import errno
 import logging
 from typing import Any, Final
 
+from toolyard_hookspecs import NOTICE
+
 log = logging.getLogger("toolyard.mcp")
 
 SCARCE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
@@ -35,4 +37,5 @@ class Scarcity:
                 "No more clients can connect: %s. They wait until others leave; allow more open "
                 "files (ulimit -n), or fewer connections in the proxy that is in front.",
                 error.strerror,
+                extra=NOTICE,
             )

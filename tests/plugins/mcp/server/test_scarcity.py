@@ -15,7 +15,7 @@ import pytest
 
 from toolyard_plugins.mcp.server.scarcity import Scarcity
 
-from .conftest import LONGEST, OVER_HTTP, serving
+from .conftest import LONGEST, serving
 
 FULL = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
@@ -55,7 +55,7 @@ def test_what_else_goes_wrong_is_told_as_ever(told, context):
 @pytest.mark.skipif(sys.platform == "win32", reason="there a process may open any number of files")
 def test_a_server_without_files_goes_on_once_clients_leave(tmp_path):
     limited = ("sh", "-c", 'ulimit -n 64; exec "$0" "$@"')
-    with serving(through=limited, command=("-v", *OVER_HTTP), cwd=tmp_path) as served:
+    with serving(through=limited, cwd=tmp_path) as served:
         address = httpx2.URL(served.url)
         clients = [socket.create_connection((address.host, address.port)) for _ in range(100)]
         end = time.monotonic() + LONGEST
