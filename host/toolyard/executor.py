@@ -44,6 +44,14 @@ if TYPE_CHECKING:
     from toolyard.state.session import Session
 
 _DRY: Final[Mapping[str, Any]] = MappingProxyType({DRY_RUN: True})
+_HOST_CLOSED: Final = (
+    "This executor's host is closed. Open the host, and make a new one: with Host() as host, "
+    "host.executor() as tools: ..."
+)
+_CLOSED: Final = (
+    "This executor is closed. Dispatch within its `with` block, or make a new one: with "
+    "host.executor() as tools: ..."
+)
 
 
 class Executor:
@@ -86,7 +94,7 @@ class Executor:
         self._own_prompt = None if prompt is None else host.overridden(prompt)
         self._planning: Planning | None = None
         self._kept_apart = options.kept_apart or host.kept_apart
-        self._retired = False
+        self._retired: str | None = None
         # Kept by their ids and held: an id is given again once its section is gone.
         self._set_up: dict[int, Section] = {}
         self._beginning = threading.Lock()
@@ -214,9 +222,10 @@ class Executor:
         return self.engine.sync.drive(self.rehearsal.changes())
 
     def close(self) -> None:
-        """End a dry run, and close the resources that were built, in reverse order."""
+        """Refuse calls, end a dry run, and close the resources that were built, last first."""
+        self.retire(_CLOSED)
         try:
-            # It stays: a call that came after it would be kept.
+            # It stays: a call that has begun before it would be kept.
             if self.rehearsal is not None:
                 self.engine.sync.drive(self.rehearsal.give_up())
         finally:
@@ -307,18 +316,14 @@ class Executor:
             for index, call in enumerate(made)
         ]
 
-    def retire(self) -> None:
-        """Refuse calls from now on, since the host is closed."""
-        self._retired = True
+    def retire(self, why: str = _HOST_CLOSED) -> None:
+        """Refuse calls from now on, and say why; by default since the host is closed."""
+        self._retired = why
         self._planning = None
 
     def _plan_anew(self) -> Planning:
-        if self._retired:
-            msg = (
-                "This executor's host is closed. Open the host, and make a new one: with Host() as "
-                "host, host.executor() as tools: ..."
-            )
-            raise StateError(msg)
+        if self._retired is not None:
+            raise StateError(self._retired)
         self._set_up_once(self.prompt.everywhere())
         if self.dry_run:
             self._rehearse()

@@ -273,6 +273,17 @@ def test_an_executor_of_a_closed_host_refuses_calls_and_starts_nothing() -> None
     assert threading.active_count() <= before
 
 
+def test_an_executor_that_is_closed_refuses_calls_and_keeps_its_session() -> None:
+    call = ToolCall("add", {"a": 1, "b": 2})
+    with host_of(Offers(add)) as host:
+        with host.executor() as tools:
+            assert tools.dispatch(call).success
+        with pytest.raises(StateError, match="executor is closed"):
+            tools.dispatch(call)
+        with host.executor(session=tools.session) as again:
+            assert again.dispatch(call).success
+
+
 def test_a_lifespan_may_dispatch_while_it_is_left() -> None:
     texts: list[str] = []
 

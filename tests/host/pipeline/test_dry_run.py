@@ -9,6 +9,7 @@ from toolyard_hookspecs import (
     Binding,
     PolicyDecision,
     PolicyState,
+    StateError,
     Status,
     ToolCall,
     ToolContext,
@@ -185,11 +186,13 @@ def test_calls_dispatched_together_are_isolated_and_seen_by_those_after(yard, pu
 def test_nothing_is_kept_of_a_call_that_comes_after_the_end(yard, put):
     tools = yard.open(put, dry_run=True)
     tools.close()
-    assert not yard.call("put", text="late").success
+    with pytest.raises(StateError, match="executor is closed"):
+        yard.call("put", text="late")
     tools = yard.open(put, dry_run=True)
     yard.call("put", text="a")
     tools.close()
-    assert not yard.call("put", text="late").success
+    with pytest.raises(StateError, match="executor is closed"):
+        yard.call("put", text="late")
     yard.assert_untouched()
 
 
