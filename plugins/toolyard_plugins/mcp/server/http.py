@@ -13,6 +13,7 @@ import uvicorn
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend, RequireAuthMiddleware
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp_types import INTERNAL_ERROR
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.authentication import AuthenticationMiddleware
@@ -37,6 +38,8 @@ PATH: Final = "/mcp"
 HEALTH: Final = "/health"
 BACKLOG: Final = 2048
 BAD_REQUEST: Final = 400
+UNAVAILABLE: Final = 503
+ENDING: Final = "The server is being ended, so this was cancelled. Ask again once it is back."
 KEEP_ALIVE: Final = 75
 """Seconds for which an idle connection stays: clients give up earlier, and lose no request."""
 LEAVE: Final = 5
@@ -122,25 +125,40 @@ def application(host: HostHandle, settings: ServeSettings, address: Address) -> 
 
 
 class _Endpoint:
-    """The endpoint of the protocol; a session that the client ends is ended here, too."""
+    """The endpoint of the protocol.
+
+    A session that the client ends is ended here, too. Who waits for an answer when the server ends
+    is told so.
+    """
 
     def __init__(self, manager: StreamableHTTPSessionManager, sessions: Sessions) -> None:
         self._manager = manager
         self._sessions = sessions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] != "DELETE":
-            await self._manager.asgi_app(scope, receive, send)
-            return
-        request = Request(scope)
+        begun = False
 
         async def watched(message: Message) -> None:
-            if message["type"] == "http.response.start" and message["status"] < BAD_REQUEST:
-                handle = request.headers.get(SESSION_HEADER, "")
+            nonlocal begun
+            begun = True
+            if _is_end_of_session(scope, message):
+                handle = Request(scope).headers.get(SESSION_HEADER, "")
                 self._sessions.end(user_of(scope), handle)
             await send(message)
 
-        await self._manager.asgi_app(scope, receive, watched)
+        try:
+            await self._manager.asgi_app(scope, receive, watched)
+        except asyncio.CancelledError:
+            if begun:
+                raise
+            fault = {"code": INTERNAL_ERROR, "message": ENDING}
+            told = JSONResponse({"jsonrpc": "2.0", "id": None, "error": fault}, UNAVAILABLE)
+            await told(scope, receive, send)
+
+
+def _is_end_of_session(scope: Scope, message: Message) -> bool:
+    is_ended = message["type"] == "http.response.start" and message["status"] < BAD_REQUEST
+    return bool(is_ended and scope["method"] == "DELETE")
 
 
 async def _health(request: Request) -> JSONResponse:  # noqa: ARG001 - always the same

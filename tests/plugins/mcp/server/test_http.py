@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
+import anyio
 import httpx2
 import pytest
 from mcp.server.transport_security import TransportSecurityMiddleware
@@ -16,7 +18,7 @@ from toolyard_plugins.mcp.server.addresses import Address, security_of
 from toolyard_plugins.mcp.server.command import given_token
 from toolyard_plugins.mcp.server.settings import ServeSettings
 
-from .conftest import COMMAND, LONGEST, NEWEST, post, serving
+from .conftest import COMMAND, LONGEST, NEWEST, appears, post, serving
 
 pytestmark = pytest.mark.slow
 
@@ -40,6 +42,19 @@ def test_a_server_that_is_told_to_end_logs_no_traceback(tmp_path):
     with serving(command=("mcp", "-v", "--http", "127.0.0.1:0"), cwd=tmp_path) as served:
         assert httpx2.get(f"{served.base}/health", timeout=LONGEST).status_code == 200
     assert "Traceback" not in "".join(served.said)
+
+
+def test_who_waits_for_an_answer_when_the_server_ends_is_told_so(tmp_path):
+    params = {"name": "sleep_on", "arguments": {"began": str(tmp_path / "began")}, "_meta": META}
+    request = {**LIST, "method": "tools/call", "params": params}
+    names = {"mcp-method": "tools/call", "mcp-name": "sleep_on"}
+    with serving(cwd=tmp_path) as served, ThreadPoolExecutor() as pool:
+        answer = pool.submit(post, served.url, request, **names)
+        anyio.run(appears, tmp_path / "began")
+        served.process.terminate()
+        told = answer.result(LONGEST)
+    assert told.status_code == 503
+    assert told.json()["error"]["message"].endswith("Ask again once it is back.")
 
 
 @pytest.mark.parametrize(
