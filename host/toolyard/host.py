@@ -275,12 +275,20 @@ class Host:
             if each.plugin == name:
                 return _with_settings(each.call, self.settings(name))
         there = sorted(each.plugin for each in self.plugins.implementations("toolyard_approve"))
-        remedy = suggest(name, there) or "; install it, or name another."
         msg = (
             f"approver = {name!r}: no loaded plugin of that name implements toolyard_approve "
-            f"(there are: {', '.join(there) or 'none'}){remedy}"
+            f"(there are: {', '.join(there) or 'none'}){self._why_none(name, there)}"
         )
         raise ConfigurationError(msg)
+
+    def _why_none(self, name: str, there: list[str]) -> str:
+        """Return why a plugin is no approver, or what to do about it."""
+        met = next((each for each in self.plugins.reports if each.name == name), None)
+        if met is None:
+            return suggest(name, there) or "; install it, or name another."
+        if met.status == "loaded":
+            return "; name another."
+        return f". {met.fault} {met.remedy}"
 
     def overridden(self, prompt: Prompt) -> Prompt:
         """Return a prompt with the texts that the configured file overrides."""

@@ -667,6 +667,32 @@ def test_an_approver_that_is_not_there_is_told_when_the_host_opens() -> None:
         pass
 
 
+class Mute:
+    """A plugin that answers nobody."""
+
+    @hookimpl
+    def toolyard_telemetry(self) -> None:
+        """Hear of every call."""
+
+
+@pytest.mark.parametrize(
+    ("name", "blocked", "told"),
+    [
+        ("zq", (), r"\(there are: Person\); install it, or name another\.$"),
+        ("Parson", (), r"\(there are: Person\); did you mean 'Person'\?"),
+        ("Mute", (), r"\(there are: Person\); name another\.$"),
+        ("Mute", ("Mute",), r"\. It is switched off by --block or the application\. To use it"),
+    ],
+)
+def test_why_the_configured_plugin_cannot_be_asked_is_told(
+    name: str, blocked: tuple[str, ...], told: str
+) -> None:
+    settings = Settings(approver=name)
+    host = Host(discover=False, settings=settings, plugins=[Person(), Mute()], block=blocked)
+    with pytest.raises(ConfigurationError, match=told), host:
+        pass
+
+
 def test_a_tool_without_policies_needs_nobody(yard: Any) -> None:
     @tool
     def free() -> ToolResult[None]:
