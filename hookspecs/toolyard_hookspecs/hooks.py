@@ -332,9 +332,9 @@ def toolyard_approve(
         settings: The plugin's own validated settings, or None.
 
     Returns:
-        An answer; `True` approves, `False` and None deny. An exception and a timeout
-        deny, too. Where nobody can be waited for, `ApprovalAnswer.pending()` lets the call be
-        resumed later.
+        An answer; `True` approves, `False` and None deny. An exception, a timeout and
+        anything else deny, too. Where nobody can be waited for, `ApprovalAnswer.pending()`
+        lets the call be resumed later.
 
     Example:
         >>> @hookimpl

@@ -186,6 +186,7 @@ class Executor:
 
         Raises:
             PromptEvaluationError: As `dispatch` does, and so for the others.
+            TypeError: The answer is none; the token holds as before.
 
         Example:
             >>> from toolyard import ApprovalAnswer, Host, MarkdownSection, Prompt, ToolCall, tool

@@ -104,7 +104,7 @@ def _wait_for_answer(run: CallRun, request: ApprovalRequest) -> Staged:
     run.control.pause_timeout()
     _count_question(run, 1)
     try:
-        return read_answer((yield from _ask(run, request, _needs(run, request.reasons))))
+        return (yield from _ask(run, request, _needs(run, request.reasons)))
     finally:
         _count_question(run, -1)
         run.control.resume_timeout()
@@ -150,7 +150,7 @@ def _ask(run: CallRun, request: ApprovalRequest, needs: str) -> Staged:
         given = yield Run(
             lambda: approver(request), is_async_callable(approver), limit, asked, limit.endless
         )
-        return (yield from settle(asked, given, limit))
+        return read_answer((yield from settle(asked, given, limit)))
     except TimedOut:
         run.note(APPROVAL, UNANSWERED)
         msg = f"{needs}, and nobody answered in time. Ask again later, then retry."

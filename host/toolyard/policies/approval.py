@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 from collections.abc import Iterable
 from typing import Any
 
 from toolyard_hookspecs import Answer, ApprovalAnswer, ApprovalRequest, Tool, ToolCall, ToolContext
-
-log = logging.getLogger("toolyard.policies")
 
 
 def digest_of(tool: Tool[Any, Any], arguments: bytes, diff: str | None = None) -> str:
@@ -44,17 +41,18 @@ def request_for(  # noqa: PLR0913 - all of it is shown
 
 
 def read_answer(answer: object) -> ApprovalAnswer:
-    """Return an approver's answer in one form; anything that is not an approval denies."""
+    """Return an approver's answer in one form.
+
+    Raises:
+        TypeError: When it is none: then nobody was asked as they should have been.
+    """
     if isinstance(answer, ApprovalAnswer):
         if answer.answer is Answer.EDITED and answer.arguments is None:
             return ApprovalAnswer.deny("The approver edited the call but gave no arguments.")
         return answer
     if answer is True:
         return ApprovalAnswer.approve()
-    if answer is not None and answer is not False:
-        log.error(
-            "The approver answered %s, so the call is denied. Answer True, False or an "
-            "ApprovalAnswer.",
-            type(answer).__qualname__,
-        )
-    return ApprovalAnswer.deny()
+    if answer is None or answer is False:
+        return ApprovalAnswer.deny()
+    kind = type(answer).__qualname__
+    raise TypeError(f"The approver answered {kind}. Answer True, False or an ApprovalAnswer.")

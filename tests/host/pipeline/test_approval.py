@@ -87,6 +87,9 @@ class AsyncApprover(Approver):
         return super().__call__(request)
 
 
+NEEDED = "send needs a person's approval (send requires confirmation)"
+
+
 def sent(yard: Any) -> list[Sent]:
     return list(yard.session[Sent].all())
 
@@ -121,8 +124,8 @@ def test_what_is_approved_runs(yard: Any, kind: type[Approver], answer: Any) -> 
     [
         (False, "A person did not approve send."),
         (None, "A person did not approve send."),
-        ("yes", "A person did not approve send."),
-        (1, "A person did not approve send."),
+        ("yes", f"{NEEDED}, and asking for it failed. It cannot run now."),
+        (1, f"{NEEDED}, and asking for it failed. It cannot run now."),
         (ApprovalAnswer.deny(), "A person did not approve send."),
         (ApprovalAnswer.deny("Too much."), "A person did not approve send: Too much."),
     ],
@@ -142,7 +145,8 @@ def test_anything_but_an_approval_denies(
 def test_what_is_no_answer_is_logged(yard: Any, caplog: pytest.LogCaptureFixture) -> None:
     yard.open(send, approver=Approver("yes"))
     yard.call("send", to="Ada", amount=5)
-    assert "The approver answered str, so the call is denied. Answer True" in caplog.text
+    assert "The approver failed; the call is denied." in caplog.text
+    assert "The approver answered str. Answer True" in caplog.text
 
 
 @pytest.mark.parametrize("answer", [False, None, ApprovalAnswer.deny()])

@@ -177,7 +177,7 @@ def test_nobody_to_ask_denies_before_it_runs(yard, write, ran):
     [
         (None, "did not approve"),
         (False, "did not approve"),
-        ("yes", "did not approve"),
+        ("yes", "asking for it failed"),
         (lambda request: 1 / 0, "asking for it failed"),
         (ApprovalAnswer.pending(), "waits for a person's approval"),
     ],

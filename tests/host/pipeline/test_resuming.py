@@ -183,6 +183,15 @@ def test_a_pending_call_is_denied(yard: Any, later: Later, answer: Any, told: st
     assert sent(yard) == []
 
 
+def test_what_is_no_answer_is_refused_and_the_token_still_holds(yard: Any, later: Later) -> None:
+    yard.open(send, approver=later)
+    waits = pending(yard)
+
+    with pytest.raises(TypeError, match="answered str"):
+        yard.resume(waits, "yes")
+    assert yard.resume(waits, True).text == "sent 5 to Ada"
+
+
 def test_exactly_the_edited_params_run(yard: Any, later: Later) -> None:
     yard.open(send, approver=later)
     answer = ApprovalAnswer.edit({"to": "Eve", "amount": 1})
