@@ -65,16 +65,19 @@ def _findings(host: Host, report: PluginReport) -> list[Finding]:
 
 
 def _of_commands(host: Host, plugin: str) -> Iterator[Finding]:
-    """Yield the commands of a plugin that the command line has to leave out."""
-    offering = host.plugins.implementations("toolyard_commands")
-    own = commands(each for each in offering if each.plugin == plugin).commands
-    others = commands(each for each in offering if each.plugin != plugin).commands
+    """Yield the commands of a plugin that the command line has to leave out.
+
+    Those that another plugin has already are told of with what it offers.
+    """
+    offered = commands(host.plugins.implementations("toolyard_commands")).commands
+    own = [command for owner, command in offered if owner == plugin]
     left_out: list[tuple[Command, str]] = []
 
     def note(command: Command, why: str) -> None:
         left_out.append((command, why))
 
-    with_extensions([*others, *own], dict.fromkeys(COMMANDS, check), note)
+    everything = [command for _, command in offered]
+    with_extensions(everything, dict.fromkeys(COMMANDS, check), note)
     for command, why in left_out:
         if command in own:
             cause = f"The command {command.name!r} is left out: {why}."

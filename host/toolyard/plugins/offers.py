@@ -18,12 +18,12 @@ class Offers:
 
     Args:
         dialects: By name, in the order of registration.
-        commands: In the order of registration.
+        commands: In the order of registration, each with the plugin that offers it.
         faults: Plugins and what is wrong with their offers.
     """
 
     dialects: dict[str, Dialect] = field(default_factory=dict[str, Dialect])
-    commands: list[Command] = field(default_factory=list[Command])
+    commands: list[tuple[str, Command]] = field(default_factory=list[tuple[str, Command]])
     faults: list[tuple[str, PluginFault]] = field(default_factory=list[tuple[str, PluginFault]])
 
 
@@ -57,7 +57,7 @@ def commands(implementations: Iterable[Implementation]) -> Offers:
         else:
             if not each.extends:
                 owners[each.name] = plugin
-            offers.commands.append(each)
+            offers.commands.append((plugin, each))
     return offers
 
 

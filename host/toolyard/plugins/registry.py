@@ -249,7 +249,7 @@ class Plugins:
         """Return the commands for the command line; a plugin's fault goes into its report."""
         found = offers.commands(self._view.implementations["toolyard_commands"])
         self._complain("toolyard_commands", found)
-        return tuple(found.commands)
+        return tuple(command for _, command in found.commands)
 
     # --- How ---------------------------------------------------------------------------------
 

@@ -218,6 +218,32 @@ def test_a_command_that_is_left_out_is_named(written, toolyard, command, told):
     assert told in finding["cause"]
 
 
+def test_only_whoever_comes_second_with_a_command_is_told_of_it(written, toolyard):
+    hook = """
+from toolyard_hookspecs import Command
+
+@hookimpl
+def toolyard_commands():
+    return [Command("go", "go", run=lambda host, args: 0)]
+"""
+    options = []
+    for name in ("first", "second"):
+        path = written(
+            ('key="room"', f'key="{name}"'),
+            ("def warm", f"def {name}"),
+            ("tools=[warm]", f"tools=[{name}]"),
+            name=name,
+        )
+        path.write_text(path.read_text() + hook)
+        options += ["--plugin", path]
+    _, out, _ = toolyard("check", "first", "second", "--json", *options, plugin=False)
+    first, second = (json.loads(line)["findings"] for line in out.splitlines())
+    assert first == []
+    assert [(each["where"], each["cause"]) for each in second] == [
+        ("offers", "It offers the command 'go', which plugin 'first' has already.")
+    ]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "where", "told"),
