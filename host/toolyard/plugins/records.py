@@ -85,7 +85,7 @@ class LoadedPlugin:
             self.origin.version,
             self.origin.location,
             fault=" ".join(fault.cause for fault in faults) or None,
-            remedy=" ".join(fault.remedy for fault in faults) or None,
+            remedy=" ".join(dict.fromkeys(fault.remedy for fault in faults)) or None,
             hooks=self.hooks,
             tools=tuple(tool.name for tool in self.contribution.tools),
             summary=_summary(self.plugin),

@@ -540,6 +540,23 @@ def test_a_commands_fault_is_reported_and_takes_no_other_down(plugins):
     )
 
 
+def test_a_remedy_for_several_faults_is_told_once(plugins):
+    class Commanding:
+        @hookimpl
+        def toolyard_commands(self):
+            return [Command(name, "Go.", run=lambda host, options: 0) for name in ("go", "run")]
+
+    plugins.register(Commanding(), "a")
+    plugins.register(Commanding(), "b")
+    plugins.commands()
+    report = {each.name: each for each in plugins.reports}["b"]
+    assert report.fault.count("which plugin 'a' has already.") == 2
+    assert (
+        report.remedy
+        == "Rename it in the plugin, or switch one of the two off with TOOLYARD_BLOCK."
+    )
+
+
 # --- The catalog -------------------------------------------------------------------------
 
 
