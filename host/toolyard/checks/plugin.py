@@ -6,6 +6,7 @@ import functools
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from toolyard.checks.finding import Finding, of_fault
 from toolyard.checks.package import package_findings
@@ -23,6 +24,11 @@ from toolyard.plugins.records import LoadedPlugin
 from toolyard.plugins.reports import PluginReport
 from toolyard_hookspecs import Prompt, ToolyardError
 
+_DEFAULTS: Final = (
+    "Where a key can have a default, give it one in the plugin: without, no host opens where the "
+    "plugin is installed and not configured."
+)
+
 
 def findings_in(host: Host, report: PluginReport) -> list[Finding]:
     """Return what an author should mend in a plugin.
@@ -33,7 +39,7 @@ def findings_in(host: Host, report: PluginReport) -> list[Finding]:
     """
     if report.status == "absent":
         return [Finding("configuration", report.fault or "", report.remedy or "")]
-    findings = list(_loading(report))
+    findings = list(_loading(host, report))
     if report.status == "loaded":
         record = host.plugins.loaded(report.name)
         findings += settings_findings(record)
@@ -46,7 +52,7 @@ def findings_in(host: Host, report: PluginReport) -> list[Finding]:
     return findings
 
 
-def _loading(report: PluginReport) -> Iterator[Finding]:
+def _loading(host: Host, report: PluginReport) -> Iterator[Finding]:
     """Yield what keeps a plugin, or a part of what it offers, from being taken."""
     if report.status == "failed":
         found = list(_in_what_is_loaded(report))
@@ -54,9 +60,17 @@ def _loading(report: PluginReport) -> Iterator[Finding]:
         if found:
             return
     if report.fault is not None:
-        yield Finding(_place_of_fault(report), report.fault, report.remedy or "")
+        yield Finding(_place_of_fault(report), report.fault, _remedy(host, report))
     for each in report.deprecations:
         yield Finding("hooks", each, "Mend it before the release that leaves it out.")
+
+
+def _remedy(host: Host, report: PluginReport) -> str:
+    remedy = report.remedy or ""
+    # Where nothing is configured, what does not fit is what the plugin itself asks of everybody.
+    if report.misconfigured and not host.configuration.table_of(report.name):
+        return f"{remedy} {_DEFAULTS}".lstrip()
+    return remedy
 
 
 def _place_of_fault(report: PluginReport) -> str:
@@ -94,10 +108,19 @@ def _import_finding(report: PluginReport, fault: PluginFault) -> Finding:
     if error is None:
         return of_fault("import", fault)
     place = _place_of(error)
-    remedy = fault.remedy if isinstance(error, ModuleNotFoundError) else "Mend it there."
-    return Finding(
-        "import", f"{report.location} cannot be imported: {one_line(error)}{place}.", remedy
-    )
+    cause = f"{report.location} cannot be imported: {one_line(error)}{place}."
+    return Finding("import", cause, _import_remedy(report, fault, error, place))
+
+
+def _import_remedy(
+    report: PluginReport, fault: PluginFault, error: BaseException, place: str
+) -> str:
+    if not place and report.source == "entry point":
+        return (
+            f'Mend the entry point `{report.name} = "{report.location}"` in pyproject.toml, or add '
+            "what it names; then install it again."
+        )
+    return fault.remedy if isinstance(error, ModuleNotFoundError) else "Mend it there."
 
 
 def _place_of(error: BaseException) -> str:

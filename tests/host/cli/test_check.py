@@ -295,6 +295,21 @@ def test_the_configuration_is_told_from_the_plugin(folder, toolyard, written):
     assert "Did you mean 'room'?" in found["roof"][0]["remedy"]
 
 
+def test_the_author_is_told_of_a_setting_that_keeps_hosts_from_opening(folder, toolyard, written):
+    path = written(('title: str = "The room"', "title: str"))
+
+    def finding():
+        _, out, _ = toolyard("check", "room", "--plugin", path, "--json", plugin=False)
+        return json.loads(out)["findings"][0]
+
+    assert finding()["remedy"].endswith(
+        "Where a key can have a default, give it one in the plugin: without, "
+        "no host opens where the plugin is installed and not configured."
+    )
+    (folder / "toolyard.toml").write_text("[plugins.room]\ndegrees = 'warm'\n")
+    assert finding()["remedy"] == "Correct it there."
+
+
 def test_what_is_deprecated_is_named(folder, written):
     path = written()
     with Host(settings=Settings(plugin_files=(path,)), discover=["planning"]) as host:
@@ -337,7 +352,7 @@ def install(folder, monkeypatch):
     site.mkdir()
     monkeypatch.setattr(sys, "path", [str(site), *sys.path])
 
-    def install(name, *, requires="toolyard>=0.1,<0.2", typed=True, source=GOOD):
+    def install(name, *, requires="toolyard>=0.1,<0.2", typed=True, source=GOOD, entry=None):
         package = site / name
         package.mkdir()
         (package / "__init__.py").write_text(source, encoding="utf-8")
@@ -348,7 +363,7 @@ def install(folder, monkeypatch):
         metadata = ["Metadata-Version: 2.1", f"Name: {name}", "Version: 1.0"]
         metadata += [f"Requires-Dist: {requires}"] if requires else []
         (info / "METADATA").write_text("\n".join([*metadata, ""]))
-        (info / "entry_points.txt").write_text(f"[toolyard]\n{name} = {name}\n")
+        (info / "entry_points.txt").write_text(f"[toolyard]\n{name} = {entry or name}\n")
         importlib.invalidate_caches()
 
     yield install
@@ -383,3 +398,15 @@ def test_what_an_installed_package_lacks_is_named(toolyard, install, options, wh
         assert status == 1
         assert [place for place, _ in found] == [where]
         assert re.search(told, found[0][1]), found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("entry", ["room_kti", "room_kit.hooks", "room_kit:hooks", "room kit"])
+def test_an_entry_point_that_names_what_is_not_there_is_to_be_mended(toolyard, install, entry):
+    install("room_kit", entry=entry)
+    _, out, _ = toolyard("check", "room_kit", "--json", plugin=False)
+    (finding,) = [each for each in json.loads(out)["findings"] if each["where"] == "import"]
+    assert finding["remedy"] == (
+        f'Mend the entry point `room_kit = "{entry}"` in pyproject.toml, or add what it names; '
+        "then install it again."
+    )
