@@ -12,6 +12,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
+__all__ = ["Claim", "EffectState", "LedgerEntry", "LedgerStore", "RecordedResult"]
+
 
 class EffectState(StrEnum):
     """What is known of an effect."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 
 import griffe
@@ -13,7 +14,8 @@ from documenting.pages import Page
 from documenting.reference import PAGES
 from pydantic import BaseModel
 
-from toolyard_hookspecs import hooks
+import toolyard_hookspecs
+from toolyard_hookspecs import hooks, ledger
 
 pytestmark = pytest.mark.docs
 
@@ -35,6 +37,16 @@ def test_the_page_is_as_the_code_makes_it(written, name):
 @pytest.mark.parametrize("name", NAMES)
 def test_everything_on_the_page_is_documented(written, name):
     assert not written[name].undocumented
+
+
+def test_all_of_the_contract_is_there(written):
+    for name in (*toolyard_hookspecs.__all__, *ledger.__all__):
+        assert name.startswith("__") or f"### {name}\n" in written["contract.md"].text, name
+
+
+def test_no_sentence_lost_its_beginning(written):
+    for name, page in written.items():
+        assert not re.findall(r"^\*\*Returns\*\* [a-z].*", page.text, re.MULTILINE), name
 
 
 def test_every_built_in_plugin_that_can_be_configured_is_there(written):

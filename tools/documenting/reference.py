@@ -15,7 +15,8 @@ from documenting.settings_page import settings_page
 REFERENCE = ROOT / "docs" / "reference"
 
 _CONTRACT = """\
-Every public name of `toolyard_hookspecs`, which is all that a plugin imports of Toolyard. The
+Every public name of `toolyard_hookspecs`, which is all that a plugin imports of Toolyard, and at
+the end those of `toolyard_hookspecs.ledger`, which is for [stores](../guides/ledger.md). The
 [hooks](hooks.md) have a page of their own."""
 
 _HOST = """\
@@ -32,7 +33,7 @@ PAGES: dict[Path, Callable[[], Page]] = {
     REFERENCE / "settings.md": settings_page,
     REFERENCE / "commands.md": commands_page,
     REFERENCE / "contract.md": partial(
-        names_page, "The contract", _CONTRACT, ["toolyard_hookspecs"]
+        names_page, "The contract", _CONTRACT, ["toolyard_hookspecs", "toolyard_hookspecs.ledger"]
     ),
     REFERENCE / "host.md": partial(names_page, "The host", _HOST, ["toolyard"]),
     REFERENCE / "testing.md": partial(
