@@ -14,9 +14,9 @@ EXAMPLES_OF: Final[Mapping[str, Mapping[str, str]]] = {
         "toolyard run session.jsonl --dry-run": "show what they would change, keep nothing",
     },
     "call": {
-        """toolyard call add '{"a": 1, "b": 2}'""": "make one call",
+        """toolyard call list_directory '{"path": "."}' --workspace .""": "make one call",
         "toolyard call list_orders --example": "call a tool of an example",
-        "toolyard call add - < arguments.json": "read the arguments from standard input",
+        "toolyard call list_directory - < arguments.json": "read the arguments from standard input",
     },
     "tools": {
         "toolyard tools": "list the tools with their arguments",

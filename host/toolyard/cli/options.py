@@ -27,7 +27,7 @@ examples:
   toolyard run --example workspace          run another, which works on files
   toolyard run session.jsonl                run recorded calls, one JSON object a line
   toolyard run chat.json --json             run a recorded conversation, answer in JSON
-  toolyard call add '{"a": 1, "b": 2}'      make one call
+  toolyard call list_directory '{}'         make one call
   toolyard tools --schema anthropic         show the tools as a provider takes them
   toolyard prompt                           print the prompt, with its tools listed
   toolyard plugins                          show what is loaded, and what is not and why

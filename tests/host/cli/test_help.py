@@ -49,6 +49,19 @@ def test_so_has_the_program(toolyard, parser):
         assert parser.parse_args(rest, namespace=common).command == rest[0]
 
 
+def test_the_calls_in_examples_can_be_made_as_they_are(toolyard, folder):
+    shown = [
+        each
+        for command in ("--help", "call --help")
+        for each in examples_in(toolyard(*command.split(), plugin=False)[1])
+    ]
+    calls = [shlex.split(each)[1:] for each in shown if " call " in each and "<" not in each]
+    assert len(calls) == 3
+    for words in calls:
+        status, _, err = toolyard(*words, plugin=False)
+        assert (status, err) == (0, ""), words
+
+
 def test_no_other_command_comes_with_toolyard(parser):
     (commands,) = [each for each in parser._actions if each.dest == "command"]
     assert set(commands.choices) == {*COMMANDS, "ledger", "mcp", "record", "replay"}
