@@ -82,7 +82,7 @@ def _from_a_table(made: type[Any], where: str) -> Iterator[Finding]:
     try:
         TypeAdapter(made)
     except Exception as error:  # noqa: BLE001 - a class can take part in this, and raise anything
-        cause = one_line(error).partition(" Set `arbitrary_types_allowed")[0]
+        cause = one_line(error).partition(" Set `arbitrary_types_allowed")[0].rstrip(".")
         yield Finding(
             where,
             f"No table of the configuration can be made into {made.__qualname__}: {cause}.",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from toolyard.settings.known import keys, keys_within
@@ -54,6 +54,11 @@ def validate_table(
         faults = [
             _fault(each, model, others, table, prefix) for each in error.errors(include_url=False)
         ]
+    except PydanticUserError as error:
+        # What comes after it is advice for whoever wrote the model; `toolyard check` has it.
+        told = str(error).partition("\n")[0].partition(" Set `")[0].rstrip(".")
+        fault = f"no table can be made into {model.__name__}, which its author has to mend: {told}"
+        faults = [(prefix, fault)]
     except Exception as error:  # noqa: BLE001 - a model's own validator can raise anything
         told = f"{type(error).__name__}: {error}".rstrip(": .")
         faults = [(prefix, f"the check of {model.__name__} failed: {told}")]

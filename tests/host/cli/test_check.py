@@ -174,6 +174,7 @@ def test_a_kind_that_makes_no_policies_is_named(written, findings, before, after
     found = findings(path)
     assert {where for where, _ in found} == ({"policy cold"} if told else set())
     assert told is None or any(re.search(told, cause) for _, cause in found), found
+    assert not any(cause.endswith("..") for _, cause in found)
 
 
 @pytest.mark.parametrize(

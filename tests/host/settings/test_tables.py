@@ -231,3 +231,17 @@ def test_a_table_is_found_by_a_name_that_variables_can_spell():
     assert settings.table_of("your-tools") == {"b": 2}
     assert settings.table_of("their-tools") == {}
     assert settings.table_name("My.Tools") == "my_tools"
+
+
+class Bare:
+    """A class that says nothing of its fields."""
+
+
+def test_a_class_that_no_table_can_be_made_into_is_told_in_a_line():
+    with pytest.raises(ConfigurationError) as told:
+        validate_table(Bare, {"a": 1}, plugin=None, source="toolyard.toml")
+    assert re.fullmatch(
+        "toolyard.toml: no table can be made into Bare, which its author has to mend: "
+        "Unable to generate .* for <class '.*Bare'>.",
+        str(told.value),
+    )
