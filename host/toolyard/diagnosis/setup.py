@@ -64,6 +64,9 @@ def _of_kept(file: Path) -> Finding:
 
 def of_plugins(host: Host) -> Iterator[Finding]:
     """Yield what became of each plugin, and what it uses that will be gone."""
+    # What is offered late is asked for now: the reports then say what could not be taken.
+    host.plugins.commands()
+    host.dialects()
     for report in host.plugins.reports:
         yield _of_plugin(report)
         for each in report.deprecations:

@@ -143,6 +143,24 @@ def test_a_plugin_that_does_not_load_hides_nothing_else(doctor, folder):
     assert "workspace" in found
 
 
+def test_a_command_and_a_dialect_that_another_plugin_has(doctor, folder):
+    source = (
+        "from toolyard_hookspecs import Command, hookimpl\n\n"
+        "class Latin:\n    name = 'latin'\n\n"
+        "@hookimpl\ndef toolyard_commands():\n"
+        "    return [Command('go', 'go', run=lambda host, args: 0)]\n\n"
+        "@hookimpl\ndef toolyard_dialects():\n    return [Latin()]\n"
+    )
+    for name in ("first", "second"):
+        (folder / f"{name}.py").write_text(source)
+    status, found = doctor(config='plugin_files = ["first.py", "second.py"]\n')
+    assert (status, found["plugin 'first'"]["severity"]) == (0, "ok")
+    assert found["plugin 'second'"]["severity"] == "warning"
+    told = found["plugin 'second'"]["text"]
+    assert "the command 'go', which plugin 'first' has already." in told
+    assert "the dialect 'latin', which plugin 'first' has already." in told
+
+
 SECRET = "hunter2-hunter2"
 
 
