@@ -26,9 +26,13 @@ _DICT: Final[Any] = dict
 _LIST: Final[Any] = list
 
 
+@lru_cache(maxsize=1024)
+def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
 def _as_its_type_says(value: Any) -> Any:
-    kind: Any = value.__class__
-    return TypeAdapter(kind).dump_python(value, mode="json")
+    return _adapter(value.__class__).dump_python(value, mode="json")
 
 
 # Not as text, which bytes need not be.
@@ -50,7 +54,7 @@ def encoder(tool: Tool[Any, Any]) -> Encode:
         return lambda params: canonical_json(
             _ordered(to_python(params, by_alias=True, round_trip=True))
         )
-    return lambda params: canonical_json(json.loads(codec.encode(params), parse_float=_number))
+    return lambda params: canonical_json(json.loads(codec.encode(params), parse_float=_read))
 
 
 def canonical_json(value: Any) -> bytes:
@@ -60,9 +64,12 @@ def canonical_json(value: Any) -> bytes:
     ).encode("utf-8", "surrogatepass")
 
 
-def _number(text: str) -> float:
+def _read(number: str) -> float:
+    return _as_json_means(float(number))
+
+
+def _as_json_means(number: float) -> float:
     """Return a number as JSON means it, to which 1.0 is 1."""
-    number = float(text)
     return int(number) if number.is_integer() else number
 
 
@@ -76,6 +83,8 @@ def _ordered(value: Any) -> Any:
         return [_ordered(each) for each in value]
     if isinstance(value, HIDING):
         return _ordered(value.get_secret_value())
+    if isinstance(value, float):
+        return _as_json_means(value)
     return _plain(value)
 
 

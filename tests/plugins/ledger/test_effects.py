@@ -244,6 +244,7 @@ class TestKeys:
             ("dict[str, int] | None", ONE, OTHER),
             # JSON does not tell these apart, nor does every provider write a number as it came.
             (Any, '{"c": 1}', '{"c": 1.0}'),
+            (tuple[Any, set[int]], "[1, [0, 8]]", "[1.0, [8, 0]]"),
             (list[dict[str, int]], f"[{ONE}]", f"[{OTHER}]"),
             (tuple[dict[str, int], int], f"[{ONE}, 1]", f"[{OTHER}, 1]"),
             (Counted, f'{{"counts": {ONE}}}', f'{{"counts": {OTHER}}}'),
