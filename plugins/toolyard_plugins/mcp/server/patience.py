@@ -46,6 +46,13 @@ class PatientProtocol(H11Protocol):
         super().pause_writing()
         self._watch()
 
+    def resume_writing(self) -> None:
+        """Wait no more, as the client has read; what was sent last it has to read still."""
+        super().resume_writing()
+        self._watch_no_more()
+        if self.transport.is_closing():
+            self._watch()
+
     def timeout_keep_alive_handler(self) -> None:
         """End an idle connection, once the client has read what it was sent."""
         super().timeout_keep_alive_handler()
@@ -54,8 +61,7 @@ class PatientProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait for nothing any more."""
         self._wait_no_more()
-        if self._watching is not None:
-            self._watching.cancel()
+        self._watch_no_more()
         super().connection_lost(exc)
 
     def _look(self) -> None:
@@ -85,6 +91,11 @@ class PatientProtocol(H11Protocol):
         unread = self.transport.get_write_buffer_size()
         if unread and self._watching is None:
             self._watching = self.loop.call_later(PATIENCE, self._look_what_is_read, unread)
+
+    def _watch_no_more(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+            self._watching = None
 
     def _look_what_is_read(self, unread: int) -> None:
         self._watching = None

@@ -46,6 +46,17 @@ async def answer_at_length(request: Request) -> Response:
     return Response(b"x" * LARGE)
 
 
+async def answer_at_growing_length(request: Request) -> StreamingResponse:
+    """Answer in small parts and a large one, so that ever more is on the way to the client."""
+
+    async def parts() -> AsyncIterator[bytes]:
+        for _ in range(8):
+            yield b"x" * BUFFER
+        yield b"x" * LARGE
+
+    return StreamingResponse(parts())
+
+
 def with_small_buffers() -> socket.socket:
     """A socket that holds little of what was sent and not read."""
     small = socket.socket()
@@ -65,7 +76,11 @@ async def connection(
 ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     monkeypatch.setattr(patience, "PATIENCE", SHORT)
     app = Starlette(
-        routes=[Route("/", answer_slowly, methods=["POST"]), Route("/large", answer_at_length)]
+        routes=[
+            Route("/", answer_slowly, methods=["POST"]),
+            Route("/large", answer_at_length),
+            Route("/growing", answer_at_growing_length),
+        ]
     )
     config = uvicorn.Config(app, log_config=None, lifespan="off")
     loop = asyncio.get_running_loop()
@@ -126,8 +141,8 @@ async def test_an_answer_takes_as_long_as_it_takes_and_an_idle_connection_stays(
         await asyncio.sleep(2 * SHORT)
 
 
-def asking(*headers: bytes) -> bytes:
-    return b"\r\n".join([b"GET /large HTTP/1.1", b"host: test", *headers, b"", b""])
+def asking(*headers: bytes, path: bytes = b"/large") -> bytes:
+    return b"\r\n".join([b"GET %s HTTP/1.1" % path, b"host: test", *headers, b"", b""])
 
 
 @pytest.mark.parametrize("headers", [(), (b"connection: close",)], ids=["kept", "closed"])
@@ -142,11 +157,14 @@ async def test_a_client_that_does_not_read_is_hung_up_on(connection, state, head
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("path", [b"/large", b"/growing"])
 @pytest.mark.parametrize("headers", [(), (b"connection: close",)], ids=["kept", "closed"])
-async def test_a_client_that_reads_slowly_gets_all_of_its_answer(connection, headers, monkeypatch):
+async def test_a_client_that_reads_slowly_gets_all_of_its_answer(
+    connection, headers, path, monkeypatch
+):
     reader, writer = connection
     monkeypatch.setattr(patience, "PATIENCE", LONGER)
-    writer.write(asking(*headers))
+    writer.write(asking(*headers, path=path))
     received = 0
     while received < LARGE:
         part = await asyncio.wait_for(reader.read(BUFFER), LIMIT)
