@@ -81,6 +81,7 @@ def let_none_join(run: CallRun) -> Staged:
     What joined while this one's changes are kept would be neither kept nor rolled back with them.
     """
     run.branch.let_none_join()
+    run.scope.let_none_join()
     if not run.is_joined_by_another():
         return
     turns = run.child_turns()

@@ -31,6 +31,7 @@ _ending = threading.Lock()
 _MISSING: Any = object()
 _PLAIN = Role.PLAIN
 _ENDED = "The call has ended, so it can use no resources any more."
+_CALLER_ENDED = "The call that made this one has ended, so this one can use no resources any more."
 
 
 class CallScope:
@@ -60,6 +61,7 @@ class CallScope:
         "_parent",
         "_parts",
         "_resources",
+        "_shares",
         "_tools",
         "fail_fast",
         "owner",
@@ -83,6 +85,7 @@ class CallScope:
         self._over: str | None = None
         self._abandoned = False
         self._closed = False
+        self._shares = True
 
     # --- what the handler asks ---
 
@@ -173,6 +176,14 @@ class CallScope:
         """
         return stepwise.run(child._join())
 
+    def let_none_join(self) -> None:
+        """Give nested calls no branch to stand on any more.
+
+        One made when this call's own are being kept or put back would be neither. Waits for no
+        resource that is just making one, which may be for ever.
+        """
+        self._shares = False
+
     def preparing_to_join(self) -> stepwise.Steps:
         """Yield the steps after which joining the parent call cannot fail; see `join`."""
         for part in self.participants():
@@ -195,6 +206,7 @@ class CallScope:
 
     def undoing(self) -> Iterator[Callable[[], Awaitable[None] | None]]:
         """Yield what to call to roll back, newest first; each returns None or an awaitable."""
+        self.let_none_join()
         for part in reversed(self.participants()):
             yield part.rollback
 
@@ -284,12 +296,14 @@ class CallScope:
             value = self._given.setdefault(kind, value)
         return value
 
-    def _branch_of(self, built: Built) -> BranchPart:
+    def _branch_of(self, built: Built, *, nested: bool = False) -> BranchPart:
         parent = None
         if self._parent is not None and built.shared:
-            parent = self._parent._branch_of(built)  # noqa: SLF001 - of the same class
+            parent = self._parent._branch_of(built, nested=True)  # noqa: SLF001 - of the same class
         with self._mutex:
             self.check_open()
+            if nested and not self._shares:
+                raise CallClosed(_CALLER_ENDED)
             part = self._parts.get(id(built.value))
             if not isinstance(part, BranchPart):
                 branch = built.value.branch(self.owner.context, parent.branch if parent else None)

@@ -254,6 +254,72 @@ def test_one_that_begins_when_what_its_caller_did_is_being_kept_keeps_nothing(
     assert not any(each.success for each in ended)
 
 
+class Slow:
+    """A branchable resource that is called while a branch is put back, and counts the others."""
+
+    def __init__(self, meanwhile: Callable[[], None]) -> None:
+        self.meanwhile = meanwhile
+        self.open = 0
+
+    def branch(self, context: ToolContext, parent: object) -> SlowBranch:
+        return SlowBranch(self)
+
+
+class Other(Slow):
+    """One more."""
+
+
+class SlowBranch:
+    summary = None
+
+    def __init__(self, base: Slow) -> None:
+        self.resource = self
+        self._base = base
+        base.open += 1
+
+    def prepare(self) -> None: ...
+    def commit(self) -> None: ...
+
+    async def rollback(self) -> None:
+        self._base.meanwhile()
+        self._base.open -= 1
+
+
+@pytest.mark.parametrize("levels", [1, 2])
+def test_one_that_its_caller_does_not_wait_for_leaves_it_no_branch_while_it_is_put_back(
+    scene: Scene, levels: int
+) -> None:
+    late: list[ToolContext] = []
+    begun = asyncio.Event()
+
+    @tool
+    async def inner(*, context: ToolContext) -> None:
+        """Do nothing for long."""
+        late.append(context)
+        begun.set()
+        await asyncio.sleep(PATIENCE)
+
+    @tool
+    async def outer(*, levels: int, context: ToolContext) -> None:
+        """Make the call, or one that makes it, and fail before it ends."""
+        context.resources.get(Slow)
+        nested = ("outer", {"levels": levels - 1}) if levels > 1 else ("inner", {})
+        asyncio.ensure_future(context.acall(*nested))  # noqa: RUF006 - nobody awaits it
+        await begun.wait()
+        raise AssertionError
+
+    def use_other() -> None:
+        with suppress(CallClosed):
+            late[0].resources.get(Other)
+
+    slow, other = Slow(use_other), Other(lambda: None)
+    resources = (Binding.instance(Slow, slow), Binding.instance(Other, other))
+    scene.yard.open(inner, outer, resources=resources)
+
+    assert not scene.yard.call("outer", levels=levels).success
+    assert (slow.open, other.open) == (0, 0)
+
+
 class Desk:
     """An exclusive resource that keeps everything."""
 
