@@ -14,7 +14,7 @@ from toolyard.pipeline.batch import BatchOrder, Milestone
 from toolyard.pipeline.control import Control
 from toolyard.pipeline.gates import Gate, Turns
 from toolyard.pipeline.given_calls import no_call
-from toolyard.pipeline.lifetime import Lifetime
+from toolyard.pipeline.lifetime import HAS_ENDED, Lifetime
 from toolyard.pipeline.limits import Limit
 from toolyard.pipeline.marks import ENDED, LOOKUP, NOT_BEGUN, SUCCEEDED
 from toolyard.pipeline.refusals import waits_for_itself
@@ -312,6 +312,11 @@ class CallRun(Lifetime["CallRun"]):
         if self.serial_ticket is not None and self.closed is None:
             self.serial_ticket.withdraw()
         self.over()
+        if self.opened and self.closed is HAS_ENDED and not self.children:
+            # Circles through what it was given would wait for the collector. A nested call that
+            # is just opening still looks at it, to find it closed.
+            del self.context, self.control, self.scope, self.branch, self.participants
+            self.opened = False
         if self.batch is not None:
             self.passed(ENDED)
 
@@ -323,10 +328,6 @@ class CallRun(Lifetime["CallRun"]):
             self.scope.close()
         except BaseException as interruption:  # noqa: BLE001 - it leaves when the call has ended
             self.raises = self.raises or interruption
-        if self.closed is None:
-            # Circles through what it was given would wait for the collector.
-            del self.context, self.control, self.scope, self.branch, self.participants
-            self.opened = False
 
     def cut_off(self, reason: str) -> None:
         """Close everything that the handler could still change; see `Lifetime`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 from toolyard.pipeline.limits import Cancelled, Limit
 from toolyard_hookspecs import CallClosed, Cancellation, Deadline, ToolCall
@@ -122,11 +122,11 @@ class Lifetime(Generic[N]):
     def over(self) -> None:
         """End it, as far as the calls around it and its limits are concerned."""
         if self.closed is None:
-            self.closed = "has ended"
-            if self.children:
-                self._shut_children()
+            self.closed = HAS_ENDED
         elif not self._runs_on:
             self.ended_late()
+        if self.children:
+            self._shut_children()
         if self._forget_left is not None:
             self._forget_left()
         if self.parent is not None:
@@ -164,6 +164,10 @@ class Lifetime(Generic[N]):
         """Forget a nested call that has ended."""
         if self.children is not None and child in self.children:
             self.children.remove(child)
+
+
+HAS_ENDED: Final = "has ended"
+"""What befell a call that was not given up."""
 
 
 def _earlier(one: Deadline | None, other: Deadline | None) -> Deadline | None:

@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
+from toolyard.pipeline.call_run import CallRun
 from toolyard_hookspecs import (
     Binding,
     CallClosed,
     Cancellation,
     Deadline,
+    Outcome,
     PromptEvaluationError,
     Status,
     Tool,
@@ -151,6 +153,40 @@ def test_a_nested_call_that_outlives_its_caller_is_told_so(make_yard: Any, begin
         assert (outcome.status, outcome.text) == (Status.CANCELLED, told)
 
     asyncio.run(main())
+
+
+def test_a_nested_call_that_opens_as_its_caller_ends_is_told_so(
+    make_yard: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes: list[Outcome] = []
+    opens, ended = threading.Event(), threading.Event()
+
+    @tool
+    def hasty(*, context: ToolContext) -> None:
+        """Call another tool and do not wait for it."""
+        thread = threading.Thread(target=lambda: outcomes.append(context.call("inner")))
+        threads.append(thread)
+        thread.start()
+        assert opens.wait(PATIENCE)
+
+    def open_late(run: CallRun) -> None:
+        if run.parent is not None:
+            opens.set()
+            assert ended.wait(PATIENCE)
+        open_run(run)
+
+    threads: list[threading.Thread] = []
+    open_run = CallRun.open
+    monkeypatch.setattr(CallRun, "open", open_late)
+    yard = make_yard("sync")
+    yard.open(inner, hasty)
+
+    assert yard.call("hasty").success
+    ended.set()
+    threads[0].join(PATIENCE)
+
+    told = "inner was given up: it was called by hasty, which has ended."
+    assert [(each.status, each.text) for each in outcomes] == [(Status.CANCELLED, told)]
 
 
 @pytest.mark.slow

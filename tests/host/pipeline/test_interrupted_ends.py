@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
 
+from toolyard.pipeline.lifetime import Lifetime
 from toolyard.resources.call import CallScope
 from toolyard.resources.exclusive import Claim, Ticket, lock_of
 from toolyard.runtime import Runtime, runtime_of
-from toolyard_hookspecs import Binding, Deadline, Status, ToolCall, ToolContext, hookimpl, tool
+from toolyard_hookspecs import (
+    Binding,
+    Deadline,
+    Outcome,
+    Status,
+    ToolCall,
+    ToolContext,
+    hookimpl,
+    tool,
+)
 
 # Only what never comes takes this long.
 PATIENCE = 30.0
@@ -159,3 +170,35 @@ def test_all_is_kept_where_whoever_hears_of_it_interrupts(yard: Any, touch: Any)
     assert yard.marks == yard.box.items == ["x"]
     (event,) = yard.events
     assert (event.status, event.rolled_back) == (Status.RAISED, False)
+
+
+def test_a_nested_call_is_given_up_where_the_end_of_its_caller_is_interrupted(
+    make_yard: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes: list[Outcome] = []
+    begun, go_on = threading.Event(), threading.Event()
+
+    @tool
+    def inner() -> None:
+        """End when its caller has."""
+        begun.set()
+        assert go_on.wait(PATIENCE)
+
+    @tool
+    def hasty(*, context: ToolContext) -> None:
+        """Call another tool and do not wait for it."""
+        threads.append(threading.Thread(target=lambda: outcomes.append(context.call("inner"))))
+        threads[0].start()
+        assert begun.wait(PATIENCE)
+
+    threads: list[threading.Thread] = []
+    yard = make_yard("sync")
+    yard.open(inner, hasty)
+    interrupt_once(monkeypatch, Lifetime, "_shut_children")
+    with pytest.raises(KeyboardInterrupt):
+        yard.call("hasty")
+    go_on.set()
+    threads[0].join(PATIENCE)
+
+    told = "inner was given up: it was called by hasty, which has ended."
+    assert [each.text for each in outcomes] == [told]
