@@ -249,7 +249,9 @@ def _conflicting(error: Exception, called: Called) -> Failure:
 
 
 def _half_committed(error: Exception, called: Called) -> Failure:  # noqa: ARG001 - one shape for all
-    return Failure(Status.COMMIT_FAILED, ToolResult.error(text_of(error)), logging.ERROR)
+    interruption = None if isinstance(error.__cause__, Exception) else error.__cause__
+    told = ToolResult.error(text_of(error))
+    return Failure(Status.COMMIT_FAILED, told, logging.ERROR, raises=interruption)
 
 
 def _badly_called(error: Exception, called: Called) -> Failure:

@@ -202,3 +202,29 @@ def test_a_nested_call_is_given_up_where_the_end_of_its_caller_is_interrupted(
 
     told = "inner was given up: it was called by hasty, which has ended."
     assert [each.text for each in outcomes] == [told]
+
+
+def test_an_interruption_leaves_also_where_not_all_could_be_kept(yard: Any) -> None:
+    class Failing(Plugin):
+        """Cannot keep what it has prepared."""
+
+        def commit(self) -> None:
+            msg = "no room"
+            raise OSError(msg)
+
+    class Interrupted(Plugin):
+        """Is interrupted as it keeps what it has prepared."""
+
+        def commit(self) -> None:
+            raise KeyboardInterrupt
+
+    @tool
+    def plain() -> None:
+        """Do nothing."""
+
+    yard.open(plain, plugins=(Failing(), Interrupted()))
+    with pytest.raises(KeyboardInterrupt):
+        yard.call("plain")
+
+    (event,) = yard.events
+    assert event.status is Status.COMMIT_FAILED
