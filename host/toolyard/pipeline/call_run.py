@@ -34,6 +34,7 @@ from toolyard_hookspecs import (
 )
 
 if TYPE_CHECKING:
+    from toolyard.engine import SerialTicket
     from toolyard.executor import Executor
     from toolyard.pipeline.plan import Plan
     from toolyard.pipeline.resuming import Resumption
@@ -174,7 +175,7 @@ class CallRun(Lifetime["CallRun"]):
         self.session_changes: str | SnapshotError = NOTHING
         self.answer: Any = None
         self.decisions: tuple[PolicyDecision, ...] = ()
-        self.serial_ticket: Any = None
+        self.serial_ticket: SerialTicket | None = None
         self.facts: Mapping[str, Any] = executor.facts
         # What gives the traces that go along into the process of an isolated handler, by plugin.
         self.crossings: tuple[tuple[str, Callable[[], Any]], ...] = ()
@@ -309,8 +310,6 @@ class CallRun(Lifetime["CallRun"]):
             self.give_turn_back()
         if self.opened:
             self._let_go()
-        if self.serial_ticket is not None and self.closed is None:
-            self.serial_ticket.withdraw()
         self.over()
         if self.opened and self.closed is HAS_ENDED and not self.children:
             # Circles through what it was given would wait for the collector. A nested call that
@@ -328,6 +327,13 @@ class CallRun(Lifetime["CallRun"]):
             self.scope.close()
         except BaseException as interruption:  # noqa: BLE001 - it leaves when the call has ended
             self.raises = self.raises or interruption
+        if self.serial_ticket is not None:
+            self._leave_place(self.serial_ticket)
+
+    def _leave_place(self, ticket: SerialTicket) -> None:
+        """Let the next call of a serial tool begin, once all of this one is kept or put back."""
+        if self.scope.ended:
+            ticket.withdraw()
 
     def cut_off(self, reason: str) -> None:
         """Close everything that the handler could still change; see `Lifetime`."""
@@ -344,8 +350,8 @@ class CallRun(Lifetime["CallRun"]):
         """Hear that an abandoned handler, or what abandoned this call, has ended after all."""
         if self.opened:
             self.scope.release_abandoned()
-        if self.serial_ticket is not None:
-            self.serial_ticket.withdraw()
+            if self.serial_ticket is not None:
+                self._leave_place(self.serial_ticket)
 
     def note(self, name: str, value: object) -> None:
         """Keep a fact for the event."""

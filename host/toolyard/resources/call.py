@@ -241,6 +241,11 @@ class CallScope:
             if isinstance(part, ExclusivePart):
                 part.claim.abandon(patience=patience)
 
+    @property
+    def ended(self) -> bool:
+        """Whether it is closed, and nobody uses any more what it gave."""
+        return self._closed and not self._abandoned
+
     def release_abandoned(self) -> None:
         """Roll back and give back what an abandoned call held: nobody uses it any more.
 
@@ -268,6 +273,7 @@ class CallScope:
         """
         if not self._parts and self._tools is None and not self.wakers:
             self._over = self._over or _ENDED
+            self._closed = True
             return
         self._end(_ENDED)
         with _ending:

@@ -248,3 +248,49 @@ def test_nested_calls_side_by_side_take_turns(yard: Any) -> None:
     yard.open(alone, outer)
 
     assert yard.call("outer").text == "1 1"
+
+
+class Slow:
+    """A branchable resource, and its branch, that takes its time to be put back."""
+
+    summary = None
+
+    def __init__(self, told: list[str]) -> None:
+        self.resource = self
+        self.told = told
+
+    def branch(self, context: ToolContext, parent: object) -> Slow:
+        return self
+
+    def prepare(self) -> None: ...
+    def commit(self) -> None: ...
+
+    async def rollback(self) -> None:
+        await asyncio.sleep(0.05)
+        self.told.append("put back")
+
+
+@pytest.mark.parametrize("uses", [True, False])
+def test_the_next_one_waits_until_one_that_was_given_up_is_put_back(
+    make_yard: Any, uses: bool
+) -> None:
+    told: list[str] = []
+
+    @tool(concurrency="serial", timeout=0.05)
+    async def work(stays: bool, *, context: ToolContext) -> None:
+        """Use something, if it is to stay for long."""
+        told.append("begun")
+        if stays and uses:
+            context.resources.get(Slow)
+        await asyncio.sleep(PATIENCE if stays else 0)
+
+    yard = make_yard("async")
+    yard.open(work, resources=(Binding.instance(Slow, Slow(told)),))
+
+    async def main() -> list[Outcome]:
+        calls = (ToolCall("work", {"stays": stays}) for stays in (True, False))
+        return await asyncio.wait_for(asyncio.gather(*map(yard.tools.adispatch, calls)), PATIENCE)
+
+    first, second = asyncio.run(main())
+    assert (first.status, second.status) == (Status.TIMED_OUT, Status.SUCCEEDED)
+    assert told == ["begun", *(["put back"] if uses else ()), "begun"]
