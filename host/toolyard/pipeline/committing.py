@@ -29,6 +29,7 @@ def commits_at_once(run: CallRun) -> bool:
     try:
         run.branch.commit()
     except BaseException:
+        # Whoever hears of the changes may interrupt, which takes nothing back any more.
         run.committed = run.branch.kept
         raise
     run.stage = COMMIT
@@ -63,6 +64,7 @@ def commit(run: CallRun) -> Staged:
     except BaseException as error:
         if not run.branch.kept:
             raise
+        # It came too late: what takes part is kept with the session first.
         interruption = error
     run.stage = COMMIT
     run.committed = True
@@ -147,6 +149,7 @@ def commit_all(
     """
     kept: list[Participant] = []
     failed: list[str] = []
+    # One for all rounds: what was interrupted is not committed twice, nor what follows left out.
     left = iter(participants)
     while True:
         try:

@@ -83,8 +83,11 @@ class CallScope:
         self._tools: ToolScope | None = None
         self._mutex = RLock()
         self._over: str | None = None
+        # Whether a thread may still use what it was given, though the call was given up.
         self._abandoned = False
+        # Whether the call has come to its end; `_over` says so of one that was given up, too.
         self._closed = False
+        # Whether nested calls may still have branches that stand on this call's.
         self._shares = True
 
     # --- what the handler asks ---
@@ -255,6 +258,7 @@ class CallScope:
         if not self._abandoned:
             return
         parts = reversed(list(self._parts.values()))
+        # At once, though the call's end may be far: others wait for these.
         self._release(part for part in parts if isinstance(part, ExclusivePart))
         with _ending:
             self._abandoned = False

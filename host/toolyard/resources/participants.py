@@ -106,6 +106,8 @@ class ExclusivePart:
         self._inherit = inherit
         self._savepoints: list[Any] = []
         self._begun = False
+        # Whether it has begun to be kept or undone, and whether only giving the lock back is left;
+        # an interruption may come between the two, and in the middle of that.
         self._done = False
         self._leaves = False
 
@@ -165,6 +167,7 @@ class ExclusivePart:
         """Keep what was done and give the lock back, also after errors."""
         if self._done:
             return
+        # Before it counts as done: an interruption could come while this is made.
         failures = Failures("committing")
         self._done = True
         try:
@@ -200,6 +203,7 @@ class ExclusivePart:
 
     def join(self, parent: ExclusivePart) -> None:
         """Make what a nested call did a part of what its parent did."""
+        # In one breath with handing over: then only giving the lock back can be interrupted.
         self._done = self._leaves = True
         parent._savepoints += self._savepoints
         self.claim.leave(parent.claim)
