@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pydantic_core
 
-from toolyard_hookspecs import Clock, LedgerError, SystemClock, ToolResult
+from toolyard_hookspecs import Clock, DefinitionError, LedgerError, SystemClock, ToolResult
 from toolyard_hookspecs.ledger import Claim, EffectState, LedgerEntry, LedgerStore, RecordedResult
 from toolyard_hookspecs.unwritable import finite, why_unwritable
 from toolyard_plugins.ledger.canonical import canonical_json
@@ -62,6 +62,9 @@ class EffectLedger:
         clock: What decides that one has expired, where it is used directly.
         wait: Seconds for which a call waits at most for another one of the same key.
 
+    Raises:
+        DefinitionError: When the store lacks some of what stores have.
+
     Example:
         >>> ledger = EffectLedger()
         >>> effect = ledger.record(
@@ -83,7 +86,7 @@ class EffectLedger:
         clock: Clock | None = None,
         wait: float = 30.0,
     ) -> None:
-        self.store: LedgerStore = MemoryStore() if store is None else store
+        self.store: LedgerStore = MemoryStore() if store is None else _complete(store)
         self.wait = wait
         self.leases = LeaseKeeper(self.store)
         self._clock = clock or SystemClock()
@@ -175,6 +178,17 @@ class EffectLedger:
         """Stop renewing claims and close the store; the next use opens it again."""
         self.leases.stop()
         self.store.close()
+
+
+def _complete(store: LedgerStore) -> LedgerStore:
+    wanted = [*LedgerStore.__annotations__, *vars(LedgerStore)]
+    missing = [each for each in wanted if each[0] != "_" and not hasattr(store, each)]
+    if missing:
+        raise DefinitionError(
+            f"{type(store).__qualname__} is no LedgerStore: it has no {', no '.join(missing)}. "
+            "Write them; LedgerStoreContract shows whether they keep to what stores promise."
+        )
+    return store
 
 
 def decision_key(claim: Claim) -> str:

@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from toolyard_hookspecs import (
+    DefinitionError,
     IdempotencyConfig,
     LedgerError,
     Tool,
@@ -51,6 +52,16 @@ def ledger(store: LedgerStore, clock: HeldClock) -> EffectLedger:
 def record(ledger: EffectLedger, key: str = KEY, tool_name: str = "create_order", **options: Any):
     given = {"params": {"item": "tea"}, "result": ToolResult.ok({"number": 7}, "Ordered.")}
     return ledger.record(idempotency_key=key, tool_name=tool_name, **{**given, **options})
+
+
+def test_a_store_that_lacks_some_of_what_stores_have_is_refused():
+    class Halved:
+        waits = False
+        lease = None
+        get = claim = finish = doubt = release = renew = entries = None
+
+    with pytest.raises(DefinitionError, match=r"Halved is no .* no remove, no prune, no close\."):
+        EffectLedger(Halved())  # type: ignore[arg-type]
 
 
 class TestDecisions:
