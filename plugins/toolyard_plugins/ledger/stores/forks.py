@@ -20,7 +20,16 @@ PATIENCE: Final = 15.0
 holds it."""
 
 _closing: Final[WeakKeyDictionary[threading.Lock, Callable[[], None]]] = WeakKeyDictionary()
-_held: Final[list[threading.Lock]] = []
+
+
+class _Held(threading.local):
+    """What a thread holds while it forks the process; another thread may fork it, too."""
+
+    def __init__(self) -> None:
+        self.locks: list[threading.Lock] = []
+
+
+_held: Final = _Held()
 
 
 def awaited_lock(owner: T, close: Callable[[T], None]) -> threading.Lock:
@@ -45,13 +54,13 @@ def _hold_all() -> None:
     for reference in _closing.keyrefs():
         lock = reference()
         if lock is not None and lock.acquire(timeout=PATIENCE):
-            _held.append(lock)
+            _held.locks.append(lock)
             _closing[lock]()
 
 
 def _let_go() -> None:
-    while _held:
-        _held.pop().release()
+    while _held.locks:
+        _held.locks.pop().release()
 
 
 if hasattr(os, "register_at_fork"):
