@@ -50,10 +50,12 @@ class End(_Line):
 
     Args:
         at: When.
+        lost: How many calls before it could not be recorded, and no call's line tells of.
     """
 
     kind: Literal["end"]
     at: datetime
+    lost: int = 0
 
 
 class Decision(BaseModel):

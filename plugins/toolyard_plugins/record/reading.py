@@ -14,6 +14,19 @@ from toolyard_plugins.record.strangers import what_it_seems
 
 
 @dataclass(frozen=True, slots=True)
+class Lost:
+    """Calls that could not be recorded.
+
+    Args:
+        line: The line of the file before which they were made, from 1.
+        calls: How many.
+    """
+
+    line: int
+    calls: int
+
+
+@dataclass(frozen=True, slots=True)
 class Checked:
     """What a look at every line of a record came to.
 
@@ -25,6 +38,7 @@ class Checked:
         ended: Whether the last run ended as it should. Otherwise its process was killed, or
             lines at the end are missing.
         faults: What is wrong with it.
+        lost: What its run could not write, as far as a later line could be written to tell.
     """
 
     path: Path
@@ -33,6 +47,7 @@ class Checked:
     last: str
     ended: bool
     faults: tuple[Fault, ...]
+    lost: tuple[Lost, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +71,7 @@ class Recording:
         path: The file.
         calls: Its calls, in order.
         torn: Whether its last line was not written to its end; nothing of that is here.
+        lost: The calls that could not be recorded.
 
     Example:
         >>> recording = Recording.load(Path("calls.jsonl"))  # doctest: +SKIP
@@ -64,6 +80,7 @@ class Recording:
     path: Path
     calls: tuple[Numbered, ...]
     torn: bool = False
+    lost: tuple[Lost, ...] = ()
 
     @classmethod
     def load(cls, path: str | Path) -> Recording:
@@ -76,11 +93,12 @@ class Recording:
         """
         path = Path(path)
         chain = Chain()
-        calls = [
-            Numbered(number, said)
-            for number, said in _said(path, chain)
-            if isinstance(said, RecordedCall)
-        ]
+        calls: list[Numbered] = []
+        lost: list[Lost] = []
+        for number, said in _said(path, chain):
+            lost += _lost_before(number, said)
+            if isinstance(said, RecordedCall):
+                calls.append(Numbered(number, said))
         _refuse_others(path, chain)
         torn = False
         for each in chain.faults:
@@ -90,7 +108,7 @@ class Recording:
                     "what follows cannot be relied on."
                 )
             torn = True
-        return cls(path, tuple(calls), torn)
+        return cls(path, tuple(calls), torn, tuple(lost))
 
     @cached_property
     def sessions(self) -> Mapping[str, Sequence[Numbered]]:
@@ -110,12 +128,19 @@ def verify(path: Path) -> Checked:
     """
     chain = Chain()
     calls, ended = 0, False
-    for _, said in _said(path, chain):
+    lost: list[Lost] = []
+    for number, said in _said(path, chain):
         calls += isinstance(said, RecordedCall)
         ended = isinstance(said, End)
+        lost += _lost_before(number, said)
     _refuse_others(path, chain)
     ended = ended and not chain.faults
-    return Checked(path, chain.lines, calls, chain.last, ended, tuple(chain.faults))
+    faults = tuple(chain.faults)
+    return Checked(path, chain.lines, calls, chain.last, ended, faults, tuple(lost))
+
+
+def _lost_before(number: int, said: Begin | RecordedCall | End) -> list[Lost]:
+    return [] if isinstance(said, Begin) or not said.lost else [Lost(number, said.lost)]
 
 
 def _refuse_others(path: Path, chain: Chain) -> None:

@@ -20,7 +20,7 @@ class Recorder:
     """A plugin that writes a line for each call, whatever becomes of it.
 
     A line that cannot be written is logged and changes nothing of the call; the next one that
-    can be says how many are missing.
+    can be, of a call or of the end, says how many are missing.
 
     Args:
         file: Where to.
@@ -41,27 +41,28 @@ class Recorder:
     @hookimpl
     def toolyard_telemetry(self, event: ToolInvoked, changes: str | SnapshotError) -> None:
         """Write the call's line."""
+        lost = self._taken() if self._lost else 0
         try:
             fields = fields_of(event, changes)
-            lost = self._lost
             if lost:
                 fields.append(f'"lost":{lost}')
             if not self._begun:
                 self._begin()
             self._file.append(joined(fields))
-        except Exception as error:
-            self._why = _told(error)
-            self._count(1)
+        except BaseException as error:
+            self._count(lost)
+            if isinstance(error, Exception):
+                self._why = _told(error)
+                self._count(1)
             raise
-        if lost:
-            self._count(-lost)
 
     def close(self) -> None:
-        """Write that the run ended, where it began, and close the file."""
+        """Write that the run ended and what of it is lost, and close the file."""
         try:
+            if self._lost and not self._begun:
+                self._begin()
             if self._begun:
-                end = {"kind": "end", "at": self._clock.now().isoformat()}
-                self._file.append(written(end))
+                self._end()
         except (OSError, RecordError) as error:
             self._why = _told(error)
             log.exception("The end of the record could not be written: %s", self._why, extra=NOTICE)
@@ -85,6 +86,18 @@ class Recorder:
                 begin["torn"] = self._file.torn
             self._file.append(written(begin))
             self._begun = True
+
+    def _end(self) -> None:
+        end: dict[str, Any] = {"kind": "end", "at": self._clock.now().isoformat()}
+        if self._lost:
+            end["lost"] = self._lost
+        self._file.append(written(end))
+
+    def _taken(self) -> int:
+        """Return how many are missing, for one line to tell."""
+        with self._lock:
+            lost, self._lost = self._lost, 0
+            return lost
 
     def _count(self, more: int) -> None:
         with self._lock:

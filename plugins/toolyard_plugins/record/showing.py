@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from rich.text import Text
@@ -13,11 +13,11 @@ from toolyard_hookspecs.quantities import counted, duration
 from toolyard_hookspecs.terminals import printable
 from toolyard_plugins.record.comparing import Comparison
 from toolyard_plugins.record.lines import RecordedCall
-from toolyard_plugins.record.reading import Checked, Numbered, Recording
+from toolyard_plugins.record.reading import Checked, Lost, Numbered, Recording
 from toolyard_plugins.record.screen import Screen
 
 MAX_FAULTS: Final = 20
-"""Faults of a record that are shown to a person."""
+"""Faults of a record, and places where calls are lost, that are shown to a person."""
 
 _STYLES: Final = {
     Status.SUCCEEDED: "green",
@@ -37,6 +37,7 @@ def show_table(screen: Screen, recording: Recording) -> None:
     screen.line(f"{counted(len(recording.calls), 'call')} in {sessions}", "bold")
     if recording.torn:
         screen.line("The last line was not written to its end; it is left out.", "yellow")
+    _show_lost(screen, recording.lost)
 
 
 def show_call(screen: Screen, each: Numbered) -> None:
@@ -63,12 +64,14 @@ def show_checked(screen: Screen, checked: Checked) -> None:
     lines = f"{counted(checked.lines, 'line')}, {counted(checked.calls, 'call')}"
     if checked.faults:
         screen.line(f"{lines}: {counted(len(checked.faults), 'fault')}", "bold red")
+        _show_lost(screen, checked.lost)
         return
     screen.line(f"{lines}: every line is as it was written", "bold green")
+    _show_lost(screen, checked.lost)
     if not checked.ended:
         screen.line(
-            "The last run did not end as it should: its process was killed or still runs, or "
-            "lines at the end were removed.",
+            "The last run did not end as it should: its process was killed or still runs, its end "
+            "could not be written, or lines at the end were removed.",
             "yellow",
         )
     screen.line(f"last hash {checked.last}", "dim")
@@ -118,7 +121,18 @@ def wire_of_checked(checked: Checked) -> dict[str, Any]:
         "faults": [
             {"line": each.line, "damage": each.damage, "text": each.text} for each in checked.faults
         ],
+        "lost": [{"line": each.line, "calls": each.calls} for each in checked.lost],
     }
+
+
+def _show_lost(screen: Screen, lost: Sequence[Lost]) -> None:
+    if not lost:
+        return
+    where = [f"{each.calls:,} before line {each.line}" for each in lost[:MAX_FAULTS]]
+    if len(lost) > MAX_FAULTS:
+        where.append("...")
+    calls = counted(sum(each.calls for each in lost), "more call")
+    screen.line(f"{calls} could not be recorded: {', '.join(where)}", "yellow")
 
 
 def _row(each: Numbered) -> list[Text]:

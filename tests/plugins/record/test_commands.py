@@ -10,7 +10,9 @@ import pytest
 
 from toolyard import Host, ToolCall
 from toolyard.cli.main import main
-from toolyard_plugins.record import verify
+from toolyard_plugins.record import RecordFile, verify
+from toolyard_plugins.record.lines import FORMAT, VERSION
+from toolyard_plugins.record.noting import written
 
 pytestmark = pytest.mark.slow
 
@@ -71,6 +73,9 @@ def toolyard_sections():
     tools = [mark, log_in, transfer, pay, badge, pin]
     return [MarkdownSection(key="desk", title="Desk", tools=tools)]
 '''
+
+BEGIN = {"kind": "begin", "format": FORMAT, "version": VERSION}
+AT = "2026-01-01T00:00:00+00:00"
 
 FOLDED = '''\
 """A section that is shown as a summary."""
@@ -479,6 +484,30 @@ def test_of_many_faults_some_are_shown(toolyard, example):
     assert total.endswith(f": {len(many)} faults")
     _, out, _ = toolyard("record", "verify", "calls.jsonl", "--json")
     assert len(json.loads(out)["faults"]) == len(many)
+
+
+def test_calls_that_could_not_be_recorded_are_told(toolyard):
+    file = RecordFile(Path("calls.jsonl"))
+    file.append(written({**BEGIN, "at": AT}))
+    for number in range(1, 23):
+        file.append(written({"kind": "end", "at": AT, "lost": number}))
+    file.close()
+    places = ", ".join(f"{number} before line {number + 1}" for number in range(1, 21))
+    told = f" 253 more calls could not be recorded: {places}, ...\n"
+    for what, before in [("verify", "every line is as it was written"), ("show", "0 sessions")]:
+        status, out, _ = toolyard("record", what, "calls.jsonl")
+        assert (status, f"{before}\n{told}" in out) == (0, True)
+    _, out, _ = toolyard("record", "verify", "calls.jsonl", "--json")
+    assert json.loads(out)["lost"][-1] == {"line": 23, "calls": 22}
+    Path("calls.jsonl").write_bytes(b"".join(lines()[:2] + lines()[3:4]))
+    status, out, _ = toolyard("record", "verify", "calls.jsonl")
+    assert (status, out.splitlines()[1:]) == (
+        1,
+        [
+            " 3 lines, 0 calls: 1 fault",
+            " 4 more calls could not be recorded: 1 before line 2, 3 before line 3",
+        ],
+    )
 
 
 def test_lines_missing_at_the_end_are_found_by_the_noted_hash(toolyard, example):

@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl
@@ -26,6 +27,7 @@ from toolyard_hookspecs import (
     tool,
 )
 from toolyard_plugins.record import Recorder, RecordError, RecordFile, Recording, verify
+from toolyard_plugins.record.reading import Lost
 
 
 def test_a_success_is_recorded_with_params_value_and_envelope(desk, path):
@@ -336,7 +338,52 @@ def test_calls_that_cannot_be_recorded_run_and_are_counted(desk, path, caplog):
         "device. See that it can be written before the next run."
     ) in caplog.text
     assert [each.call.lost for each in Recording.load(path).calls] == [0, 2, 0]
-    assert verify(path).faults == ()
+    checked = verify(path)
+    assert (checked.faults, checked.ended) == ((), True)
+    assert checked.lost == Recording.load(path).lost == (Lost(line=3, calls=2), Lost(5, 1))
+
+
+def test_a_run_none_of_whose_calls_could_be_recorded_says_so_at_its_end(desk, path):
+    with Host(discover=False, plugins=[desk.Desk()]) as host:
+        file: Any = Failing(RecordFile(path))
+        recorder = Recorder(file, host.clock)
+        host.register(recorder)
+        file.full = True
+        with host.executor() as tools:
+            desk.call(tools, "add", a=1)
+        file.full = False
+        recorder.close()
+    assert verify(path).lost == (Lost(line=2, calls=1),)
+
+
+@pytest.mark.parametrize("stop", [None, KeyboardInterrupt])
+def test_what_is_lost_is_told_by_one_line_alone(desk, path, monkeypatch, stop):
+    with Host(discover=False, plugins=[desk.Desk()]) as host:
+        file: Any = Failing(RecordFile(path))
+        recorder = Recorder(file, host.clock)
+        host.register(recorder)
+
+        def meanwhile(content: str) -> None:
+            monkeypatch.undo()
+            if stop is not None:
+                raise stop
+            call(2)
+            file.append(content)
+
+        def call(number: int) -> None:
+            with host.executor() as tools:
+                desk.call(tools, "add", a=number)
+
+        call(0)
+        file.full = True
+        call(1)
+        file.full = False
+        monkeypatch.setattr(file, "append", meanwhile)
+        with pytest.raises(KeyboardInterrupt) if stop else nullcontext():
+            call(1)
+        call(3)
+        recorder.close()
+    assert [each.calls for each in verify(path).lost] == [1]
 
 
 def test_a_run_without_a_call_leaves_no_record(desk, path):
