@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import takewhile
 from threading import Lock
 from typing import Any, Protocol
 
@@ -36,6 +37,10 @@ class Answers(Protocol):
 
     def left(self) -> list[Numbered]:
         """Return the recorded calls that have not answered any."""
+        ...
+
+    def left_before(self, later: Numbered) -> Iterable[Numbered]:
+        """Return those of them that may be the same as a call that was recorded later."""
         ...
 
 
@@ -70,6 +75,11 @@ class InOrder:
     def left(self) -> list[Numbered]:
         """Return the recorded calls that have not answered any."""
         return list(self._calls)
+
+    def left_before(self, later: Numbered) -> Iterable[Numbered]:
+        """Return those of them that were recorded before a call."""
+        with self._lock:
+            return list(takewhile(lambda each: each.line < later.line, self._calls))
 
 
 class ByArguments:
@@ -106,6 +116,40 @@ class ByArguments:
         """Return the recorded calls that have not answered any, in order."""
         left = [each for queue in self._calls.values() for each in queue]
         return sorted(left, key=lambda each: each.line)
+
+    def left_before(self, later: Numbered) -> Iterable[Numbered]:
+        """Return those of them that were recorded before a call, of its name and arguments."""
+        with self._lock:
+            alike = self._calls.get((later.call.tool, key_of(later.call.params)), ())
+            return list(takewhile(lambda each: each.line < later.line, alike))
+
+
+class ById:
+    """Recorded calls that are still to come again, found by their ids.
+
+    Args:
+        calls: Those that are to come, in order.
+    """
+
+    def __init__(self, calls: Iterable[Numbered]) -> None:
+        self._calls: dict[str, list[Numbered]] = {}
+        for each in calls:
+            self._calls.setdefault(each.call.id, []).append(each)
+
+    def __iter__(self) -> Iterator[Numbered]:
+        """Return all of them, in order."""
+        left = [each for same in self._calls.values() for each in same]
+        return iter(sorted(left, key=lambda each: each.line))
+
+    def named(self, call_id: str) -> Sequence[Numbered]:
+        """Return those of an id, in order."""
+        return self._calls.get(call_id, ())
+
+    def discard(self, each: Numbered) -> None:
+        """Take one out, if it is there."""
+        same = self._calls.get(each.call.id, [])
+        if each in same:
+            same.remove(each)
 
 
 def answering(recording: Recording, only: Collection[str] | None) -> list[Numbered]:

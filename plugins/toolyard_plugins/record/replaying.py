@@ -30,6 +30,7 @@ from toolyard_hookspecs.secrecy import MASK
 from toolyard_plugins.record.answers import (
     Answers,
     ByArguments,
+    ById,
     InOrder,
     NotRecordedError,
     answering,
@@ -100,8 +101,8 @@ class Replayer:
         ran = [each for each in calls if has_run(each.call)]
         self._answers: Answers = InOrder(ran) if strict else ByArguments(ran)
         self._lock = Lock()
-        self._refused = [each for each in calls if not has_run(each.call)]
-        self._asked = [each for each in calls if each.call.approval is not None]
+        self._refused = ById(each for each in calls if not has_run(each.call))
+        self._asked = ById(each for each in calls if each.call.approval is not None)
 
     @property
     def unused(self) -> list[Numbered]:
@@ -112,15 +113,14 @@ class Replayer:
     def toolyard_parse(self, tool: Tool[Any, Any], call: ToolCall) -> None:
         """Refuse again what did not fit, where the record masks what it was."""
         with self._lock:
-            for each in self._of_session(self._refused):
+            for each in self._of_session(self._refused.named(call.id)):
                 said = each.call
                 if (
-                    said.id == call.id
-                    and said.tool == tool.name
+                    said.tool == tool.name
                     and said.status is Status.INVALID
                     and _is_given(said.arguments, call.arguments)
                 ):
-                    self._refused.remove(each)
+                    self._refused.discard(each)
                     raise ToolValidationError(said.read)
 
     @hookimpl(tryfirst=True)
@@ -172,8 +172,8 @@ class Replayer:
             found = self._find_asked(request)
             if found is not None and found.call.approval is not None:
                 return self._say_again(found, found.call.approval, request)
-            refused = self._of_session(self._refused)
-        if any(each.call.id == request.call.id for each in refused):
+            refused = self._of_session(self._refused.named(request.call.id))
+        if refused:
             return _UNSEEN
         return ApprovalAnswer.unanswered("The record has no answer to this.")
 
@@ -222,19 +222,21 @@ class Replayer:
         self, tool: Tool[Any, Any], shown: Any, call: ToolCall | None
     ) -> Numbered | None:
         """Return the same call where it was refused then, and nothing refuses it now."""
-        same = (tool.name, None if call is None else call.id, key_of(shown))
+        if call is None:
+            return None
+        same = (tool.name, call.id, key_of(shown))
 
         def is_same(each: Numbered) -> bool:
             return (each.call.tool, each.call.id, key_of(each.call.params)) == same
 
         with self._lock:
-            found = next(filter(is_same, self._of_session(self._refused)), None)
+            refused = self._of_session(self._refused.named(call.id))
+            found = next(filter(is_same, refused), None)
             if found is None:
                 return None
-            before = (each for each in self._answers.left() if each.line < found.line)
-            if any(map(is_same, self._of_session(before))):
+            if any(map(is_same, self._of_session(self._answers.left_before(found)))):
                 return None
-            self._refused.remove(found)
+            self._refused.discard(found)
             return found
 
     def _of_session(self, calls: Iterable[Numbered]) -> list[Numbered]:
@@ -242,26 +244,28 @@ class Replayer:
 
     def _asked_once_run(self, tool: Tool[Any, Any], call: ToolCall | None) -> Numbered | None:
         """Return the same call where it had run when a person was asked, who is not asked yet."""
-        same = (tool.name, None if call is None else call.id)
-        asked = self._of_session(self._asked)
-        found = next((each for each in asked if (each.call.tool, each.call.id) == same), None)
+        if call is None:
+            return None
+        found = next(iter(self._asked_of(tool, self._asked.named(call.id))), None)
         return found if found is not None and DIFF in found.call.facts else None
 
     def _end_asking(self, found: Numbered, *, goes_on: bool) -> None:
-        self._asked.remove(found)
-        if not goes_on and found in self._refused:
+        self._asked.discard(found)
+        if not goes_on:
             # It ends here as it did then, and the same call may have been resumed later.
-            self._refused.remove(found)
+            self._refused.discard(found)
 
     def _find_asked(self, request: ApprovalRequest) -> Numbered | None:
-        same = [
-            each for each in self._of_session(self._asked) if each.call.tool == request.tool.name
-        ]
-        found = next((each for each in same if each.call.id == request.call.id), None)
-        if found is None:
-            given = _shown(request.tool, request.params)
-            found = next((each for each in same if _asked(request.tool, each.call) == given), None)
-        return found
+        tool = request.tool
+        found = self._asked_of(tool, self._asked.named(request.call.id))
+        if not found:
+            given = _shown(tool, request.params)
+            asked = self._asked_of(tool, self._asked)
+            return next((each for each in asked if _asked(tool, each.call) == given), None)
+        return found[0]
+
+    def _asked_of(self, tool: Tool[Any, Any], calls: Iterable[Numbered]) -> list[Numbered]:
+        return [each for each in self._of_session(calls) if each.call.tool == tool.name]
 
 
 def _was_kept(call: RecordedCall, shown: Any) -> bool:

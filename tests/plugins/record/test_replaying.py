@@ -589,6 +589,29 @@ def test_only_the_very_call_that_did_not_fit_is_refused_for_that(desk, path, nam
     assert (outcome.status, outcome.text == refused.text) == (Status.INVALID, again)
 
 
+def test_each_call_is_held_against_those_of_its_own_id_alone(desk, path, monkeypatch):
+    wishes = [
+        *[("add", {"a": number}, f"a{number}") for number in range(20)],
+        *[("add", {"b": number}, f"b{number}") for number in range(20)],
+        *[("echo", {"text": "forbidden"}, f"c{number}") for number in range(20)],
+        *[("send", {"to": "Ada", "amount": number}, f"d{number}") for number in range(20)],
+    ]
+    desk.record(path, *wishes, approver=lambda _: ApprovalAnswer.approve())
+    looked_at: list[Any] = []
+    of_session = Replayer._of_session
+
+    def counted(replay: Replayer, calls: Any) -> Any:
+        calls = list(calls)
+        looked_at.extend(calls)
+        return of_session(replay, calls)
+
+    monkeypatch.setattr(Replayer, "_of_session", counted)
+    with desk.replaying(path) as (tools, _):
+        for wish in wishes:
+            tools.dispatch(ToolCall(*wish))
+    assert len(looked_at) < 3 * len(wishes)
+
+
 def test_where_nobody_was_there_to_ask_the_call_comes_to_the_same(desk, path):
     with desk.recording(path) as tools:
         wish = ToolCall("send", {"to": "Ada", "amount": 5}, id="c1")
