@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from rich.text import Text
 
 from toolyard_plugins.approval.terminal import Terminal
 from toolyard_plugins.ledger.showing import show_line, show_table
@@ -41,7 +40,7 @@ def test_nor_are_texts_of_records_cut_for_that(monkeypatch, capsys) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr("rich.console.Console.is_terminal", property(lambda console: True))
 
-    Screen().table(["text"], [[Text("a text of more than twenty characters")]])
+    Screen().table(["text"], [[("a text of more than twenty characters", "")]])
 
     assert "a text of more than twenty characters" in capsys.readouterr().out
 

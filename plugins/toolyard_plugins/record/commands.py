@@ -10,7 +10,7 @@ from toolyard_hookspecs import HostHandle
 from toolyard_plugins.record import showing
 from toolyard_plugins.record.comparing import Comparison
 from toolyard_plugins.record.errors import RecordError
-from toolyard_plugins.record.reading import Recording, verify
+from toolyard_plugins.record.reading import Numbered, Reader, Recording, verify
 from toolyard_plugins.record.rehearsing import executed, replayed
 from toolyard_plugins.record.screen import Screen
 
@@ -21,23 +21,26 @@ def show_record(args: argparse.Namespace) -> int:
     Raises:
         RecordError: It cannot be read, or has no such line.
     """
-    recording = Recording.load(args.file)
-    calls = recording.calls
-    if args.line is not None:
-        calls = tuple(each for each in calls if each.line == args.line)
-        if not calls:
-            raise RecordError(
-                f"Line {args.line} of {args.file} tells of no call. List them with `toolyard "
-                f"record show {args.file}`."
-            )
+    reader = Reader(args.file)
     if args.out is not None:
-        for each in calls:
+        for each in reader if args.line is None else _on_line(args.line, reader):
             args.out.write(showing.wire_of(each))
     elif args.line is not None:
-        showing.show_call(Screen(), calls[0])
+        [found] = _on_line(args.line, reader)
+        showing.show_call(Screen(), found)
     else:
-        showing.show_table(Screen(), recording)
+        showing.show_table(Screen(), reader)
     return 0
+
+
+def _on_line(line: int, reader: Reader) -> list[Numbered]:
+    found = [each for each in reader if each.line == line]
+    if not found:
+        raise RecordError(
+            f"Line {line} of {reader.path} tells of no call. List them with `toolyard record show "
+            f"{reader.path}`."
+        )
+    return found
 
 
 def verify_record(args: argparse.Namespace) -> int:

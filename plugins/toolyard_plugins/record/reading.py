@@ -63,6 +63,49 @@ class Numbered:
     call: RecordedCall
 
 
+class Reader:
+    """Reads a record call by call, once.
+
+    A last line that was not written to its end is left out.
+
+    Args:
+        path: The file.
+
+    Attributes:
+        torn: Whether its last line was not written to its end, as soon as all is read.
+        lost: The calls that could not be recorded, as far as it is read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.torn = False
+        self.lost: list[Lost] = []
+
+    def __iter__(self) -> Iterator[Numbered]:
+        """Yield each call.
+
+        Raises:
+            RecordError: It cannot be read, is no record, or is not as it was written up to there.
+        """
+        chain = Chain()
+        for number, said in _said(self.path, chain):
+            self._refuse_faults(chain)
+            self.lost += _lost_before(number, said)
+            if isinstance(said, RecordedCall):
+                yield Numbered(number, said)
+        _refuse_others(self.path, chain)
+        self._refuse_faults(chain)
+        self.torn = bool(chain.faults)
+
+    def _refuse_faults(self, chain: Chain) -> None:
+        for each in chain.faults:
+            if each.damage is not Damage.TORN:
+                raise RecordError(
+                    f"{self.path}, line {each.line}: it {each.text}. See `toolyard record verify`; "
+                    "what follows cannot be relied on."
+                )
+
+
 @dataclass(frozen=True)
 class Recording:
     """A record that was read, to replay or to look at.
@@ -91,24 +134,9 @@ class Recording:
         Raises:
             RecordError: It cannot be read, is no record, or is not as it was written.
         """
-        path = Path(path)
-        chain = Chain()
-        calls: list[Numbered] = []
-        lost: list[Lost] = []
-        for number, said in _said(path, chain):
-            lost += _lost_before(number, said)
-            if isinstance(said, RecordedCall):
-                calls.append(Numbered(number, said))
-        _refuse_others(path, chain)
-        torn = False
-        for each in chain.faults:
-            if each.damage is not Damage.TORN:
-                raise RecordError(
-                    f"{path}, line {each.line}: it {each.text}. See `toolyard record verify`; "
-                    "what follows cannot be relied on."
-                )
-            torn = True
-        return cls(path, tuple(calls), torn, tuple(lost))
+        reader = Reader(Path(path))
+        calls = tuple(reader)
+        return cls(reader.path, calls, reader.torn, tuple(reader.lost))
 
     @cached_property
     def sessions(self) -> Mapping[str, Sequence[Numbered]]:

@@ -6,15 +6,13 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from rich.text import Text
-
 from toolyard_hookspecs import Status
 from toolyard_hookspecs.quantities import counted, duration
 from toolyard_hookspecs.terminals import printable
 from toolyard_plugins.record.comparing import Comparison
 from toolyard_plugins.record.lines import RecordedCall
-from toolyard_plugins.record.reading import Checked, Lost, Numbered, Recording
-from toolyard_plugins.record.screen import Screen
+from toolyard_plugins.record.reading import Checked, Lost, Numbered, Reader
+from toolyard_plugins.record.screen import Cell, Screen
 
 MAX_FAULTS: Final = 20
 """Faults of a record, and places where calls are lost, that are shown to a person."""
@@ -29,15 +27,19 @@ _DIFF: Final = {"+": "green", "-": "red", "@": "cyan"}
 _TITLES: Final = ("line", "made at", "call", "tool", "outcome", "time", "what the model read")
 
 
-def show_table(screen: Screen, recording: Recording) -> None:
+def show_table(screen: Screen, reader: Reader) -> None:
     """Show a row for each call; a nested one, indented, stands before the one that made it."""
-    screen.table(_TITLES, (_row(each) for each in recording.calls))
+    rows: list[list[Cell]] = []
+    sessions: set[str] = set()
+    for each in reader:
+        rows.append(_row(each))
+        sessions.add(each.call.session)
+    screen.table(_TITLES, rows)
     screen.line()
-    sessions = counted(len({each.call.session for each in recording.calls}), "session")
-    screen.line(f"{counted(len(recording.calls), 'call')} in {sessions}", "bold")
-    if recording.torn:
+    screen.line(f"{counted(len(rows), 'call')} in {counted(len(sessions), 'session')}", "bold")
+    if reader.torn:
         screen.line("The last line was not written to its end; it is left out.", "yellow")
-    _show_lost(screen, recording.lost)
+    _show_lost(screen, reader.lost)
 
 
 def show_call(screen: Screen, each: Numbered) -> None:
@@ -135,17 +137,17 @@ def _show_lost(screen: Screen, lost: Sequence[Lost]) -> None:
     screen.line(f"{calls} could not be recorded: {', '.join(where)}", "yellow")
 
 
-def _row(each: Numbered) -> list[Text]:
+def _row(each: Numbered) -> list[Cell]:
     call = each.call
     first = call.read.strip().split("\n")[0]
     return [
-        Text(str(each.line), "dim"),
-        Text(call.at.isoformat(sep=" ", timespec="seconds")[:19], "dim"),
-        Text(printable(call.id), "dim"),
-        Text(printable(call.tool) if call.parent is None else f"  {printable(call.tool)}"),
-        Text(_outcome(call.status), _STYLES.get(call.status, "red")),
-        Text(duration(call.seconds), "dim"),
-        Text(printable(first)),
+        (str(each.line), "dim"),
+        (call.at.isoformat(sep=" ", timespec="seconds")[:19], "dim"),
+        (printable(call.id), "dim"),
+        (printable(call.tool) if call.parent is None else f"  {printable(call.tool)}", ""),
+        (_outcome(call.status), _STYLES.get(call.status, "red")),
+        (duration(call.seconds), "dim"),
+        (printable(first), ""),
     ]
 
 

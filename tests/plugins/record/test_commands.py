@@ -472,6 +472,17 @@ def test_what_was_done_to_a_record_is_found_and_named(toolyard, example, harm, t
     assert found["faults"]
 
 
+def test_calls_are_shown_as_json_while_they_are_read_up_to_what_was_changed(toolyard, example):
+    made = lines()
+    Path("calls.jsonl").write_bytes(b"".join([*made[:4], *made[5:]]))
+    status, out, err = toolyard("record", "show", "calls.jsonl", "--json")
+    assert (status, [json.loads(line)["line"] for line in out.splitlines()]) == (2, [2, 3, 4])
+    assert "line 5: it comes after a gap" in err
+    status, out, err = toolyard("record", "show", "calls.jsonl")
+    assert (status, out) == (2, "")
+    assert "line 5: it comes after a gap" in err
+
+
 def test_of_many_faults_some_are_shown(toolyard, example):
     # Every line has its end torn off.
     many = [line[:-9] + b"\n" for line in lines() * 2]
