@@ -224,10 +224,18 @@ def _add_reasons(fields: Fields, event: ToolInvoked, secrets: Secrets) -> None:
         fields.append(f'"approval":{written({"answer": str(answer), "reason": reason})}')
     facts = {name: value for name, value in event.facts.items() if name not in _KEPT_OUT}
     if facts:
-        plain = pydantic_core.to_jsonable_python(facts, fallback=_named, inf_nan_mode="strings")
-        fields.append(f'"facts":{written(hide_within(plain, secrets))}')
+        fields.append(f'"facts":{_facts(facts, secrets)}')
     if event.error is not None:
         fields.append(f'"error":{written(_raised(event.error, secrets))}')
+
+
+def _facts(facts: Mapping[str, Any], secrets: Secrets) -> str:
+    plain = hide_within(pydantic_core.to_jsonable_python(facts, fallback=_named), secrets)
+    try:
+        return written(plain)
+    except ValueError:
+        # JSON has no number for what is not finite.
+        return written(json.loads(json.dumps(plain), parse_constant=str))
 
 
 def _changes(changes: str | SnapshotError, secrets: Secrets) -> str:

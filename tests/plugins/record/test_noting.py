@@ -1,0 +1,79 @@
+"""What the line of a call says of any arguments, and of what befell it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from toolyard_hookspecs import Secret, SnapshotError, ToolCall, hookimpl
+from toolyard_plugins.record.noting import NOTHING, fields_of, joined
+
+ROUND: dict[str, Any] = {}
+ROUND["a"] = ROUND
+
+DEEP: dict[str, Any] = {}
+for _ in range(10_000):
+    DEEP = {"a": DEEP}
+
+
+class Hasty:
+    @hookimpl(tryfirst=True)
+    def toolyard_parse(self) -> None:
+        raise RuntimeError("not today")
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("nothing to say")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ('{"a": NaN}', '{"a": NaN}'),
+        ("[" * 100_000, "[" * 100_000),
+        ("not JSON, but hunter2", "not JSON, but ***"),
+        (b'{"a": "\xff', '{"a": "\ufffd'),
+        ({"a": object()}, "arguments that JSON cannot say"),
+        (ROUND, "arguments that JSON cannot say"),
+        (DEEP, "arguments that JSON cannot say"),
+    ],
+    ids=["nan", "deep", "text", "bytes", "object", "round", "deep object"],
+)
+def test_arguments_that_nobody_has_looked_at_are_recorded_as_they_can_be(desk, path, given, said):
+    with desk.recording(path, auth=Secret("hunter2"), plugins=[Hasty()]) as tools:
+        tools.dispatch(ToolCall("add", given))
+    [line] = desk.lines_of(path)
+    assert (line["status"], line["arguments"]) == ("error", said)
+
+
+def line_of(desk: Any, path: Any, changes: str | SnapshotError = NOTHING, **befell: Any) -> Any:
+    with desk.recording(path, auth=Secret("hunter2")) as tools:
+        event = desk.call(tools, "add", a=1).event
+    return json.loads(joined(fields_of(replace(event, **befell), changes)))
+
+
+@pytest.mark.parametrize("befell", [{"rolled_back": True}, {"replayed": True}, {"reruns": 2}])
+def test_what_befell_a_call_is_in_its_line(desk, path, befell):
+    assert line_of(desk, path, **befell).items() >= befell.items()
+
+
+def test_for_whom_a_call_ran_is_in_its_line(desk, path):
+    assert line_of(desk, path, user_id="ada")["user"] == "ada"
+
+
+def test_why_what_a_call_did_to_the_session_is_lost_is_told_without_secrets(desk, path):
+    line = line_of(desk, path, SnapshotError("hunter2 is no JSON."))
+    assert line["changes_lost"] == "*** is no JSON."
+    assert "changes" not in line
+
+
+def test_numbers_that_json_does_not_have_are_texts_in_facts(desk, path):
+    assert line_of(desk, path, facts={"a.b": float("inf")})["facts"] == {"a.b": "Infinity"}
+
+
+def test_an_exception_that_says_nothing_has_its_class(desk, path):
+    assert line_of(desk, path, error=Mute())["error"] == {"type": "Mute", "text": ""}
