@@ -298,6 +298,24 @@ class TestKeys:
         )
         assert key(made, context, '{"a": 1, "b": 2}') == key(made, context, '{"b": 2, "a": 1}')
 
+    def test_a_chosen_param_that_is_not_given_counts_as_none(self, context):
+        made = Tool[dict[str, Any], None](
+            name="take",
+            description="Take something.",
+            handler=lambda params, context: ToolResult.ok(None),
+            params_schema={"type": "object", "properties": {"a": {}, "b": {}}},
+            idempotency=IdempotencyConfig(strategy="params", param_keys=("a",)),
+        )
+        assert key(made, context, '{"b": 1}') == key(made, context, '{"a": null}')
+        assert key(made, context, '{"b": 1}') != key(made, context, '{"a": 1}')
+
+    def test_any_string_can_be_chosen_as_the_key(self, context):
+        def take(a: int) -> None:
+            """Take something."""
+
+        made = a_tool(take, strategy="custom", key_fn=lambda params: chr(0xD800 + params.a))
+        assert key(made, context, '{"a": 0}') != key(made, context, '{"a": 1}')
+
     @pytest.mark.slow
     def test_sets_have_one_order_in_every_process(self, context):
         import subprocess
@@ -347,6 +365,19 @@ class TestKeys:
         keys = {key(made, ToolContext(session=Session(id=each)), "{}") for each in ids}
         assert len(keys) == len(ids)
         assert all(each.isprintable() for each in keys)
+
+    def test_a_scope_that_is_named_as_a_session_s_keys_begin_is_another_one(self, context):
+        def take() -> None:
+            """Take something."""
+
+        named = key(a_tool(take, scope=f"session/{context.session.id}"), context, "{}")
+        assert named != key(a_tool(take), context, "{}")
+
+    def test_a_scope_of_any_text_makes_a_key_that_every_store_takes(self, context):
+        def take() -> None:
+            """Take something."""
+
+        assert key(a_tool(take, scope="a\0\ud800"), context, "{}").isprintable()
 
     @pytest.mark.parametrize("scope", ["session", "call", "name of one" * 500])
     def test_long_scopes_and_ids_make_keys_that_every_database_takes(self, scope):
