@@ -611,13 +611,16 @@ def test_an_emptied_record_is_no_intact_one(toolyard):
     ("content", "told"),
     [
         (b"abc", "it seems to be text. Name a file that `--record` has written."),
+        (b"a\tb", "it seems to be text."),
         (b"\xff\x00\xfe", "it seems to be no text at all."),
+        (b'\xef\xbb\xbf{"name": "pay"}', "with `toolyard run other`;"),
         (b"\n", "it seems to be text."),
         (b'\n{"id": "1", "name": "pay", "arguments": {}}\n', "with `toolyard run other`;"),
         (b'[\n  {"role": "user"}\n]\n', "it seems to be JSON of another kind."),
+        (b'{"id": "1"}\n', "it seems to be JSON of another kind."),
         (b"[" * 100_000, "it seems to be JSON of another kind."),
     ],
-    ids=["text", "bytes", "blank", "calls", "json", "deep"],
+    ids=["text", "tabs", "bytes", "mark", "blank", "calls", "json", "object", "deep"],
 )
 def test_a_file_of_another_kind_is_no_damaged_record(toolyard, command, content, told):
     Path("other").write_bytes(content)

@@ -589,6 +589,23 @@ def test_only_the_very_call_that_did_not_fit_is_refused_for_that(desk, path, nam
     assert (outcome.status, outcome.text == refused.text) == (Status.INVALID, again)
 
 
+def test_that_what_a_call_did_to_the_session_is_lost_is_told_as_it_is_replayed(desk, path, caplog):
+    desk.record(path, ("add", {"a": 1}, "c1"))
+    [recorded] = Recording.load(path).calls
+    without = recorded.call.model_copy(update={"changes_lost": "No JSON."})
+    replay = Replayer(Recording(path, (replace(recorded, call=without),)))
+    with Host(discover=False, plugins=[desk.Desk(), replay]) as host, host.executor() as tools:
+        assert desk.call(tools, "add", a=1).success
+    assert f"{path}, line 2: what it did to the session is lost: No JSON." in caplog.text
+
+
+def test_a_value_that_was_kept_from_the_model_is_kept_from_it_again(desk, path):
+    desk.record(path, ("fetch", {}))
+    with desk.replaying(path) as (tools, _):
+        result = desk.call(tools, "fetch").result
+    assert (result.exclude_value_from_context, result.value) == (True, None)
+
+
 def test_each_call_is_held_against_those_of_its_own_id_alone(desk, path, monkeypatch):
     wishes = [
         *[("add", {"a": number}, f"a{number}") for number in range(20)],
