@@ -123,8 +123,8 @@ class EffectLedger:
             The effect; None for a failure, which is not recorded.
 
         Raises:
-            LedgerError: It cannot be written, its value or its params have no JSON form, or a
-                call of the key is under way.
+            LedgerError: It cannot be written, its value or its params have no JSON form, a
+                call of the key is under way, or another has taken the key meanwhile.
         """
         if not result.success:
             return None
@@ -140,7 +140,11 @@ class EffectLedger:
                 )
             self.store.release(idempotency_key, standing.claim.effect_id)
         recorded = RecordedResult(result.message, value, result.exclude_value_from_context)
-        self.store.finish(idempotency_key, claim.effect_id, recorded, expires_at)
+        if not self.store.finish(idempotency_key, claim.effect_id, recorded, expires_at):
+            raise LedgerError(
+                f"The key {idempotency_key} was released or taken by another while its effect was "
+                "recorded, so it is not there. Look at the key, and record it again."
+            )
         return _effect(LedgerEntry(claim, EffectState.DONE, expires_at, recorded))
 
     def invalidate(self, key: str) -> bool:

@@ -64,6 +64,19 @@ def test_a_store_that_lacks_some_of_what_stores_have_is_refused():
         EffectLedger(Halved())  # type: ignore[arg-type]
 
 
+def test_an_effect_whose_key_was_taken_meanwhile_is_not_recorded(clock, monkeypatch):
+    store = MemoryStore()
+    finish = store.finish
+
+    def late(key: str, effect_id: str, *rest: Any) -> bool:
+        store.release(key, effect_id)
+        return finish(key, effect_id, *rest)
+
+    monkeypatch.setattr(store, "finish", late)
+    with pytest.raises(LedgerError, match=f"The key {KEY} was released or taken by another"):
+        record(EffectLedger(store, clock=clock))
+
+
 class TestDecisions:
     """What is told of a call whose journals ask after a crash."""
 
