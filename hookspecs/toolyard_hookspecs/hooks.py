@@ -431,7 +431,7 @@ def toolyard_on_result(
         context: The context, on the call's branch; what it changes is committed with it.
 
     Returns:
-        Nothing. What it raises vetoes the call, which is rolled back and fails.
+        Nothing. An exception vetoes the call, which is rolled back and fails.
 
     Example:
         >>> @hookimpl
