@@ -116,7 +116,7 @@ class Executor:
         return self._host.seal
 
     def dispatch(self, call: ToolCall) -> Outcome:
-        """Dispatch a call and wait for it.
+        """Dispatch a call and wait for it, as an event loop would have to: use `adispatch` there.
 
         Returns:
             The outcome, whatever became of the call.
