@@ -374,7 +374,7 @@ class TestKeys:
             """Take something."""
 
         made = a_tool(take)
-        ids = ["a", "a\0", "a\\u0000", "ü", "\ud800", "a\n", "a/b", "a:b"]
+        ids = ["a", "a\0", "a\\u0000", "ü", "\ud800", "a\n", "a\t", "a/b", "a:b"]
         keys = {key(made, ToolContext(session=Session(id=each)), "{}") for each in ids}
         assert len(keys) == len(ids)
         assert all(each.isprintable() for each in keys)

@@ -103,6 +103,10 @@ class TestSqlite:
         assert here._replace(space="another").lives() is None
         assert Process.read(str(here)) == here
 
+    @pytest.mark.skipif(sys.platform != "linux", reason="where the kernel tells it")
+    def test_a_process_belongs_to_one_running_of_the_machine(self):
+        assert Process.current().boot == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
     def test_where_the_process_cannot_be_seen_the_lease_counts(self, tmp_path, monkeypatch):
         here = Process.current()
         monkeypatch.setattr(Process, "current", lambda: here._replace(space="container"))
@@ -350,6 +354,48 @@ def test_what_cannot_be_written_now_is_written_by_its_own_thread_later(tmp_path)
     ledger.leases.settle(settling)
     assert settled.wait(20)
     ledger.shut()
+
+
+class Leasing(MemoryStore):
+    """A store whose claims have to be renewed."""
+
+    lease = 0.03
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.renewed: list[dict[str, str]] = []
+        self.noticed = threading.Event()
+
+    def renew(self, claims):
+        self.renewed.append(dict(claims))
+        self.noticed.set()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_claim_is_renewed_while_its_handler_runs_and_no_longer(fails):
+    from contextlib import ExitStack
+
+    from .conftest import Bench
+
+    @tool(idempotency=IdempotencyConfig(), timeout=None)
+    def act() -> str:
+        """Take as long as it takes to be seen."""
+        store.noticed.wait(10)
+        if fails:
+            raise ValueError("broken")
+        return "acted"
+
+    store = Leasing()
+    with ExitStack() as stack:
+        bench = Bench("sync", store, stack)
+        bench.open(act)
+        outcome = bench.call("act")
+        assert list(store.renewed[0].values()) == [outcome.event.facts["ledger.key"]]
+        # What was on its way when the call ended may still come.
+        time.sleep(0.05)
+        store.renewed.clear()
+        time.sleep(0.2)
+        assert store.renewed == []
 
 
 class Breaking(MemoryStore):
