@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from toolyard_hookspecs import IdempotencyConfig, LedgerError, Status, ToolContext, tool
+from toolyard_hookspecs.ledger import Claim, LedgerEntry
+from toolyard_plugins.ledger import MemoryStore
 from toolyard_plugins.ledger.stores.bounded import BoundedConnection
 from toolyard_plugins.ledger.stores.postgres import PostgresStore
 from toolyard_plugins.ledger.stores.sqlite import SqliteStore
@@ -183,6 +185,30 @@ def test_what_could_not_be_settled_is_settled_later(failing):
     failing.ledger.store.names = ()
     failing.ledger.leases.stop()
     assert failing.states() == ["unknown"]
+
+
+class Forgetful(MemoryStore):
+    """A store behind a network, where the answer to the first claim is lost."""
+
+    waits = True
+    answers = False
+
+    def claim(self, claim: Claim, **how: Any) -> LedgerEntry | None:
+        standing = super().claim(claim, **how)
+        if self.answers:
+            return standing
+        self.answers = True
+        raise LedgerError("The connection is lost. Bring it back.")
+
+
+def test_a_claim_of_which_only_the_answer_was_lost_is_given_back(driver):
+    with ExitStack() as stack:
+        bench = Bench(driver, Forgetful(), stack)
+        bench.open(order)
+        outcome = bench.call("order", item="tea")
+        assert (outcome.status, done) == (Status.ERROR, [])
+        assert bench.states() == []
+        assert bench.call("order", item="tea").success
 
 
 def test_a_claim_that_somebody_settled_meanwhile_is_told_of(bench):
