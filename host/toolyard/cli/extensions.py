@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, cast
 
 from toolyard.cli.failures import say
-from toolyard.cli.options import MORE, Parser, main_parser
+from toolyard.cli.options import MORE, Parser, beneath, main_parser
 from toolyard.host import Host
 from toolyard.plugins.faults import one_line
 from toolyard.settings.overriding import without_configured
@@ -103,11 +103,14 @@ def _refuse_the_hosts_names(command: Command) -> None:
             raise ValueError(msg)
 
 
-def _tell_of_common_options(parser: Parser) -> None:
-    """Put back what an epilog of the plugin's own has taken the place of."""
+def _tell_of_common_options(parser: argparse.ArgumentParser) -> None:
+    """Put back what an epilog of the plugin's own has taken the place of, and beneath it."""
     epilog = parser.epilog or ""
     if MORE not in epilog:
         parser.epilog = f"{epilog.rstrip()}\n\n{MORE}".lstrip()
+    for _, commands in beneath(parser):
+        for each in commands.values():
+            _tell_of_common_options(each)
 
 
 def _runner(command: Command) -> Run:

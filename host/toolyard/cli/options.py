@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import math
 import sys
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, cast
 
@@ -86,13 +86,24 @@ def parse(
 
 def _chosen(parser: argparse.ArgumentParser, args: argparse.Namespace) -> argparse.ArgumentParser:
     """Return the parser of the command that was given, or of a command's command."""
-    for action in parser._actions:  # noqa: SLF001 - listed nowhere else  # pyright: ignore[reportPrivateUsage]
-        commands = cast("object", action.choices)
-        if isinstance(commands, Mapping):
-            named = cast("Mapping[str, argparse.ArgumentParser]", commands)
-            given = named.get(getattr(args, action.dest))
-            return parser if given is None else _chosen(given, args)
+    for what, commands in beneath(parser):
+        given = commands.get(getattr(args, what, ""))
+        return parser if given is None else _chosen(given, args)
     return parser
+
+
+def beneath(
+    parser: argparse.ArgumentParser,
+) -> Iterator[tuple[str, Mapping[str, argparse.ArgumentParser]]]:
+    """Yield where the command beneath a parser is found in what is parsed, and the commands."""
+    for action in parser._actions:  # noqa: SLF001 - listed nowhere else  # pyright: ignore[reportPrivateUsage]
+        choices = cast("object", action.choices)
+        if isinstance(choices, Mapping):
+            # What an option can be given may be a mapping, too.
+            named = cast("Mapping[str, object]", choices).items()
+            parsers = {k: v for k, v in named if isinstance(v, argparse.ArgumentParser)}
+            if parsers:
+                yield action.dest, parsers
 
 
 def _hint(args: argparse.Namespace, surplus: Sequence[str]) -> str:

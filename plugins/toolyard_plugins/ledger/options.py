@@ -9,10 +9,9 @@ import argparse
 from typing import Final
 
 from toolyard_hookspecs import Command, HostHandle
+from toolyard_plugins.subcommands import add_subcommand
 
 _HELP: Final = """\
-A KEY is a whole key, or enough of its hash, as listed, to be the only one.
-
 examples:
   toolyard ledger list --state unknown                what may have happened, or not
   toolyard ledger show 5d41402abc4b                   all that is known of one call
@@ -21,6 +20,7 @@ examples:
   toolyard ledger invalidate --tool create_order      forget what a tool has done
   toolyard ledger prune                               remove what has expired
 """
+_WHICH: Final = "which call: its whole key, or enough of its hash to be the only one"
 
 
 def offered_commands() -> list[Command]:
@@ -41,24 +41,63 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     what = parser.add_subparsers(
         metavar="list|show|resolve|invalidate|prune", dest="what", required=True
     )
-    listing = what.add_parser("list", help="list what is recorded", allow_abbrev=False)
+    listing = add_subcommand(
+        what,
+        "list",
+        "list what is recorded",
+        {
+            "toolyard ledger list": "list all calls",
+            "toolyard ledger list --state unknown": "what may have happened, or not",
+            "toolyard ledger list --tool create_order --json": "the calls of a tool, as JSON",
+        },
+    )
     listing.add_argument("--tool", type=_text, metavar="NAME", help="only calls of this tool")
     listing.add_argument(
         "--state", choices=("claimed", "done", "unknown"), help="only calls in this state"
     )
-    show = what.add_parser("show", help="show all that is known of a call", allow_abbrev=False)
-    show.add_argument("key", type=_text, metavar="KEY", help="which one")
-    _configure_resolve(what.add_parser("resolve", help="settle an unknown", allow_abbrev=False))
-    forget = what.add_parser("invalidate", help="forget calls", allow_abbrev=False)
+    show = add_subcommand(
+        what,
+        "show",
+        "show all that is known of a call",
+        {"toolyard ledger show 5d41402abc4b": "show the call that is listed so"},
+    )
+    show.add_argument("key", type=_text, metavar="KEY", help=_WHICH)
+    _configure_resolve(
+        add_subcommand(
+            what,
+            "resolve",
+            "settle an unknown",
+            {
+                "toolyard ledger resolve 5d41402abc4b --done": "it has happened: run it no more",
+                "toolyard ledger resolve 5d41402abc4b --not-done": "it has not: the next call runs",
+                "toolyard ledger resolve 5d41402abc4b --done --value 17": "calls get this value",
+            },
+        )
+    )
+    forget = add_subcommand(
+        what,
+        "invalidate",
+        "forget calls",
+        {
+            "toolyard ledger invalidate 5d41402abc4b": "forget one call",
+            "toolyard ledger invalidate --tool create_order": "forget what a tool has done",
+            "toolyard ledger invalidate --all": "forget everything",
+        },
+    )
     which = forget.add_mutually_exclusive_group(required=True)
-    which.add_argument("key", type=_text, metavar="KEY", nargs="?", help="which one")
+    which.add_argument("key", type=_text, metavar="KEY", nargs="?", help=_WHICH)
     which.add_argument("--tool", type=_text, metavar="NAME", help="all of this tool")
     which.add_argument("--all", action="store_true", help="all there are")
-    what.add_parser("prune", help="remove what has expired", allow_abbrev=False)
+    add_subcommand(
+        what,
+        "prune",
+        "remove what has expired",
+        {"toolyard ledger prune": "remove it, and say how much it was"},
+    )
 
 
 def _configure_resolve(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("key", type=_text, metavar="KEY", help="which one")
+    parser.add_argument("key", type=_text, metavar="KEY", help=_WHICH)
     how = parser.add_mutually_exclusive_group(required=True)
     how.add_argument(
         "--done", action="store_true", help="it has happened; calls get the message and value"

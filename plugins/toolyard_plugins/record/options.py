@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from toolyard_hookspecs import Command, ConfigurationError, HostHandle
+from toolyard_plugins.subcommands import add_subcommand
 
 _OFF: Final = {f"plugins.record.{place}": None for place in ("file", "folder", "replay")}
 """For commands that make no calls, or look at records: none is written meanwhile."""
@@ -116,11 +117,26 @@ def _configure_record(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _RECORD
     what = parser.add_subparsers(metavar="show|verify", dest="what", required=True)
-    show = what.add_parser("show", help="list its calls, or show one", allow_abbrev=False)
+    show = add_subcommand(
+        what,
+        "show",
+        "list its calls, or show one",
+        {
+            "toolyard record show calls.jsonl": "list its calls",
+            "toolyard record show calls.jsonl --line 5": "show all that is known of one",
+            "toolyard record show calls.jsonl --json": "print each call as JSON",
+        },
+    )
     show.add_argument("file", type=Path, metavar="FILE", help="the record")
     show.add_argument("--line", type=int, metavar="N", help="show all of the call on this line")
-    check = what.add_parser(
-        "verify", help="see whether every line is as it was written", allow_abbrev=False
+    check = add_subcommand(
+        what,
+        "verify",
+        "see whether every line is as it was written",
+        {
+            "toolyard record verify calls.jsonl": "look at every line",
+            "toolyard record verify calls.jsonl --last HASH": "see, too, that none was cut off",
+        },
     )
     check.add_argument("file", type=Path, metavar="FILE", help="the record")
     check.add_argument(

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from toolyard.cli.options import MORE
+
 PLUGIN = '''
 from pydantic import BaseModel
 
@@ -141,3 +143,35 @@ def test_a_command_returns_its_exit_status_or_nothing(toolyard, folder, given, s
     source = COMMAND.format(run=f"lambda host, args: {given}")
     (folder / "mine.py").write_text(source, encoding="utf-8")
     assert toolyard("--plugin", "mine.py", "greet", plugin=False)[0] == status
+
+
+BENEATH = """
+from toolyard_hookspecs import Command, hookimpl
+
+
+def options(parser):
+    parser.add_argument("--shade", choices={"dark": 1, "light": 2})
+    parser.add_subparsers().add_parser("walls", description="Paint the walls.")
+
+
+@hookimpl
+def toolyard_commands():
+    return [Command("paint", "paint a room", run=lambda host, args: 0, configure=options)]
+"""
+
+
+@pytest.fixture
+def paint(toolyard, folder):
+    """Run the command of a plugin that has another beneath it."""
+    (folder / "paint.py").write_text(BENEATH)
+    return lambda *words: toolyard("paint", *words, "--plugin", "paint.py", plugin=False)
+
+
+def test_a_command_beneath_a_plugins_tells_of_the_options_of_all(paint):
+    assert MORE in " ".join(paint("walls", "--help")[1].split())
+    assert paint("--shade", "dark", "walls") == (0, "", "")
+
+
+def test_what_such_a_command_does_not_take_is_told(paint):
+    status, _, err = paint("--shade", "dark", "walls", "red")
+    assert (status, "unrecognized arguments: red" in err) == (2, True)

@@ -7,8 +7,16 @@ import pytest
 
 from toolyard import Host, Settings
 from toolyard.cli.extensions import with_extensions
-from toolyard.cli.options import COMMANDS, MORE, take_common
+from toolyard.cli.options import COMMANDS, MORE, beneath, take_common
 from toolyard.cli.program import BUILT_IN
+
+BENEATH = (
+    *(f"ledger {name}" for name in ("list", "show", "resolve", "invalidate", "prune")),
+    *(f"mcp {name}" for name in ("check", "import")),
+    *(f"record {name}" for name in ("show", "verify")),
+)
+"""The commands beneath commands."""
+ALL = (*COMMANDS, "ledger", "mcp", "record", "replay", *BENEATH)
 
 
 @pytest.fixture(scope="module")
@@ -17,6 +25,14 @@ def parser():
     with Host(settings=Settings()) as host:
         made, _, _ = with_extensions(host.plugins.commands(), BUILT_IN)
     return made
+
+
+def parsers_in(parser, above=""):
+    """The parsers of all commands, and of those beneath them, by what is typed."""
+    for _, commands in beneath(parser):
+        for name, each in commands.items():
+            yield f"{above}{name}", each
+            yield from parsers_in(each, f"{above}{name} ")
 
 
 def examples_in(text):
@@ -28,15 +44,15 @@ def examples_in(text):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", [*COMMANDS, "ledger", "mcp", "record", "replay"])
+@pytest.mark.parametrize("command", ALL)
 def test_every_command_has_examples_that_are_understood(toolyard, folder, parser, command):
     (folder / "DIR").mkdir()
-    status, out, _ = toolyard(command, "--help", plugin=False)
+    status, out, _ = toolyard(*command.split(), "--help", plugin=False)
     assert status == 0
     examples = examples_in(out)
-    assert any(each.split()[:2] == ["toolyard", command] for each in examples)
+    assert any(f"{each} ".startswith(f"toolyard {command} ") for each in examples)
     for each in examples:
-        words = shlex.split(re.split(r" [<|] ", each)[0])[1:]
+        words = shlex.split(re.split(r" (?:<|\||>>) ", each)[0])[1:]
         common, rest = take_common(words)
         assert parser.parse_args(rest, namespace=common).command == rest[0]
 
@@ -63,11 +79,9 @@ def test_the_calls_in_examples_can_be_made_as_they_are(toolyard, folder):
 
 
 def test_no_other_command_comes_with_toolyard(parser):
-    (commands,) = [each for each in parser._actions if each.dest == "command"]
-    assert set(commands.choices) == {*COMMANDS, "ledger", "mcp", "record", "replay"}
+    assert {name for name, _ in parsers_in(parser)} == set(ALL)
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "ledger", "mcp", "record", "replay"])
+@pytest.mark.parametrize("command", ALL)
 def test_every_commands_help_tells_of_the_options_of_all(parser, command):
-    (commands,) = [each for each in parser._actions if each.dest == "command"]
-    assert commands.choices[command].format_help().count(MORE) == 1
+    assert dict(parsers_in(parser))[command].format_help().count(MORE) == 1

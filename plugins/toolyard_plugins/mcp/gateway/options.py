@@ -12,6 +12,7 @@ from typing import Final
 from toolyard_hookspecs import HostHandle
 from toolyard_plugins.mcp.sdk import needed_by
 from toolyard_plugins.mcp.settings import McpSettings
+from toolyard_plugins.subcommands import add_subcommand
 
 EXAMPLES: Final = """\
   toolyard mcp check                    connect to the servers behind the gateway
@@ -23,8 +24,15 @@ EXAMPLES: Final = """\
 def add_commands(parser: argparse.ArgumentParser) -> None:
     """Add the commands beneath `toolyard mcp`; without one of them it serves."""
     what = parser.add_subparsers(metavar="check|import", dest="what", required=False)
-    check = what.add_parser(
-        "check", help="connect to the servers behind the gateway", allow_abbrev=False
+    check = add_subcommand(
+        what,
+        "check",
+        "connect to the servers behind the gateway",
+        {
+            "toolyard mcp check": "connect to all; the exit status is 1 when one is amiss",
+            "toolyard mcp check files github": "connect to these two",
+            "toolyard mcp check --accept files": "its tools are as they should be: ask no more",
+        },
     )
     check.add_argument("server", nargs="*", metavar="SERVER", help="only these")
     check.add_argument(
@@ -32,8 +40,14 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="approve their tools as they are now, also those that have changed",
     )
-    taking = what.add_parser(
-        "import", help="print a client's MCP servers as tables of toolyard.toml", allow_abbrev=False
+    taking = add_subcommand(
+        what,
+        "import",
+        "print a client's MCP servers as tables of toolyard.toml",
+        {
+            "toolyard mcp import .mcp.json": "print them, with ${NAME} for what may be secret",
+            "toolyard mcp import .mcp.json >> toolyard.toml": "add them to the configuration",
+        },
     )
     taking.add_argument("file", type=Path, metavar="FILE", help="the client's configuration")
     taking.add_argument(
