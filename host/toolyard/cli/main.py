@@ -52,8 +52,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str], *, owns_process: bool) -> int:
-    if _asks_for_version(arguments):
-        sys.stdout.write(f"toolyard {__version__}\n")
+    given = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    if "--version" in given:
+        # To import what writes JSON would take longer than all the rest.
+        as_json = f'{{"version": "{__version__}"}}'
+        sys.stdout.write(f"{as_json if '--json' in given else f'toolyard {__version__}'}\n")
         return Exit.OK
     if owns_process and "_ARGCOMPLETE" in os.environ:
         from toolyard.cli.completing import answer_shell  # a shell asks what can come next
@@ -65,11 +68,6 @@ def _run(arguments: list[str], *, owns_process: bool) -> int:
     from toolyard.cli.program import run_program  # it imports all the rest
 
     return run_program(arguments, owns_process=owns_process)
-
-
-def _asks_for_version(arguments: list[str]) -> bool:
-    end = arguments.index("--") if "--" in arguments else len(arguments)
-    return "--version" in arguments[:end]
 
 
 def _open_missing_streams() -> None:

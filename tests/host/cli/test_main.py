@@ -1,5 +1,6 @@
 """The command line as a whole: help, options anywhere, unknown commands, plugins' commands."""
 
+import json
 import os
 import re
 import subprocess
@@ -20,6 +21,12 @@ HEAVY = ("pydantic", "pluggy", "rich", "asyncio", "importlib.metadata", "importl
 def test_version(toolyard):
     assert toolyard("--version", plugin=False) == (0, f"toolyard {_version.__version__}\n", "")
     assert toolyard("run", "--version", plugin=False)[1] == f"toolyard {_version.__version__}\n"
+
+
+@pytest.mark.parametrize("words", [["--version", "--json"], ["--json", "tools", "--version"]])
+def test_the_version_as_json(toolyard, words):
+    status, out, err = toolyard(*words, plugin=False)
+    assert (status, json.loads(out), err) == (0, {"version": _version.__version__}, "")
 
 
 def test_the_version_is_that_of_the_distribution():
