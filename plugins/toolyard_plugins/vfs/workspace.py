@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from typing import Any, BinaryIO, Final, Literal
 
-from toolyard_hookspecs import FileMatch, FileStat, StateError, ToolContext
+from toolyard_hookspecs import CallRefused, FileMatch, FileStat, StateError, ToolContext
 from toolyard_plugins.vfs.base import Base, Changes, Store, Transaction
 from toolyard_plugins.vfs.checkpoints import Checkpoint, Checkpoints
 from toolyard_plugins.vfs.conflicts import check_emptied, check_seen
@@ -297,11 +297,12 @@ class WorkspaceBranch:
 
         Raises:
             ConflictError: When a file this call looked at has changed meanwhile.
-            OSError: When the changes cannot be kept.
+            CallRefused: When the changes cannot be kept, as the disk is full, say.
         """
-        if self._attempt() is None:
-            return self._prepare_async()
-        return None
+        with _refusing():
+            if self._attempt() is None:
+                return self._prepare_async()
+            return None
 
     def prepare_waiting(self) -> None:
         """Prepare, blocking the thread while another commit holds the workspace."""
@@ -326,7 +327,8 @@ class WorkspaceBranch:
             transaction.rollback()
 
     async def _prepare_async(self) -> None:
-        await wait_async(self._attempt)
+        with _refusing():
+            await wait_async(self._attempt)
 
     def _attempt(self) -> Literal[True] | None:
         """Try to prepare; None while another commit holds the workspace."""
@@ -356,6 +358,18 @@ class WorkspaceBranch:
                 )
             above = above._parent  # noqa: SLF001 - of the same class
         return self._store.exclusive_path()
+
+
+@contextmanager
+def _refusing() -> Generator[None]:
+    """Have a model read why the changes cannot be kept, as it is: it is nobody's internal error."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None:
+            # The system's own words tell a model nothing.
+            raise
+        raise CallRefused(str(error)) from error
 
 
 def _now() -> datetime:

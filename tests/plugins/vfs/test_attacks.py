@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from toolyard_hookspecs import ConflictError
+from toolyard_hookspecs import CallRefused, ConflictError
 from toolyard_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
 
 Branch = Callable[..., WorkspaceBranch]
@@ -519,7 +519,7 @@ class TestBadDisks:
             branch = branch_of(on_disk(at))
             branch.resource.write("a.txt", "two")
             with read_only(at):
-                with pytest.raises(PermissionError, match="read-only"):
+                with pytest.raises(CallRefused, match="read-only"):
                     branch.prepare()
                 branch.rollback()
         assert (root / "a.txt").read_text() == "one"
@@ -533,7 +533,7 @@ class TestBadDisks:
             branch = branch_of(files)
             branch.resource.write("a.txt", "two")
             branch.resource.write_bytes("big", b"x" * 1_000_000)
-            with pytest.raises(OSError, match="full"):
+            with pytest.raises(CallRefused, match="full"):
                 branch.prepare()
             branch.rollback()
             assert files.read("a.txt") == "one"
@@ -550,7 +550,7 @@ class TestBadDisks:
         branch.resource.write("a.txt", "two")
         (root / "a.txt").unlink()
         root.rmdir()
-        with pytest.raises(OSError, match="removed"):
+        with pytest.raises(CallRefused, match="removed"):
             branch.prepare()
         branch.rollback()
         with pytest.raises(OSError, match="removed"):

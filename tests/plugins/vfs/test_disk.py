@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolyard_hookspecs import ConflictError, Filesystem, ToolContext
+from toolyard_hookspecs import CallRefused, ConflictError, Filesystem, ToolContext
 from toolyard_plugins.vfs import renames, staging
 from toolyard_plugins.vfs.disk import DiskStore
 from toolyard_plugins.vfs.nodes import Content
@@ -284,6 +284,25 @@ def test_what_the_system_refuses_in_the_middle_is_put_back_and_says_what_it_mean
     assert shown(root) == before
 
 
+def test_a_full_disk_is_told_of_as_it_is_and_not_as_an_internal_error(
+    root: Path, branch_of: Branch
+) -> None:
+    def refuse(step: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "/secret/place")
+
+    lay_out(root)
+    before = shown(root)
+    with closing(VirtualFilesystem(DiskStore(root, steps=refuse))) as files:
+        branch = branch_of(files)
+        by_call(files, branch)
+        with pytest.raises(CallRefused, match=r"^The disk .* is full.*, then retry\.$"):
+            branch.prepare()
+        branch.rollback()
+        with pytest.raises(OSError, match="is full"):
+            files.write("new.txt", "outside of any call")
+    assert shown(root) == before
+
+
 class TestWhatAFileHas:
     def test_mode_and_attributes_stay_when_it_is_written(
         self, root: Path, disk: VirtualFilesystem
@@ -432,7 +451,7 @@ class TestSharedWithOthers:
         disk.write("count", "0")
         program = """
 import sys
-from toolyard_hookspecs import ConflictError, ToolContext
+from toolyard_hookspecs import CallRefused, ConflictError, ToolContext
 from toolyard_plugins.vfs.workspace import VirtualFilesystem
 files = VirtualFilesystem.on_disk(sys.argv[1])
 done = 0
