@@ -128,7 +128,7 @@ class _Endpoint:
     """The endpoint of the protocol.
 
     A session that the client ends is ended here, too. Who waits for an answer when the server ends
-    is told so.
+    is told so, and a stream that has begun is ended.
     """
 
     def __init__(self, manager: StreamableHTTPSessionManager, sessions: Sessions) -> None:
@@ -136,11 +136,12 @@ class _Endpoint:
         self._sessions = sessions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        begun = False
+        begun = ended = False
 
         async def watched(message: Message) -> None:
-            nonlocal begun
+            nonlocal begun, ended
             begun = True
+            ended = message["type"] == "http.response.body" and not message.get("more_body")
             if _is_end_of_session(scope, message):
                 handle = Request(scope).headers.get(SESSION_HEADER, "")
                 self._sessions.end(user_of(scope), handle)
@@ -150,7 +151,9 @@ class _Endpoint:
             await self._manager.asgi_app(scope, receive, watched)
         except asyncio.CancelledError:
             if begun:
-                raise
+                if not ended:
+                    await send({"type": "http.response.body"})
+                return
             fault = {"code": INTERNAL_ERROR, "message": ENDING}
             told = JSONResponse({"jsonrpc": "2.0", "id": None, "error": fault}, UNAVAILABLE)
             await told(scope, receive, send)

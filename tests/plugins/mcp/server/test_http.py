@@ -44,6 +44,20 @@ def test_a_server_that_is_told_to_end_logs_no_traceback(tmp_path):
     assert "Traceback" not in "".join(served.said)
 
 
+def test_a_stream_that_is_open_when_the_server_ends_is_ended_and_no_fault_is_logged(tmp_path):
+    who = {"name": "test", "version": "1"}
+    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": who}
+    opening = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client}
+    takes = {"accept": "application/json, text/event-stream"}
+    with serving(command=("mcp", "-vv", "--http", "127.0.0.1:0"), cwd=tmp_path) as served:
+        begun = httpx2.post(served.url, json=opening, headers=takes, timeout=LONGEST)
+        takes["mcp-session-id"] = begun.headers["mcp-session-id"]
+        with httpx2.stream("GET", served.url, headers=takes, timeout=LONGEST) as stream:
+            served.process.terminate()
+            assert b"".join(stream.iter_raw()) == b""
+    assert "ASGI" not in "".join(served.said)
+
+
 def test_who_waits_for_an_answer_when_the_server_ends_is_told_so(tmp_path):
     params = {"name": "sleep_on", "arguments": {"began": str(tmp_path / "began")}, "_meta": META}
     request = {**LIST, "method": "tools/call", "params": params}
