@@ -104,13 +104,22 @@ def read_servers(file: Path, *, with_values: bool = False) -> list[Imported]:
         text = file.read_text("utf-8-sig")
         held: Any = tomllib.loads(text) if file.suffix == ".toml" else json.loads(_plain(text))
     except (OSError, ValueError, RecursionError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        msg = f"{file} cannot be read: {reason}. Name a client's file, such as .mcp.json."
+        msg = f"{file} cannot be read: {_reason(error)}. Name a client's file, such as .mcp.json."
         raise ConfigurationError(msg) from error
     servers = list(_servers(held))
     if not servers:
         raise ConfigurationError(f"{file} has no servers: none of {', '.join(TABLES)} is in it.")
     return [_imported(name, each, with_values=with_values) for name, each in servers]
+
+
+def _reason(error: Exception) -> str:
+    """Return why a file cannot be read, as people say it."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not UTF-8"
+    kind = "TOML" if isinstance(error, tomllib.TOMLDecodeError) else "JSON"
+    return f"it is not {kind} ({error})"
 
 
 def as_toml(server: Imported) -> str:

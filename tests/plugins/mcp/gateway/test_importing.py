@@ -93,7 +93,11 @@ def test_every_client_has_them_in_its_own_place(text, name, tmp_path):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("{", r"cannot be read: .*\. Name a client's file, such as \.mcp\.json\."),
+        (
+            "{",
+            r"cannot be read: it is not JSON \(.*\)\. Name a client's file, such as \.mcp\.json\.",
+        ),
+        ("", r"cannot be read: it is not JSON \("),
         ("[]", "has no servers"),
         ('{"mcpServers": {}}', "has no servers"),
         ('{"mcpServers": 3}', "has no servers"),
@@ -104,6 +108,16 @@ def test_what_cannot_be_read_is_told(text, told, tmp_path):
     file.write_text(text)
     with pytest.raises(ConfigurationError, match=told):
         read_servers(file)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "told"),
+    [("client.json", b"\x87", "it is not UTF-8"), ("config.toml", b"[", r"it is not TOML \(")],
+)
+def test_what_is_of_another_kind_is_told_so(file, content, told, tmp_path):
+    (tmp_path / file).write_bytes(content)
+    with pytest.raises(ConfigurationError, match=f"cannot be read: {told}"):
+        read_servers(tmp_path / file)
 
 
 def test_a_server_that_is_reached_in_no_known_way_is_noted(tmp_path):
