@@ -16,7 +16,7 @@ from toolyard.cli.exits import Exit
 from toolyard.cli.failures import say
 from toolyard.cli.text import listed
 from toolyard.scaffolding.kinds import DEFAULT_KIND, KINDS
-from toolyard_hookspecs.likeness import suggest
+from toolyard_hookspecs.likeness import nearest, suggest
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -79,8 +79,9 @@ def parse(
     """
     args, surplus = parser.parse_known_args(arguments, common)
     if surplus:
-        told = f"unrecognized arguments: {' '.join(surplus)}{_hint(args, surplus)}"
-        _refuse(told, _chosen(parser, args).prog)
+        chosen = _chosen(parser, args)
+        hint = _meant(surplus[0], (chosen, parser)) or _hint(args, surplus)
+        _refuse(f"unrecognized arguments: {' '.join(surplus)}{hint}", chosen.prog)
     return args
 
 
@@ -104,6 +105,20 @@ def beneath(
             parsers = {k: v for k, v in named if isinstance(v, argparse.ArgumentParser)}
             if parsers:
                 yield action.dest, parsers
+
+
+def _meant(given: str, parsers: Iterable[argparse.ArgumentParser]) -> str:
+    """Return the option that was meant, ` (did you mean --parallel?)`, or nothing."""
+    if not given.startswith("--"):
+        return ""
+    known = [
+        option.removeprefix("--")
+        for parser in parsers
+        for option in parser._option_string_actions  # noqa: SLF001 - listed nowhere else  # pyright: ignore[reportPrivateUsage]
+        if option.startswith("--")
+    ]
+    meant = nearest(given.removeprefix("--").partition("=")[0], known)
+    return "" if meant is None else f" (did you mean --{meant}?)"
 
 
 def _hint(args: argparse.Namespace, surplus: Sequence[str]) -> str:

@@ -164,6 +164,20 @@ def test_what_is_not_taken_is_told_with_where_help_is(folder, capsys, arguments,
     assert said == f"toolyard: error: unrecognized arguments: {surplus}. See `{program} --help`.\n"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["run", "--paralel", "calls.jsonl"], "--parallel"),
+        (["tools", "--schemas=openai"], "--schema"),
+        (["tools", "--jsn"], "--json"),
+        (["record", "verify", "--lst", "HASH", "calls.jsonl"], "--last"),
+    ],
+)
+def test_a_misspelt_option_is_told_with_the_one_that_was_meant(folder, capsys, arguments, meant):
+    assert main(arguments) == 2
+    assert f" (did you mean {meant}?). See " in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("words", [["{a:", "1}"], ["a:1", "b:2"]])
 def test_json_that_a_shell_has_cut_is_to_be_quoted(folder, capsys, words):
     assert main(["call", "add", *words]) == 2
