@@ -58,7 +58,11 @@ class Table:
         taken = MARGIN + sum(column.space + GAP for column in columns)
         room = terminal.room
         self._stacked = room is not None and room - taken - MARGIN < NARROW
-        self._indent = MARGIN + columns[0].space + GAP if self._stacked else taken
+        self._indent = taken
+        if room is not None and self._stacked:
+            # Below the second column, unless that leaves too little of the line.
+            second = MARGIN + columns[0].space + GAP
+            self._indent = min(second, max(room - NARROW, MARGIN + GAP))
         self._room = None if room is None else max(room - self._indent - MARGIN, 10)
 
     def head(self) -> None:

@@ -25,14 +25,15 @@ class Screen(io.StringIO):
 def draw(monkeypatch):
     """Draws one row and gives its lines; with a width on a terminal, without in a pipe."""
 
-    def drawn(cells, texts, *, width=None, wrap=False, below=None):
+    usual = [Column("id", 6, keep="end"), Column("tool", 10), Column("time", 8, "right")]
+
+    def drawn(cells, texts, *, width=None, wrap=False, below=None, columns=usual):
         screen = Screen(width is not None)
         monkeypatch.setattr("sys.stdout", screen)
         monkeypatch.setenv("TERM", "xterm")
         monkeypatch.setenv("NO_COLOR", "1")
         monkeypatch.delenv("FORCE_COLOR", raising=False)
         monkeypatch.setenv("COLUMNS", str(width or 80))
-        columns = [Column("id", 6, keep="end"), Column("tool", 10), Column("time", 8, "right")]
         table = Table(Terminal(), columns, "message")
         table.head()
         table.row([Text(each) for each in cells], [Text(each) for each in texts], wrap=wrap)
@@ -59,6 +60,15 @@ def test_a_text_stands_below_its_row_where_there_is_not(draw):
         " a       add            1.0 s",
         "         fine",
     ]
+
+
+def test_a_text_below_its_row_has_room_also_where_the_first_column_is_wide(draw):
+    name = Column("tool", 32)
+    told = "a description of what it does"
+    row = draw(["n" * 32, "write"], [told], width=40, columns=[name, Column("category", 8)])[1:]
+    assert row[1:] == [f"   {told}"]
+    row = draw(["n" * 32, "write"], [told], width=80, columns=[name, Column("category", 8)])[1:]
+    assert row[1:] == [f"{' ' * 35}{told}"]
 
 
 def test_more_texts_stand_below_one_another(draw):
