@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import anyio
@@ -27,6 +28,9 @@ META = {
     "io.modelcontextprotocol/clientCapabilities": {},
 }
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": META}}
+
+SETTLING = 0.5
+"""Seconds after which a server that was asked for nothing more waits."""
 
 
 def _lists(url: str, **headers: str) -> httpx2.Response:
@@ -53,6 +57,8 @@ def test_a_stream_that_is_open_when_the_server_ends_is_ended_and_no_fault_is_log
         begun = httpx2.post(served.url, json=opening, headers=takes, timeout=LONGEST)
         takes["mcp-session-id"] = begun.headers["mcp-session-id"]
         with httpx2.stream("GET", served.url, headers=takes, timeout=LONGEST) as stream:
+            # A signal that finds the server still writing would be raised in the midst of that.
+            time.sleep(SETTLING)
             served.process.terminate()
             assert b"".join(stream.iter_raw()) == b""
     assert "ASGI" not in "".join(served.said)
