@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from toolyard_hookspecs.errors import DefinitionError
 from toolyard_hookspecs.limits import Cancellation
 
 if TYPE_CHECKING:
@@ -63,6 +64,10 @@ class ApprovalAnswer:
         ticket: The approver's own name for the question, when pending.
         answered: Whether somebody, or a rule in their place, has decided. Where it is denied
             because nobody could be asked, or nobody answered, the reason says so.
+
+    Raises:
+        DefinitionError: When it is none that there is, an edit has no arguments, or the reason is
+            no text.
     """
 
     answer: Answer
@@ -70,6 +75,22 @@ class ApprovalAnswer:
     arguments: Mapping[str, Any] | str | None = None
     ticket: str | None = None
     answered: bool = True
+
+    def __post_init__(self) -> None:
+        """Check that it says something; what it does not say would be taken for a denial."""
+        if not isinstance(self.answer, Answer):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise DefinitionError(
+                f"ApprovalAnswer: {self.answer!r} is no answer. Write ApprovalAnswer.approve(), "
+                "deny(reason), edit(arguments), pending() or unanswered(reason)."
+            )
+        if self.answer is Answer.EDITED and self.arguments is None:
+            raise DefinitionError(
+                "ApprovalAnswer: the edit has no arguments. Write ApprovalAnswer.edit(arguments), "
+                "with all that the call is to be made with."
+            )
+        if not isinstance(self.reason, str | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+            kind = type(self.reason).__name__
+            raise DefinitionError(f"ApprovalAnswer: the reason is {kind}. Give a text, or None.")
 
     @classmethod
     def approve(cls) -> ApprovalAnswer:

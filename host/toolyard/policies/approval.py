@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable
 from typing import Any
 
-from toolyard_hookspecs import Answer, ApprovalAnswer, ApprovalRequest, Tool, ToolCall, ToolContext
+from toolyard_hookspecs import ApprovalAnswer, ApprovalRequest, Tool, ToolCall, ToolContext
 
 
 def digest_of(tool: Tool[Any, Any], arguments: bytes, diff: str | None = None) -> str:
@@ -47,8 +47,6 @@ def read_answer(answer: object) -> ApprovalAnswer:
         TypeError: When it is none: then nobody was asked as they should have been.
     """
     if isinstance(answer, ApprovalAnswer):
-        if answer.answer is Answer.EDITED and answer.arguments is None:
-            return ApprovalAnswer.deny("The approver edited the call but gave no arguments.")
         return answer
     if answer is True:
         return ApprovalAnswer.approve()

@@ -16,6 +16,7 @@ from pydantic import SecretStr
 
 from toolyard import Host, Settings
 from toolyard_hookspecs import (
+    Answer,
     ApprovalAnswer,
     ApprovalRequest,
     ConfigurationError,
@@ -320,12 +321,24 @@ def test_where_nobody_answered_and_no_reason_is_known_none_is_told(yard: Any) ->
     )
 
 
-def test_an_edit_without_arguments_denies(yard: Any) -> None:
-    yard.open(send, approver=Approver(ApprovalAnswer(ApprovalAnswer.edit({}).answer)))
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"answer": Answer.EDITED}, "the edit has no arguments. Write ApprovalAnswer.edit("),
+        ({"answer": "approved"}, "'approved' is no answer. Write ApprovalAnswer.approve()"),
+        ({"answer": Answer.DENIED, "reason": 3}, "the reason is int. Give a text"),
+    ],
+)
+def test_an_answer_that_says_nothing_denies_and_its_approver_is_told_what_to_write(
+    yard: Any, caplog: pytest.LogCaptureFixture, fields: Any, told: str
+) -> None:
+    yard.open(send, approver=lambda request: ApprovalAnswer(**fields))
     outcome = yard.call("send", to="Ada", amount=5)
 
-    assert outcome.status is Status.DENIED
-    assert "gave no arguments" in outcome.text
+    assert (outcome.status, outcome.stage) == (Status.DENIED, Stage.APPROVE)
+    assert "asking for it failed" in outcome.text
+    assert told in caplog.text
+    assert sent(yard) == []
 
 
 def test_an_approver_that_raises_denies(yard: Any, caplog: pytest.LogCaptureFixture) -> None:
