@@ -10,6 +10,7 @@ from itertools import count
 
 import pytest
 
+from toolyard_hookspecs.errors import LedgerError
 from toolyard_hookspecs.ledger import Claim, EffectState, LedgerStore, RecordedResult
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123_457, tzinfo=UTC)
@@ -29,7 +30,8 @@ class LedgerStoreContract:
     `again` gives a second store over the same entries, as another process would open it; where
     there can be none, it gives the same one. `let_lapse` is called with a store and a claim made
     with it, and must come back when nobody holds the claim any more; where that cannot happen,
-    override it with `pytest.skip`.
+    override it with `pytest.skip`. `break_it` is called with a store to make it fail inside, as
+    where its disk is full or its database away; where nothing can, leave it.
 
     Example:
         >>> import pytest
@@ -53,6 +55,11 @@ class LedgerStoreContract:
     def let_lapse(self) -> Callable[[LedgerStore, Claim], None]:
         """Return what lets a claim lapse."""
         pytest.skip("Claims of this store cannot lapse.")
+
+    @pytest.fixture
+    def break_it(self) -> Callable[[LedgerStore], None]:
+        """Return what makes a store fail inside."""
+        pytest.skip("Nothing makes this store fail inside.")
 
     # --- claiming ---
 
@@ -347,8 +354,48 @@ class LedgerStoreContract:
         assert store.prune(NOW) == 2  # noqa: PLR2004 - what was done, and what was doubted
         assert sorted(each.claim.key for each in store.entries()) == ["for ever", "held", "to come"]
 
+    # --- failing ---
+
+    def test_a_failure_inside_is_told_by_a_ledger_error(
+        self, store: LedgerStore, break_it: Callable[[LedgerStore], None]
+    ) -> None:
+        claim, other = claim_of(), claim_of("other")
+        store.claim(claim, now=NOW)
+        break_it(store)
+        uses: dict[str, Callable[[], object]] = {
+            "get": lambda: store.get("k"),
+            "claim": lambda: store.claim(other, now=NOW),
+            "finish": lambda: store.finish("k", claim.effect_id, RecordedResult("Done."), None),
+            "doubt": lambda: store.doubt("k", claim.effect_id, "Nobody knows."),
+            "release": lambda: store.release("k", claim.effect_id),
+            "renew": lambda: store.renew({claim.effect_id: "k"}),
+            "entries": lambda: list(store.entries()),
+            "remove": store.remove,
+            "prune": lambda: store.prune(NOW),
+        }
+        failed = {name for name, use in uses.items() if _fails(name, use)}
+        assert failed, "Nothing has failed: what `break_it` breaks is not what the store uses"
+
+    # --- closing ---
+
     def test_closed_and_used_again_it_is_as_before(self, store: LedgerStore) -> None:
         store.claim(claim_of(), now=NOW)
         store.close()
         assert store.get("k") is not None
         store.close()
+
+
+def _fails(name: str, use: Callable[[], object]) -> bool:
+    """Tell whether a method fails, as it may where the store is broken."""
+    try:
+        use()
+    except LedgerError as error:
+        told = str(error)
+    except Exception as error:
+        kind = type(error).__name__
+        msg = f"{name} raised {kind}. Raise LedgerError from it, which says why and what to do"
+        raise AssertionError(msg) from error
+    else:
+        return False
+    assert told, f"{name} raised a LedgerError without a text. Say why, and what to do"
+    return True

@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import Any, Final
 
-from toolyard_hookspecs import LedgerError, Replay, ToolResult, ToolValidationError
+from toolyard_hookspecs import CallRefused, Replay, ToolResult, ToolValidationError
 from toolyard_hookspecs.ledger import Claim, EffectState, LedgerEntry
 from toolyard_hookspecs.loops import is_on_loop
 from toolyard_plugins.ledger import wording
@@ -68,26 +68,34 @@ def _attempt(holding: Holding, claim: Claim) -> LedgerEntry | None:
     Raises:
         CallRefused: The effect is unknown, or the ledger cannot be read.
     """
-    store, now = holding.ledger.store, claim.created_at
+    store = holding.ledger.store
     try:
-        standing = store.claim(claim, now=now)
-        if standing is not None and standing.state is EffectState.UNKNOWN:
-            _check_params(holding, claim, standing)
-            if not _may_repeat(holding):
-                holding.context.note("ledger.state", "unknown")
-                raise wording.unknown(standing)
-            standing = store.claim(claim, now=now, over=standing.claim.effect_id)
-    except LedgerError as error:
+        standing = _claim(holding, claim)
+    except CallRefused:
+        raise
+    except Exception as error:
         holding.context.note("ledger.state", "unavailable")
         if store.waits:
             # The claim may have been made all the same, and only the answer was lost.
             release = partial(store.release, claim.key, claim.effect_id)
             holding.ledger.leases.settle_later(release)
-        raise wording.unreadable(holding.tool.name, error) from error
+        raise wording.unreadable(holding.tool.name, wording.failure(store, error)) from error
     if standing is None and not holding.take(claim):
         # Just then nobody waited for it any more.
         holding.ledger.leases.settle(partial(store.release, claim.key, claim.effect_id))
     return None if standing is None else as_seen_by(holding.context, standing)
+
+
+def _claim(holding: Holding, claim: Claim) -> LedgerEntry | None:
+    store, now = holding.ledger.store, claim.created_at
+    standing = store.claim(claim, now=now)
+    if standing is None or standing.state is not EffectState.UNKNOWN:
+        return standing
+    _check_params(holding, claim, standing)
+    if not _may_repeat(holding):
+        holding.context.note("ledger.state", "unknown")
+        raise wording.unknown(standing)
+    return store.claim(claim, now=now, over=standing.claim.effect_id)
 
 
 def _may_repeat(holding: Holding) -> bool:

@@ -9,7 +9,7 @@ from enum import Enum, auto
 from functools import partial
 from typing import Any
 
-from toolyard_hookspecs import HandlerState, IdempotencyConfig, LedgerError, Tool, ToolContext
+from toolyard_hookspecs import HandlerState, IdempotencyConfig, Tool, ToolContext
 from toolyard_hookspecs.context import CallControl
 from toolyard_hookspecs.ledger import Claim, RecordedResult
 from toolyard_hookspecs.loops import is_on_loop
@@ -250,8 +250,9 @@ class Holding:
                 return
             try:
                 kept = self._finish(claim, self._recorded_now())
-            except LedgerError as error:
-                raise wording.unwritten(self.tool.name, error) from error
+            except Exception as error:
+                told = wording.failure(self.ledger.store, error)
+                raise wording.unwritten(self.tool.name, told) from error
             if not kept:
                 self._state = _OVER
                 raise wording.lost(self.tool.name)

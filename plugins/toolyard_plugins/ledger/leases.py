@@ -11,6 +11,7 @@ from typing import Final
 
 from toolyard_hookspecs import LedgerError
 from toolyard_hookspecs.ledger import LedgerStore
+from toolyard_plugins.ledger.wording import failure
 
 log = logging.getLogger("toolyard.ledger")
 
@@ -54,8 +55,8 @@ class LeaseKeeper:
         """Write what became of a claim, now or as soon as the ledger can be written again."""
         try:
             settling()
-        except LedgerError as error:
-            log.warning("%s It is tried again.", error)
+        except Exception as error:  # noqa: BLE001 - the store may be anybody's
+            log.warning("%s It is tried again.", failure(self._store, error))
             self.settle_later(settling)
 
     def settle_later(self, settling: Settling) -> None:

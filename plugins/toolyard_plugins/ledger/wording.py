@@ -2,8 +2,23 @@
 
 from __future__ import annotations
 
+import logging
+
 from toolyard_hookspecs import CallRefused, LedgerError
-from toolyard_hookspecs.ledger import LedgerEntry
+from toolyard_hookspecs.ledger import LedgerEntry, LedgerStore
+
+log = logging.getLogger("toolyard.ledger")
+
+
+def failure(store: LedgerStore, error: Exception) -> LedgerError:
+    """Return what a store, which may be anybody's, has raised as the error that stores raise."""
+    if isinstance(error, LedgerError):
+        return error
+    log.debug("The ledger's store has failed.", exc_info=error)
+    what = f"{type(error).__name__}: {error}".rstrip(": .")
+    return LedgerError(
+        f"The ledger's store {type(store).__name__} has failed ({what}). It has to be mended."
+    )
 
 
 def other_params(entry: LedgerEntry) -> CallRefused:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from toolyard_hookspecs import LedgerError
 from toolyard_hookspecs.ledger import EffectState
 from toolyard_hookspecs.testing import LedgerStoreContract
 from toolyard_plugins.ledger.stores.memory import MemoryStore
@@ -74,6 +75,36 @@ class Hesitant(MemoryStore):
         entry = self.get(key)
         end = expires_at or (entry and entry.expires_at)
         return super().finish(key, effect_id, result, end)
+
+
+class Breakable(MemoryStore):
+    """Raises what it is given, once there is something."""
+
+    error: Exception | None = None
+
+    def get(self, key):
+        if self.error is not None:
+            raise self.error
+        return super().get(key)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError("The disk is full."), "get raised OSError. Raise LedgerError from it"),
+        (LedgerError(), "get raised a LedgerError without a text"),
+        (None, "Nothing has failed: what `break_it` breaks"),
+    ],
+)
+def test_a_failure_that_says_nothing_is_found(error: Exception | None, told: str) -> None:
+    def break_with(error: Exception | None) -> None:
+        LedgerStoreContract().test_a_failure_inside_is_told_by_a_ledger_error(
+            Breakable(), lambda store: setattr(store, "error", error)
+        )
+
+    break_with(LedgerError("The disk is full. Make room, then retry."))
+    with pytest.raises(AssertionError, match=told):
+        break_with(error)
 
 
 @pytest.mark.parametrize(

@@ -130,6 +130,7 @@ class Failing:
     def __init__(self, store: Any, *names: str) -> None:
         self._store = store
         self.names = names
+        self.error: Exception = LedgerError("The ledger is out of reach. Bring it back.")
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._store, name)
@@ -138,7 +139,7 @@ class Failing:
 
         def do(*args: Any, **kwargs: Any) -> Any:
             if name in self.names:
-                raise LedgerError("The ledger is out of reach. Bring it back.")
+                raise self.error
             return found(*args, **kwargs)
 
         return do
@@ -209,6 +210,36 @@ def test_a_claim_of_which_only_the_answer_was_lost_is_given_back(driver):
         assert (outcome.status, done) == (Status.ERROR, [])
         assert bench.states() == []
         assert bench.call("order", item="tea").success
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("claim", ("order was not run",)), ("finish", ("order ran", "could not be recorded"))],
+)
+def test_a_store_that_raises_what_it_should_not_is_named_and_not_the_tool(failing, name, words):
+    failing.ledger.store.names = (name,)
+    failing.ledger.store.error = OSError("no space left")
+    failing.open(order)
+    outcome = failing.call("order", item="tea")
+    assert outcome.status is Status.ERROR
+    for each in (*words, "store Failing has failed (OSError: no space left)"):
+        assert each in outcome.text
+
+
+def test_what_a_store_did_not_take_is_settled_later_whatever_it_raised(failing):
+    @tool(idempotency=IdempotencyConfig(), contained=True)
+    def fail() -> str:
+        """Fail."""
+        raise ValueError("no")
+
+    failing.ledger.store.names = ("release",)
+    failing.ledger.store.error = OSError("no space left")
+    failing.open(fail)
+    failing.call("fail")
+    assert failing.stored() == ["claimed"]
+    failing.ledger.store.names = ()
+    failing.ledger.leases.stop()
+    assert failing.states() == []
 
 
 def test_a_claim_that_somebody_settled_meanwhile_is_told_of(bench):

@@ -61,6 +61,15 @@ class TestSqlite(LedgerStoreContract):
 
         return in_a_process_that_ends
 
+    @pytest.fixture
+    def break_it(self) -> Callable[[LedgerStore], None]:
+        def damage(store: LedgerStore) -> None:
+            assert isinstance(store, SqliteStore)
+            store.close()
+            store.path.write_bytes(b"no database" * 1_000)
+
+        return damage
+
     @pytest.mark.slow
     def test_a_new_file_can_be_opened_by_many_at_once(self, tmp_path) -> None:
         threads, files = 6, [tmp_path / f"{number}.db" for number in range(25)]
