@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
 import pytest
 
 from toolyard_hookspecs.filesystem import Filesystem
+from toolyard_hookspecs.testing.contract import Contract
 from toolyard_hookspecs.testing.filesystem_files import FileCases
 from toolyard_hookspecs.testing.filesystem_finding import FindingCases
 from toolyard_hookspecs.testing.filesystem_paths import PathCases
 from toolyard_hookspecs.testing.filesystem_trees import TreeCases
 
 
-class FilesystemContract(PathCases, FileCases, TreeCases, FindingCases):
+class FilesystemContract(Contract, PathCases, FileCases, TreeCases, FindingCases):
     """The tests of a `Filesystem`.
 
     Subclass it, and give a fixture `files` that returns an empty one.
@@ -24,7 +28,9 @@ class FilesystemContract(PathCases, FileCases, TreeCases, FindingCases):
         ...         return CloudFilesystem()
     """
 
+    _gives: ClassVar[Mapping[str, type[Any] | None]] = {"files": Filesystem}
+
     @pytest.fixture
     def files(self) -> Filesystem:
         """Return an empty file system."""
-        raise pytest.UsageError("Override the fixture `files` with one that gives an empty one.")
+        self._must_give("files", "gives an empty one")

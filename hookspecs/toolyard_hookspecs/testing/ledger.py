@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from typing import Any, ClassVar
 
 import pytest
 
 from toolyard_hookspecs.errors import LedgerError
 from toolyard_hookspecs.ledger import Claim, EffectState, LedgerStore, RecordedResult
+from toolyard_hookspecs.testing.contract import Contract
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123_457, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -24,7 +26,7 @@ def claim_of(key: str = "k", tool_name: str = "order") -> Claim:
     return Claim(key, tool_name, "hash", f"{next(_numbers):032x}", "session", "call", NOW)
 
 
-class LedgerStoreContract:
+class LedgerStoreContract(Contract):
     """Tests of a store; a subclass says with `store` how an empty one is made.
 
     `again` gives a second store over the same entries, as another process would open it; where
@@ -41,10 +43,16 @@ class LedgerStoreContract:
         ...         return MyStore(tmp_path)
     """
 
+    _gives: ClassVar[Mapping[str, type[Any] | None]] = {"store": LedgerStore, "again": LedgerStore}
+    _takes: ClassVar[Mapping[str, Collection[str]]] = {
+        "let_lapse": ("store", "claim"),
+        "break_it": ("store",),
+    }
+
     @pytest.fixture
     def store(self) -> LedgerStore:
         """Return an empty store."""
-        raise pytest.UsageError("Override the fixture `store` with one that gives an empty store.")
+        self._must_give("store", "gives an empty store")
 
     @pytest.fixture
     def again(self, store: LedgerStore) -> LedgerStore:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, ClassVar
 
 import pytest
 
 from toolyard_hookspecs.testing.benches import Bench, MakeBench, OpenBench, both_drivers, state_of
 from toolyard_hookspecs.testing.complaints import complaints
+from toolyard_hookspecs.testing.contract import Contract
 from toolyard_hookspecs.testing.every_outcome import (
     SECRET,
     EveryOutcome,
@@ -20,7 +21,7 @@ from toolyard_hookspecs.testing.every_outcome import (
 )
 
 
-class ObserverContract:
+class ObserverContract(Contract):
     """Tests of an observer; a subclass says with `plugin` what it is.
 
     It hears of calls that come to every end there is. `options` is what `toolyard_tools` takes
@@ -40,10 +41,17 @@ class ObserverContract:
         ...         return lambda bench: plugin.calls.total()
     """
 
+    _gives: ClassVar[Mapping[str, type[Any] | None]] = {"plugin": None, "options": None}
+    _takes: ClassVar[Mapping[str, Collection[str]]] = {
+        "heard": ("bench",),
+        "written": ("bench",),
+        "break_it": (),
+    }
+
     @pytest.fixture
     def plugin(self) -> object:
         """Return the plugin: a module, an object, or the name of an installed one."""
-        raise pytest.UsageError("Override the fixture `plugin` with one that gives your plugin.")
+        self._must_give("plugin", "gives your plugin")
 
     @pytest.fixture
     def options(self) -> Mapping[str, Any]:
@@ -99,6 +107,7 @@ class ObserverContract:
         bench = open_with(plugin)
         for status, call in every_call():
             before, events = heard(bench), len(bench.events)
+            assert issubclass(type(before), int), f"`heard` gives {before!r}. Return a number"
             dispatched(bench, call)
             assert heard(bench) - before == len(bench.events) - events, f"{status}: {call.name}"
 
@@ -123,7 +132,8 @@ class ObserverContract:
         bench = open_with(plugin)
         for _, call in every_call():
             dispatched(bench, call)
-        text = written(bench)
+        text: object = written(bench)
+        assert isinstance(text, str), f"`written` gives {type(text).__name__}. Return text"
         assert text, "It has written nothing"
         _assert_masked(text, "what it writes")
 

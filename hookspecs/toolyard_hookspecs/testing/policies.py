@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import pytest
@@ -25,6 +25,7 @@ from toolyard_hookspecs.testing.benches import (
     state_of,
 )
 from toolyard_hookspecs.testing.complaints import complaints
+from toolyard_hookspecs.testing.contract import Contract, refuse
 from toolyard_hookspecs.testing.stand_ins import STAND_INS, STRANGE_CALLS
 from toolyard_hookspecs.testing.tools import CancelAtTheEnd
 
@@ -34,7 +35,7 @@ SAYS_WHAT_TO_DO: Final = re.compile(r"\b(retry|cannot|human|person)\b", re.IGNOR
 """What one can be done about says "retry"; what not, "cannot" or that a person is needed."""
 
 
-class PolicyContract:
+class PolicyContract(Contract):
     """Tests of a policy; a subclass says with `policy` what it is.
 
     A policy is a `ToolPolicy`, or a plugin (a module or object) with `toolyard_check`. It is asked
@@ -57,13 +58,25 @@ class PolicyContract:
         ...         return OfficeHours()
     """
 
+    _gives: ClassVar[Mapping[str, type[Any] | None]] = {"policy": None, "options": None}
+    _takes: ClassVar[Mapping[str, Collection[str]]] = {"prepare": ("bench",), "break_it": ()}
+
     allowed: ClassVar[Sequence[Call]] = ()
     denied: ClassVar[Sequence[Call]] = ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Check what is said of calls."""
+        super().__init_subclass__(**options)
+        for name in ("allowed", "denied"):
+            for each in getattr(cls, name):
+                if not _is_call(each):
+                    wanted = '[("read_thing", {"name": "x"})]'
+                    refuse(cls, name, f"holds {each!r}, and is to be written as {wanted}")
 
     @pytest.fixture
     def policy(self) -> Any:
         """Return the policy."""
-        raise pytest.UsageError("Override the fixture `policy` with one that gives your policy.")
+        self._must_give("policy", "gives your policy")
 
     @pytest.fixture
     def tools(self) -> Sequence[AnyTool]:
@@ -118,8 +131,12 @@ class PolicyContract:
     # --- what it answers ---
 
     def test_it_is_known_what_it_allows_and_denies(self) -> None:
-        assert self.allowed, "Name calls in `allowed` that the policy lets go on"
-        assert self.denied, "Name calls in `denied` that the policy does not allow"
+        kind = type(self).__name__
+        assert self.allowed, f"Name calls in `allowed` of {kind} that the policy lets go on"
+        assert self.denied, (
+            f"Name calls in `denied` of {kind} that the policy does not allow; what it allows so "
+            "often only, the fixture `prepare` calls so often before"
+        )
 
     @both_drivers
     def test_what_is_allowed_goes_on(self, open_with: OpenBench) -> None:
@@ -188,6 +205,8 @@ class PolicyContract:
     def test_a_failure_inside_denies(
         self, open_with: OpenBench, break_it: Callable[[], None]
     ) -> None:
+        if not self.allowed:
+            pytest.skip("`allowed` names no call that could be denied.")
         name, arguments = self.allowed[0]
         bench = open_with()
         break_it()
@@ -251,6 +270,14 @@ def _asked(open_with: OpenBench, policy: Any, name: str, arguments: Mapping[str,
     assert not failed, f"{_shown(name, arguments)}: it raised while it was asked"
     assert len(asking.answers) == 2, f"{_shown(name, arguments)}: {outcome.text}"  # noqa: PLR2004 - asked twice
     return asking
+
+
+def _is_call(given: Any) -> bool:
+    match given:
+        case (str(), Mapping()):
+            return True
+        case _:
+            return False
 
 
 def _shown(name: str, arguments: Mapping[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from typing import Any, ClassVar
 
 import pytest
@@ -20,6 +20,7 @@ from toolyard_hookspecs.testing.benches import (
     both_drivers,
     state_of,
 )
+from toolyard_hookspecs.testing.contract import Contract, refuse
 from toolyard_hookspecs.testing.wrong_arguments import (
     UNKNOWN,
     required_arguments,
@@ -28,7 +29,7 @@ from toolyard_hookspecs.testing.wrong_arguments import (
 )
 
 
-class ToolSuiteContract:
+class ToolSuiteContract(Contract):
     """Tests of a suite of tools; a subclass says with `plugin` what offers it.
 
     Every tool is called as its examples say, each time in a new host and session. `options` is
@@ -49,13 +50,29 @@ class ToolSuiteContract:
         ...         return "tickets"
     """
 
+    _gives: ClassVar[Mapping[str, type[Any] | None]] = {"plugin": None, "options": None}
+    _takes: ClassVar[Mapping[str, Collection[str]]] = {
+        "prepare": ("bench", "tool"),
+        "outside": ("bench",),
+    }
+
     arguments: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     varying: ClassVar[frozenset[str]] = frozenset()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Check what is said of the tools."""
+        super().__init_subclass__(**options)
+        said: Any = cls.arguments
+        calls = said.values() if issubclass(said.__class__, Mapping) else [said]
+        if not all(issubclass(each.__class__, Mapping) for each in calls):
+            refuse(cls, "arguments", 'is to be written as {"tool": {"argument": 1}}')
+        if issubclass(type(cls.varying), str):
+            refuse(cls, "varying", f'is to be written as {{"{cls.varying}"}}')
 
     @pytest.fixture
     def plugin(self) -> object:
         """Return the plugin: a module, an object, or the name of an installed one."""
-        raise pytest.UsageError("Override the fixture `plugin` with one that gives your plugin.")
+        self._must_give("plugin", "gives your plugin")
 
     @pytest.fixture
     def options(self) -> Mapping[str, Any]:

@@ -1,11 +1,13 @@
-"""What a subclass of a contract's suite has to give is told where it is missing."""
+"""What a subclass of a contract's suite has to give is told where it is missing, or wrong."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from toolyard_hookspecs import DefinitionError
 from toolyard_hookspecs.testing import (
     FilesystemContract,
     LedgerStoreContract,
@@ -26,5 +28,76 @@ from toolyard_hookspecs.testing import (
     ],
 )
 def test_what_has_to_be_overridden_is_told(contract: Any, fixture: str) -> None:
-    with pytest.raises(pytest.UsageError, match=f"Override the fixture `{fixture}`"):
+    with pytest.raises(
+        pytest.UsageError, match=f"Override the fixture `{fixture}` in {contract.__name__}"
+    ):
         getattr(contract, fixture).__wrapped__(contract())
+
+
+def looked_at(contract: Any, fixture: str, given: object) -> None:
+    """Let a suite look at what a fixture of a subclass gives."""
+    request = SimpleNamespace(fixturenames=[fixture], getfixturevalue=lambda _: given)
+    subclass = type("TestMine", (contract,), {})
+    subclass._what_is_given_fits.__wrapped__(subclass(), request)
+
+
+class HalfAStore:
+    """A store of which most is still to be written."""
+
+    waits = False
+    lease = None
+
+    def get(self, key):
+        return None
+
+
+@pytest.mark.parametrize(
+    ("contract", "fixture", "given", "told"),
+    [
+        (PolicyContract, "policy", None, "gives None. A `return` may be missing"),
+        (ToolSuiteContract, "options", None, "gives None. A `return` may be missing"),
+        (LedgerStoreContract, "store", HalfAStore, "gives the class HalfAStore. Let it return an"),
+        (LedgerStoreContract, "store", HalfAStore(), "a HalfAStore, which has no claim, no close"),
+        (FilesystemContract, "files", "/tmp", "gives a str, which has no copy, .* See Filesystem"),
+        (ToolSuiteContract, "outside", {}, r"gives {}. Let it return a function of \(bench\)"),
+        (ObserverContract, "break_it", None, "gives None. Let it return a function"),
+        (
+            ToolSuiteContract,
+            "prepare",
+            lambda bench: None,
+            r"cannot be called: .* Let it return a function of \(bench, tool\)",
+        ),
+    ],
+)
+def test_a_fixture_that_is_half_written_is_told(
+    contract: Any, fixture: str, given: object, told: str
+) -> None:
+    whole = f"The fixture `{fixture}` of TestMine .*{told}"
+    with pytest.raises(pytest.fail.Exception, match=whole):
+        looked_at(contract, fixture, given)
+
+
+def test_fixtures_that_are_as_they_should_be_pass() -> None:
+    looked_at(ObserverContract, "heard", lambda bench: 0)
+    looked_at(ToolSuiteContract, "prepare", lambda bench, tool: None)
+    looked_at(ToolSuiteContract, "plugin", "planning")
+    looked_at(ToolSuiteContract, "of_the_authors_own", None)
+
+
+@pytest.mark.parametrize(
+    ("contract", "name", "value", "told"),
+    [
+        (PolicyContract, "policy", object(), "is no fixture. Write @pytest.fixture above def pol"),
+        (ToolSuiteContract, "plugin", lambda self: None, "is no fixture. Write @pytest.fixture"),
+        (PolicyContract, "allowed", ["read_thing"], r"holds 'read_thing', and is to be written as"),
+        (PolicyContract, "denied", ("read_thing", {}), r"holds 'read_thing', and is to be written"),
+        (ToolSuiteContract, "arguments", {"add": [1, 2]}, "is to be written as"),
+        (ToolSuiteContract, "arguments", [("add", {"a": 1})], "is to be written as"),
+        (ToolSuiteContract, "varying", "now", r"""is to be written as {"now"}"""),
+    ],
+)
+def test_what_is_written_wrong_is_told_where_it_is_written(
+    contract: Any, name: str, value: object, told: str
+) -> None:
+    with pytest.raises(DefinitionError, match=f"TestMine: `{name}` {told}"):
+        type("TestMine", (contract,), {name: value})

@@ -76,7 +76,7 @@ def test_a_good_policy_passes(check, name, policy):
 
 @pytest.mark.parametrize("missing", ["allowed", "denied"])
 def test_nothing_is_said_of_it(check, missing):
-    with pytest.raises(AssertionError, match=f"Name calls in `{missing}`"):
+    with pytest.raises(AssertionError, match=f"Name calls in `{missing}` of TestBroken"):
         check("test_it_is_known_what_it_allows_and_denies", Policy(), **{missing: ()})
 
 
