@@ -15,6 +15,7 @@ Rules that hold for all stages of a call:
 - `wrapper=True` works on parse, execute and render. Other wrappers, and
   `hookwrapper=True`, are refused at registration.
 - No params that a plugin receives can be changed by another.
+- Each gives an implementation that wants them its plugin's own `settings`.
 """
 
 from __future__ import annotations
@@ -248,7 +249,7 @@ def toolyard_trace(call: ToolCall, settings: Any) -> AbstractContextManager[None
 
 @hookspec(firstresult=True)
 def toolyard_lookup(
-    call: ToolCall, catalog: Catalog
+    call: ToolCall, catalog: Catalog, settings: Any
 ) -> Tool[Any, Any] | Awaitable[Tool[Any, Any] | None] | None:
     """Say which tool a call means.
 
@@ -258,6 +259,7 @@ def toolyard_lookup(
     Args:
         call: The call as it came, its arguments as text; see `toolyard_trace`.
         catalog: The tools there are.
+        settings: The plugin's own validated settings, or None.
 
     Returns:
         A tool, or None for "not mine". An exception fails the call.
@@ -270,7 +272,7 @@ def toolyard_lookup(
 
 
 @hookspec(firstresult=True)
-def toolyard_parse(tool: Tool[Any, Any], call: ToolCall) -> Any:
+def toolyard_parse(tool: Tool[Any, Any], call: ToolCall, settings: Any) -> Any:
     """Turn the arguments into the tool's typed params.
 
     Called once a tool is found, and again after an approver edited the arguments. The
@@ -280,6 +282,7 @@ def toolyard_parse(tool: Tool[Any, Any], call: ToolCall) -> Any:
     Args:
         tool: The tool.
         call: The call as it came, its arguments as text; see `toolyard_trace`.
+        settings: The plugin's own validated settings, or None.
 
     Returns:
         The params, or None for "not mine". `ToolValidationError` refuses the arguments
@@ -295,7 +298,7 @@ def toolyard_parse(tool: Tool[Any, Any], call: ToolCall) -> Any:
 
 @hookspec
 def toolyard_check(
-    tool: Tool[Any, Any], params: Any, context: ToolContext
+    tool: Tool[Any, Any], params: Any, context: ToolContext, settings: Any
 ) -> PolicyDecision | Awaitable[PolicyDecision | None] | None:
     """Say whether a call may go on.
 
@@ -306,6 +309,7 @@ def toolyard_check(
         tool: The tool.
         params: The typed params; the plugin's own copy where they could be changed.
         context: The context; its session can only be read.
+        settings: The plugin's own validated settings, or None.
 
     Returns:
         A decision, or None for no opinion. An exception denies the call.
@@ -345,7 +349,7 @@ def toolyard_approve(
 
 @hookspec
 def toolyard_snapshot(
-    context: ToolContext, tool: Tool[Any, Any]
+    context: ToolContext, tool: Tool[Any, Any], settings: Any
 ) -> Participant | Awaitable[Participant | None] | None:
     """Take part in the call's transaction.
 
@@ -355,6 +359,7 @@ def toolyard_snapshot(
     Args:
         context: The context, on the call's branch.
         tool: The tool.
+        settings: The plugin's own validated settings, or None.
 
     Returns:
         A participant, or None. After an exception those begun are rolled back, the
@@ -368,7 +373,7 @@ def toolyard_snapshot(
 
 
 @hookspec(firstresult=True)
-def toolyard_execute(tool: Tool[Any, Any], params: Any, context: ToolContext) -> Any:
+def toolyard_execute(tool: Tool[Any, Any], params: Any, context: ToolContext, settings: Any) -> Any:
     """Answer in the handler's place.
 
     Called before the handler would run. The first answer wins; with none the handler
@@ -378,6 +383,7 @@ def toolyard_execute(tool: Tool[Any, Any], params: Any, context: ToolContext) ->
         tool: The tool.
         params: The typed params.
         context: The context, on the call's branch.
+        settings: The plugin's own validated settings, or None.
 
     Returns:
         A `ToolResult`, a `Replay` (a ledger's hit), an awaitable of one, or a callable
@@ -394,7 +400,7 @@ def toolyard_execute(tool: Tool[Any, Any], params: Any, context: ToolContext) ->
 
 
 @hookspec(firstresult=True)
-def toolyard_render(tool: Tool[Any, Any], result: ToolResult[Any]) -> str | None:
+def toolyard_render(tool: Tool[Any, Any], result: ToolResult[Any], settings: Any) -> str | None:
     """Turn a result into the text that the model reads.
 
     Called once, when there is a result. The first answer wins; with none it is the
@@ -403,6 +409,7 @@ def toolyard_render(tool: Tool[Any, Any], result: ToolResult[Any]) -> str | None
     Args:
         tool: The tool.
         result: The result.
+        settings: The plugin's own validated settings, or None.
 
     Returns:
         The text, or None for "not mine". After an exception the host's own rendering is
@@ -417,7 +424,11 @@ def toolyard_render(tool: Tool[Any, Any], result: ToolResult[Any]) -> str | None
 
 @hookspec
 def toolyard_on_result(
-    tool: Tool[Any, Any], params: Any, result: ToolResult[Any], context: ToolContext
+    tool: Tool[Any, Any],
+    params: Any,
+    result: ToolResult[Any],
+    context: ToolContext,
+    settings: Any,
 ) -> Awaitable[None] | None:
     """See a success before it is committed.
 
@@ -429,6 +440,7 @@ def toolyard_on_result(
         params: The typed params.
         result: The result.
         context: The context, on the call's branch; what it changes is committed with it.
+        settings: The plugin's own validated settings, or None.
 
     Returns:
         Nothing. An exception vetoes the call, which is rolled back and fails.
@@ -441,7 +453,9 @@ def toolyard_on_result(
 
 
 @hookspec
-def toolyard_rollback(tool: Tool[Any, Any], params: Any, context: ToolContext, reason: str) -> None:
+def toolyard_rollback(
+    tool: Tool[Any, Any], params: Any, context: ToolContext, reason: str, settings: Any
+) -> None:
     """Hear that a call's changes are gone.
 
     Called after the rollback of a call that was admitted. Every plugin is asked, each by
@@ -452,6 +466,7 @@ def toolyard_rollback(tool: Tool[Any, Any], params: Any, context: ToolContext, r
         params: The typed params.
         context: The context; its session is closed.
         reason: What went wrong, as the model is told.
+        settings: The plugin's own validated settings, or None.
 
     Example:
         >>> @hookimpl

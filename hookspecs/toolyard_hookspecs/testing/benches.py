@@ -44,6 +44,10 @@ class Bench(Protocol):
         """The events of all calls so far."""
         ...
 
+    def settings_of(self, plugin: object) -> Any:
+        """Return the validated settings of a plugin that was given."""
+        ...
+
     def call(self, name: str, /, **arguments: Any) -> Outcome:
         """Call a tool, and wait for what becomes of it."""
         ...

@@ -222,6 +222,7 @@ class Asking:
 
     def __init__(self, policy: Any) -> None:
         self._policy = policy
+        self.settings: Any = None
         self.is_on = False
         self.answers: list[Any] = []
         self.state: list[str] = []
@@ -242,7 +243,7 @@ class Asking:
         check = getattr(self._policy, "toolyard_check", None)
         if check is None:
             return self._policy.check(tool, params, context=context)
-        given = {"tool": tool, "params": params, "context": context}
+        given = {"tool": tool, "params": params, "context": context, "settings": self.settings}
         wanted = inspect.signature(check).parameters
         return check(**{name: value for name, value in given.items() if name in wanted})
 
@@ -264,6 +265,7 @@ def _dispatched(
 def _asked(open_with: OpenBench, policy: Any, name: str, arguments: Mapping[str, Any]) -> Asking:
     asking = Asking(policy)
     bench = open_with(asking)
+    asking.settings = bench.settings_of(policy)
     asking.is_on = True
     outcome = bench.dispatch(ToolCall(name, arguments))
     failed = [each for each in outcome.event.decisions if each.policy == "plugin Asking"]

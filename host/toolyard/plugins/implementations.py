@@ -12,8 +12,21 @@ import pluggy
 from toolyard_hookspecs import Tool
 from toolyard_hookspecs.markers import CONCERNS
 
-OBSERVING: Final = frozenset({"toolyard_trace", "toolyard_telemetry"})
-"""Hooks of every call whose implementations have their settings bound, where they want them."""
+STAGES: Final = frozenset(
+    {
+        "toolyard_trace",
+        "toolyard_lookup",
+        "toolyard_parse",
+        "toolyard_check",
+        "toolyard_snapshot",
+        "toolyard_execute",
+        "toolyard_render",
+        "toolyard_on_result",
+        "toolyard_rollback",
+        "toolyard_telemetry",
+    }
+)
+"""Hooks of every call: implementations that want their settings have them bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +62,9 @@ def implementation(
         found: What pluggy has found.
         hook: The hook.
         arguments: The names of the hook's arguments, in the specification's order.
-        settings: The plugin's own, for hooks that are called without them, see `OBSERVING`.
+        settings: The plugin's own, for hooks that are called without them, see `STAGES`.
     """
-    if hook in OBSERVING:
+    if hook in STAGES:
         arguments = tuple(name for name in arguments if name != "settings")
     wants_changes = "changes" in found.argnames
     if not wants_changes:

@@ -66,6 +66,13 @@ class Workbench:
         """The events of all calls so far, oldest first; nested calls before their callers."""
         return tuple(self.session[ToolInvoked].all())
 
+    def settings_of(self, plugin: object) -> Any:
+        """Return the validated settings of a plugin that was given; None where it declares none."""
+        plugins = self.host.plugins
+        loaded = (plugins.loaded(each.name) for each in plugins.reports if each.hooks)
+        own = (each.contribution.settings for each in loaded if each.plugin is plugin)
+        return next(own, None)
+
     def call(self, name: str, /, **arguments: Any) -> Outcome:
         """Call a tool, and wait for what becomes of it."""
         return self.dispatch(ToolCall(name, arguments))

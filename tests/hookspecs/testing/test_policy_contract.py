@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from toolyard_hookspecs import PolicyDecision, PolicyState, hookimpl
 from toolyard_hookspecs.testing import PolicyContract
@@ -65,6 +66,26 @@ class AsPlugin:
         if tool.category == "delete":
             return PolicyDecision.deny("Nothing is deleted here. Ask a person to do it.")
         return None
+
+
+class Tuning(BaseModel):
+    category: str = "delete"
+
+
+class Tuned:
+    @hookimpl
+    def toolyard_settings(self):
+        return Tuning
+
+    @hookimpl
+    def toolyard_check(self, tool, settings):
+        if tool.category == settings.category:
+            return PolicyDecision.deny("Nothing is deleted here. Ask a person to do it.")
+        return None
+
+
+def test_a_plugin_is_asked_with_its_settings(check):
+    check("test_it_answers_with_decisions", Tuned())
 
 
 @pytest.mark.slow

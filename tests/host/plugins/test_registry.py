@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from toolyard.plugins.implementations import STAGES
 from toolyard.plugins.registry import Plugins
 from toolyard.settings import Settings
 from toolyard_hookspecs import (
@@ -283,6 +284,30 @@ def test_observers_of_calls_have_their_settings_bound_where_they_want_them(plugi
     plugins.configure(Settings(plugins={"tuned": {"level": 2}}))
     assert plugins.implementations("toolyard_trace")[0].call("c")[0].level == 2
     assert plugins.implementations("toolyard_telemetry")[0].call("e") == "e"
+
+
+@pytest.mark.parametrize("hook", sorted(STAGES))
+def test_every_hook_of_a_call_gives_the_plugin_its_settings(plugins, hook):
+    class Tuned:
+        @hookimpl
+        def toolyard_settings(self):
+            return Tuning
+
+    def taken(self, settings):
+        return settings
+
+    setattr(Tuned, hook, hookimpl(taken))
+    plugins.register(Tuned(), "tuned")
+    given = {
+        "toolyard_trace": 1,
+        "toolyard_on_result": 4,
+        "toolyard_rollback": 4,
+        "toolyard_check": 3,
+        "toolyard_execute": 3,
+        "toolyard_telemetry": 1,
+    }.get(hook, 2)
+    (found,) = plugins.implementations(hook)
+    assert found.call(*range(given)) == plugins.settings_of("tuned")
 
 
 def test_a_method_a_static_and_a_class_method_are_called_alike(plugins):

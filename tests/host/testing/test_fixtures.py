@@ -302,6 +302,32 @@ def test_a_table_that_no_plugin_reads_is_refused(toolyard_host, others):
         toolyard_host(Greeter(), *others, settings={"Gretter": {"word": "Bye"}})
 
 
+@pytest.mark.parametrize("toolyard_driver", ["sync", "async"])
+def test_the_hooks_of_a_call_have_the_settings_of_their_plugin(toolyard_tools):
+    class Strict:
+        @hookimpl
+        def toolyard_settings(self):
+            return Greeting
+
+        @hookimpl
+        def toolyard_check(self, params, settings):
+            if params.text == settings.word:
+                return PolicyDecision.deny(f"{settings.word} cannot be noted.")
+            return None
+
+        @hookimpl(wrapper=True)
+        def toolyard_execute(self, settings):
+            result = yield
+            return ToolResult.ok(result.value, message=settings.word)
+
+    strict = Strict()
+    tools = toolyard_tools(strict, note, settings={"Strict": {"word": "Bye"}})
+    assert_failed(tools.call("note", text="Bye"), status="denied", contains="Bye cannot be noted")
+    assert_ok(tools.call("note", text="Hello"), contains="Bye")
+    assert tools.settings_of(strict) == Greeting(word="Bye")
+    assert tools.settings_of(object()) is None
+
+
 @pytest.mark.parametrize("toolyard_driver", ["asynchronous"])
 def test_an_unknown_driver_is_refused(request, toolyard_driver):
     with pytest.raises(pytest.UsageError, match="toolyard_driver is 'asynchronous'"):
