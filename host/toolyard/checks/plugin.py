@@ -11,7 +11,7 @@ from typing import Final
 from toolyard.checks.finding import Finding, of_fault
 from toolyard.checks.package import package_findings
 from toolyard.checks.policies import policy_findings
-from toolyard.checks.settings import settings_findings
+from toolyard.checks.settings import settings_findings, undeclared
 from toolyard.checks.sources import import_findings
 from toolyard.checks.tools import tool_findings
 from toolyard.host import Host
@@ -86,7 +86,8 @@ def _in_what_is_loaded(report: PluginReport) -> Iterator[Finding]:
         yield _import_finding(report, fault)
         return
     if plugin is not None:
-        yield from (of_fault("hooks", each) for each in hook_faults(plugin, HookManager()))
+        faults = [of_fault("hooks", each) for each in hook_faults(plugin, HookManager())]
+        yield from faults or undeclared(plugin)
         forget(plugin)
 
 
@@ -139,16 +140,19 @@ def _is_machinery(filename: str) -> bool:
 
 @functools.cache
 def _machinery() -> tuple[str, ...]:
-    """Return where the code lies that imports, of the host, the contract and the library."""
+    """Return where the code lies that imports, or makes classes of what an author writes."""
+    import dataclasses
     import importlib
 
     import importlib_metadata
+    import pydantic
 
     import toolyard
     import toolyard_hookspecs
 
-    modules = (importlib, importlib_metadata, toolyard, toolyard_hookspecs)
-    return tuple(str(Path(each.__file__ or "").parent) for each in modules)
+    packages = (importlib, importlib_metadata, pydantic, toolyard, toolyard_hookspecs)
+    folders = (str(Path(each.__file__ or "").parent) for each in packages)
+    return (*folders, str(dataclasses.__file__))
 
 
 def _prompt(record: LoadedPlugin) -> Iterator[Finding]:

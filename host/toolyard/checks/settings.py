@@ -11,12 +11,14 @@ from pydantic import BaseModel
 
 from toolyard.checks.finding import Finding
 from toolyard.plugins.records import LoadedPlugin
+from toolyard_hookspecs.markers import HOOK_PREFIX
 
 
 def settings_findings(record: LoadedPlugin) -> Iterator[Finding]:
     """Yield the settings that are documented nowhere."""
     settings = record.contribution.settings
     if not isinstance(settings, BaseModel):
+        yield from undeclared(record.plugin)
         return
     model = type(settings)
     if not model.__doc__:
@@ -40,6 +42,25 @@ def settings_findings(record: LoadedPlugin) -> Iterator[Finding]:
             f"The key{'' if one else 's'} {', '.join(bare)} of {model.__qualname__} "
             f"{'is' if one else 'are'} documented nowhere.",
             "Describe each under `Args:` in the model's docstring, or with Field(description=...).",
+        )
+
+
+def undeclared(plugin: object) -> Iterator[Finding]:
+    """Yield the hooks that take settings, where the plugin declares none."""
+    if hasattr(plugin, "toolyard_settings"):
+        return
+    named = {each: getattr(plugin, each) for each in dir(plugin) if each.startswith(HOOK_PREFIX)}
+    wanting = [
+        name
+        for name, function in named.items()
+        if inspect.isroutine(function) and "settings" in inspect.signature(function).parameters
+    ]
+    if wanting:
+        yield Finding(
+            "settings",
+            f"{', '.join(wanting)} {'takes' if len(wanting) == 1 else 'take'} settings, which are "
+            "always None: the plugin declares none.",
+            "Declare a model of them with toolyard_settings, or leave the argument out.",
         )
 
 

@@ -104,6 +104,12 @@ NO_NAME = ("import BaseModel", "import NoSuchModel")
 NO_SYNTAX = ("return Settings", "return (")
 NO_MODULE = ("from pydantic", "from no_such_module")
 NO_TYPE = ("(degrees: float)", "(degrees)")
+MUTABLE = (
+    "from pydantic",
+    "from dataclasses import dataclass\n@dataclass\nclass S:\n    seen: list = []\nfrom pydantic",
+)
+NO_FIELD = ('title: str = "The room"', 'title = "The room"')
+UNDECLARED = ("@hookimpl\ndef toolyard_settings", "def declared")
 RAISING = ("    return [Mark", "    raise OSError('off')\n    return [Mark")
 BARE = ("degrees: How warm.", "")
 UNDOCUMENTED = ("title: The heading.", "")
@@ -256,7 +262,10 @@ def toolyard_commands():
         (NO_SYNTAX, "import", r"SyntaxError.*room\.py, line \d+\.$"),
         (NO_MODULE, "import", "No module named 'no_such_module'"),
         (NO_TYPE, "import", "argument 'degrees' has no type"),
+        (MUTABLE, "import", r"ValueError: mutable default.*room\.py, line \d+\.$"),
+        (NO_FIELD, "import", r"PydanticUserError: .*room\.py, line \d+\.$"),
         (RAISING, "offers", "OSError: off"),
+        (UNDECLARED, "settings", "toolyard_sections takes settings, which are always None"),
         (BARE, "tool warm", "Its argument degrees has no description"),
         (UNDOCUMENTED, "settings", "The key title of Settings is documented nowhere"),
         (NO_DOCSTRING, "settings", "Settings has no docstring"),
