@@ -36,13 +36,13 @@ def check(toolyard_tools, caplog, capsys):
     """Run one of the contract's tests on an observer."""
     ends = EveryOutcome()
 
-    def check(name: str, observer: Any) -> None:
+    def check(name: str, observer: Any, heard: Any = len) -> None:
         given = {
             "open_with": lambda *plugins: toolyard_tools(
                 *plugins, ends, approver=wait_for_a_person
             ),
             "plugin": observer,
-            "heard": lambda bench: len(observer.lines),
+            "heard": lambda bench: heard(observer.lines),
             "written": lambda bench: "\n".join(observer.lines),
             "break_it": lambda: setattr(observer, "broken", True),
             "caplog": caplog,
@@ -59,6 +59,13 @@ def check(toolyard_tools, caplog, capsys):
 @pytest.mark.parametrize("name", TESTS)
 def test_a_good_observer_passes(check, name):
     check(name, Observer())
+
+
+def test_what_was_heard_may_be_counted_in_floats_and_must_be_counted(check):
+    name = "test_it_hears_of_every_call_once"
+    check(name, Observer(), lambda lines: float(len(lines)))
+    with pytest.raises(AssertionError, match="`heard` gives None"):
+        check(name, Observer(), lambda lines: None)
 
 
 def test_an_observer_that_raises_for_what_it_does_not_expect(check):
