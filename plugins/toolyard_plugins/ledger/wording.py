@@ -15,7 +15,10 @@ def failure(store: LedgerStore, error: Exception) -> LedgerError:
     if isinstance(error, LedgerError):
         return error
     log.debug("The ledger's store has failed.", exc_info=error)
-    what = f"{type(error).__name__}: {error}".rstrip(": .")
+    what = type(error).__name__
+    # What any other exception says may be secret.
+    if isinstance(error, OSError) and error.strerror:
+        what = f"{what}: {error.strerror}"
     return LedgerError(
         f"The ledger's store {type(store).__name__} has failed ({what}). It has to be mended."
     )

@@ -213,16 +213,25 @@ def test_a_claim_of_which_only_the_answer_was_lost_is_given_back(driver):
 
 
 @pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError(28, "No space left on device", "/secret"), "OSError: No space left on device"),
+        (RuntimeError("its-password was refused"), "RuntimeError"),
+    ],
+)
+@pytest.mark.parametrize(
     ("name", "words"),
     [("claim", ("order was not run",)), ("finish", ("order ran", "could not be recorded"))],
 )
-def test_a_store_that_raises_what_it_should_not_is_named_and_not_the_tool(failing, name, words):
+def test_a_store_that_raises_what_it_should_not_is_named_and_not_the_tool(
+    failing, name, words, error, told
+):
     failing.ledger.store.names = (name,)
-    failing.ledger.store.error = OSError("no space left")
+    failing.ledger.store.error = error
     failing.open(order)
     outcome = failing.call("order", item="tea")
     assert outcome.status is Status.ERROR
-    for each in (*words, "store Failing has failed (OSError: no space left)"):
+    for each in (*words, f"store Failing has failed ({told})"):
         assert each in outcome.text
 
 
