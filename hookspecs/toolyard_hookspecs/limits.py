@@ -11,10 +11,11 @@ from typing import Final, Protocol, runtime_checkable
 
 from toolyard_hookspecs.clock import Clock, SystemClock
 from toolyard_hookspecs.errors import DeadlineExceededError, DefinitionError
+from toolyard_hookspecs.forks import renewed_in_forks
 
 _SYSTEM: Final = SystemClock()
 # One for all: it is held for moments, and most calls are neither cancelled nor waited for.
-_cancelling = threading.Lock()
+_cancelling = renewed_in_forks(__name__, "_cancelling", threading.Lock)
 
 
 @dataclass(frozen=True, slots=True)

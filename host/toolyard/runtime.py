@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 from toolyard.pipeline.gates import Turns
 from toolyard.state.session import Session
 from toolyard_hookspecs import InflightCall
+from toolyard_hookspecs.forks import renewed_in_forks
 
 if TYPE_CHECKING:
     from toolyard.pipeline.call_run import CallRun
@@ -63,7 +64,7 @@ class Runtime:
 
 
 _runtimes: WeakKeyDictionary[Session, Runtime] = WeakKeyDictionary()
-_lock = threading.Lock()
+_lock = renewed_in_forks(__name__, "_lock", threading.Lock)
 
 
 def runtime_of(session: Session) -> Runtime:

@@ -71,3 +71,73 @@ FORKED = """
 def test_a_fork_makes_calls_and_closes_the_host_without_its_parents_threads():
     command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(FORKED)]
     assert subprocess.run(command, timeout=60, check=False).returncode == 0
+
+
+HELD = """
+    import importlib, os, signal, sys, threading
+    from toolyard import Binding, Cancellation, Host, MarkdownSection, Prompt
+    from toolyard import ToolCall, ToolContext, tool
+
+    class Till:
+        def begin(self): ...
+        def commit(self, savepoint): ...
+        def rollback(self, savepoint): ...
+
+    @tool(timeout=0.01, concurrency="serial")
+    def waits() -> None:
+        "Wait for ever."
+        threading.Event().wait()
+
+    @tool(timeout=20)
+    def outer(*, context: ToolContext) -> str:
+        "Take the till, and wait."
+        context.resources.get(Till)
+        return context.call("waits", {}).text
+
+    prompt = Prompt.of("shop", "tills", [MarkdownSection(key="t", title="T", tools=[waits, outer])])
+
+    def calls():
+        with Host(discover=False) as host:
+            with host.executor(prompt=prompt, resources=[Binding.instance(Till, Till())]) as tools:
+                assert "timed out" in tools.dispatch(
+                    ToolCall("outer", {}, cancellation=Cancellation())
+                ).text
+
+    calls()
+    module, name = sys.argv[1].split(":")
+    lock = getattr(importlib.import_module(module), name)
+    held, release = threading.Event(), threading.Event()
+
+    def hold():
+        with lock:
+            held.set()
+            release.wait(30)
+
+    threading.Thread(target=hold).start()
+    held.wait(30)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        calls()
+        os._exit(0)
+    release.set()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    os._exit(0)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "lock",
+    [
+        "toolyard.resources.exclusive:_mutex",
+        "toolyard.resources.call:_ending",
+        "toolyard.pipeline.jobs:_giving_up",
+        "toolyard.pipeline.limits:_pausing",
+        "toolyard.runtime:_lock",
+        "toolyard_hookspecs.limits:_cancelling",
+    ],
+)
+def test_a_fork_makes_calls_though_another_thread_held_a_lock_as_it_was_made(lock: str) -> None:
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(HELD), lock]
+    assert subprocess.run(command, timeout=60, check=False).returncode == 0

@@ -32,6 +32,7 @@ from toolyard_hookspecs import (
     ToolContext,
     ToolResult,
 )
+from toolyard_hookspecs.forks import renewed_in_forks
 
 if TYPE_CHECKING:
     from toolyard.engine import SerialTicket
@@ -367,6 +368,6 @@ class CallRun(Lifetime["CallRun"]):
 PATIENCE: Final = 2.0
 """Seconds for which others wait for a cancelled task to end; a thread may never end."""
 _new: Any = object.__new__
-_lock = threading.Lock()
+_lock = renewed_in_forks(__name__, "_lock", threading.Lock)
 _NO_SESSION = "so it can neither read nor change the session any more."
 _OVER = f"The call is over, {_NO_SESSION}"

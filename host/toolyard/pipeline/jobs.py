@@ -20,6 +20,7 @@ from toolyard.pipeline.background import Background, guarded
 from toolyard.pipeline.steps import Run, raised
 from toolyard.pipeline.workers import Workers
 from toolyard_hookspecs import StateError
+from toolyard_hookspecs.forks import renewed_in_forks
 
 log = logging.getLogger("toolyard.pipeline")
 BLOCKED = 0.05
@@ -28,7 +29,7 @@ _WAITS_FOR_ITSELF = (
     "for itself; write: await executor.adispatch(call)"
 )
 # Held for moments: whoever ends late waits until whoever gave up has told the owner so.
-_giving_up = threading.Lock()
+_giving_up = renewed_in_forks(__name__, "_giving_up", threading.Lock)
 
 
 class Job:

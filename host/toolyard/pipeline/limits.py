@@ -6,12 +6,13 @@ import threading
 import time
 
 from toolyard_hookspecs import Cancellation, Deadline, DeadlineExceededError, ToolyardError
+from toolyard_hookspecs.forks import renewed_in_forks
 from toolyard_hookspecs.quantities import in_seconds
 
 # One for all limits: it is held for moments, and only by calls that begin or end to wait.
 # While a timeout stands still it is looked at again after this many seconds.
 _LOOK_AGAIN = 0.05
-_pausing = threading.Lock()
+_pausing = renewed_in_forks(__name__, "_pausing", threading.Lock)
 
 
 class TimedOut(ToolyardError):

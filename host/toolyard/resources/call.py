@@ -19,6 +19,7 @@ from toolyard.resources.roles import Role
 from toolyard.resources.shelf import Built
 from toolyard.resources.waiting import block, suspend
 from toolyard_hookspecs.errors import CallClosed, ResourceBusyError
+from toolyard_hookspecs.forks import renewed_in_forks
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -27,7 +28,7 @@ Part = BranchPart | ExclusivePart
 
 _log = logging.getLogger(__name__)
 # Held for moments: whoever comes second of a call's close and its handler's end lets go.
-_ending = threading.Lock()
+_ending = renewed_in_forks(__name__, "_ending", threading.Lock)
 _MISSING: Any = object()
 _PLAIN = Role.PLAIN
 _ENDED = "The call has ended, so it can use no resources any more."

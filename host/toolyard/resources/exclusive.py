@@ -17,11 +17,12 @@ from weakref import WeakValueDictionary
 from toolyard.resources.naming import name_of
 from toolyard.resources.self_waits import is_below
 from toolyard_hookspecs.errors import ResourceBusyError
+from toolyard_hookspecs.forks import renewed_in_forks
 
 _log = logging.getLogger(__name__)
 
 # One for all locks: a circle of waiters can only be seen from above. It is held for moments.
-_mutex = threading.RLock()
+_mutex = renewed_in_forks(__name__, "_mutex", threading.RLock)
 _locks: WeakValueDictionary[int, ExclusiveLock] = WeakValueDictionary()
 _waiting: list[Ticket] = []
 # A held lock lives on, even when all that is left of its holder is a thread.
