@@ -44,7 +44,17 @@ class Job:
         error: What it raised then.
     """
 
-    __slots__ = ("_claim", "_loop", "_notify", "_task", "error", "finished", "step", "value")
+    __slots__ = (
+        "_beginning",
+        "_claim",
+        "_loop",
+        "_notify",
+        "_task",
+        "error",
+        "finished",
+        "step",
+        "value",
+    )
 
     def __init__(self, step: Run) -> None:
         self.step = step
@@ -52,6 +62,8 @@ class Job:
         self.value: Any = None
         self.error: BaseException | None = None
         self._claim = threading.Lock()
+        # Taken by whoever comes first: what begins it, or gives it up before.
+        self._beginning = threading.Lock()
         self._notify: Callable[[], None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
@@ -92,6 +104,10 @@ class Job:
             if not self._claim.acquire(blocking=False):
                 return False
             self.step.owner.abandon(reason)
+        if self._beginning.acquire(blocking=False):
+            # It never begins, so that nobody else would tell that it has ended.
+            self.step.owner.ended_late()
+            return True
         if self._loop is not None:
             # A loop that is closed runs nothing any more.
             with suppress(RuntimeError):
@@ -117,6 +133,8 @@ class Job:
         self.step.owner.ended_late()
 
     def _work(self) -> None:
+        if not self._beginning.acquire(blocking=False):
+            return
         step = self.step
         started = time.perf_counter()
         try:
@@ -134,10 +152,7 @@ class Job:
         self._loop.call_soon_threadsafe(self._begin_task, context)
 
     def _begin_task(self, context: contextvars.Context) -> None:
-        if self._task is not None:
-            return
-        if self._claim.locked():
-            self._end_late()
+        if not self._beginning.acquire(blocking=False):
             return
         self._task = asyncio.get_running_loop().create_task(self._awaited(), context=context)
 

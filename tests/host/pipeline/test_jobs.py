@@ -111,6 +111,30 @@ def test_one_that_is_given_up_just_before_it_begins_ends_all_the_same(bench: Ben
     assert not done.is_set()
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+def test_one_that_is_given_up_before_it_begins_ends_at_once_and_never_begins(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, is_async: bool
+) -> None:
+    put_off: list[Any] = []
+
+    def put(*begins: Any) -> None:
+        put_off.append(begins)
+
+    owner, begun = Owner(), threading.Event()
+    if is_async:
+        monkeypatch.setattr(bench.background.loop, "call_soon_threadsafe", put)
+    else:
+        monkeypatch.setattr(Workers, "submit", lambda _, task: put(task))
+    job, done = bench.start(begun.set, owner, is_async=is_async)
+
+    assert job.give_up("timed out")
+    assert owner.told == ["timed out", "ended late"]
+    function, *given = put_off[0]
+    function(*given)
+    assert [begun.is_set(), done.is_set()] == [False, False]
+    assert owner.told == ["timed out", "ended late"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("is_async", [False, True])
 def test_at_any_moment_exactly_one_of_both_holds(bench: Bench, is_async: bool) -> None:
