@@ -51,23 +51,22 @@ class BatchOrder:
         return self.before(milestone, self._size)
 
     def passed(self, milestone: Milestone, index: int) -> None:
-        """Note that a call has passed a milestone, and with it those before."""
-        opened: list[Gate] = []
+        """Note that a call has passed a milestone, and with it those before.
+
+        Interrupted, it is done again.
+        """
         with self._lock:
             for each in Milestone:
                 if each <= milestone:
-                    opened += self._note(each, index)
-        for gate in opened:
-            gate.open()
+                    self._note(each, index)
 
-    def _note(self, milestone: Milestone, index: int) -> list[Gate]:
+    def _note(self, milestone: Milestone, index: int) -> None:
         passed = self._passed[milestone]
         passed[index] = True
         reached = self._upto[milestone]
-        opened: list[Gate] = []
         while reached < self._size and passed[reached]:
             reached += 1
             if (gate := self._gates.get((milestone, reached))) is not None:
-                opened.append(gate)
+                gate.open()
+        # Last of all: interrupted before, the gates are opened when it is noted again.
         self._upto[milestone] = reached
-        return opened

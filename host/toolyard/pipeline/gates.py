@@ -22,14 +22,13 @@ class Gate:
         self._lock = threading.Lock()
 
     def open(self) -> None:
-        """Let everyone through, now and later."""
+        """Let everyone through, now and later; interrupted, it is done again."""
         with self._lock:
-            if self.granted:
-                return
             self.granted = True
-            callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
+        # None comes any more.
+        for callback in self._callbacks:
             callback()
+        self._callbacks = []
 
     def on_grant(self, callback: Callable[[], None]) -> None:
         """Call `callback` once the gate is open, at once if it is."""
@@ -66,11 +65,16 @@ class Turns:
         return self._holder
 
     def give_back(self, holder: object) -> None:
-        """End the holder's turn, or take it out of the queue."""
+        """End the holder's turn, or take it out of the queue; interrupted, it is done again."""
         with self._lock:
             if self._holder is not holder:
                 self._waiting = deque(each for each in self._waiting if each[0] is not holder)
                 return
-            self._holder, gate = self._waiting.popleft() if self._waiting else (None, None)
-        if gate is not None:
+            if not self._waiting:
+                self._holder = None
+                return
+            # Told before it is so: an interruption may come between the two.
+            follows, gate = self._waiting[0]
             gate.open()
+            self._holder = follows
+            self._waiting.popleft()

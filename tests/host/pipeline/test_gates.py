@@ -8,9 +8,11 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolyard.pipeline.batch import BatchOrder, Milestone
 from toolyard.pipeline.gates import Gate, Turns
 from toolyard.runtime import runtime_of
 from toolyard_hookspecs import (
@@ -39,6 +41,61 @@ def test_a_gate_lets_everyone_through_once_it_is_open() -> None:
     gate.on_grant(lambda: told.append("late"))
 
     assert (gate.granted, told) == (True, ["early", "late"])
+
+
+class InterruptedOnce:
+    """Hears that a gate is open, which Ctrl-C interrupts the first time."""
+
+    def __init__(self) -> None:
+        self.heard = 0
+
+    def __call__(self) -> None:
+        self.heard += 1
+        if self.heard == 1:
+            raise KeyboardInterrupt
+
+
+def test_opening_a_gate_that_was_interrupted_lets_the_others_through() -> None:
+    told: list[str] = []
+    gate = Gate()
+    gate.on_grant(InterruptedOnce())
+    gate.on_grant(lambda: told.append("second"))
+    with pytest.raises(KeyboardInterrupt):
+        gate.open()
+
+    gate.open()
+
+    assert told == ["second"]
+
+
+def test_a_turn_whose_giving_back_was_interrupted_is_the_next_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    turns = Turns()
+    turns.take("first")
+    gates = [turns.take(each) for each in ("second", "third")]
+    with monkeypatch.context() as patched:
+        patched.setattr(Gate, "open", lambda _: InterruptedOnce()())
+        with pytest.raises(KeyboardInterrupt):
+            turns.give_back("first")
+
+    turns.give_back("first")
+
+    assert turns.holder == "second"
+    assert [gate is not None and gate.granted for gate in gates] == [True, False]
+
+
+def test_a_batch_goes_on_where_noting_that_a_call_has_passed_was_interrupted() -> None:
+    batch = BatchOrder(2)
+    batch.before(Milestone.ENDED, 1).on_grant(InterruptedOnce())
+    every = batch.after_all(Milestone.ENDED)
+    batch.passed(Milestone.ENDED, 1)
+    with pytest.raises(KeyboardInterrupt):
+        batch.passed(Milestone.ENDED, 0)
+
+    batch.passed(Milestone.ENDED, 0)
+
+    assert every.granted
 
 
 @given(st.lists(st.tuples(st.sampled_from(["take", "give back"]), st.integers(0, 5))))
