@@ -248,7 +248,10 @@ class _Batch:
             except StopIteration as stop:
                 self._results[index] = stop.value
                 return
-            except BaseException as raised:  # noqa: BLE001 - returned in its place
+            except BaseException as raised:
+                if getgeneratorstate(pipeline) == GEN_SUSPENDED:
+                    # It has not ended: what it asks for got lost in an interruption.
+                    raise
                 self._results[index] = raised
                 return
             if isinstance(step, Run) and step.inline and not step.is_async:

@@ -81,3 +81,40 @@ def test_an_interruption_does_not_make_it_forget_what_has_ended(
     assert not driving.is_alive()
     assert given == ["kept"]
     assert len(raised) == 1
+
+
+class LosingOnce:
+    """A pipeline whose first step gets lost, as where Ctrl-C comes when it is just returned."""
+
+    def __init__(self, pipeline: Generator[Step, Any, Any]) -> None:
+        self._pipeline = pipeline
+        self._loses = True
+
+    def send(self, answer: Any) -> Step:
+        step = self._pipeline.send(answer)
+        if self._loses:
+            self._loses = False
+            raise KeyboardInterrupt
+        return step
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._pipeline, name)
+
+
+def test_a_pipeline_whose_step_gets_lost_in_an_interruption_is_interrupted(
+    driver: SyncDriver,
+) -> None:
+    ended: list[str] = []
+
+    def pipeline() -> Generator[Step, Any, None]:
+        try:
+            yield Run(lambda: None, False, ENDLESS, Nobody(), inline=False)
+        except KeyboardInterrupt:
+            ended.append("interrupted")
+            raise
+
+    losing: Any = LosingOnce(pipeline())
+    with pytest.raises(KeyboardInterrupt):
+        driver.drive_all([losing])
+
+    assert ended == ["interrupted"]
