@@ -49,11 +49,20 @@ def block(turn: Turn, waiter: Waiter, name: str) -> None:
         DeadlineExceededError: When the deadline passes first.
         CallClosed: When the call is cancelled or over.
     """
-    bell = threading.Event()
-    with _listening(turn, waiter, bell.set):
+    # Not an event: interrupted while it is set, as by Ctrl-C, that can stay locked for ever.
+    bell = threading.Lock()
+    bell.acquire()
+
+    def ring() -> None:
+        # It may have been rung already.
+        with suppress(RuntimeError):
+            bell.release()
+
+    with _listening(turn, waiter, ring):
         _refuse_on_loop(name)
         while not _has_come(turn, waiter, name):
-            bell.wait(_patience(waiter.owner))
+            patience = _patience(waiter.owner)
+            bell.acquire(timeout=-1 if patience is None else patience)
 
 
 async def suspend(turn: Turn, waiter: Waiter, name: str) -> None:
