@@ -37,16 +37,12 @@ class Engine:
         _engines.add(self)
 
     def serial(self, tool: Tool[Any, Any], run: CallRun) -> SerialTicket:
-        """Ask for the one place in which calls of a serial tool run.
-
-        Raises:
-            ResourceBusyError: When waiting for it would never end.
-        """
+        """Return what asks for the one place in which calls of a serial tool run."""
         with self._lock:
             lock = self._serial.get(id(tool))
             if lock is None:
                 lock = self._serial[id(tool)] = SerialLock(tool)
-        return SerialTicket(Claim(lock, run.control), fail_fast=run.scope.fail_fast)
+        return SerialTicket(Claim(lock, run.control))
 
     def isolated(self, run: CallRun) -> Callable[..., Any]:
         """Return a handler that runs the tool's own in a process of its own."""
@@ -93,24 +89,30 @@ class SerialLock(ExclusiveLock):
 class SerialTicket:
     """A call's place in the queue for a serial tool; a nested call stands on its caller's.
 
+    The call has to know it before it asks: an interruption, such as Ctrl-C, may come when it has
+    the place already.
+
     Args:
         claim: The call's claim on the tool's lock.
-        fail_fast: Do not queue where the place is taken.
-
-    Raises:
-        ResourceBusyError: When waiting for it would never end.
     """
 
     __slots__ = ("_claim", "_ticket")
 
-    def __init__(self, claim: Claim, *, fail_fast: bool) -> None:
+    _ticket: Ticket
+
+    def __init__(self, claim: Claim) -> None:
         self._claim = claim
-        try:
-            self._ticket: Ticket = claim.request(fail_fast=fail_fast)
-        except BaseException:
-            # Interrupted, as by Ctrl-C, it may have the place already.
-            claim.leave()
-            raise
+
+    def request(self, *, fail_fast: bool) -> None:
+        """Ask for the place.
+
+        Args:
+            fail_fast: Do not queue where the place is taken.
+
+        Raises:
+            ResourceBusyError: When waiting for it would never end.
+        """
+        self._ticket = self._claim.request(fail_fast=fail_fast)
 
     @property
     def granted(self) -> bool:

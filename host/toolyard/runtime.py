@@ -56,6 +56,8 @@ class Runtime:
 
     def enter(self, run: CallRun) -> None:
         """Count a call as admitted."""
+        # Before: interrupted right after it, the call would count for ever.
+        run.admitted = True
         self._runs[id(run)] = run
 
     def leave(self, run: CallRun) -> None:

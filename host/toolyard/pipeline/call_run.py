@@ -226,12 +226,10 @@ class CallRun(Lifetime["CallRun"]):
                 self.participants += participants
             return not self.undone
 
-    def take_participants(self) -> list[Participant]:
-        """Return what took part, to be rolled back, and nobody else's from now on."""
+    def take_no_more(self) -> None:
+        """Have nothing more take part: what does is to be rolled back now."""
         with _lock:
             self.undone = True
-            taken, self.participants = self.participants, []
-        return taken
 
     def passed(self, milestone: Milestone) -> None:
         """Let the later calls of the batch go on."""
@@ -328,6 +326,8 @@ class CallRun(Lifetime["CallRun"]):
             self.scope.close()
         except BaseException as interruption:  # noqa: BLE001 - it leaves when the call has ended
             self.raises = self.raises or interruption
+            # It may have come before all was given back.
+            self.scope.close()
         if self.serial_ticket is not None:
             self._leave_place(self.serial_ticket)
 

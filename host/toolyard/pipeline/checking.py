@@ -173,7 +173,6 @@ def admit(run: CallRun) -> None:
             runtime.enter(run)
     else:
         runtime.enter(run)
-    run.admitted = True
     if run.batch is not None:
         run.passed(ADMITTED)
 

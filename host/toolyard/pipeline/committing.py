@@ -58,17 +58,19 @@ def commit(run: CallRun) -> Staged:
         if (preparing := each.prepare()) is not None:
             yield from settle(run, preparing)
     _rule_out_rerun(run)
-    interruption: BaseException | None = None
+    left = iter(participants)
     try:
         run.branch.commit()
+        run.stage = COMMIT
+        run.committed = True
+        yield from commit_all(run, left)
     except BaseException as error:
         if not run.branch.kept:
             raise
         # It came too late: what takes part is kept with the session first.
-        interruption = error
-    run.stage = COMMIT
-    run.committed = True
-    yield from commit_all(run, participants, interruption)
+        run.stage = COMMIT
+        run.committed = True
+        yield from commit_all(run, left, error)
 
 
 def prepare_to_join(run: CallRun) -> Staged:

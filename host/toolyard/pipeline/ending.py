@@ -32,6 +32,22 @@ _new: Any = object.__new__
 
 def fail(run: CallRun, table: Table, error: BaseException) -> Staged:
     """Put back what the call changed, and settle what the model is told."""
+    try:
+        _settle(run, error)
+    except BaseException as interruption:  # noqa: BLE001 - it leaves when the call has ended
+        _settle(run, interruption)
+    if run.opened and not run.committed:
+        try:
+            yield from _take_back(run, table, run.text)
+        except BaseException as interruption:  # noqa: BLE001 - it leaves when the call has ended
+            run.raises = run.raises or interruption
+            if not run.undone or run.participants:
+                # It was interrupted before it came to all that plugins keep.
+                yield from undo(run)
+
+
+def _settle(run: CallRun, error: BaseException) -> None:
+    """Settle what the model is told of the error, and log it."""
     error = _as_what_closed_it(run, error)
     failure = read_failure(error, _called(run), run.stage, run.executor.engine.interrupts)
     message = encodable(mask(run, _told(run, failure)))
@@ -41,14 +57,6 @@ def fail(run: CallRun, table: Table, error: BaseException) -> Staged:
     run.status, run.result, run.text, run.data = failure.status, result, message, None
     run.error, run.raises = error, failure.raises
     _log(run, failure)
-    if run.opened and not run.committed:
-        try:
-            yield from _take_back(run, table, message)
-        except BaseException as interruption:  # noqa: BLE001 - it leaves when the call has ended
-            run.raises = run.raises or interruption
-            if not run.undone:
-                # It was interrupted before it came to what plugins keep.
-                yield from undo(run)
 
 
 def _called(run: CallRun) -> Called:

@@ -48,7 +48,13 @@ def pipeline(run: CallRun) -> Generator[Step, Any, Outcome]:
                 _finish_without_waiting(run, table, error)
         except BaseException as error:  # noqa: BLE001 - every end is an outcome first
             yield from fail(run, table, error)
-        publish(run, table)
+        try:
+            publish(run, table)
+        except BaseException:
+            if not hasattr(run, "outcome"):
+                # Interrupted before it was told to anybody.
+                publish(run, table)
+            raise
     finally:
         try:
             run.end()

@@ -102,6 +102,7 @@ def _take_serial(run: CallRun, plan: Plan) -> Staged:
         if batch is not None:
             yield WaitFor(batch.before(ENDED, run.root.index), limit)
         ticket = run.serial_ticket = run.executor.engine.serial(plan.tool, run)
+        ticket.request(fail_fast=run.scope.fail_fast)
         yield WaitFor(ticket, limit)
         ticket.require()
     except ResourceBusyError as error:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 from toolyard.pipeline.asking import settle_surely, waits
@@ -31,7 +32,7 @@ def undo(run: CallRun, *, participants: bool = True) -> Staged:
         BaseException: What interrupted it, when all is put back.
     """
     run.branch.rollback()
-    yield from _each(run, [*run.scope.undoing(), *(_of_plugins(run) if participants else ())])
+    yield from _each(run, chain(run.scope.undoing(), _of_plugins(run) if participants else ()))
 
 
 def undo_participants(run: CallRun) -> Staged:
@@ -56,8 +57,11 @@ async def take_part_once_there(run: CallRun, hook: Implementation, coming: Await
         log_failure(run, log, "Rolling back what plugin %s kept failed.", hook.plugin)
 
 
-def _of_plugins(run: CallRun) -> list[Action]:
-    return [each.rollback for each in reversed(run.take_participants())]
+def _of_plugins(run: CallRun) -> Iterator[Action]:
+    run.take_no_more()
+    # One by one: interrupted between two of them, the rest is put back when it is done again.
+    while run.participants:
+        yield run.participants.pop().rollback
 
 
 def _each(run: CallRun, actions: Iterable[Action]) -> Staged:

@@ -218,6 +218,14 @@ class ExclusivePart:
         failures.raise_any()
 
     def _each_savepoint(self, action: Callable[[Any], None], failures: Failures) -> None:
+        try:
+            self._each_left(action, failures)
+        except BaseException:
+            # Interrupted between two of them; the rest is not left as it is.
+            self._each_left(action, failures)
+            raise
+
+    def _each_left(self, action: Callable[[Any], None], failures: Failures) -> None:
         # The newest first: it stands on those before it.
         while self._savepoints:
             savepoint = self._savepoints.pop()

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import threading
+import traceback
 from typing import Any
 
 import pytest
 
+from toolyard import engine
+from toolyard.pipeline import committing, ending
 from toolyard.pipeline.lifetime import Lifetime
 from toolyard.resources.call import CallScope
 from toolyard.resources.exclusive import Claim, Ticket, lock_of
+from toolyard.resources.participants import ExclusivePart
 from toolyard.runtime import Runtime, runtime_of
 from toolyard_hookspecs import (
     Binding,
@@ -81,11 +85,15 @@ def open_till(yard: Any, touch: Any) -> Till:
     return till
 
 
-def interrupt_once(monkeypatch: pytest.MonkeyPatch, owner: type[Any], name: str) -> None:
+def interrupt_once(
+    monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, *, after: bool = False
+) -> None:
     function = getattr(owner, name)
 
     def interrupted(*args: Any, **options: Any) -> None:
         monkeypatch.setattr(owner, name, function)
+        if after:
+            function(*args, **options)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(owner, name, interrupted)
@@ -93,7 +101,8 @@ def interrupt_once(monkeypatch: pytest.MonkeyPatch, owner: type[Any], name: str)
 
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize(
-    ("owner", "name"), [(Runtime, "leave"), (Claim, "leave"), (Claim, "_refuse_own")]
+    ("owner", "name"),
+    [(Runtime, "leave"), (Claim, "leave"), (Claim, "_refuse_own"), (CallScope, "_end")],
 )
 def test_nothing_is_held_where_giving_it_back_is_interrupted(  # noqa: PLR0917 - a case has these
     yard: Any,
@@ -114,7 +123,15 @@ def test_nothing_is_held_where_giving_it_back_is_interrupted(  # noqa: PLR0917 -
 
 
 @pytest.mark.parametrize(
-    ("owner", "name"), [(Claim, "when_innermost"), (Claim, "begin_to_end"), (CallScope, "undoing")]
+    ("owner", "name"),
+    [
+        (Claim, "when_innermost"),
+        (Claim, "begin_to_end"),
+        (CallScope, "undoing"),
+        (ExclusivePart, "_each_left"),
+        (traceback, "format_exception"),
+        (ending, "_add_what_is_unusual"),
+    ],
 )
 def test_all_is_put_back_where_that_is_interrupted(
     yard: Any, till: Till, monkeypatch: pytest.MonkeyPatch, owner: type[Any], name: str
@@ -124,13 +141,70 @@ def test_all_is_put_back_where_that_is_interrupted(
         yard.call("marked", fails=True)
 
     assert (till.begun, lock_of(till).claims, yard.plugin.kept) == (0, [], 0)
+    assert len(yard.events) == 1
     yard.assert_untouched()
 
 
-def test_a_serial_tool_is_free_where_asking_for_its_place_is_interrupted(
+def test_all_is_kept_where_that_is_interrupted_as_it_begins(
     yard: Any, till: Till, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    interrupt_once(monkeypatch, Ticket, "grant")
+    interrupt_once(monkeypatch, committing, "commit_all")
+    with pytest.raises(KeyboardInterrupt):
+        yard.call("marked")
+
+    assert (till.begun, lock_of(till).claims, yard.plugin.kept) == (0, [], 0)
+    assert yard.marks == yard.box.items == ["x"]
+
+
+def test_a_call_counts_no_longer_where_it_is_interrupted_once_it_counts(
+    yard: Any, till: Till, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupt_once(monkeypatch, Runtime, "enter", after=True)
+    with pytest.raises(KeyboardInterrupt):
+        yard.call("marked")
+
+    assert len(runtime_of(yard.session).inflight) == 0
+
+
+def test_what_takes_part_is_put_back_where_that_is_interrupted_between_two(
+    yard: Any, touch: Any
+) -> None:
+    class Other(Plugin):
+        """Takes part, too."""
+
+    class Between(Plugin):
+        armed = False
+
+        @property
+        def rollback(self) -> Any:
+            if self.armed:
+                self.armed = False
+                raise KeyboardInterrupt
+            return self.commit
+
+    @tool
+    def fails(*, context: ToolContext) -> None:
+        """Change something, and fail."""
+        touch(context)
+        between.armed = True
+        raise AssertionError
+
+    between = Between()
+    plugins = [Plugin(), Other()]
+    yard.open(fails, plugins=(plugins[0], between, plugins[1]))
+    with pytest.raises(KeyboardInterrupt):
+        yard.call("fails")
+
+    assert [each.kept for each in plugins] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"), [(Ticket, "grant"), (Claim, "request"), (engine, "SerialTicket")]
+)
+def test_a_serial_tool_is_free_where_asking_for_its_place_is_interrupted(
+    yard: Any, till: Till, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str
+) -> None:
+    interrupt_once(monkeypatch, owner, name, after=True)
     with pytest.raises(KeyboardInterrupt):
         yard.call("marked")
 
