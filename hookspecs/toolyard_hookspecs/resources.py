@@ -106,6 +106,12 @@ class Binding(Generic[T]):
                 "of the resolver, lambda resources: ..., or Binding.instance(Type, value)."
             )
             raise DefinitionError(msg)
+        if not _takes_one(self.provider):
+            msg = (
+                f"Binding for {self.kind!r}: its provider does not take the resolver; write "
+                "lambda resources: ..., also where it needs nothing of it."
+            )
+            raise DefinitionError(msg)
         if _waits(self.provider):
             msg = (
                 f"Binding for {self.kind!r}: its provider is async or yields, and nobody awaits "
@@ -131,6 +137,16 @@ class Binding(Generic[T]):
 @dataclass(frozen=True)
 class _InstanceBinding(Binding[T]):
     """A binding whose instance belongs to whoever made it."""
+
+
+def _takes_one(provider: Callable[..., object]) -> bool:
+    try:
+        inspect.signature(provider).bind(None)
+    except TypeError:
+        return False
+    except ValueError:
+        return True  # it is not written in Python, and does not say
+    return True
 
 
 def _waits(provider: object) -> bool:

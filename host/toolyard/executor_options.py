@@ -99,7 +99,7 @@ def options_of(
             ),
             given.text_fault("user_id", options.get("user_id")),
             given.kind_fault("auth", options.get("auth"), Secret, "write Secret(...)"),
-            given.callable_fault("approver", options.get("approver")),
+            given.approver_fault(options.get("approver")),
             given.callable_fault("on_progress", options.get("on_progress")),
             given.kind_fault("dry_run", options.get("dry_run"), bool, "write True or False"),
             given.clock_fault("clock", options.get("clock")),

@@ -110,7 +110,7 @@ class Host:
                 given.several_fault("policies", policies),
                 given.names_fault("block", block),
                 None if isinstance(discover, bool) else given.names_fault("discover", discover),
-                given.callable_fault("approver", approver),
+                given.approver_fault(approver),
                 given.clock_fault("clock", clock),
                 None
                 if isinstance(timeout, HostDefault)

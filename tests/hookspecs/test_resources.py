@@ -35,6 +35,24 @@ def test_a_provider_that_cannot_be_called_is_refused_with_the_remedy():
         Binding(dict, {})
 
 
+class _Alone:
+    def __init__(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("provider", [_Alone, lambda resources, more: {}])
+def test_a_provider_that_does_not_take_the_resolver_is_refused_with_the_remedy(provider):
+    with pytest.raises(
+        DefinitionError, match=r"does not take the resolver; write lambda resources"
+    ):
+        Binding(dict, provider)
+
+
+@pytest.mark.parametrize("provider", [dict, max, lambda resources, more=1: {}, lambda *several: {}])
+def test_any_other_can_be_called_with_it(provider):
+    assert Binding(dict, provider).provider is provider
+
+
 async def _awaited(resources, number=0):
     return {}
 

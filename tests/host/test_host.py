@@ -648,6 +648,14 @@ def test_closing_waits_for_no_handler_that_does_not_end() -> None:
     release.set()
 
 
+class OnDuty:
+    """A plugin that approves, which the settings name."""
+
+    @hookimpl
+    def toolyard_approve(self) -> None:
+        return None
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -660,6 +668,8 @@ def test_closing_waits_for_no_handler_that_does_not_end() -> None:
         ({"policies": None}, "Host: policies is None; give several, in a tuple"),
         ({"settings": {"timeout": 5}}, "Host: settings is of type dict; write Settings(...)"),
         ({"approver": 5}, "Host: approver is 5; give a function"),
+        ({"approver": "duty"}, "Host: approver is 'duty'; give a function of the request, or name"),
+        ({"approver": OnDuty()}, "Host: approver is a plugin; give a function of the request, or"),
         ({"clock": 5}, "Host: clock is of type int; give an object with the methods now and"),
         ({"clock": SystemClock}, "Host: clock is a class; give an instance of SystemClock."),
     ],

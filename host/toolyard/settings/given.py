@@ -157,6 +157,19 @@ def callable_fault(name: str, value: object) -> str | None:
     return f"{name} is {value!r}; give a function"
 
 
+def approver_fault(value: object) -> str | None:
+    """Return why an argument is no approver, where it is given at all.
+
+    Example:
+        >>> approver_fault("duty")
+        "approver is 'duty'; give a function of the request, or name the plugin in the settings"
+    """
+    if not isinstance(value, str) and not hasattr(value, "toolyard_approve"):
+        return callable_fault("approver", value)
+    what = repr(value) if isinstance(value, str) else "a plugin"
+    return f"approver is {what}; give a function of the request, or name the plugin in the settings"
+
+
 def clock_fault(name: str, value: object) -> str | None:
     """Return why an argument is no clock, where it is given at all.
 
