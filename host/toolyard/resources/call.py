@@ -161,9 +161,12 @@ class CallScope:
         """Return what takes part in the call's transaction, in order of first access."""
         if not self._parts:
             return []
+        if self._abandoned:
+            # A resource may be just making one, for ever; it is put back when that has ended.
+            return self._open_parts()
         with self._mutex:
             # A nested call may be handing over at this moment.
-            return [part for part in list(self._parts.values()) if part.open]
+            return self._open_parts()
 
     def join(self, child: CallScope) -> Awaitable[None] | None:
         """Make a successful nested call's changes a part of this call's.
@@ -286,6 +289,9 @@ class CallScope:
             is_used = self._abandoned
         if not is_used and (interruption := self._let_go()) is not None:
             raise interruption
+
+    def _open_parts(self) -> list[Part]:
+        return [part for part in list(self._parts.values()) if part.open]
 
     # --- giving ---
 

@@ -421,6 +421,69 @@ def test_a_branch_of_a_handler_that_ends_as_it_is_given_up_can_await_its_rollbac
     assert table.rolled_back == 1
 
 
+class StallingLedger(Ledger):
+    """One that takes its time to begin."""
+
+    def __init__(self, goes_on: threading.Event) -> None:
+        super().__init__()
+        self.goes_on = goes_on
+
+    def begin(self) -> int:
+        self.goes_on.wait(SOON)
+        return super().begin()
+
+
+class StallingTable(Table):
+    """One that takes its time to make a branch."""
+
+    def __init__(self, goes_on: threading.Event) -> None:
+        super().__init__()
+        self.goes_on = goes_on
+        self.put_back = threading.Event()
+
+    def branch(self, context: ToolContext, parent: Any) -> Any:
+        self.goes_on.wait(SOON)
+        table = self
+
+        class Branch(TableBranch):
+            def rollback(self) -> None:
+                table.put_back.set()
+
+        return Branch(table)
+
+
+@pytest.mark.parametrize("uses_another", [False, True])
+@pytest.mark.parametrize("kind", [StallingLedger, StallingTable])
+def test_a_resource_that_takes_its_time_holds_no_timed_out_call_up(
+    yard: Any, kind: Any, uses_another: bool
+) -> None:
+    goes_on = threading.Event()
+    stalling = kind(goes_on)
+
+    @tool(timeout=0.2)
+    def waits(*, context: ToolContext) -> None:
+        """Ask for what is long in coming."""
+        if uses_another:
+            context.resources.get(type(yard.box)).put("written")
+        context.resources.get(kind)
+
+    # The yard's own resource is bound already.
+    yard.open(waits, resources=(Binding.instance(kind, stalling),))
+    started = time.monotonic()
+    outcome = yard.call("waits")
+    took = time.monotonic() - started
+    goes_on.set()
+
+    assert outcome.status is Status.TIMED_OUT
+    assert took < SOON / 2
+    assert yard.box.items == []
+    if kind is StallingLedger:
+        # Given back by the handler's end.
+        until(lambda: yard.call("waits").success)
+    else:
+        assert stalling.put_back.wait(PATIENCE)
+
+
 def test_waiting_for_an_exclusive_resource_does_not_count_against_the_timeout(yard: Any) -> None:
     holding = threading.Event()
 
