@@ -57,6 +57,7 @@ class CallScope:
         "_abandoned",
         "_closed",
         "_given",
+        "_making",
         "_mutex",
         "_over",
         "_parent",
@@ -83,6 +84,8 @@ class CallScope:
         self._parts: dict[int, Part] = {}
         self._tools: ToolScope | None = None
         self._mutex = RLock()
+        # Held while a branch is made, which may take for ever: the call's end does not wait for it.
+        self._making = RLock()
         self._over: str | None = None
         # Whether a thread may still use what it was given, though the call was given up.
         self._abandoned = False
@@ -317,18 +320,32 @@ class CallScope:
         parent = None
         if self._parent is not None and built.shared:
             parent = self._parent._branch_of(built, nested=True)  # noqa: SLF001 - of the same class
+        with self._making:
+            part = self._known_branch(built, nested=nested)
+            if part is None:
+                branch = built.value.branch(self.owner.context, parent.branch if parent else None)
+                part = BranchPart(branch, built.value, joins=parent is not None)
+                self._take(part, id(built.value), nested=nested)
+            return part
+
+    def _known_branch(self, built: Built, *, nested: bool) -> BranchPart | None:
         with self._mutex:
             self.check_open()
             if nested and not self._shares:
                 raise CallClosed(_CALLER_ENDED)
             part = self._parts.get(id(built.value))
-            if not isinstance(part, BranchPart):
-                branch = built.value.branch(self.owner.context, parent.branch if parent else None)
-                part = BranchPart(branch, built.value, joins=parent is not None)
-                self._parts[id(built.value)] = part
-                if self._over is not None and not self._abandoned:
-                    part.release()
-            return part
+            return part if isinstance(part, BranchPart) else None
+
+    def _take(self, part: BranchPart, key: int, *, nested: bool) -> None:
+        """Let a branch that was just made take part, or put it back where it comes too late."""
+        with self._mutex:
+            is_late = nested and not self._shares
+            if not is_late:
+                self._parts[key] = part
+            if is_late or (self._over is not None and not self._abandoned):
+                part.release()
+        if is_late:
+            raise CallClosed(_CALLER_ENDED)
 
     def _turns(self, kind: type[Any], built: Built) -> Iterator[Turn]:
         """Yield what to wait for, one after the other, until the resource is had."""

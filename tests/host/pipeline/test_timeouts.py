@@ -484,6 +484,35 @@ def test_a_resource_that_takes_its_time_holds_no_timed_out_call_up(
         assert stalling.put_back.wait(PATIENCE)
 
 
+@pytest.mark.parametrize("kind", [StallingLedger, StallingTable])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_nor_does_it_hold_up_the_call_around_it(
+    yard: Any, nesting: Any, kind: Any, is_async: bool
+) -> None:
+    goes_on = threading.Event()
+    stalling = kind(goes_on)
+
+    @tool(timeout=0.2)
+    def waits(*, context: ToolContext) -> None:
+        """Ask for what is long in coming."""
+        context.resources.get(kind)
+
+    told: list[Any] = []
+    calls = nesting("waits", told, is_async=is_async)
+    yard.open(waits, calls, resources=(Binding.instance(kind, stalling),))
+    started = time.monotonic()
+    outcome = yard.call("outer")
+    took = time.monotonic() - started
+    goes_on.set()
+
+    assert outcome.success
+    assert took < SOON / 2
+    assert [each.status for each in told] == [Status.TIMED_OUT]
+    assert yard.box.items == ["outer"]
+    if kind is StallingTable:
+        assert stalling.put_back.wait(PATIENCE)
+
+
 def test_waiting_for_an_exclusive_resource_does_not_count_against_the_timeout(yard: Any) -> None:
     holding = threading.Event()
 
