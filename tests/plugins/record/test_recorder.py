@@ -241,6 +241,32 @@ def test_no_secret_is_in_the_record(desk, path):
     assert told["params"] == {"text": "with ***"}
 
 
+def test_a_secret_is_masked_where_it_is_given_though_its_text_is_in_all_others(desk, path):
+    with desk.recording(path) as tools:
+        desk.call(tools, "log_in", user="ada", password="a")
+    [line] = desk.lines_of(path)
+    assert line["params"] == line["arguments"] == {"user": "ada", "password": "***"}
+
+
+def test_a_call_by_the_name_that_the_tool_has_at_home_says_so(desk, path):
+    class Home:
+        @hookimpl
+        def toolyard_sections(self):
+            @tool(wire_name="lookUp")
+            def look_up(word: str) -> str:
+                """Look a word up."""
+                return word
+
+            return [MarkdownSection(key="home", title="Home", tools=[look_up])]
+
+    with desk.recording(path, plugins=[Home()]) as tools:
+        assert desk.call(tools, "lookUp", word="a").success
+        assert desk.call(tools, "look_up", word="b").success
+    by_its_own, by_ours = (each.call for each in Recording.load(path).calls)
+    assert (by_its_own.tool, by_its_own.name) == ("look_up", "lookUp")
+    assert (by_ours.tool, by_ours.name) == ("look_up", None)
+
+
 def test_no_secret_is_in_what_a_call_did_to_the_session(desk, path):
     with desk.recording(path, auth=Secret("b3arer-very-secret")) as tools:
         desk.call(tools, "note", text="with b3arer-very-secret")

@@ -443,6 +443,18 @@ def test_calls_within_one_that_is_answered_are_not_answered_for(desk, path):
         assert len(tools.session[desk.Note].all()) == 2
 
 
+def test_the_model_reads_what_it_read_then_though_nobody_would_put_it_so_now(desk, path):
+    class Loud:
+        @hookimpl
+        def toolyard_render(self, result):
+            return f"{result.value}!"
+
+    desk.record(path, ("echo", {"text": "hello"}), plugins=[Loud()])
+    with desk.replaying(path) as (tools, _):
+        outcome = desk.call(tools, "echo", text="hello")
+    assert (outcome.text, outcome.result.value) == ("hello!", "hello")
+
+
 def test_secrets_are_compared_masked(desk, path):
     desk.record(path, ("log_in", {"user": "ada", "password": "hunter2"}))
     with desk.replaying(path) as (tools, _):
