@@ -18,7 +18,15 @@ from toolyard.pipeline.refusals import Called, Failure, Refusal, read_failure
 from toolyard.pipeline.steps import Step
 from toolyard.pipeline.undoing import undo
 from toolyard.state.redoing import NOTHING
-from toolyard_hookspecs import CallClosed, Outcome, Status, ToolInvoked, ToolResult, ToolyardError
+from toolyard_hookspecs import (
+    CallClosed,
+    HandlerState,
+    Outcome,
+    Status,
+    ToolInvoked,
+    ToolResult,
+    ToolyardError,
+)
 from toolyard_hookspecs.faults import shorten
 from toolyard_hookspecs.unwritable import encodable
 
@@ -63,7 +71,8 @@ def _called(run: CallRun) -> Called:
     if run.plan is None:
         return Called(run.name, contained=False)
     tool = run.plan.tool
-    return Called(run.name, bool(tool.contained), alone=tool.isolation == "process")
+    raised = run.handler_state not in (HandlerState.NOT_BEGUN, HandlerState.RETURNED)
+    return Called(run.name, bool(tool.contained), alone=tool.isolation == "process", raised=raised)
 
 
 def _told(run: CallRun, failure: Failure) -> str:

@@ -99,11 +99,13 @@ class Called:
         name: The tool's name, or the one that was asked for.
         contained: Whether nothing of it outlives a rollback.
         alone: Whether it ran in a process of its own, which does not outlive the call.
+        raised: Whether its handler raised, not what answers in its place or takes its result.
     """
 
     name: str
     contained: bool
     alone: bool = False
+    raised: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +141,10 @@ def read_failure(
     if not isinstance(error, Exception):
         told = ToolResult.error(f"{called.name} was interrupted{_why_interrupted(error)}.")
         return Failure(Status.RAISED, told, level=0, raises=error)
-    read = _IN_HANDLER if stage is Stage.EXECUTE else _ELSEWHERE
+    if stage is Stage.EXECUTE:
+        read = _IN_HANDLER
+    else:
+        read = _IN_ARGUMENTS if stage in _READING_ARGUMENTS else _ELSEWHERE
     if read is _IN_HANDLER and isinstance(error, (*PASSED_ON, *passed_on)):
         return _passed_on(error)
     for kind, reader in read:
@@ -255,6 +260,8 @@ def _half_committed(error: Exception, called: Called) -> Failure:  # noqa: ARG00
 
 
 def _badly_called(error: Exception, called: Called) -> Failure:
+    if not called.raised:
+        return _internal(error, called)
     message = (
         f"{called.name} was called in a way its code does not take, or its code is at fault "
         f"(TypeError: {text_of(error)}). Check the arguments against the schema, then retry once."
@@ -291,7 +298,10 @@ _IN_HANDLER: Readers = (
     (EffectUnknownError, _said_by_handler),
     (TypeError, _badly_called),
 )
-_ELSEWHERE: Readers = (*_ANYWHERE, (ToolValidationError, _invalid), (CallClosed, _given_up))
+_ELSEWHERE: Readers = (*_ANYWHERE, (CallClosed, _given_up))
+# What an approver edited is parsed again, whatever stage asked for it.
+_READING_ARGUMENTS: Final = frozenset({Stage.PARSE, Stage.CHECK, Stage.APPROVE})
+_IN_ARGUMENTS: Readers = (*_ELSEWHERE, (ToolValidationError, _invalid))
 _TELLING: Final = tuple(kind for kind, _ in _ELSEWHERE)
 
 

@@ -201,7 +201,22 @@ FAILING = {
         "plugin Meddling answered toolyard_snapshot with int; it must return a participant",
         giving(5),
     ),
+    # Only parsers and handlers refuse arguments, and only a handler's TypeError tells of them.
+    "lookup finds a fault": hook(
+        Stage.LOOKUP, "Internal error in inner: x: odd", raising(ToolValidationError("x: odd"))
+    ),
+    "snapshot finds a fault": hook(
+        Stage.SNAPSHOT,
+        "inner cannot run: plugin Meddling failed in toolyard_snapshot (x: odd).",
+        raising(ToolValidationError("x: odd")),
+    ),
     "execute raises": hook(Stage.EXECUTE, "inner: execute broke", broken("execute")),
+    "execute raises TypeError": hook(
+        Stage.EXECUTE, "Internal error in inner: takes 1", raising(TypeError("takes 1"))
+    ),
+    "execute answers with what raises TypeError": hook(
+        Stage.EXECUTE, "Check the arguments", giving(raising(TypeError("takes 1")))
+    ),
     "execute answers oddly": hook(
         Stage.EXECUTE,
         "plugin Meddling answered toolyard_execute with str; it must return a ToolResult",
@@ -244,6 +259,12 @@ FAILING = {
         Status.ERROR, "which can be read once only", of_value(iter("abc")), Stage.RENDER
     ),
     "a veto": hook(Stage.ON_RESULT, "inner: on_result broke", broken("on_result"), ran=True),
+    "a veto for a fault": hook(
+        Stage.ON_RESULT,
+        "Internal error in inner: x: odd",
+        raising(ToolValidationError("x: odd")),
+        ran=True,
+    ),
     "a policy's veto": Row(
         Status.ERROR,
         Stage.ON_RESULT,
@@ -254,6 +275,12 @@ FAILING = {
     ),
     "a resource that cannot keep it": handler(
         Status.ERROR, "inner: full", shelving(OSError("full")), Stage.PREPARE
+    ),
+    "a resource that finds a fault": handler(
+        Status.ERROR,
+        "Internal error in inner: x: odd",
+        shelving(ToolValidationError("x: odd")),
+        Stage.PREPARE,
     ),
     "a resource that has moved": handler(
         Status.CONFLICT, "was rolled back", shelving(ConflictError("It moved.")), Stage.PREPARE
