@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, overload, runtime_checkable
 
+from toolyard_hookspecs.calling import call_fault
 from toolyard_hookspecs.errors import DefinitionError
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class Binding(Generic[T]):
                 "of the resolver, lambda resources: ..., or Binding.instance(Type, value)."
             )
             raise DefinitionError(msg)
-        if not _takes_one(self.provider):
+        if call_fault(self.provider, None) is not None:
             msg = (
                 f"Binding for {self.kind!r}: its provider does not take the resolver; write "
                 "lambda resources: ..., also where it needs nothing of it."
@@ -137,16 +138,6 @@ class Binding(Generic[T]):
 @dataclass(frozen=True)
 class _InstanceBinding(Binding[T]):
     """A binding whose instance belongs to whoever made it."""
-
-
-def _takes_one(provider: Callable[..., object]) -> bool:
-    try:
-        inspect.signature(provider).bind(None)
-    except TypeError:
-        return False
-    except ValueError:
-        return True  # it is not written in Python, and does not say
-    return True
 
 
 def _waits(provider: object) -> bool:

@@ -1,6 +1,7 @@
 """How resources are bound, and how their roles are told."""
 
-from functools import partial
+from functools import cache, partial, wraps
+from unittest.mock import Mock
 
 import pytest
 
@@ -48,7 +49,39 @@ def test_a_provider_that_does_not_take_the_resolver_is_refused_with_the_remedy(p
         Binding(dict, provider)
 
 
-@pytest.mark.parametrize("provider", [dict, max, lambda resources, more=1: {}, lambda *several: {}])
+def _without(function):
+    """Let a function that needs no resolver be called with one."""
+
+    @wraps(function)
+    def taking(resources):
+        return function()
+
+    return taking
+
+
+def _with_size(function):
+    """Give a function more than the resolver."""
+
+    @wraps(function)
+    def taking(resources):
+        return function(resources, 3)
+
+    return taking
+
+
+@pytest.mark.parametrize(
+    "provider",
+    [
+        dict,
+        max,
+        Mock(),
+        lambda resources, more=1: {},
+        lambda *several: {},
+        _without(lambda: {"size": 3}),
+        _with_size(lambda resources, size: {}),
+        cache(_without(lambda: {"size": 3})),
+    ],
+)
 def test_any_other_can_be_called_with_it(provider):
     assert Binding(dict, provider).provider is provider
 

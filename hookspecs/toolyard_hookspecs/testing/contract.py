@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final, NoReturn
 
 import pytest
 
+from toolyard_hookspecs.calling import call_fault
 from toolyard_hookspecs.errors import DefinitionError
 
 _FIXTURE: Final = type(pytest.fixture(lambda: None))
@@ -56,12 +57,8 @@ class Contract:
         remedy = f"Let it return a function{f' of ({taken})' if taken else ''}"
         if not callable(given):
             self._fail(name, f"gives {given!r}. {remedy}")
-        try:
-            inspect.signature(given).bind(*self._takes[name])
-        except TypeError as error:
-            self._fail(name, f"gives a function that cannot be called: {error}. {remedy}")
-        except ValueError:
-            return  # it is not written in Python, and does not say
+        if (fault := call_fault(given, *self._takes[name])) is not None:
+            self._fail(name, f"gives a function that cannot be called: {fault}. {remedy}")
 
     def _fail(self, name: str, fault: str) -> NoReturn:
         pytest.fail(f"The fixture `{name}` of {type(self).__name__} {fault}.", pytrace=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from types import SimpleNamespace
 from typing import Any
 
@@ -77,9 +78,20 @@ def test_a_fixture_that_is_half_written_is_told(
         looked_at(contract, fixture, given)
 
 
+def taking_more(function: Any) -> Any:
+    """Have a function of the bench be called with a tool, too."""
+
+    @functools.wraps(function)
+    def taking(bench: Any, tool: Any) -> Any:
+        return function(bench)
+
+    return taking
+
+
 def test_fixtures_that_are_as_they_should_be_pass() -> None:
     looked_at(ObserverContract, "heard", lambda bench: 0)
     looked_at(ToolSuiteContract, "prepare", lambda bench, tool: None)
+    looked_at(ToolSuiteContract, "prepare", taking_more(lambda bench: None))
     looked_at(ToolSuiteContract, "plugin", "planning")
     looked_at(ToolSuiteContract, "of_the_authors_own", None)
 
