@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -670,6 +671,7 @@ class OnDuty:
         ({"approver": 5}, "Host: approver is 5; give a function"),
         ({"approver": "duty"}, "Host: approver is 'duty'; give a function of the request, or name"),
         ({"approver": OnDuty()}, "Host: approver is a plugin; give a function of the request, or"),
+        ({"approver": OnDuty}, "Host: approver is a plugin; give a function of the request, or"),
         ({"clock": 5}, "Host: clock is of type int; give an object with the methods now and"),
         ({"clock": SystemClock}, "Host: clock is a class; give an instance of SystemClock."),
     ],
@@ -678,6 +680,18 @@ def test_an_argument_that_is_not_what_it_should_be_is_named(arguments: Any, told
     with pytest.raises(ConfigurationError) as caught:
         Host(discover=False, **arguments)
     assert str(caught.value).startswith(told)
+
+
+class OnDutyHere(OnDuty):
+    """A plugin that approves, and that is asked as a function, too."""
+
+    def __call__(self, request: object) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("approver", [OnDutyHere(), Mock(return_value=True)])
+def test_a_plugin_that_can_be_called_may_be_the_approver(approver: Any) -> None:
+    assert Host(discover=False, approver=approver).approver is approver
 
 
 @pytest.mark.parametrize(

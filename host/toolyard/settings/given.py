@@ -164,7 +164,11 @@ def approver_fault(value: object) -> str | None:
         >>> approver_fault("duty")
         "approver is 'duty'; give a function of the request, or name the plugin in the settings"
     """
-    if not isinstance(value, str) and not hasattr(value, "toolyard_approve"):
+    # A function may be a plugin, too, and a mock has whatever it is asked for.
+    is_plugin = hasattr(value, "toolyard_approve") and not (
+        callable(value) and not isinstance(value, type)
+    )
+    if not isinstance(value, str) and not is_plugin:
         return callable_fault("approver", value)
     what = repr(value) if isinstance(value, str) else "a plugin"
     return f"approver is {what}; give a function of the request, or name the plugin in the settings"
