@@ -33,11 +33,16 @@ class Contract:
     @pytest.fixture(autouse=True)
     def _what_is_given_fits(self, request: pytest.FixtureRequest) -> None:
         """Tell of fixtures that are half written."""
+        # All are made here, in their order: those that a subclass uses by itself come first, as
+        # what it gives may need them.
         for name in request.fixturenames:
+            if name == request.fixturename:
+                continue
+            given = request.getfixturevalue(name)
             if name in self._gives:
-                self._look_at(name, request.getfixturevalue(name), self._gives[name])
+                self._look_at(name, given, self._gives[name])
             elif name in self._takes:
-                self._look_at_function(name, request.getfixturevalue(name))
+                self._look_at_function(name, given)
 
     def _look_at(self, name: str, given: Any, protocol: type[Any] | None) -> None:
         if given is None:

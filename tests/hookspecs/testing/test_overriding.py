@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from toolyard_hookspecs import DefinitionError
+from toolyard_hookspecs.ledger import LedgerStore
 from toolyard_hookspecs.testing import (
     FilesystemContract,
     LedgerStoreContract,
@@ -16,6 +17,8 @@ from toolyard_hookspecs.testing import (
     PolicyContract,
     ToolSuiteContract,
 )
+from toolyard_hookspecs.testing.contract import Contract
+from toolyard_plugins.ledger.stores.memory import MemoryStore
 
 
 @pytest.mark.parametrize(
@@ -37,7 +40,11 @@ def test_what_has_to_be_overridden_is_told(contract: Any, fixture: str) -> None:
 
 def looked_at(contract: Any, fixture: str, given: object) -> None:
     """Let a suite look at what a fixture of a subclass gives."""
-    request = SimpleNamespace(fixturenames=[fixture], getfixturevalue=lambda _: given)
+    request = SimpleNamespace(
+        fixturename="_what_is_given_fits",
+        fixturenames=["_what_is_given_fits", fixture],
+        getfixturevalue=lambda _: given,
+    )
     subclass = type("TestMine", (contract,), {})
     subclass._what_is_given_fits.__wrapped__(subclass(), request)
 
@@ -113,3 +120,21 @@ def test_what_is_written_wrong_is_told_where_it_is_written(
 ) -> None:
     with pytest.raises(DefinitionError, match=f"TestMine: `{name}` {told}"):
         type("TestMine", (contract,), {name: value})
+
+
+class TestWhatASubclassUsesByItself(Contract):
+    """It is there before what the subclass gives is made, as without the check."""
+
+    _gives: ClassVar[Any] = {"store": LedgerStore}
+
+    @pytest.fixture(autouse=True)
+    def place(self) -> None:
+        self.where = "here"
+
+    @pytest.fixture
+    def store(self) -> LedgerStore:
+        assert self.where == "here"
+        return MemoryStore()
+
+    def test_it_comes_first(self, store: LedgerStore) -> None:
+        assert store.get("k") is None
