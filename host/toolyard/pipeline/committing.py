@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterable, Iterator
+from collections import deque
+from collections.abc import Generator
 from typing import Any
 
 from toolyard.pipeline.asking import settle, settle_surely
@@ -13,6 +14,7 @@ from toolyard.pipeline.masking import log_failure
 from toolyard.pipeline.refusals import CommitFailed
 from toolyard.pipeline.steps import Step, WaitFor
 from toolyard.pipeline.undoing import undo_participants
+from toolyard.resources.call import Part
 from toolyard_hookspecs import Participant
 
 log = logging.getLogger("toolyard.pipeline")
@@ -58,7 +60,7 @@ def commit(run: CallRun) -> Staged:
         if (preparing := each.prepare()) is not None:
             yield from settle(run, preparing)
     _rule_out_rerun(run)
-    left = iter(participants)
+    left = deque(participants)
     try:
         run.branch.commit()
         run.stage = COMMIT
@@ -123,7 +125,7 @@ def _join(run: CallRun, parent: CallRun) -> Staged:
         yield from undo_participants(run)
     if takes_part:
         run.stage = COMMIT
-        yield from commit_all(run, run.scope.joining())
+        yield from commit_all(run, deque(run.scope.joining()))
 
 
 def _rule_out_rerun(run: CallRun) -> None:
@@ -136,13 +138,13 @@ def _rule_out_rerun(run: CallRun) -> None:
 
 
 def commit_all(
-    run: CallRun, participants: Iterable[Participant], interruption: BaseException | None = None
+    run: CallRun, left: deque[Participant], interruption: BaseException | None = None
 ) -> Staged:
     """Commit everything, also after errors and interruptions: the decision is made.
 
     Args:
         run: The call.
-        participants: What is to be committed.
+        left: What is to be committed, and is taken out as it begins to be.
         interruption: What has interrupted it already.
 
     Raises:
@@ -151,8 +153,6 @@ def commit_all(
     """
     kept: list[Participant] = []
     failed: list[str] = []
-    # One for all rounds: what was interrupted is not committed twice, nor what follows left out.
-    left = iter(participants)
     while True:
         try:
             yield from _commit_each(run, left, kept, failed)
@@ -171,15 +171,21 @@ def commit_all(
 
 
 def _commit_each(
-    run: CallRun, left: Iterator[Participant], kept: list[Participant], failed: list[str]
+    run: CallRun, left: deque[Participant], kept: list[Participant], failed: list[str]
 ) -> Staged:
-    for each in left:
+    while left:
+        each = left.popleft()
         try:
             if (committing := each.commit()) is not None:
                 yield from settle_surely(run, committing)
         except Exception as error:  # noqa: BLE001 - logged without secrets
             log_failure(run, log, "%s of %s failed to commit.", _name(each), run)
             failed.append(f"{_name(each)} ({str(error).rstrip('.')})")
+        except BaseException:
+            # Interrupted before it has begun, it is yet to be committed; nothing is so twice.
+            if isinstance(each, Part) and each.open:
+                left.appendleft(each)
+            raise
         else:
             kept.append(each)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,7 @@ class Rehearsal(CallRun):
         self._secrets.update(secrets_of_call(run))
         yield from undo_participants(run)
         tell_rollback(run, table, "It was a dry run.")
-        yield from commit_all(run, run.scope.joining())
+        yield from commit_all(run, deque(run.scope.joining()))
 
     def changes(self) -> Generator[Step, Any, str]:
         """Return what all calls together would change, without their secrets."""

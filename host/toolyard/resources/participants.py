@@ -172,6 +172,10 @@ class ExclusivePart:
         self._done = True
         try:
             self._each_savepoint(self.claim.lock.resource.commit, failures)
+        except BaseException:
+            # Interrupted between two of them, or before the first; none is left as it is.
+            self._each_savepoint(self.claim.lock.resource.commit, failures)
+            raise
         finally:
             self._leaves = True
             self.claim.leave()
@@ -212,20 +216,16 @@ class ExclusivePart:
         failures = Failures("rolling back")
         try:
             self._each_savepoint(self.claim.lock.resource.rollback, failures)
+        except BaseException:
+            # Interrupted between two of them, or before the first; none is left as it is.
+            self._each_savepoint(self.claim.lock.resource.rollback, failures)
+            raise
         finally:
             self._leaves = True
             self.claim.leave(self._inherit(self.claim.lock))
         failures.raise_any()
 
     def _each_savepoint(self, action: Callable[[Any], None], failures: Failures) -> None:
-        try:
-            self._each_left(action, failures)
-        except BaseException:
-            # Interrupted between two of them; the rest is not left as it is.
-            self._each_left(action, failures)
-            raise
-
-    def _each_left(self, action: Callable[[Any], None], failures: Failures) -> None:
         # The newest first: it stands on those before it.
         while self._savepoints:
             savepoint = self._savepoints.pop()

@@ -13,7 +13,7 @@ from toolyard.pipeline import committing, ending
 from toolyard.pipeline.lifetime import Lifetime
 from toolyard.resources.call import CallScope
 from toolyard.resources.exclusive import Claim, Ticket, lock_of
-from toolyard.resources.participants import ExclusivePart
+from toolyard.resources.participants import BranchPart, ExclusivePart
 from toolyard.runtime import Runtime, runtime_of
 from toolyard_hookspecs import (
     Binding,
@@ -128,7 +128,7 @@ def test_nothing_is_held_where_giving_it_back_is_interrupted(  # noqa: PLR0917 -
         (Claim, "when_innermost"),
         (Claim, "begin_to_end"),
         (CallScope, "undoing"),
-        (ExclusivePart, "_each_left"),
+        (ExclusivePart, "_each_savepoint"),
         (traceback, "format_exception"),
         (ending, "_add_what_is_unusual"),
     ],
@@ -145,10 +145,18 @@ def test_all_is_put_back_where_that_is_interrupted(
     yard.assert_untouched()
 
 
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (committing, "commit_all"),
+        (BranchPart, "commit"),
+        (ExclusivePart, "_each_savepoint"),
+    ],
+)
 def test_all_is_kept_where_that_is_interrupted_as_it_begins(
-    yard: Any, till: Till, monkeypatch: pytest.MonkeyPatch
+    yard: Any, till: Till, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str
 ) -> None:
-    interrupt_once(monkeypatch, committing, "commit_all")
+    interrupt_once(monkeypatch, owner, name)
     with pytest.raises(KeyboardInterrupt):
         yard.call("marked")
 
