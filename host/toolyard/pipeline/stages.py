@@ -41,13 +41,12 @@ def pipeline(run: CallRun) -> Generator[Step, Any, Outcome]:
             if table.traces:
                 enter_traces(table, run, traces)
             yield from _pass_stages(run, table)
-        except GeneratorExit as error:
-            if was_raised(error):
-                yield from fail(run, table, error)
-            else:
-                _finish_without_waiting(run, table, error)
         except BaseException as error:  # noqa: BLE001 - every end is an outcome first
-            yield from fail(run, table, error)
+            try:
+                yield from _fail(run, table, error)
+            except BaseException as interruption:  # noqa: BLE001 - likewise
+                # It may have come before anything was put back.
+                yield from _fail(run, table, interruption)
         try:
             publish(run, table)
         except BaseException:
@@ -67,6 +66,13 @@ def pipeline(run: CallRun) -> Generator[Step, Any, Outcome]:
     if run.raises is not None:
         raise run.raises
     return run.outcome
+
+
+def _fail(run: CallRun, table: Table, error: BaseException) -> Staged:
+    if isinstance(error, GeneratorExit) and not was_raised(error):
+        _finish_without_waiting(run, table, error)
+    else:
+        yield from fail(run, table, error)
 
 
 def _pass_stages(run: CallRun, table: Table) -> Staged:
