@@ -299,10 +299,12 @@ class WorkspaceBranch:
             ConflictError: When a file this call looked at has changed meanwhile.
             CallRefused: When the changes cannot be kept, as the disk is full, say.
         """
-        with _refusing():
-            if self._attempt() is None:
-                return self._prepare_async()
-            return None
+        try:
+            prepared = self._attempt()
+        except OSError as error:
+            _refuse(error)
+            raise
+        return self._prepare_async() if prepared is None else None
 
     def prepare_waiting(self) -> None:
         """Prepare, blocking the thread while another commit holds the workspace."""
@@ -327,8 +329,11 @@ class WorkspaceBranch:
             transaction.rollback()
 
     async def _prepare_async(self) -> None:
-        with _refusing():
+        try:
             await wait_async(self._attempt)
+        except OSError as error:
+            _refuse(error)
+            raise
 
     def _attempt(self) -> Literal[True] | None:
         """Try to prepare; None while another commit holds the workspace."""
@@ -360,15 +365,13 @@ class WorkspaceBranch:
         return self._store.exclusive_path()
 
 
-@contextmanager
-def _refusing() -> Generator[None]:
-    """Have a model read why the changes cannot be kept, as it is: it is nobody's internal error."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno is not None:
-            # The system's own words tell a model nothing.
-            raise
+def _refuse(error: OSError) -> None:
+    """Have a model read why the changes cannot be kept, as it is: it is nobody's internal error.
+
+    Raises:
+        CallRefused: Saying so. The system's own words, which tell a model nothing, are left.
+    """
+    if error.errno is None:
         raise CallRefused(str(error)) from error
 
 
