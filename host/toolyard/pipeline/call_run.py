@@ -7,7 +7,9 @@ abandoned. Handlers, plugins and resources ask it through its `Control`.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
 from toolyard.pipeline.batch import BatchOrder, Milestone
@@ -354,9 +356,18 @@ class CallRun(Lifetime["CallRun"]):
             if self.serial_ticket is not None:
                 self._leave_place(self.serial_ticket)
 
+    @contextmanager
+    def telling_rollback(self) -> Generator[None]:
+        """Let those who hear of the rollback, and nobody else, note something of it."""
+        token = _told_of.set(self)
+        try:
+            yield
+        finally:
+            _told_of.reset(token)
+
     def note(self, name: str, value: object) -> None:
-        """Keep a fact for the event."""
-        if self.closed is not None:
+        """Keep a fact for the event; of a call that is over, while its rollback is told."""
+        if self.closed is not None and _told_of.get() is not self:
             self.check_open()
         self.facts = {**self.facts, name: value}
 
@@ -369,5 +380,6 @@ PATIENCE: Final = 2.0
 """Seconds for which others wait for a cancelled task to end; a thread may never end."""
 _new: Any = object.__new__
 _lock = renewed_in_forks(__name__, "_lock", threading.Lock)
+_told_of: Final[ContextVar[CallRun | None]] = ContextVar("toolyard_told_of", default=None)
 _NO_SESSION = "so it can neither read nor change the session any more."
 _OVER = f"The call is over, {_NO_SESSION}"

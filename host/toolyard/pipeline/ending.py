@@ -115,14 +115,15 @@ def tell_rollback(run: CallRun, table: Table, reason: str) -> None:
     """Tell the policies and plugins that the changes of an admitted call are gone."""
     plan = run.plan
     assert plan is not None  # noqa: S101 - admitted calls have one
-    for rule in plan.on_rollbacks:
-        try:
-            rule.on_rollback(plan.tool, params_for(run, rule), context=run.context)  # type: ignore[misc]
-        except Exception:  # noqa: BLE001 - logged without secrets
-            log_failure(run, log, "Policy %s failed to hear of a rollback.", rule.name)
-    for each in table.rollbacks:
-        params = own_params(run, each)
-        observe(run, (each,), "toolyard_rollback", plan.tool, params, run.context, reason)
+    with run.telling_rollback():
+        for rule in plan.on_rollbacks:
+            try:
+                rule.on_rollback(plan.tool, params_for(run, rule), context=run.context)  # type: ignore[misc]
+            except Exception:  # noqa: BLE001 - logged without secrets
+                log_failure(run, log, "Policy %s failed to hear of a rollback.", rule.name)
+        for each in table.rollbacks:
+            params = own_params(run, each)
+            observe(run, (each,), "toolyard_rollback", plan.tool, params, run.context, reason)
 
 
 def _log(run: CallRun, failure: Failure) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from enum import Enum, auto
 from functools import partial
 from typing import Any
 
-from toolyard_hookspecs import HandlerState, IdempotencyConfig, Tool, ToolContext
+from toolyard_hookspecs import CallClosed, HandlerState, IdempotencyConfig, Tool, ToolContext
 from toolyard_hookspecs.context import CallControl
 from toolyard_hookspecs.ledger import Claim, RecordedResult
 from toolyard_hookspecs.loops import is_on_loop
@@ -188,12 +189,14 @@ class Holding:
 
     def _settling(self, claim: Claim, before: Hold, reason: str) -> Callable[[], object] | None:
         store = self.ledger.store
-        if self.tool.contained:
-            return partial(store.release, claim.key, claim.effect_id)
-        if self._joined and before is _RECORDED:
+        if self._joined and before is _RECORDED and not self.tool.contained:
             # It succeeded, and what it did outside is there, whatever became of its caller.
             return None
-        if self._is_without_effect():
+        is_free = self.tool.contained or self._is_without_effect()
+        # Of a nested call that had succeeded the event is out already.
+        with suppress(CallClosed):
+            self.context.note("ledger.state", "released" if is_free else "unknown")
+        if is_free:
             return partial(store.release, claim.key, claim.effect_id)
         return partial(store.doubt, claim.key, claim.effect_id, reason)
 
