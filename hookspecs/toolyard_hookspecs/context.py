@@ -177,7 +177,7 @@ class ToolContext:
         """Keep a fact for the call's event, under `plugin.name`.
 
         Raises:
-            CallClosed: When the call was abandoned or has ended.
+            CallClosed: When the call was abandoned or has ended; `toolyard_rollback` can note.
         """
         if self.control is not None:
             self.control.note(name, value)

@@ -464,7 +464,7 @@ def toolyard_rollback(
     Args:
         tool: The tool.
         params: The typed params.
-        context: The context; its session is closed.
+        context: The context; its session is closed, and it can still note facts.
         reason: What went wrong, as the model is told.
         settings: The plugin's own validated settings, or None.
 

@@ -23,6 +23,7 @@ from toolyard_hookspecs import (
     Tool,
     ToolCall,
     ToolContext,
+    hookimpl,
     tool,
 )
 
@@ -90,6 +91,49 @@ def test_what_is_done_with_it_is_refused(yard: Any, what: str, fails: bool, is_a
 
     assert reported == []
     assert len(yard.events) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_async", [False, True])
+def test_who_hears_of_the_rollback_can_note_something_and_the_handler_cannot(
+    yard: Any, is_async: bool
+) -> None:
+    told, hears, tried = threading.Event(), threading.Event(), threading.Event()
+    refused: list[str] = []
+
+    def note_late(context: ToolContext) -> None:
+        assert hears.wait(PATIENCE)
+        try:
+            context.note("handler.late", 1)
+        except CallClosed as closed:
+            refused.append(str(closed))
+        tried.set()
+
+    @tool(timeout=0.1)
+    def hangs(*, context: ToolContext) -> None:
+        """Note something while others are told that it was rolled back."""
+        note_late(context)
+
+    @tool(timeout=0.1)
+    async def ahangs(*, context: ToolContext) -> None:
+        """Do that in a thread."""
+        await asyncio.to_thread(note_late, context)
+
+    class Hearer:
+        @hookimpl
+        def toolyard_rollback(self, context: ToolContext) -> None:
+            hears.set()
+            assert tried.wait(PATIENCE)
+            context.note("hearer.why", "too late")
+            told.set()
+
+    yard.open(ahangs if is_async else hangs, plugins=(Hearer(),))
+    outcome = yard.call("ahangs" if is_async else "hangs")
+
+    assert outcome.status is Status.TIMED_OUT
+    assert told.is_set()
+    assert dict(outcome.event.facts) == {"hearer.why": "too late"}
+    assert len(refused) == 1
 
 
 def test_a_nested_call_that_is_not_awaited_keeps_nothing(

@@ -302,7 +302,8 @@ class TestFailures:
     def test_a_failure_of_its_own_is_not_recorded_and_gives_the_key_back(self, bench, how):
         fail, ran = self.failing(bench, how)
         bench.open(fail)
-        bench.call("fail")
+        first = bench.call("fail")
+        assert first.event.facts["ledger.state"] == "released"
         assert bench.states() == []
         bench.call("fail")
         assert len(ran) == 2
@@ -374,7 +375,9 @@ class TestFailures:
             released.wait(10)
 
         bench.open(hang)
-        assert bench.call("hang").status is Status.TIMED_OUT
+        outcome = bench.call("hang")
+        assert outcome.status is Status.TIMED_OUT
+        assert outcome.event.facts["ledger.state"] == "unknown"
         assert bench.states() == ["unknown"]
         released.set()
 
@@ -388,7 +391,8 @@ class TestFailures:
             return ToolResult.error("stopped")
 
         bench.open(work)
-        bench.dispatch(ToolCall("work", cancellation=cancellation))
+        outcome = bench.dispatch(ToolCall("work", cancellation=cancellation))
+        assert outcome.event.facts["ledger.state"] == "unknown"
         assert bench.states() == ["unknown"]
 
     def test_so_does_a_conflict(self, bench):
