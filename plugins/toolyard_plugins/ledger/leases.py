@@ -119,14 +119,16 @@ class LeaseKeeper:
             )
 
     def _settle_late(self) -> None:
-        """Write what is still to be written, up to the first that cannot be."""
-        while self._late:
+        """Write what is still to be written, up to the first that finds the ledger away."""
+        for _ in range(len(self._late)):
             try:
                 self._late[0]()
             except LedgerError as error:
                 log.debug("%s It is tried again.", error)
                 return
             except Exception:
+                # What the store does not take keeps nothing else waiting.
                 log.debug("The ledger's store has failed. It is tried again.", exc_info=True)
-                return
-            self._late.popleft()
+                self._late.rotate(-1)
+            else:
+                self._late.popleft()

@@ -447,3 +447,15 @@ def test_what_could_not_be_written_is_tried_again_though_the_store_breaks_the_co
     assert settled.wait(10)
     keeper.stop()
     assert store.get("k") is None
+
+
+def test_what_the_store_never_takes_keeps_nothing_else_from_being_written():
+    def never() -> None:
+        raise RuntimeError("its-password was refused")
+
+    keeper = LeaseKeeper(MemoryStore())
+    settled = threading.Event()
+    keeper.settle_later(never)
+    keeper.settle_later(settled.set)
+    assert settled.wait(10)
+    keeper.stop()
