@@ -87,7 +87,7 @@ HOOKS = [
     case(
         "an argument does not exist",
         "@hookimpl\ndef toolyard_rollback(tool, reasn): ...",
-        r"toolyard_rollback has no argument reasn; it has tool, params, context, reason\. "
+        r"toolyard_rollback has no argument reasn; it has tool, params, context, reason, settings\. "
         r"Did you mean reason\?",
         r"by their names",
     ),
@@ -261,7 +261,7 @@ OFFERS = [
     case(
         "a type is bound twice",
         "@hookimpl\ndef toolyard_resources():\n"
-        "    return [Binding(BrokenResource, BrokenResource)] * 2",
+        "    return [Binding(BrokenResource, lambda resources: BrokenResource())] * 2",
         r"It binds BrokenResource twice",
         r"Remove one",
     ),
