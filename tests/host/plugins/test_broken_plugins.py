@@ -87,8 +87,8 @@ HOOKS = [
     case(
         "an argument does not exist",
         "@hookimpl\ndef toolyard_rollback(tool, reasn): ...",
-        r"toolyard_rollback has no argument reasn; it has tool, params, context, reason, settings\. "
-        r"Did you mean reason\?",
+        r"toolyard_rollback has no argument reasn; it has tool, params, context, reason, "
+        r"settings\. Did you mean reason\?",
         r"by their names",
     ),
     case(
