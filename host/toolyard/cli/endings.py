@@ -103,6 +103,13 @@ class Endings:
             return _ended(call, Outcome(event), f"kept; after it, {_said(outcome)}")
         return _raised(call, outcome, event)
 
+    def known(self, call: ToolCall) -> Outcome | BaseException | None:
+        """Return what the session has heard of a call's end; None where it has heard nothing."""
+        event = self._events.get(call.id)
+        if event is None:
+            return None
+        return event.error if event.status is Status.RAISED and event.error else Outcome(event)
+
     def _opened(
         self, call: ToolCall, request: VisibilityExpansionRequired, rendered: RenderedPrompt
     ) -> Ending:

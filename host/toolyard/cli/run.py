@@ -12,14 +12,12 @@ from toolyard.cli.console import Terminal
 from toolyard.cli.endings import Ending, Endings
 from toolyard.cli.example import THE_EXAMPLES, example_session
 from toolyard.cli.exits import Exit
-from toolyard.cli.failures import CommandFailure, UsageError, say
+from toolyard.cli.failures import UsageError, say
 from toolyard.cli.reader import STDIN, read_calls, read_source
 from toolyard.cli.report import JsonReport, Report, TableReport
 from toolyard.host import Host
 from toolyard_hookspecs import ExecutorHandle, ToolCall, ToolInvoked
 from toolyard_hookspecs.quantities import counted
-
-EXITING = "a tool or a plugin asked the process to exit, which ends all calls of a parallel run."
 
 
 def run(host: Host, args: argparse.Namespace) -> int:
@@ -90,7 +88,9 @@ def _at_once(tools: ExecutorHandle, calls: Sequence[ToolCall], report: Report) -
     report.running(f"{counted(len(calls), 'call')} in parallel")
     try:
         outcomes = tools.dispatch_all(calls)
-    except SystemExit:
-        raise CommandFailure(EXITING) from None
+    except SystemExit as leaving:
+        # All have ended, and some are kept: each is told as it would be one by one.
+        yield from (endings.of(call, endings.known(call) or leaving) for call in calls)
+        return
     for call, outcome in zip(calls, outcomes, strict=True):
         yield endings.of(call, outcome)

@@ -153,10 +153,28 @@ def test_what_an_observer_raises_afterwards_leaves_the_result_as_it_is(toolyard,
     assert "kept; after it, something asked the process to exit" in " ".join(out.split())
 
 
-def test_a_tool_that_exits_fails_a_parallel_run(toolyard, calls):
-    status, _, err = toolyard("run", calls(("leave",), ("fail",)), "--parallel")
-    assert status == 1
-    assert "asked the process to exit" in err
+def test_a_tool_that_exits_leaves_the_calls_beside_it_as_they_are(toolyard, calls):
+    path = calls(("add", {"a": 1, "b": 2}), ("leave",), ("fail",), ("stop_evaluation",))
+    status, out, err = toolyard("run", path, "--parallel", "--json")
+    added, left, failed, stopped = envelopes(out)
+    assert (status, err) == (1, "")
+    assert added["data"] == 3
+    assert "asked the process to exit, which it cannot" in left["error"]
+    assert "error" in failed
+    assert "enough of it" in stopped["error"]
+
+
+def test_what_exits_after_a_parallel_call_leaves_its_result_as_it_is(toolyard, calls, tmp_path):
+    (tmp_path / "leaving.py").write_text(
+        "from toolyard_hookspecs import hookimpl\n\n\n"
+        "@hookimpl\ndef toolyard_telemetry(event):\n"
+        "    if event.tool_name == 'add':\n        raise SystemExit(3)\n"
+    )
+    path = calls(("add", {"a": 1, "b": 2}), ("leave",))
+    _, out, _ = toolyard("run", path, "--plugin", tmp_path / "leaving.py", "--parallel", "--json")
+    added, left = envelopes(out)
+    assert added["data"] == 3
+    assert "cannot" in left["error"]
 
 
 @pytest.mark.slow
