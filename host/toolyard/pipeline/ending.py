@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import traceback
 from collections.abc import Generator
+from dataclasses import replace
 from typing import Any, Final
 
 from toolyard.pipeline.asking import observe
 from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.checking import own_params, params_for
-from toolyard.pipeline.limits import Cancelled
+from toolyard.pipeline.limits import CANCELLED, Cancelled
 from toolyard.pipeline.marks import SUCCEEDED, TELEMETRY
 from toolyard.pipeline.masking import log_failure, mask
 from toolyard.pipeline.plan import Table
@@ -58,6 +60,9 @@ def _settle(run: CallRun, error: BaseException) -> None:
     """Settle what the model is told of the error, and log it."""
     error = _as_what_closed_it(run, error)
     failure = read_failure(error, _called(run), run.stage, run.executor.engine.interrupts)
+    if isinstance(error, asyncio.CancelledError) and run.was_cancelled:
+        # On a loop its task is cancelled for that, which goes on to the call that made it.
+        failure = replace(failure, status=Status.CANCELLED, result=ToolResult.error(CANCELLED))
     message = encodable(mask(run, _told(run, failure)))
     result = failure.result
     if message != result.message:
@@ -101,8 +106,8 @@ def _as_what_closed_it(run: CallRun, error: BaseException) -> BaseException:
     if not isinstance(error, CallClosed):
         return error
     closing: ToolyardError
-    if run.cancellation is not None and run.cancellation.aborted:
-        closing = Cancelled("Request was cancelled")
+    if run.was_cancelled:
+        closing = Cancelled(CANCELLED)
     elif run.closed is not None:
         closing = Refusal(Status.CANCELLED, f"{run.name} was given up: it {run.closed}.")
     else:

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar, cast
 
-from toolyard.pipeline.limits import Cancelled, Limit
+from toolyard.pipeline.limits import CANCELLED, Cancelled, Limit
 from toolyard_hookspecs import CallClosed, Cancellation, Deadline, ToolCall
 
 # The calls it is among, which are of its own kind.
@@ -98,13 +98,17 @@ class Lifetime(Generic[N]):
                 self._left.cancel()
         return self._left
 
+    @property
+    def was_cancelled(self) -> bool:
+        """Whether the handle of the call, or of one that made it, was used."""
+        return self.cancellation is not None and self.cancellation.aborted
+
     def check_limits(self) -> None:
         """Raise when the call is cancelled, abandoned or out of time."""
         if self.closed is not None:
             self.check_open()
-        if self.cancellation is not None and self.cancellation.aborted:
-            msg = "Request was cancelled"
-            raise Cancelled(msg)
+        if self.was_cancelled:
+            raise Cancelled(CANCELLED)
         if self.deadline is not None:
             self.deadline.check()
 

@@ -27,6 +27,8 @@ class ProcessDied(ToolyardError):
     """A handler's own process ended without a result."""
 
 
+CANCELLED = "Request was cancelled"
+"""What a model is told of a call that was cancelled through its handle."""
 INTERRUPTED = "lost its caller, which was interrupted"
 """What befell a call whose caller, on a thread, was: said after its name."""
 CALLER_CANCELLED = "lost its caller, which was cancelled"
@@ -103,7 +105,7 @@ class Limit:
     def fault(self) -> ToolyardError | None:
         """Return why it is over, or None when it is not."""
         if self.cancellation is not None and self.cancellation.aborted:
-            return Cancelled("Request was cancelled")
+            return Cancelled(CANCELLED)
         if self.deadline is not None and self.deadline.elapsed():
             return DeadlineExceededError("The deadline of this evaluation has passed.")
         left = self._timeout_left()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from toolyard.pipeline.limits import Cancelled, TimedOut
+from toolyard.pipeline.limits import CANCELLED, Cancelled, TimedOut
 from toolyard_hookspecs import (
     CallClosed,
     CallRefused,
@@ -210,7 +210,7 @@ def _timed_out(error: Exception, called: Called) -> Failure:
 
 
 def _cancelled(error: Exception, called: Called) -> Failure:  # noqa: ARG001 - one shape for all
-    return Failure(Status.CANCELLED, ToolResult.error("Request was cancelled"))
+    return Failure(Status.CANCELLED, ToolResult.error(CANCELLED))
 
 
 def _given_up(error: Exception, called: Called) -> Failure:

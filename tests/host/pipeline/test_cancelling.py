@@ -167,6 +167,7 @@ def test_a_nested_call_is_cancelled_with_its_root(
     stop.dispatch(yard, "outer")
     release.set()
 
+    assert {event.status for event in yard.events} == {Status.CANCELLED}
     yard.assert_untouched()
 
 
