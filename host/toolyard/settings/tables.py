@@ -21,6 +21,7 @@ Path = tuple[str | int, ...]
 MAX_SHOWN: Final = 80
 _ALIKE: Final = 0.8
 """How alike a key that is there must be to one that is missing; it may be right as it is."""
+_TABLES: Final = "plugins"
 _KNOWN: Final = re.compile(r" \(known: [^)]*\)")
 
 
@@ -128,7 +129,7 @@ def _fault(
     if isinstance(cause, DefinitionError) or (cause and isinstance(error["input"], Mapping)):
         return place, str(cause).rstrip(".")
     if error["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
-        return place, _unknown(model, path, others)
+        return place, _unknown(model, path, others, at)
     if error["type"] == "missing":
         return place, "is missing" + _suggest_misspelt(error, at)
     hidden = holds_secret(path, _as_model(model))
@@ -197,11 +198,13 @@ def _children(value: object) -> Mapping[str | int, object]:
     return dict(enumerate(cast("list[object]", value))) if isinstance(value, list) else {}
 
 
-def _unknown(model: type[Any], path: Path, others: Sequence[str]) -> str:
+def _unknown(model: type[Any], path: Path, others: Sequence[str], found: object) -> str:
     known = keys_within(model, path[:-1]) if path[1:] else [*keys(model), *others]
     if not known:
         return "is not a known key; remove it, there are none"
     near = suggest(str(path[-1]), known)
+    if not near and _TABLES in known and isinstance(found, Mapping):
+        near = f"; did you mean [{_TABLES}.{path[-1]}], the table of a plugin?"
     return f"is not a known key{near or f'; remove it{_list(known)}'}"
 
 

@@ -230,6 +230,7 @@ def test_a_link_to_nothing_in_the_place_of_the_file_is_not_passed_over(project, 
     ("text", "fault"),
     [
         ("timeouts = 3", r"timeouts: is not a known key; did you mean 'timeout'\?$"),
+        ("[ledger]", r"ledger: is not a known key; did you mean \[plugins\.ledger\], the table"),
         ("xyz = 3", r"xyz: is not a known key; remove it \(known: block, "),
         ("[tool.toolyard]\ntimeout = 3", r"\[tool\.toolyard\] has no place here\. Remove that"),
         ("[toolyard]\ntimeout = 3", r"\[toolyard\] has no place here\. Remove that"),
