@@ -86,7 +86,7 @@ def test_a_damaged_file(file_bench, path):
 def test_a_directory_in_its_place(file_bench, path):
     path.mkdir()
     file_bench.open(order, look)
-    assert_closed(file_bench, "write to the file")
+    assert_closed(file_bench, "it is a directory. Configure the path of a file")
 
 
 def test_a_file_where_its_directory_should_be(driver, tmp_path):

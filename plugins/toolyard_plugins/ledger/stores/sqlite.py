@@ -164,6 +164,8 @@ class SqliteStore(SqlStore):
         if isinstance(error, OSError):
             text = error.strerror or text
         remedy = "Mend that, or name another file, then retry."
+        if self.path.is_dir():
+            text = "it is a directory"
         for part, told in _REMEDIES:
             if part in text.lower():
                 remedy = told
@@ -175,6 +177,7 @@ class SqliteStore(SqlStore):
 
 _NO_LEDGER: Final = "It is no ledger, or damaged: name another file, or put a copy back."
 _REMEDIES: Final = (
+    ("it is a directory", "Configure the path of a file, then retry."),
     ("not a database", _NO_LEDGER),
     ("no such table", _NO_LEDGER),
     ("no column", _NO_LEDGER),
