@@ -113,6 +113,14 @@ def _absolute(text: str) -> str:
     return str(Path(text).absolute())
 
 
+def _line(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        msg = f"{text!r} is no number of a line, which stands first in `toolyard record show FILE`"
+        raise argparse.ArgumentTypeError(msg) from None
+
+
 def _configure_record(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _RECORD
@@ -128,7 +136,7 @@ def _configure_record(parser: argparse.ArgumentParser) -> None:
         },
     )
     show.add_argument("file", type=Path, metavar="FILE", help="the record")
-    show.add_argument("--line", type=int, metavar="N", help="show all of the call on this line")
+    show.add_argument("--line", type=_line, metavar="N", help="show all of the call on this line")
     check = add_subcommand(
         what,
         "verify",

@@ -24,6 +24,7 @@ _STYLES: Final = {
     Status.CANCELLED: "yellow",
 }
 _DIFF: Final = {"+": "green", "-": "red", "@": "cyan"}
+_ITEM: Final = "  - "
 _TITLES: Final = ("line", "made at", "call", "tool", "outcome", "time", "what the model read")
 
 
@@ -139,7 +140,6 @@ def _show_lost(screen: Screen, lost: Sequence[Lost]) -> None:
 
 def _row(each: Numbered) -> list[Cell]:
     call = each.call
-    first = call.read.strip().split("\n")[0]
     return [
         (str(each.line), "dim"),
         (call.at.isoformat(sep=" ", timespec="seconds")[:19], "dim"),
@@ -147,8 +147,15 @@ def _row(each: Numbered) -> list[Cell]:
         (printable(call.tool) if call.parent is None else f"  {printable(call.tool)}", ""),
         (_outcome(call.status), _STYLES.get(call.status, "red")),
         (duration(call.seconds), "dim"),
-        (printable(first), ""),
+        (printable(_gist(call.read)), ""),
     ]
+
+
+def _gist(text: str) -> str:
+    """Return the first line of a text, with the items of the list that it announces."""
+    first, *rest = text.strip().split("\n")
+    items = [each.removeprefix(_ITEM) for each in rest if each.startswith(_ITEM)]
+    return f"{first} {'; '.join(items)}" if first.endswith(":") and items else first
 
 
 def _details(call: RecordedCall) -> Iterator[tuple[str, Any]]:

@@ -421,6 +421,7 @@ def test_the_table_has_a_row_for_each_call(toolyard, example):
     assert " ".join(rows[0].split()) == "line made at call tool outcome time what the model read"
     assert len(rows) == 1 + 12 + 2
     assert "There is no tool 'chek_credit'. Did you mean check_credit?" in rows[5]
+    assert "Invalid arguments: product: required, but missing; quantity: input" in rows[3]
     assert rows[-1] == " 12 calls in 1 session"
 
 
@@ -435,6 +436,9 @@ def test_one_call_is_shown_with_all_there_is(toolyard, example):
     status, _, err = toolyard("record", "show", "calls.jsonl", "--line", "1")
     assert status == 2
     assert "Line 1 of calls.jsonl tells of no call." in err
+    status, _, err = toolyard("record", "show", "calls.jsonl", "--line", "x")
+    assert status == 2
+    assert "'x' is no number of a line" in err
 
 
 def test_every_call_is_shown_as_json(toolyard, example):
