@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from rich.text import Text
-
 from toolyard.checks.finding import Finding
 from toolyard.checks.plugin import findings_in
 from toolyard.cli.console import Terminal
@@ -18,6 +16,7 @@ from toolyard.cli.exits import Exit
 from toolyard.cli.extensions import with_extensions
 from toolyard.cli.failures import UsageError
 from toolyard.cli.options import COMMANDS
+from toolyard.cli.styled import Styled
 from toolyard.cli.table import Column, Table, widest
 from toolyard.host import Host
 from toolyard.plugins.offers import commands
@@ -120,28 +119,28 @@ def _print_table(checked: list[Checked]) -> None:
     for each in checked:
         symbol, plain, style = symbols[each.status]
         cells = [
-            Text(printable(each.report.name), "bold"),
-            Text(symbol if terminal.has_symbols else plain, style),
-            Text(printable(each.report.origin), "dim"),
+            Styled(printable(each.report.name), "bold"),
+            Styled(symbol if terminal.has_symbols else plain, style),
+            Styled(printable(each.report.origin), "dim"),
         ]
         table.row(cells, _texts(each), wrap=True)
     terminal.print()
     terminal.print(_summary(checked))
 
 
-def _texts(checked: Checked) -> list[Text]:
+def _texts(checked: Checked) -> list[Styled]:
     if checked.status == "blocked":
-        return [Text(printable(checked.report.fault or "It is switched off."), "dim")]
-    texts: list[Text] = []
+        return [Styled(printable(checked.report.fault or "It is switched off."), "dim")]
+    texts: list[Styled] = []
     for each in checked.findings:
-        line = Text(printable(f"{each.where}: "), "bold")
-        texts.append(line.append(printable(each.cause), "not bold"))
-        texts.append(Text(printable(each.remedy), "dim"))
+        line = Styled(printable(f"{each.where}: "), "bold")
+        texts.append(line.append(printable(each.cause)))
+        texts.append(Styled(printable(each.remedy), "dim"))
     return texts
 
 
-def _summary(checked: list[Checked]) -> Text:
-    line = Text(" ").append(counted(len(checked), "plugin"), "bold")
+def _summary(checked: list[Checked]) -> Styled:
+    line = Styled(" ").append(counted(len(checked), "plugin"), "bold")
     found = sum(len(each.findings) for each in checked)
     faulty = sum(bool(each.findings) for each in checked)
     if not found:

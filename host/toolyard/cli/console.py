@@ -1,39 +1,78 @@
-"""The terminal, as rich sees it."""
+"""Standard output, as commands for people write to it."""
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import NoReturn
+from typing import TYPE_CHECKING, Final
 
-from rich.console import Console
-
+from toolyard.cli.styled import Styled
 from toolyard_hookspecs.widths import environment
 
+if TYPE_CHECKING:
+    from rich.console import Console
 
-class Terminal(Console):
-    """A console for text from elsewhere: nothing in it is read as markup or as emoji."""
+_FORCING: Final = frozenset({"FORCE_COLOR", "TTY_COMPATIBLE"})
+"""Variables by which rich takes what is no terminal for one."""
+
+
+class Terminal:
+    """Where commands show text from elsewhere: in a pipe as it is, on a terminal with its styles.
+
+    Attributes:
+        console: What knows the terminal; None in a pipe, where nothing heavy is imported.
+    """
 
     def __init__(self) -> None:
-        super().__init__(
-            file=sys.stdout,
-            color_system=None if os.environ.get("NO_COLOR") else "auto",
-            highlight=False,
-            markup=False,
-            emoji=False,
-            _environ=environment(),
-        )
+        self._out = sys.stdout
+        self.console = _console() if self._out.isatty() or _FORCING & os.environ.keys() else None
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether a person looks at it."""
+        return self.console is not None and self.console.is_terminal
 
     @property
     def room(self) -> int | None:
         """The columns there are; None where nobody counts them, as in a pipe."""
-        return self.width if self.is_terminal else None
+        return self.console.width if self.console is not None and self.is_terminal else None
 
     @property
     def has_symbols(self) -> bool:
         """Whether more than ASCII can be written."""
-        return self.encoding.lower().startswith("utf")
+        return (self._out.encoding or "").lower().startswith("utf")
 
-    def on_broken_pipe(self) -> NoReturn:
-        """Leave what to do about it to the command line."""
-        raise BrokenPipeError
+    def print(self, text: Styled | str = "", *, whole: bool = False) -> None:
+        """Write a line.
+
+        Args:
+            text: What stands in it; nothing in it is read as markup.
+            whole: Whether it is left to the terminal to break it, where it is too long.
+        """
+        line = Styled(text) if isinstance(text, str) else text
+        if self.console is None:
+            self._out.write(f"{line.plain.rstrip()}\n")
+            # Whoever reads a pipe sees each line as it comes.
+            self._out.flush()
+            return
+        shown = line.as_rich()
+        shown.rstrip()
+        self.console.print(shown, soft_wrap=whole or not self.is_terminal)
+
+
+def _console() -> Console:
+    from rich.console import Console  # heavy
+
+    class Shown(Console):
+        def on_broken_pipe(self) -> None:
+            """Leave what to do about it to the command line."""
+            raise BrokenPipeError
+
+    return Shown(
+        file=sys.stdout,
+        color_system=None if os.environ.get("NO_COLOR") else "auto",
+        highlight=False,
+        markup=False,
+        emoji=False,
+        _environ=environment(),
+    )

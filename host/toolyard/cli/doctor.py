@@ -9,11 +9,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from rich.text import Text
-
 from toolyard.cli.console import Terminal
 from toolyard.cli.example import named_plugins
 from toolyard.cli.exits import Exit
+from toolyard.cli.styled import Styled
 from toolyard.diagnosis.setup import of_configuration, of_plugins, of_what_they_rely_on
 from toolyard.diagnosis.surroundings import surroundings
 from toolyard.host import Host
@@ -74,7 +73,7 @@ def _on_terminal() -> Show:
     terminal = Terminal()
 
     def show(area: str, findings: Iterable[Finding]) -> None:
-        terminal.print(Text(f" {area}", "bold"))
+        terminal.print(Styled(f" {area}", "bold"))
         for each in findings:
             _print(terminal, each)
 
@@ -91,18 +90,18 @@ def _as_json(args: argparse.Namespace) -> Show:
 
 def _print(terminal: Terminal, finding: Finding) -> None:
     symbol, plain, style = SIGNS[finding.severity]
-    line = Text("   ").append(symbol if terminal.has_symbols else plain, style)
+    line = Styled("   ").append(symbol if terminal.has_symbols else plain, style)
     line.append(f" {printable(finding.subject)}: ", "bold").append(printable(finding.text))
-    terminal.print(line, soft_wrap=True)
+    terminal.print(line, whole=True)
     if finding.severity is not Severity.OK and finding.remedy:
-        terminal.print(Text(f"     {printable(finding.remedy)}"), soft_wrap=True)
+        terminal.print(Styled(f"     {printable(finding.remedy)}"), whole=True)
 
 
-def _summary(severities: Counter[Severity]) -> Text:
+def _summary(severities: Counter[Severity]) -> Styled:
     wrong, doubtful = severities[Severity.ERROR], severities[Severity.WARNING]
     told = [counted(wrong, "error")] if wrong else []
     told += [counted(doubtful, "warning")] if doubtful else []
-    return Text("\n ").append(", ".join(told) or "Nothing is wrong.", "bold")
+    return Styled("\n ").append(", ".join(told) or "Nothing is wrong.", "bold")
 
 
 def _described(area: str, finding: Finding) -> dict[str, str | None]:

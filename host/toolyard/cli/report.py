@@ -10,11 +10,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
-from rich.text import Text
-
 from toolyard.cli.console import Terminal
 from toolyard.cli.endings import Ending
 from toolyard.cli.failures import say_interrupted
+from toolyard.cli.styled import Styled
 from toolyard.cli.table import Column, Table, widest
 from toolyard.cli.text import lines_of
 from toolyard.cli.wire import JsonLines
@@ -23,6 +22,7 @@ from toolyard_hookspecs.quantities import counted, duration
 from toolyard_hookspecs.terminals import printable
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.progress import Progress
 
 MANY: Final = 20
@@ -152,7 +152,7 @@ class TableReport:
         self._over = False
         self._asking = 0
         self._lock = threading.Lock()
-        self._progress = self._make_progress() if terminal.is_terminal else None
+        self._progress = self._make_progress(terminal.console) if terminal.is_terminal else None
         self._task = self._progress.add_task("", total=self._total) if self._progress else None
         self._table = Table(
             terminal,
@@ -217,11 +217,11 @@ class TableReport:
         style = STYLES.get(ending.status, "red")
         symbol = SYMBOLS.get(ending.status, FAILURE)[0 if self._terminal.has_symbols else 1]
         cells = [
-            Text(printable(ending.call.id), "dim"),
-            Text(printable(ending.tool)),
-            Text(f"{symbol} {_outcome(ending.status)}", style),
-            Text(_reached(ending.stage), "dim"),
-            Text("" if ending.seconds is None else duration(ending.seconds), "dim"),
+            Styled(printable(ending.call.id), "dim"),
+            Styled(printable(ending.tool)),
+            Styled(f"{symbol} {_outcome(ending.status)}", style),
+            Styled(_reached(ending.stage), "dim"),
+            Styled("" if ending.seconds is None else duration(ending.seconds), "dim"),
         ]
         self._unanswered += ending.unanswered
         self._changing += _changes(ending.diff)
@@ -234,9 +234,9 @@ class TableReport:
         self._rehearsed = True
         if self._changing > 1:
             self._terminal.print()
-            self._terminal.print(Text(" Together they would change:", "bold"))
+            self._terminal.print(Styled(" Together they would change:", "bold"))
             for line in _shown_changes(diff):
-                self._terminal.print(Text("   ").append_text(line), soft_wrap=True)
+                self._terminal.print(Styled("   ").extend(line), whole=True)
 
     def sum_up(self, *, stopped: bool) -> None:
         """Write how many came to what, once."""
@@ -244,7 +244,7 @@ class TableReport:
             return
         self._summed_up = True
         done, took = self._counts.total(), duration(time.perf_counter() - self._began)
-        line = Text()
+        line = Styled()
         if stopped:
             line.append("interrupted", "yellow").append("; what was running is rolled back. ")
         if done < self._total:
@@ -259,12 +259,12 @@ class TableReport:
         self._table.below(line)
         if self._unanswered:
             hint = f"{counted(self._unanswered, 'call')} denied: {UNANSWERED}"
-            self._table.below(Text(hint, "yellow"))
+            self._table.below(Styled(hint, "yellow"))
 
-    def _texts(self, ending: Ending) -> list[Text]:
+    def _texts(self, ending: Ending) -> list[Styled]:
         shown = _begun(ending) if ending.success else _told(ending)
         changes = _shown_changes(ending.diff) if _changes(ending.diff) else []
-        return [*shown, *changes, *(Text(note, "dim italic") for note in ending.notes)]
+        return [*shown, *changes, *(Styled(note, "dim italic") for note in ending.notes)]
 
     def _count(self, more: int) -> None:
         with self._lock:
@@ -276,7 +276,7 @@ class TableReport:
             else:
                 self._progress.start()
 
-    def _make_progress(self) -> Progress:
+    def _make_progress(self, console: Console | None) -> Progress:
         from rich.progress import (  # only a terminal needs it
             BarColumn,
             MofNCompleteColumn,
@@ -287,25 +287,25 @@ class TableReport:
 
         columns = [SpinnerColumn(), TextColumn("{task.description}", markup=False)]
         bar = [BarColumn(), MofNCompleteColumn()] if self._total >= MANY else []
-        return Progress(*columns, *bar, console=self._terminal, transient=True)
+        return Progress(*columns, *bar, console=console, transient=True)
 
 
-def _begun(ending: Ending) -> list[Text]:
+def _begun(ending: Ending) -> list[Styled]:
     """Return what the model reads of a success before the value, or the beginning of the value."""
     lines = lines_of(ending.text)
     most = min(max(1, len(lines_of(ending.preface))), MAX_LINES)
-    shown = [Text(line) for line in lines[:most]]
+    shown = [Styled(line) for line in lines[:most]]
     if len(lines) > most:
         shown[0].append(" ...", "dim")
     return shown
 
 
-def _told(ending: Ending) -> list[Text]:
+def _told(ending: Ending) -> list[Styled]:
     """Return what the model reads of a call that did not succeed."""
     lines = lines_of(ending.text)
-    shown = [Text(line) for line in lines[:MAX_LINES]]
+    shown = [Styled(line) for line in lines[:MAX_LINES]]
     if len(lines) > MAX_LINES:
-        shown.append(Text(f"and {counted(len(lines) - MAX_LINES, 'line')} more", "dim"))
+        shown.append(Styled(f"and {counted(len(lines) - MAX_LINES, 'line')} more", "dim"))
     return shown
 
 
@@ -313,8 +313,8 @@ def _changes(diff: str | None) -> bool:
     return diff is not None and diff != NO_CHANGES
 
 
-def _shown_changes(diff: str | None) -> list[Text]:
-    return [Text(line, _change_style(line)) for line in lines_of(diff or "")]
+def _shown_changes(diff: str | None) -> list[Styled]:
+    return [Styled(line, _change_style(line)) for line in lines_of(diff or "")]
 
 
 def _change_style(line: str) -> str:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from rich.cells import cell_len
-from rich.text import Text
 
 from toolyard.cli.console import Terminal
+from toolyard.cli.styled import Styled
 
 MARGIN: Final = 1
 GAP: Final = 2
@@ -67,14 +67,12 @@ class Table:
 
     def head(self) -> None:
         """Write the headings."""
-        cells = [Text(column.title) for column in self._columns]
-        line = self._line(cells)
+        line = self._line([Styled(column.title, "bold") for column in self._columns])
         if not self._stacked:
-            line = self._beside(line, Text(self._text))
-        line.stylize("bold")
+            self._put_beside(line, Styled(self._text, "bold"))
         self._write(line)
 
-    def row(self, cells: Sequence[Text], texts: Sequence[Text], *, wrap: bool = False) -> None:
+    def row(self, cells: Sequence[Styled], texts: Sequence[Styled], *, wrap: bool = False) -> None:
         """Write a row and its texts, one below the other.
 
         Args:
@@ -85,55 +83,46 @@ class Table:
         lines = [line for text in texts for line in self._fit(text, wrap=wrap)]
         line = self._line(cells)
         if lines and not self._stacked:
-            line = self._beside(line, lines.pop(0))
+            self._put_beside(line, lines.pop(0))
         self._write(line)
         for each in lines:
-            self._write(Text(" " * self._indent).append_text(each))
+            self._write(Styled(" " * self._indent).extend(each))
 
-    def below(self, text: Text) -> None:
+    def below(self, text: Styled) -> None:
         """Write a text below the table, as wide as the terminal."""
         room = self._terminal.room
-        lines = [text] if room is None else text.wrap(self._terminal, max(room - MARGIN, 10))
+        lines = [text] if room is None else self._wrapped(text, max(room - MARGIN, 10))
         for line in lines:
-            self._write(Text(" " * MARGIN).append_text(line))
+            self._write(Styled(" " * MARGIN).extend(line))
 
-    def _line(self, cells: Sequence[Text]) -> Text:
-        line = Text(" " * MARGIN)
+    def _line(self, cells: Sequence[Styled]) -> Styled:
+        line = Styled(" " * MARGIN)
         for column, cell in zip(self._columns, cells, strict=True):
-            line.append_text(self._cell(column, cell)).append(" " * GAP)
+            shown, space = cell, column.space
+            if self._room is not None:
+                shown = cell.cut(space, keep_end=column.keep == "end")
+            fill = " " * (space - shown.columns)
+            if column.justify == "right":
+                line.append(fill).extend(shown)
+            else:
+                line.extend(shown).append(fill)
+            line.append(" " * GAP)
         return line
 
-    def _cell(self, column: Column, cell: Text) -> Text:
-        space, cell = column.space, cell.copy()
-        if self._terminal.room is not None and cell.cell_len > space:
-            cell = self._cut(cell, space, column.keep)
-        fill = " " * max(0, space - cell.cell_len)
-        return Text(fill).append_text(cell) if column.justify == "right" else cell.append(fill)
+    def _put_beside(self, line: Styled, text: Styled) -> None:
+        line.append(" " * (self._indent - line.columns)).extend(text)
 
-    def _cut(self, cell: Text, space: int, keep: str) -> Text:
-        if keep == "start":
-            cell.truncate(space, overflow="ellipsis")
-            return cell
-        plain = cell.plain
-        while cell_len(plain) > space - 1:
-            plain = plain[1:]
-        return Text(f"…{plain}", cell.style)
-
-    def _beside(self, line: Text, text: Text) -> Text:
-        return line.append(" " * (self._indent - line.cell_len)).append_text(text)
-
-    def _fit(self, text: Text, *, wrap: bool) -> list[Text]:
-        if self._room is None or text.cell_len <= self._room:
+    def _fit(self, text: Styled, *, wrap: bool) -> list[Styled]:
+        if self._room is None or text.columns <= self._room:
             return [text]
-        if wrap:
-            return list(text.wrap(self._terminal, self._room))
-        text = text.copy()
-        text.truncate(self._room, overflow="ellipsis")
-        return [text]
+        return self._wrapped(text, self._room) if wrap else [text.cut(self._room)]
 
-    def _write(self, line: Text) -> None:
-        line.rstrip()
-        self._terminal.print(line, no_wrap=True, overflow="ignore", crop=False)
+    def _wrapped(self, text: Styled, columns: int) -> list[Styled]:
+        console = self._terminal.console
+        return [text] if console is None else text.wrapped(console, columns)
+
+    def _write(self, line: Styled) -> None:
+        self._terminal.print(line, whole=True)
 
 
 def widest(texts: Sequence[str], limit: int) -> int:

@@ -10,11 +10,11 @@ import sys
 from typing import Any
 
 from pydantic import PydanticUserError
-from rich.text import Text
 
 from toolyard.cli.console import Terminal
 from toolyard.cli.exits import Exit
 from toolyard.cli.failures import say
+from toolyard.cli.styled import Styled
 from toolyard.cli.table import Column, Table, widest
 from toolyard.host import Host
 from toolyard_hookspecs import Tool
@@ -106,15 +106,15 @@ def _print_table(host: Host) -> None:
     table.head()
     for tool, plugin in zip(found, plugins, strict=True):
         cells = [
-            Text(tool.name, "bold cyan"),
-            Text(tool.category),
-            Text(tool.consequence, CONSEQUENCES[tool.consequence]),
-            Text(plugin, "dim"),
+            Styled(tool.name, "bold cyan"),
+            Styled(tool.category),
+            Styled(tool.consequence, CONSEQUENCES[tool.consequence]),
+            Styled(plugin, "dim"),
         ]
-        texts = [Text(printable(tool.description)), Text(_arguments(tool), "dim")]
+        texts = [Styled(printable(tool.description)), Styled(_arguments(tool), "dim")]
         table.row(cells, [text for text in texts if text], wrap=True)
     terminal.print()
-    terminal.print(Text(f" {counted(len(found), 'tool')}", "bold"))
+    terminal.print(Styled(f" {counted(len(found), 'tool')}", "bold"))
 
 
 def _arguments(tool: Tool[Any, Any]) -> str:

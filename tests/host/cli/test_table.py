@@ -4,9 +4,9 @@ import io
 
 import pytest
 from rich.cells import cell_len
-from rich.text import Text
 
 from toolyard.cli.console import Terminal
+from toolyard.cli.styled import Styled
 from toolyard.cli.table import Column, Table, widest
 
 
@@ -36,9 +36,9 @@ def draw(monkeypatch):
         monkeypatch.setenv("COLUMNS", str(width or 80))
         table = Table(Terminal(), columns, "message")
         table.head()
-        table.row([Text(each) for each in cells], [Text(each) for each in texts], wrap=wrap)
+        table.row([Styled(each) for each in cells], [Styled(each) for each in texts], wrap=wrap)
         if below is not None:
-            table.below(Text(below))
+            table.below(Styled(below))
         return screen.getvalue().splitlines()
 
     return drawn

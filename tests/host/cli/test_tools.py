@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -193,3 +195,16 @@ def test_without_tools_it_says_what_to_look_at(toolyard):
 def test_the_example_can_be_listed(toolyard):
     _, out, _ = toolyard("tools", "--example", plugin=False)
     assert "ship_order" in out
+
+
+@pytest.mark.parametrize("command", ["tools", "plugins"])
+def test_what_goes_into_a_pipe_imports_nothing_that_draws(folder, command):
+    code = (
+        "import sys; from toolyard.cli.main import main; main(sys.argv[1:]); "
+        "print([name for name in ('rich.console', 'rich.text') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, command], capture_output=True, text=True, check=True
+    )
+    assert "planning" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"
