@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from functools import partial
 from typing import Protocol
 
 
@@ -24,9 +25,8 @@ class SystemClock:
 
     __slots__ = ()
 
-    def now(self) -> datetime:
-        """Return the wall-clock time, aware, in UTC."""
-        return datetime.now(UTC)
+    now = staticmethod(partial(datetime.now, UTC))
+    """Return the wall-clock time, aware, in UTC."""
 
     monotonic = staticmethod(time.monotonic)
     """Return `time.monotonic()`, in seconds."""

@@ -270,9 +270,11 @@ class CallRun(Lifetime["CallRun"]):
         turns = self.executor.runtime.turns if above is None else above.child_turns()
         self.turns = turns
         gate = turns.take(self)
+        if gate is None:
+            return None
         holder = turns.holder
         # The caller has its own only for a moment, to let those go before it that join.
-        if gate is not None and holder is not self.parent and is_below(holder):
+        if holder is not self.parent and is_below(holder):
             raise waits_for_itself(self.name)
         return gate
 

@@ -107,7 +107,8 @@ class Lifetime(Generic[N]):
         """Raise when the call is cancelled, abandoned or out of time."""
         if self.closed is not None:
             self.check_open()
-        if self.was_cancelled:
+        # What `was_cancelled` tells: this is asked several times in every call.
+        if self.cancellation is not None and self.cancellation.aborted:
             raise Cancelled(CANCELLED)
         if self.deadline is not None:
             self.deadline.check()
