@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from toolyard._version import __version__
+from toolyard._version import requirement
 from toolyard.checks.finding import Finding
 from toolyard.plugins.reports import PluginReport
 from toolyard_hookspecs.markers import PROJECT
@@ -32,7 +32,7 @@ def _requirement(report: PluginReport) -> Iterator[Finding]:
     metadata: Any = importlib_metadata
     required: list[str] = metadata.distribution(report.distribution).requires or []
     found = [match for each in required if (match := _REQUIREMENT.match(each.strip()))]
-    pin = _pin()
+    pin = requirement()
     if not found:
         yield Finding(
             "package",
@@ -45,12 +45,6 @@ def _requirement(report: PluginReport) -> Iterator[Finding]:
             f"{report.distribution} does not say which versions of {PROJECT} it works with.",
             f'Write "{pin}" into the dependencies in its pyproject.toml.',
         )
-
-
-def _pin() -> str:
-    major, minor, *_ = (int(part) for part in __version__.split("."))
-    end = f"{major}.{minor + 1}" if major == 0 else f"{major + 1}"
-    return f"{PROJECT}>={major}.{minor},<{end}"
 
 
 def _typing(report: PluginReport) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from string import Template
 from typing import Final
 
-from toolyard._version import __version__
+from toolyard._version import requirement
 from toolyard.scaffolding.kinds import KINDS
 from toolyard.scaffolding.naming import Names
 from toolyard_hookspecs import CONTRACT_VERSION
@@ -75,7 +75,7 @@ def rendered(names: Names, kind: str) -> dict[str, str]:
         "klass": names.klass,
         "made": names.klass_of(kind),
         "summary": KINDS[kind],
-        "toolyard": __version__,
+        "requirement": requirement(),
         "contract": CONTRACT_VERSION,
     }
     templates = files("toolyard.scaffolding") / "templates"
