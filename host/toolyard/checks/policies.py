@@ -12,6 +12,7 @@ from toolyard.checks.finding import Finding
 from toolyard.plugins.faults import one_line
 from toolyard.plugins.records import LoadedPlugin
 from toolyard.policies.rules import named
+from toolyard.settings.known import fields
 from toolyard_hookspecs import DefinitionError, Section
 
 _NEEDED: Final = {
@@ -54,8 +55,7 @@ def _methods(made: type[Any], where: str) -> Iterator[Finding]:
 
 
 def _name(made: type[Any], where: str) -> Iterator[Finding]:
-    fields = getattr(made, "model_fields", None) or getattr(made, "__dataclass_fields__", {})
-    if "name" not in fields and not hasattr(made, "name"):
+    if "name" not in fields(made) and not hasattr(made, "name"):
         yield Finding(
             where,
             f"{made.__qualname__} has no name, by which its decisions and its memory are known.",

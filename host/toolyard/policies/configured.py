@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from toolyard.settings import Settings, validate_table
+from toolyard.settings.known import fields
 from toolyard.settings.model import NO_FILE
 from toolyard.settings.paths import beside, expanded
 from toolyard.settings.tables import show
@@ -49,11 +50,11 @@ def _policy(
     directory: Path,
 ) -> ToolPolicy:
     kind = _kind(table, kinds, place)
-    fields = {key: value for key, value in table.items() if key not in OWN_KEYS}
-    if "name" in _fields(kind):
-        fields.setdefault("name", f"{table['kind']}@host#{position}")
+    given = {key: value for key, value in table.items() if key not in OWN_KEYS}
+    if "name" in fields(kind):
+        given.setdefault("name", f"{table['kind']}@host#{position}")
     policy: ToolPolicy = validate_table(
-        kind, beside(directory, fields, kind), plugin=None, source=place, others=OWN_KEYS
+        kind, beside(directory, given, kind), plugin=None, source=place, others=OWN_KEYS
     )
     return _kept(policy, table, directory, place) if "keep" in table else policy
 
@@ -73,15 +74,10 @@ def _kept(policy: ToolPolicy, table: Mapping[str, Any], directory: Path, place: 
     if not isinstance(file, str) or not file:
         msg = f"{place}: keep: expected text, the name of a JSON file, found {show(file)}."
         raise ConfigurationError(msg)
-    if "name" in _fields(policy.__class__) and "name" not in table:
+    if "name" in fields(policy.__class__) and "name" not in table:
         msg = (
             f"{place}: keep: a policy that is kept needs a name, under which the file knows it; "
             "add name = '...'."
         )
         raise ConfigurationError(msg)
     return KeptPolicy(policy, directory / expanded(Path(file)))
-
-
-def _fields(kind: Any) -> Mapping[str, Any]:
-    fields: Mapping[str, Any] | None = getattr(kind, "model_fields", None)
-    return fields or getattr(kind, "__dataclass_fields__", {})

@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
+from pydantic import BaseModel
+
 from toolyard.plugins.implementations import Implementation
+from toolyard.settings.known import fields
 from toolyard_hookspecs import (
     DefinitionError,
     KeptPolicy,
@@ -90,15 +93,21 @@ def named(policies: Iterable[ToolPolicy], *, place: str) -> list[ToolPolicy]:
         if getattr(policy, "name", None):
             found.append(policy)
             continue
-        name = f"{type(policy).__name__}@{place}#{position}"
-        if "name" not in getattr(policy, "__dataclass_fields__", {}):
-            msg = (
-                f"Policy {type(policy).__qualname__} in {place} has no name; give it one, as the "
-                "attribute `name`."
-            )
-            raise DefinitionError(msg)
-        found.append(dataclasses.replace(cast("Any", policy), name=name))
+        found.append(_with_name(policy, f"{type(policy).__name__}@{place}#{position}", place))
     return found
+
+
+def _with_name(policy: Any, name: str, place: str) -> ToolPolicy:
+    kind: type[Any] = policy.__class__
+    if "name" not in fields(kind):
+        msg = (
+            f"Policy {kind.__qualname__} in {place} has no name; give it one, as the attribute "
+            "`name`."
+        )
+        raise DefinitionError(msg)
+    if issubclass(kind, BaseModel):
+        return cast("ToolPolicy", policy.model_copy(update={"name": name}))
+    return cast("ToolPolicy", dataclasses.replace(policy, name=name))
 
 
 def _refuse_other(policy: object, place: str) -> None:

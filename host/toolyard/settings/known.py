@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 def keys(model: type[Any]) -> list[str]:
     """Return the keys of a pydantic model or a dataclass, as they are written."""
-    return list(_fields(model))
+    return list(fields(model))
 
 
 def keys_within(model: type[Any], path: Sequence[str | int]) -> list[str]:
@@ -24,26 +24,33 @@ def keys_within(model: type[Any], path: Sequence[str | int]) -> list[str]:
     """
     models = [model]
     for step in path:
-        fields = [_fields(each) for each in models]
-        inner = [found for each in fields for found in _models(each.get(str(step)))]
+        taken = [fields(each) for each in models]
+        inner = [found for each in taken for found in _models(each.get(str(step)))]
         models = inner or models
-    return [key for each in dict.fromkeys(models) for key in _fields(each)]
+    return [key for each in dict.fromkeys(models) for key in fields(each)]
 
 
-def _fields(model: type[Any]) -> dict[str, Any]:
+def fields(model: type[Any]) -> dict[str, Any]:
+    """Return the types of what a pydantic model or a dataclass takes, by the keys of a table.
+
+    Of another class there are none.
+    """
     if dataclasses.is_dataclass(model):
         hints = _hints(model)
         return {each.name: hints.get(each.name) for each in dataclasses.fields(model) if each.init}
+    if not issubclass(model, BaseModel):
+        return {}
     return {
         info.validation_alias if isinstance(info.validation_alias, str) else name: info.annotation
-        for name, info in cast("type[BaseModel]", model).model_fields.items()
+        for name, info in model.model_fields.items()
     }
 
 
 def _hints(model: type[Any]) -> dict[str, Any]:
     try:
         return get_type_hints(model)
-    except NameError:  # a type that was local to the function which made the class
+    except (NameError, TypeError):
+        # What is wrong with its types is told when a table is validated.
         return {}
 
 

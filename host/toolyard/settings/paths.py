@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Final, Union, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Union, cast, get_args, get_origin
 
-from pydantic import BaseModel
-
+from toolyard.settings.known import fields
 from toolyard_hookspecs import ConfigurationError
 
 LISTS: Final = frozenset({list, tuple, set, frozenset, Sequence, Iterable, AbstractSet})
@@ -35,7 +34,7 @@ def beside(directory: Path, table: Mapping[str, Any], model: type[Any]) -> dict[
         >>> beside(Path("/etc"), {"file": "a.log", "old": ["b.log"], "title": "b"}, Log)
         {'file': '/etc/a.log', 'old': ['/etc/b.log'], 'title': 'b'}
     """
-    paths = _path_keys(model)
+    paths = {key for key, hint in fields(model).items() if _is_path(hint)}
     return {
         key: _absolute(directory, value) if key in paths else value for key, value in table.items()
     }
@@ -61,24 +60,6 @@ def _absolute(directory: Path, value: object) -> object:
     if isinstance(value, (str, Path)) and value != "":
         return str(directory / expanded(Path(value)))
     return value
-
-
-def _path_keys(model: type[Any]) -> set[str]:
-    if not issubclass(model, BaseModel):
-        return {key for key, hint in _hints(model).items() if _is_path(hint)}
-    keys: set[str] = set()
-    for name, info in model.model_fields.items():
-        if _is_path(info.annotation):
-            keys.add(info.validation_alias if isinstance(info.validation_alias, str) else name)
-    return keys
-
-
-def _hints(kind: type[Any]) -> Mapping[str, Any]:
-    try:
-        return get_type_hints(kind)
-    except (NameError, TypeError):
-        # What is wrong with its types is told when the table is validated.
-        return {}
 
 
 def _is_path(hint: Any) -> bool:

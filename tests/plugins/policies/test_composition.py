@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from toolyard_hookspecs import (
     ApprovalAnswer,
@@ -359,6 +360,23 @@ def test_a_policy_without_a_name_that_cannot_be_given_one_is_refused(yard, steps
         yard("a")
 
 
+class Modelled(BaseModel):
+    name: str = ""
+
+    def check(self, tool: Any, params: Any, *, context: ToolContext) -> PolicyDecision:
+        return PolicyDecision.deny(f"{self.name} says no.")
+
+    def on_result(self, tool: Any, params: Any, result: Any, *, context: ToolContext) -> None:
+        pass
+
+
+def test_a_model_is_given_the_name_that_it_lacks(yard, steps):
+    yard.open(steps("a", policies=(Modelled(), Modelled(name="own"))))
+    first, second = yard("a").text.splitlines()
+    assert first == "Modelled@steps#1 says no."
+    assert second == "own says no."
+
+
 @dataclass(frozen=True)
 class WithoutField:
     limit: int = 3
@@ -378,5 +396,4 @@ def test_what_is_no_policy_is_refused_with_what_it_lacks(yard, steps, policy, to
     yard.open(steps("a", policies=(policy,)))
     with pytest.raises(DefinitionError) as raised:
         yard("a")
-    assert told.replace("a-section", "").strip() or raised
-    assert told in str(raised.value).replace(" in steps ", " in steps ")
+    assert told in str(raised.value)
