@@ -1,6 +1,6 @@
 """The servers that offer `add` over MCP: the SDK's, FastMCP's, and a host behind Toolyard's.
 
-As a program it serves one of them over HTTP: `python bench/mcp_servers.py sdk|fastmcp|toolyard`.
+As a program it serves one of `APPS` over HTTP, the one that is named.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 import uvicorn
 from mcp.server import MCPServer
 from starlette.types import ASGIApp
-from workload import add
+from workload import add_async
 
 from toolyard import Host, MarkdownSection, hookimpl, tool
 from toolyard_plugins import dialects
@@ -37,11 +37,6 @@ FASTMCP: Final = "FastMCP"
 TOOLYARD: Final = "Toolyard"
 OTHERS: Final = (TOOLYARD,) if FastMCP is None else (TOOLYARD, FASTMCP)
 """What is there to be compared with the SDK."""
-
-
-async def add_async(a: int, b: int) -> int:
-    """Add two integers."""
-    return add(a, b)
 
 
 def sdk_server() -> MCPServer:

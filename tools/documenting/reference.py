@@ -25,7 +25,7 @@ What an application needs beside [the contract](contract.md), whose names can be
 
 _TESTING = """\
 What tests of plugins are written with: fixtures that pytest finds by itself, assertions, and suites
-that the author of a store or a filesystem subclasses. They need pytest.
+that the author of a plugin subclasses. They need pytest.
 [The guide](../guides/testing.md) begins with a test."""
 
 PAGES: dict[Path, Callable[[], Page]] = {

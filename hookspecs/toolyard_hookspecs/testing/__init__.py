@@ -1,4 +1,4 @@
-"""Suites that the author of a backend subclasses, to show that it keeps to the contract.
+"""Suites that the author of a plugin subclasses, to show that it keeps to the contract.
 
 They need pytest, which the contract itself does not. In a `conftest.py`, before the suite is
 imported, `pytest.register_assert_rewrite("toolyard_hookspecs.testing")` makes failures say more.

@@ -1,8 +1,9 @@
 """Approval by the person at the terminal, or by a rule given on the command line.
 
 Settings, `[plugins.approval]`: `mode`, one of `auto`, `ask`, `all`, `none`, `read`; see `Mode`.
-It answers where the configuration names it, `approver = "approval"`. `toolyard run` and
-`toolyard call` do so where no other approver is configured; `--approve` does in any case.
+It answers where the configuration names it, `approver = "approval"`. `toolyard run`,
+`toolyard call` and `toolyard replay` do so where no other approver is configured; `--approve`
+does in any case.
 """
 
 from __future__ import annotations
