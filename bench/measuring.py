@@ -158,7 +158,7 @@ def compare(cases: Iterable[Case], effort: Effort) -> list[Row]:
     ]
 
 
-def on_top(case: str, row: Row, base: Row, limit: float | None = None) -> Row:
+def on_top(case: str, row: Row, base: Row, limit: float) -> Row:
     """Return what one row costs more than another, in times of the floor they share."""
     assert row.floor == base.floor
     assert row.ratio is not None

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from toolyard_hookspecs.approval import ApprovalAnswer, Approver
 from toolyard_hookspecs.calls import Outcome, ToolCall
@@ -19,8 +19,6 @@ from toolyard_hookspecs.resources import ResourceResolver
 from toolyard_hookspecs.secret import Secret
 from toolyard_hookspecs.sessions import SessionProtocol
 from toolyard_hookspecs.tools import Tool
-
-E = TypeVar("E", bound="ExecutorHandle")
 
 Progress = Callable[[ToolCall, float, float | None, str | None], None]
 """Hears how far a call is: what is done, of how much in all, and what is being done.

@@ -26,7 +26,7 @@ class Engine:
         interrupts: Exceptions of other frameworks that leave `dispatch` as they are.
     """
 
-    def __init__(self, interrupts: tuple[type[BaseException], ...] = ()) -> None:
+    def __init__(self, interrupts: tuple[type[BaseException], ...]) -> None:
         self.interrupts = interrupts
         self.workers = Workers()
         self.background = Background()

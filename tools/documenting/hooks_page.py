@@ -9,8 +9,6 @@ import griffe
 from documenting import source
 from documenting.pages import Page
 
-MODULE = "toolyard_hookspecs.hooks"
-
 _PARTS = (
     ("Set-up, once in the host's life", "toolyard_settings"),
     ("A call, stage by stage", "toolyard_trace"),

@@ -95,10 +95,6 @@ class EveryOutcome:
         return ToolResult.error("It took too long. Retry it.")
 
 
-_NEVER_SEEN: Final = ("invalid", "denied", "pending", "cancelled", "commit_failed")
-"""Tools that end in another way than their handlers."""
-
-
 class BadlyCommitting:
     """A participant that fails where it must not."""
 

@@ -19,9 +19,6 @@ from toolyard.host import Host
 from toolyard.settings import Settings
 from toolyard_hookspecs import ToolyardError
 
-ASKED: Final = "_ARGCOMPLETE"
-"""The variable by which a shell asks."""
-
 PATHS: Final = {"FILE": (), "DIR": (), "FILE.py": ("py",)}
 """What stands for a path in the help, and the endings of the files that it can be."""
 

@@ -58,8 +58,9 @@ def _run(arguments: list[str], *, owns_process: bool) -> int:
         as_json = f'{{"version": "{__version__}"}}'
         sys.stdout.write(f"{as_json if '--json' in given else f'toolyard {__version__}'}\n")
         return Exit.OK
+    # The variable by which a shell asks what can come next.
     if owns_process and "_ARGCOMPLETE" in os.environ:
-        from toolyard.cli.completing import answer_shell  # a shell asks what can come next
+        from toolyard.cli.completing import answer_shell
 
         answer_shell()
     if owns_process:

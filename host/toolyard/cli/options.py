@@ -229,7 +229,7 @@ def is_unknown(rest: Sequence[str], known: Container[str]) -> bool:
     return bool(rest) and not rest[0].startswith("-") and rest[0] not in known
 
 
-def check_command(rest: Sequence[str], known: Iterable[str], *, example: bool = False) -> None:
+def check_command(rest: Sequence[str], known: Iterable[str], *, example: bool) -> None:
     """Refuse an unknown command, suggesting the nearest.
 
     Args:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Generator
 from types import CoroutineType
 from typing import Any
@@ -30,8 +29,6 @@ from toolyard_hookspecs import (
 )
 from toolyard_hookspecs.facts import REPLAYED_EFFECT
 from toolyard_hookspecs.signatures import is_async_callable
-
-log = logging.getLogger("toolyard.pipeline")
 
 Staged = Generator[Step, Any, Any]
 

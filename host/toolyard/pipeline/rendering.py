@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
@@ -14,14 +13,12 @@ from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.masking import log_failure, note_secrets
 from toolyard.pipeline.plan import Plan, Table
 from toolyard.pipeline.refusals import Refusal
-from toolyard.pipeline.steps import Step
 from toolyard_hookspecs import Outcome, Status
 from toolyard_hookspecs.results import reads_as_json, render_result
 from toolyard_hookspecs.unwritable import encodable, why_unwritable
 
 log = logging.getLogger("toolyard.pipeline")
 
-Staged = Generator[Step, Any, Any]
 _WHOLE = "it is the outcome of another call; return its result, or its text"
 
 

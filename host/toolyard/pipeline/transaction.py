@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Generator
 from functools import partial
 from time import perf_counter
@@ -33,8 +32,6 @@ from toolyard.pipeline.steps import Step, WaitFor
 from toolyard.pipeline.telling import tell_session
 from toolyard.pipeline.undoing import take_part_once_there, undo
 from toolyard_hookspecs import ConflictError, Replay, ResourceBusyError, Stage, Status, ToolResult
-
-log = logging.getLogger("toolyard.pipeline")
 
 Staged = Generator[Step, Any, Any]
 CONFLICTING = frozenset({EXECUTE, VALIDATE, ON_RESULT, PREPARE})

@@ -18,30 +18,29 @@ TOO_LATE: Final = frozenset({"block", "plugin_files"})
 """What decides which plugins are loaded, and thereby which options there are."""
 
 
-def overridden(settings: Settings, values: Mapping[str, Any], *, source: str = SOURCE) -> Settings:
+def overridden(settings: Settings, values: Mapping[str, Any]) -> Settings:
     """Return the settings with some values in place of theirs.
 
     Args:
         settings: Those there are.
         values: Values by dotted key, such as `plugins.vfs.root`.
-        source: What messages call the place they come from.
 
     Raises:
         ConfigurationError: When one of the host's own keys is unknown, comes too late, or has a
             value that does not fit. A plugin's keys are checked with the rest of its table.
     """
-    paths = {key: _path(settings, key, source) for key in values}
+    paths = {key: _path(settings, key) for key in values}
     tables = {name: dict(table) for name, table in settings.plugins.items()}
     document = apply(
-        (Override(source, paths[key], value) for key, value in values.items()),
+        (Override(SOURCE, paths[key], value) for key, value in values.items()),
         {"plugins": tables},
     )
-    host = validate_table(HostTable, document, plugin=None, source=source)
+    host = validate_table(HostTable, document, plugin=None, source=SOURCE)
     fields: dict[str, Any] = {name: getattr(host, name) for name in document if name != "plugins"}
     fields["plugins"] = MappingProxyType(
         {name: MappingProxyType(table) for name, table in host.plugins.items()}
     )
-    origins = dict.fromkeys((".".join(path) for path in paths.values()), source)
+    origins = dict.fromkeys((".".join(path) for path in paths.values()), SOURCE)
     fields["variables"] = MappingProxyType({**settings.variables, **origins})
     return replace(settings, **fields)
 
@@ -64,10 +63,13 @@ def _is_configured(settings: Settings, key: str) -> bool:
     return True
 
 
-def _path(settings: Settings, key: str, source: str) -> tuple[str, ...]:
+def _path(settings: Settings, key: str) -> tuple[str, ...]:
     first, *rest = key.split(".")
     if first in TOO_LATE or (rest and first == "plugins" and rest[1:] == ["enabled"]):
-        msg = f"{source}: {key} decides which plugins are loaded, which they are already."
+        msg = (
+            f"{SOURCE}: {key} decides which plugins are loaded, which they are already. Give it "
+            "in the configuration file, or with --block or --plugin."
+        )
         raise ConfigurationError(msg)
     if first != "plugins" or not rest:
         return (first, *rest)

@@ -98,12 +98,6 @@ def walk(schema: Schema) -> Iterator[Schema]:
         yield from walk(each)
 
 
-def without(schema: Schema, keywords: frozenset[str]) -> Schema:
-    """Return the schema without the keywords, at every depth; properties of that name stay."""
-    kept = {key: value for key, value in schema.items() if key not in keywords}
-    return map_subschemas(kept, lambda each: without(each, keywords))
-
-
 def opened(schema: Schema) -> Schema:
     """Return the schema with `additionalProperties: false` gone, at every depth."""
     kept = {
@@ -131,16 +125,16 @@ def resolve(root: Schema, reference: object) -> Schema | None:
     return cast("Schema", found) if isinstance(found, dict) else None
 
 
-def inline(schema: Schema, generic: Callable[[str], Schema] | None = None) -> Schema:
+def inline(schema: Schema) -> Schema:
     """Return the schema with every reference replaced by what it means, and no definitions.
+
+    An object of any kind, whose description says so, stands for a schema within itself, for one
+    that cannot be found, and for what is left when the result grows too large.
 
     Args:
         schema: The schema; it is its own document.
-        generic: Makes what stands for a schema within itself, for one that cannot be found,
-            and for what is left when the result grows too large; given the name referred to.
-            By default an object of any kind whose description says so.
     """
-    return _Inliner(schema, generic or _any_object).inlined(schema, ())
+    return _Inliner(schema).inlined(schema, ())
 
 
 def _any_object(name: str) -> Schema:
@@ -148,9 +142,8 @@ def _any_object(name: str) -> Schema:
 
 
 class _Inliner:
-    def __init__(self, root: Schema, generic: Callable[[str], Schema]) -> None:
+    def __init__(self, root: Schema) -> None:
         self._root = root
-        self._generic = generic
         self._nodes = 0
 
     def inlined(self, schema: Schema, within: tuple[str, ...]) -> Schema:
@@ -162,7 +155,7 @@ class _Inliner:
         name = str(reference).rsplit("/", 1)[-1].lstrip("#") or "object"
         target = resolve(self._root, reference)
         if target is None or reference in within or self._nodes > MAX_NODES:
-            meant = self._generic(name)
+            meant = _any_object(name)
         else:
             meant = self.inlined(target, (*within, cast("str", reference)))
         return {**meant, **map_subschemas(rest, lambda each: self.inlined(each, within))}

@@ -18,8 +18,8 @@ def test_a_hosts_key_and_a_plugins_key_are_replaced_and_the_rest_stays():
 
 
 def test_messages_name_the_command_line_as_the_source():
-    changed = overridden(SETTINGS, {"plugins.other.mode": "x"}, source="--mode")
-    assert changed.source_of("plugins.other.mode") == "--mode"
+    changed = overridden(SETTINGS, {"plugins.other.mode": "x"})
+    assert changed.source_of("plugins.other.mode") == "the command line"
 
 
 @pytest.mark.parametrize("key", ["tiemout", "block", "plugin_files", "plugins.x.enabled"])

@@ -15,7 +15,6 @@ import pytest
 pytestmark = pytest.mark.slow
 DESK = Path(__file__).parent / "desk.py"
 SECRET = "hunter2-4711"
-TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 KIND_INTERNAL, STATUS_ERROR = 1, 2
 
 
