@@ -1,12 +1,12 @@
-"""Asking a person: what the approver is shown, how long it is waited for, what it may say."""
+"""Staged a person: what the approver is shown, how long it is waited for, what it may say."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from toolyard.pipeline.asking import settle
 from toolyard.pipeline.call_run import CallRun
@@ -14,7 +14,7 @@ from toolyard.pipeline.limits import Limit, TimedOut
 from toolyard.pipeline.masking import log_failure, mask
 from toolyard.pipeline.refusals import Refusal, unreadable
 from toolyard.pipeline.resuming import token_for
-from toolyard.pipeline.steps import Run, Step
+from toolyard.pipeline.steps import Run, Staged
 from toolyard.policies.approval import digest_of, read_answer, request_for
 from toolyard.resources.participants import ExclusivePart
 from toolyard_hookspecs import (
@@ -23,7 +23,6 @@ from toolyard_hookspecs import (
     ApprovalRequest,
     Stage,
     Status,
-    Tool,
     ToolValidationError,
 )
 from toolyard_hookspecs.facts import APPROVAL, APPROVAL_REASON, APPROVAL_TICKET, APPROVAL_TOKEN
@@ -31,8 +30,6 @@ from toolyard_hookspecs.faults import as_sentence
 from toolyard_hookspecs.signatures import is_async_callable
 
 log = logging.getLogger("toolyard.policies")
-
-Staged = Generator[Step, Any, Any]
 
 UNANSWERED: Final = "unanswered"
 _NOT_KEPT: Final = " Nothing of it is kept."
@@ -112,7 +109,7 @@ def _wait_for_answer(run: CallRun, request: ApprovalRequest) -> Staged:
 
 def canonical(run: CallRun) -> bytes:
     """Return the params as an approval binds them."""
-    arguments: bytes = _tool(run).params_codec.encode(run.params)
+    arguments: bytes = run.tool.params_codec.encode(run.params)
     return arguments
 
 
@@ -124,7 +121,7 @@ def _held(run: CallRun) -> str | None:
 
 
 def _request(run: CallRun, reasons: Iterable[str], diff: str | None) -> ApprovalRequest:
-    tool = _tool(run)
+    tool = run.tool
     arguments = canonical(run)
     try:
         params = tool.params_codec.decode(arguments)
@@ -199,18 +196,13 @@ def _refuse_denied(run: CallRun, answer: ApprovalAnswer, request: ApprovalReques
 
 def _settle_defaults(run: CallRun) -> None:
     """Let the call say what was left out, where that would come out differently once resumed."""
-    codec, shown = _tool(run).params_codec, canonical(run)
+    codec, shown = run.tool.params_codec, canonical(run)
     if codec.encode(codec.decode(run.arguments)) != shown:
         run.call_made = replace(run.call_made, arguments=shown.decode())
 
 
 def _needs(run: CallRun, reasons: Iterable[str]) -> str:
     return f"{run.name} needs a person's approval ({' '.join(reasons).removesuffix('.')})"
-
-
-def _tool(run: CallRun) -> Tool[Any, Any]:
-    assert run.plan is not None  # noqa: S101 - looked up before
-    return run.plan.tool
 
 
 class _Asked:

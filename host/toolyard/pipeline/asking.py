@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from toolyard.pipeline.limits import Limit
 from toolyard.pipeline.masking import log_failure
-from toolyard.pipeline.steps import Abandonable, Run, Step
+from toolyard.pipeline.steps import Abandonable, Run, Staged
 from toolyard.plugins.implementations import Implementation
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ log = logging.getLogger("toolyard.pipeline")
 SLOW = 0.05
 ENDLESS = Limit()
 
-Asking = Generator[Step, Any, Any]
 Awaiting = Callable[[Awaitable[Any]], Coroutine[Any, Any, Any]]
 
 
@@ -43,7 +42,7 @@ def waits(value: object) -> bool:
 
 def settle(
     run: Asker, value: Any, limit: Limit | None = None, *, via: Awaiting | None = None
-) -> Asking:
+) -> Staged:
     """Return the value, awaited first when it has to be.
 
     Args:
@@ -66,7 +65,7 @@ def settle(
         raise
 
 
-def settle_surely(run: Asker, value: Any) -> Asking:
+def settle_surely(run: Asker, value: Any) -> Staged:
     """Return the value, awaited first when it has to be, whoever interrupts meanwhile.
 
     What keeps or puts back a call's changes is not left half done.
@@ -97,7 +96,7 @@ def warn_of_slow(who: str, started: float) -> None:
     )
 
 
-def first_result(run: Asker, implementations: tuple[Implementation, ...], *args: Any) -> Asking:
+def first_result(run: Asker, implementations: tuple[Implementation, ...], *args: Any) -> Staged:
     """Return the first answer that is not None, also after awaiting."""
     for each in implementations:
         answer = ask(run, each, *args)

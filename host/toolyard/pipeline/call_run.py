@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from toolyard.pipeline.plan import Plan
     from toolyard.pipeline.resuming import Resumption
     from toolyard.state.branch import Branch
-    from toolyard_hookspecs import Participant, PolicyDecision
+    from toolyard_hookspecs import Participant, PolicyDecision, Tool
 
 
 class CallRun(Lifetime["CallRun"]):
@@ -200,6 +200,12 @@ class CallRun(Lifetime["CallRun"]):
     def name(self) -> str:
         """The tool's own name, or the one that was asked for."""
         return self.plan.tool.name if self.plan is not None else self.call_made.name
+
+    @property
+    def tool(self) -> Tool[Any, Any]:
+        """Its tool, once that has been looked up."""
+        assert self.plan is not None  # noqa: S101 - see above
+        return self.plan.tool
 
     def child_turns(self) -> Turns:
         """The queue in which calls nested in this one commit."""

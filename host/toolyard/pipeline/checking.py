@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator
 from time import perf_counter
 from typing import Any, Final
 
@@ -16,7 +15,7 @@ from toolyard.pipeline.parsing import ask_parsers
 from toolyard.pipeline.plan import Table, as_strict_as
 from toolyard.pipeline.refusals import Refusal
 from toolyard.pipeline.resuming import ASKED_BEFORE
-from toolyard.pipeline.steps import Step
+from toolyard.pipeline.steps import Staged
 from toolyard.pipeline.undoing import undo
 from toolyard.plugins.implementations import Implementation
 from toolyard.policies.approval import digest_of
@@ -41,8 +40,6 @@ log = logging.getLogger("toolyard.policies")
 ALLOW = PolicyDecision.allow()
 MAX_QUESTIONS: Final = 20
 """How often a person is asked about one call, who edits its arguments each time."""
-
-Staged = Generator[Step, Any, Any]
 
 
 def check(run: CallRun, table: Table) -> Staged:
@@ -137,7 +134,7 @@ def as_edited(run: CallRun, answer: ApprovalAnswer) -> tuple[ToolCall, bytes]:
     Raises:
         Refusal: When they do not fit the tool.
     """
-    codec = _tool(run).params_codec
+    codec = run.tool.params_codec
     try:
         arguments = codec.encode(codec.decode(as_json(answer.arguments or "{}")))
         # With what was left out filled in, as defaults may come out differently the next time.
@@ -180,7 +177,7 @@ def admit(run: CallRun) -> None:
 def _has_place(run: CallRun) -> bool:
     """Tell whether the call took its place before it was pending; reservations are for good."""
     return run.resumption is not None and run.resumption.has_place(
-        digest_of(_tool(run), canonical(run))
+        digest_of(run.tool, canonical(run))
     )
 
 
@@ -217,7 +214,7 @@ def _take_places(run: CallRun, rules: tuple[Rule, ...]) -> None:
 
 def _take_place(run: CallRun, rule: Rule, context: ToolContext) -> None:
     try:
-        decision = rule.reserve(_tool(run), params_for(run, rule), context=context)  # type: ignore[misc]
+        decision = rule.reserve(run.tool, params_for(run, rule), context=context)  # type: ignore[misc]
     except Exception as error:
         log_failure(run, log, "Policy %s failed to reserve; the call is denied.", rule.name)
         raise Refusal(Status.DENIED, _failed(rule)) from error
@@ -318,11 +315,6 @@ def params_for(run: CallRun, rule: Rule) -> Any:
     if rule.name not in run.copies:
         run.copies[rule.name] = plan.tool.params_codec.copy(run.arguments)
     return run.copies[rule.name]
-
-
-def _tool(run: CallRun) -> Any:
-    assert run.plan is not None  # noqa: S101 - looked up before
-    return run.plan.tool
 
 
 def _plain(decision: PolicyDecision) -> bool:

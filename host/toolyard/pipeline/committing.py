@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Generator
 from typing import Any
 
 from toolyard.pipeline.asking import settle, settle_surely
@@ -12,14 +11,12 @@ from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.marks import COMMIT
 from toolyard.pipeline.masking import log_failure
 from toolyard.pipeline.refusals import CommitFailed
-from toolyard.pipeline.steps import Step, WaitFor
+from toolyard.pipeline.steps import Staged, WaitFor
 from toolyard.pipeline.undoing import undo_participants
 from toolyard.resources.call import Part
 from toolyard_hookspecs import Participant
 
 log = logging.getLogger("toolyard.pipeline")
-
-Staged = Generator[Step, Any, Any]
 
 
 def commits_at_once(run: CallRun) -> bool:

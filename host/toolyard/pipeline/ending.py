@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
-from collections.abc import Generator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -17,7 +16,7 @@ from toolyard.pipeline.marks import SUCCEEDED, TELEMETRY
 from toolyard.pipeline.masking import log_failure, mask
 from toolyard.pipeline.plan import Table
 from toolyard.pipeline.refusals import Called, Failure, Refusal, read_failure
-from toolyard.pipeline.steps import Step
+from toolyard.pipeline.steps import Staged
 from toolyard.pipeline.undoing import undo
 from toolyard.state.redoing import NOTHING
 from toolyard_hookspecs import (
@@ -36,7 +35,6 @@ MAX_ARGUMENTS: Final = 500
 """Characters shown of arguments that a person has changed."""
 log = logging.getLogger("toolyard.pipeline")
 
-Staged = Generator[Step, Any, Any]
 _new: Any = object.__new__
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from types import CoroutineType
 from typing import Any
 
@@ -16,7 +16,7 @@ from toolyard.pipeline.marks import BEGUN, CLAIMED, RETURNED
 from toolyard.pipeline.plan import Plan, Table
 from toolyard.pipeline.plugin_faults import wrong_answer
 from toolyard.pipeline.refusals import Refusal, without_handler
-from toolyard.pipeline.steps import Run, Step, WaitFor, raised
+from toolyard.pipeline.steps import Run, Staged, WaitFor, raised
 from toolyard.plugins.implementations import Implementation
 from toolyard_hookspecs import (
     ConflictError,
@@ -29,8 +29,6 @@ from toolyard_hookspecs import (
 )
 from toolyard_hookspecs.facts import REPLAYED_EFFECT
 from toolyard_hookspecs.signatures import is_async_callable
-
-Staged = Generator[Step, Any, Any]
 
 
 def ask_and_run(run: CallRun, table: Table, plan: Plan) -> Staged:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, cast
@@ -11,11 +11,9 @@ from toolyard.pipeline.asking import Wrapped, first_result
 from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.plan import Table
 from toolyard.pipeline.refusals import Refusal, unreadable
-from toolyard.pipeline.steps import Step
+from toolyard.pipeline.steps import Staged
 from toolyard_hookspecs import Status, ToolCall, ToolValidationError
 from toolyard_hookspecs.codecs import as_json
-
-Staged = Generator[Step, Any, Any]
 
 
 def shown_call(run: CallRun) -> ToolCall:

@@ -17,14 +17,12 @@ from toolyard.pipeline.ending import tell_rollback
 from toolyard.pipeline.masking import secrets_of_call
 from toolyard.pipeline.plan import Table
 from toolyard.pipeline.reviewing import describe
-from toolyard.pipeline.steps import Step
+from toolyard.pipeline.steps import Staged, Step
 from toolyard.pipeline.undoing import undo, undo_participants
 from toolyard_hookspecs import ToolCall, hide
 
 if TYPE_CHECKING:
     from toolyard.executor import Executor
-
-Staged = Generator[Step, Any, Any]
 
 
 class Rehearsal(CallRun):

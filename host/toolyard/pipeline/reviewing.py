@@ -13,13 +13,11 @@ from toolyard.pipeline.checking import as_edited, ask_rules_by_now, check, parse
 from toolyard.pipeline.ending import tell_rollback
 from toolyard.pipeline.masking import mask
 from toolyard.pipeline.plan import Table
-from toolyard.pipeline.steps import Step
+from toolyard.pipeline.steps import Staged, Step
 from toolyard.pipeline.undoing import undo
 from toolyard.policies.approval import digest_of
 from toolyard_hookspecs import Answer, Stage, ToolCall
 from toolyard_hookspecs.facts import DIFF
-
-Staged = Generator[Step, Any, Any]
 
 
 class Edited(Exception):

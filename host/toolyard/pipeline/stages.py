@@ -17,12 +17,10 @@ from toolyard.pipeline.marks import ADMITTED, CHECK, DEADLINE, PARSE, RESERVE
 from toolyard.pipeline.parsing import ask_parsers, parse, shown_call
 from toolyard.pipeline.plan import Plan, Table
 from toolyard.pipeline.refusals import Refusal, without_handler
-from toolyard.pipeline.steps import Step, WaitFor, was_raised
+from toolyard.pipeline.steps import Staged, Step, WaitFor, was_raised
 from toolyard.pipeline.tracing import Entered, enter_traces, leave_traces
 from toolyard.pipeline.transaction import transact
 from toolyard_hookspecs import Outcome, Status, Tool
-
-Staged = Generator[Step, Any, Any]
 
 
 def pipeline(run: CallRun) -> Generator[Step, Any, Outcome]:

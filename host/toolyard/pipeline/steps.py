@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -73,6 +73,9 @@ class WaitFor:
 
 
 Step = Run | WaitFor
+
+Staged = Generator[Step, Any, Any]
+"""A part of a pipeline: what it asks for, what it is sent for that, what it returns."""
 
 
 _MARK: Final = "_toolyard_raised"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -28,12 +27,11 @@ from toolyard.pipeline.plugin_faults import check_participant, hook_failed, name
 from toolyard.pipeline.refusals import HandlerFailed, Refusal, says_what_happened
 from toolyard.pipeline.rendering import render
 from toolyard.pipeline.reviewing import Edited, review, start_over
-from toolyard.pipeline.steps import Step, WaitFor
+from toolyard.pipeline.steps import Staged, WaitFor
 from toolyard.pipeline.telling import tell_session
 from toolyard.pipeline.undoing import take_part_once_there, undo
 from toolyard_hookspecs import ConflictError, Replay, ResourceBusyError, Stage, Status, ToolResult
 
-Staged = Generator[Step, Any, Any]
 CONFLICTING = frozenset({EXECUTE, VALIDATE, ON_RESULT, PREPARE})
 """Where a conflict shows: a resource may notice it before the commit, at the next access."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any
 
@@ -12,12 +12,11 @@ from toolyard.pipeline.asking import settle_surely, waits
 from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.masking import log_failure
 from toolyard.pipeline.plugin_faults import check_participant
-from toolyard.pipeline.steps import Step
+from toolyard.pipeline.steps import Staged
 from toolyard.plugins.implementations import Implementation
 
 log = logging.getLogger("toolyard.pipeline")
 
-Staged = Generator[Step, Any, Any]
 Action = Callable[[], Any]
 
 
