@@ -22,7 +22,10 @@ APPROVAL_TICKET: Final = "toolyard.approval_ticket"
 
 DIFF: Final = "toolyard.diff"
 """The fact that the changes of a call were shown, to an approver or in a dry run: the changes,
-without secrets."""
+without secrets, or `NO_CHANGES`."""
+
+NO_CHANGES: Final = "no changes"
+"""What is shown of a call that would change nothing."""
 
 DRY_RUN: Final = "toolyard.dry_run"
 """The fact that nothing of the call was to be kept: True."""

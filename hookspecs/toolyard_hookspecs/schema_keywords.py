@@ -5,12 +5,13 @@ Source of the rules: JSON Schema, draft 2020-12.
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final, cast
+
+from toolyard_hookspecs.bounded_patterns import bounded
 
 Schema = Mapping[str, Any]
 
@@ -75,13 +76,9 @@ def _frozen(value: Any) -> Hashable:
 
 @lru_cache(maxsize=1024)
 def _searcher(pattern: str) -> Callable[[str], object]:
-    # Heavy, and few schemas have a pattern.
-    re2: Any = importlib.import_module("re2")
-    options = re2.Options()
-    options.log_errors = False
     try:
-        return cast("Callable[[str], object]", re2.compile(pattern, options).search)
-    except (re2.error, UnicodeEncodeError):
+        return cast("Callable[[str], object]", bounded(pattern).search)
+    except ValueError:
         return re.compile(pattern).search
 
 

@@ -35,7 +35,7 @@ from toolyard_hookspecs import (
     VisibilityExpansionRequired,
 )
 from toolyard_hookspecs.calls import NO_META
-from toolyard_hookspecs.facts import DRY_RUN
+from toolyard_hookspecs.facts import DRY_RUN, NO_CHANGES
 
 if TYPE_CHECKING:
     from toolyard.host import Host
@@ -219,7 +219,7 @@ class Executor:
     def rehearsed(self) -> str:
         """Return what all calls of a dry run together would change."""
         if self.rehearsal is None:
-            return "no changes"
+            return NO_CHANGES
         return self.engine.sync.drive(self.rehearsal.changes())
 
     def close(self) -> None:

@@ -44,7 +44,7 @@ from toolyard.resources.roles import Role, has_method, role_of
 from toolyard_hookspecs.errors import SnapshotError, StateError
 from toolyard_hookspecs.sessions import SessionProtocol, SessionSnapshot
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 @runtime_checkable
@@ -268,7 +268,7 @@ class _Transaction:
         if cause is None:
             failures.raise_any()
         elif note := failures.add_to(cause):
-            _log.error("After %s, %s.", type(cause).__name__, note)
+            log.error("After %s, %s.", type(cause).__name__, note)
 
     @property
     def _held(self) -> HeldResources:

@@ -163,8 +163,7 @@ def _raised(call: ToolCall, error: BaseException, event: ToolInvoked | None) -> 
     if isinstance(error, SystemExit):
         text = "The tool, or a plugin, asked the process to exit, which it cannot."
     name = event.tool_name if event is not None else call.name
-    moment = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    envelope = {"tool": name, "fetchedAt": moment, "error": text}
+    envelope = {"tool": name, "fetchedAt": wire_time(datetime.now(UTC)), "error": text}
     if event is None:
         return Ending(call, name, Status.RAISED, None, None, text, envelope)
     return Ending(

@@ -18,6 +18,7 @@ from toolyard.cli.table import Column, Table, widest
 from toolyard.cli.text import lines_of
 from toolyard.cli.wire import JsonLines
 from toolyard_hookspecs import Stage, Status, ToolCall
+from toolyard_hookspecs.facts import NO_CHANGES
 from toolyard_hookspecs.quantities import counted, duration
 from toolyard_hookspecs.terminals import printable
 
@@ -44,7 +45,6 @@ UNANSWERED: Final = (
     "a person has to approve, and nobody answered. Run it on a terminal, or say how calls are "
     "approved, with --approve or the configuration."
 )
-NO_CHANGES: Final = "no changes"
 FAILURE: Final = ("✗", "x")
 
 

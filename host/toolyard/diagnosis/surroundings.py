@@ -12,8 +12,7 @@ from importlib_metadata import PackageNotFoundError, requires, version
 
 from toolyard._version import __version__
 from toolyard_hookspecs import CONTRACT_VERSION, Finding
-
-DISTRIBUTION: Final = "toolyard"
+from toolyard_hookspecs.markers import PROJECT
 
 # Of what the standard allows, the part in which Toolyard states its requirements.
 _REQUIREMENT: Final = re.compile(
@@ -26,12 +25,12 @@ def surroundings() -> Iterator[Finding]:
     """Yield what is the case with the Python and with what Toolyard requires."""
     yield Finding.ok("Python", f"{platform.python_version()}, {sys.executable}")
     contract = f"version {CONTRACT_VERSION} of the contract"
-    yield Finding.ok(DISTRIBUTION, f"{__version__}, with {contract}")
+    yield Finding.ok(PROJECT, f"{__version__}, with {contract}")
     try:
-        stated = requires(DISTRIBUTION) or []
+        stated = requires(PROJECT) or []
     except PackageNotFoundError:
         yield Finding.warning(
-            DISTRIBUTION,
+            PROJECT,
             "It is imported, but not installed: no plugin can be found.",
             "Install it from its checkout: python -m pip install .",
         )
@@ -56,7 +55,7 @@ def surroundings() -> Iterator[Finding]:
 def _of_extras(extras: Mapping[str, list[str]]) -> Iterator[Finding]:
     for extra, faults in extras.items():
         if faults:
-            remedy = f"To use it: pip install '{DISTRIBUTION}[{extra}]'"
+            remedy = f"To use it: pip install '{PROJECT}[{extra}]'"
             yield Finding.note(f"extra {extra}", " ".join(faults), remedy)
         else:
             yield Finding.ok(f"extra {extra}", "It is installed.")

@@ -17,7 +17,7 @@ from toolyard.pipeline.steps import Staged, Step
 from toolyard.pipeline.undoing import undo
 from toolyard.policies.approval import digest_of
 from toolyard_hookspecs import Answer, Stage, ToolCall
-from toolyard_hookspecs.facts import DIFF
+from toolyard_hookspecs.facts import DIFF, NO_CHANGES
 
 
 class Edited(Exception):
@@ -119,7 +119,7 @@ def describe(run: CallRun) -> Generator[Step, Any, str]:
             parts.append(_part(name, str(shown)))
     if silent:
         parts.append(f"also used, but cannot show changes: {', '.join(silent)}")
-    return "\n".join(parts) or "no changes"
+    return "\n".join(parts) or NO_CHANGES
 
 
 def _part(name: str, text: str) -> str:

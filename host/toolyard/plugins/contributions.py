@@ -19,7 +19,7 @@ from toolyard.settings import Settings, validate_table
 from toolyard.settings.paths import beside
 from toolyard_hookspecs import Binding, ConfigurationError, DefinitionError, Section, Tool
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 _SECTION_PARTS: Final = ("key", "title", "tools", "policies", "resources", "children")
 
@@ -219,7 +219,7 @@ def guarded(what: str) -> Generator[None]:
         raise
     # A hook that calls sys.exit must not end the host.
     except (Exception, SystemExit) as error:
-        _log.debug("%s raised", what, exc_info=True)
+        log.debug("%s raised", what, exc_info=True)
         raise raised_in(what, error) from error
 
 

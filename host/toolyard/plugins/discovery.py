@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, cast
 from toolyard.plugins.faults import PluginFault, one_line
 from toolyard_hookspecs.markers import ENTRY_POINT_GROUP, PROJECT
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 _SECTION: Final = f"[{ENTRY_POINT_GROUP}]"
 
@@ -48,7 +48,7 @@ class FoundPlugin:
             return _imported(self.value)
         # A script that was taken for a module ends with SystemExit; that must not end the host.
         except (Exception, SystemExit) as error:
-            _log.debug("Plugin %r cannot be imported", self.name, exc_info=True)
+            log.debug("Plugin %r cannot be imported", self.name, exc_info=True)
             raise self._import_fault(error) from error
 
     def _import_fault(self, error: BaseException) -> PluginFault:
@@ -143,8 +143,8 @@ def _scan() -> Iterator[FoundPlugin]:
 def _entry_points(distribution: _Distribution) -> str:
     try:
         return distribution.read_text("entry_points.txt") or ""
-    except Exception:  # noqa: BLE001 - a damaged distribution is its own affair
-        _log.debug("A distribution's entry points cannot be read", exc_info=True)
+    except Exception:
+        log.debug("A distribution's entry points cannot be read", exc_info=True)
         return ""
 
 
@@ -152,8 +152,8 @@ def _identity(distribution: _Distribution) -> tuple[str | None, str | None]:
     try:
         metadata = distribution.metadata
         return metadata["Name"], metadata["Version"]
-    except Exception:  # noqa: BLE001 - then the plugin is reported without them
-        _log.debug("A distribution's metadata cannot be read", exc_info=True)
+    except Exception:
+        log.debug("A distribution's metadata cannot be read", exc_info=True)
         return None, None
 
 

@@ -11,7 +11,7 @@ from types import ModuleType
 
 from toolyard.plugins.faults import PluginFault, one_line
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 def load_file(path: Path) -> ModuleType:
@@ -36,7 +36,7 @@ def load_file(path: Path) -> ModuleType:
         if not isinstance(error, (Exception, SystemExit)):
             error.add_note(f"{path} was being imported ({type(error).__name__}).")
             raise
-        _log.debug("%s cannot be imported", path, exc_info=True)
+        log.debug("%s cannot be imported", path, exc_info=True)
         raise PluginFault(
             f"{path} cannot be imported: {one_line(error)}.", "Mend the file."
         ) from error

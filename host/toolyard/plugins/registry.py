@@ -30,7 +30,7 @@ from toolyard.settings.model import folded
 from toolyard_hookspecs import Binding, Command, ConfigurationError, Dialect, PluginError, Section
 from toolyard_hookspecs.likeness import nearest
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 Loader = Callable[[], object]
 
@@ -122,7 +122,7 @@ class Plugins:
         origin = Origin(name or default_name(plugin), "python", distribution, version)
         report = self._register(origin, lambda: plugin)
         if report.status == "loaded" and not report.hooks:
-            _log.warning("%s", report)
+            log.warning("%s", report)
         return report
 
     def register_file(self, path: Path) -> PluginReport:

@@ -13,7 +13,7 @@ from toolyard.plugins.faults import PluginFault
 from toolyard.plugins.records import Origin
 from toolyard_hookspecs.versions import CONTRACT_VERSION, REQUIRES, parsed_version
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 UNSTATED: Final = None
 
@@ -64,8 +64,8 @@ def stated_in_source(origin: Origin) -> object:
         source = _source(origin)
         tree = ast.parse("" if source is None else source.read_bytes())
     # Its packages can raise anything when they are imported to find it; that is reported already.
-    except (Exception, SystemExit):  # noqa: BLE001 - reported already
-        _log.debug("The source of plugin %s cannot be read", origin, exc_info=True)
+    except (Exception, SystemExit):
+        log.debug("The source of plugin %s cannot be read", origin, exc_info=True)
         return UNSTATED
     return next((found for each in tree.body if (found := _assigned(each))), UNSTATED)
 

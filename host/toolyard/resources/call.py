@@ -26,7 +26,7 @@ D = TypeVar("D")
 
 Part = BranchPart | ExclusivePart
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 # Held for moments: whoever comes second of a call's close and its handler's end lets go.
 _ending = renewed_in_forks(__name__, "_ending", threading.Lock)
 _MISSING: Any = object()
@@ -438,7 +438,7 @@ class CallScope:
         if failures is None:
             return interruption
         if text := failures.text():
-            _log.error("At the end of %s, %s.", self.owner, text)
+            log.error("At the end of %s, %s.", self.owner, text)
         return interruption or failures.interruption
 
     def _release(self, parts: Iterable[Part]) -> BaseException | None:
@@ -446,8 +446,8 @@ class CallScope:
         for part in parts:
             try:
                 part.release()
-            except BaseException as error:  # noqa: BLE001 - logged with its traceback
-                _log.exception("Rolling back %s of %s failed", part.name, self.owner)
+            except BaseException as error:
+                log.exception("Rolling back %s of %s failed", part.name, self.owner)
                 interruption = interruption or interrupting(error)
         return interruption
 

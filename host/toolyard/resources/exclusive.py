@@ -19,7 +19,7 @@ from toolyard.resources.self_waits import is_below
 from toolyard_hookspecs.errors import ResourceBusyError
 from toolyard_hookspecs.forks import renewed_in_forks
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 # One for all locks: a circle of waiters can only be seen from above. It is held for moments.
 _mutex = renewed_in_forks(__name__, "_mutex", threading.RLock)
@@ -390,5 +390,5 @@ def _end_quietly(end: Callable[[], None], lock: ExclusiveLock) -> None:
     # It belongs to a call that was told already; the one that ends now is not to blame.
     try:
         end()
-    except Exception:  # noqa: BLE001 - logged with its traceback
-        _log.exception("Rolling back %s after an abandoned call failed", lock.name)
+    except Exception:
+        log.exception("Rolling back %s after an abandoned call failed", lock.name)

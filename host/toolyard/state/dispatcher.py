@@ -13,7 +13,7 @@ from toolyard_hookspecs.signatures import is_async_callable
 E = TypeVar("E")
 Handler = Callable[[Any], None]
 
-logger = logging.getLogger("toolyard.state")
+log = logging.getLogger("toolyard.state")
 
 
 class Subscribers:
@@ -56,7 +56,7 @@ class Subscribers:
                 try:
                     handler(event)
                 except Exception:
-                    logger.exception(
+                    log.exception(
                         "A subscriber of %s raised; the event stays published.", kind.__qualname__
                     )
 

@@ -25,7 +25,7 @@ from toolyard_hookspecs.sessions import SliceView
 
 S = TypeVar("S")
 
-logger = logging.getLogger("toolyard.state")
+log = logging.getLogger("toolyard.state")
 
 
 class Session:
@@ -104,7 +104,7 @@ class Session:
             try:
                 store.dispatch(event, besides=kind)
             except Exception:
-                logger.exception("A reducer of %s raised; the event is kept.", kind.__qualname__)
+                log.exception("A reducer of %s raised; the event is kept.", kind.__qualname__)
         store.subscribers.publish(event)
 
     def fork(self) -> Branch:

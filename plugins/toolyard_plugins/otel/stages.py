@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from time import perf_counter_ns
-from typing import Final
 
 from opentelemetry.trace import Span, set_span_in_context
 
 from toolyard_hookspecs import Stage
+from toolyard_plugins.otel.attributes import STAGE
 from toolyard_plugins.otel.spans import CallSpan
-
-STAGE_NAME: Final = "toolyard.stage"
 
 
 class StagedCallSpan(CallSpan):
@@ -41,9 +39,9 @@ class StagedCallSpan(CallSpan):
         if self._stage is not None:
             self._stage.end(now)
         self._stage = self._tracing.tracer.start_span(
-            f"{STAGE_NAME} {stage.value}",
+            f"{STAGE} {stage.value}",
             set_span_in_context(self.span),
-            attributes={STAGE_NAME: stage.value},
+            attributes={STAGE: stage.value},
             start_time=now,
         )
 

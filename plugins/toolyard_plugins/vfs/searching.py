@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Iterator
 from typing import Any, Final
 
 from toolyard_hookspecs import FileMatch
+from toolyard_hookspecs.bounded_patterns import bounded
 from toolyard_plugins.vfs.nodes import Content
 from toolyard_plugins.vfs.text import line_blocks
 
@@ -69,17 +69,11 @@ class Search:
 
 
 def _compile(pattern: str, shown: str) -> Any:
-    # Late, as it is a compiled library that only a search needs.
-    re2: Any = importlib.import_module("re2")
-    options = re2.Options()
-    options.log_errors = False
     try:
-        return re2.compile(pattern.encode(), options)
-    except (re2.error, UnicodeEncodeError) as error:
-        reason = error.args[0] if error.args else "not valid"
-        text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+        return bounded(pattern.encode())
+    except ValueError as error:
         raise ValueError(
-            f"{shown[:200]!r} is not a regular expression that can be searched for: {text}. "
+            f"{shown[:200]!r} is not a regular expression that can be searched for: {error}. "
             "The syntax is RE2's, without look-around and back-references; put a backslash "
             "before characters meant as they are."
         ) from None

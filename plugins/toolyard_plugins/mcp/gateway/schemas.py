@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 from urllib.parse import unquote
 
 from toolyard_hookspecs import DefinitionError
+from toolyard_hookspecs.bounded_patterns import bounded
 from toolyard_hookspecs.faults import pointed
 from toolyard_plugins.mcp.gateway.wording import cleaned, is_plain, one_line
 
@@ -90,12 +90,9 @@ def _leads_to_schema(target: str) -> bool:
 
 
 def _is_bounded(pattern: str) -> bool:
-    re2: Any = importlib.import_module("re2")
-    options = re2.Options()
-    options.log_errors = False
     try:
-        re2.compile(pattern, options)
-    except (re2.error, UnicodeEncodeError):
+        bounded(pattern)
+    except ValueError:
         return False
     return True
 
