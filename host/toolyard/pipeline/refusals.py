@@ -59,6 +59,16 @@ def waits_for_itself(name: str) -> Refusal:
     return Refusal(Status.ERROR, msg)
 
 
+def wrote_unshown(name: str) -> Refusal:
+    """Return what becomes of a call that changed more than a person had approved."""
+    msg = (
+        f"{name} was denied: what it would change came out differently after a person had approved "
+        "it. Nothing of it is kept. Its handler must have ended all its work when it returns; "
+        "retry it, to have it asked again."
+    )
+    return Refusal(Status.DENIED, msg)
+
+
 def unreadable(name: str, what: str, error: ToolValidationError) -> Refusal:
     """Return the refusal of a call whose JSON its own type does not read.
 

@@ -9,14 +9,22 @@ from typing import Any
 from toolyard.pipeline.approving import approve, canonical
 from toolyard.pipeline.asking import settle
 from toolyard.pipeline.call_run import CallRun
-from toolyard.pipeline.checking import as_edited, ask_rules_by_now, check, parse_edited
+from toolyard.pipeline.checking import (
+    MAX_QUESTIONS,
+    as_edited,
+    ask_rules_by_now,
+    check,
+    parse_edited,
+)
+from toolyard.pipeline.committing import let_none_join
 from toolyard.pipeline.ending import tell_rollback
 from toolyard.pipeline.masking import mask
 from toolyard.pipeline.plan import Table
+from toolyard.pipeline.refusals import Refusal
 from toolyard.pipeline.steps import Staged, Step
 from toolyard.pipeline.undoing import undo
 from toolyard.policies.approval import digest_of
-from toolyard_hookspecs import Answer, Stage, ToolCall
+from toolyard_hookspecs import Answer, Stage, Status, ToolCall
 from toolyard_hookspecs.facts import DIFF, NO_CHANGES
 
 
@@ -42,6 +50,35 @@ def review(run: CallRun) -> Staged:
         yield from _approve_diff(run)
 
 
+def is_as_shown(run: CallRun) -> Staged:
+    """Tell whether the call would still change what was approved, and nothing else.
+
+    Others may have changed what it stands on, and what its handler left behind may still write.
+    """
+    if run.approved is None or run.executor.dry_run:
+        return True
+    diff = yield from describe(run)
+    return digest_of(run.tool, canonical(run), diff) == run.approved
+
+
+def refuse_unshown(run: CallRun, rounds: int) -> None:
+    """Deny a call that goes on changing what a person is to approve.
+
+    Args:
+        run: The call.
+        rounds: How often it did so.
+
+    Raises:
+        Refusal: When that was too often.
+    """
+    if rounds > MAX_QUESTIONS:
+        msg = (
+            f"{run.name} goes on changing what a person is to approve, so nothing that is approved "
+            "would be what is kept. Nothing of it is kept. This requires human intervention."
+        )
+        raise Refusal(Status.DENIED, msg)
+
+
 def start_over(run: CallRun, table: Table, edited: ToolCall) -> Staged:
     """Take a call back that has run, and check it with the arguments it was edited to."""
     yield from undo(run)
@@ -63,19 +100,25 @@ def _approve_diff(run: CallRun) -> Staged:
     assert run.plan is not None  # noqa: S101 - looked up before
     tool = run.plan.tool
     run.stage = Stage.APPROVE
-    diff = yield from _note_diff(run)
-    digest = digest_of(tool, canonical(run), diff)
-    if digest == run.approved:
-        return
-    run.give_turn_back()
-    answer = yield from approve(run, run.asks, diff)
-    if answer.answer is Answer.EDITED:
-        edited, arguments = as_edited(run, answer)
-        if arguments != canonical(run):
-            raise Edited(edited)
-    run.check_limits()
-    yield from _check_again(run)
-    run.approved = digest
+    # What joined, or was written, while a person looks would be kept and was never shown.
+    yield from let_none_join(run)
+    run.branch.freeze()
+    try:
+        diff = yield from _note_diff(run)
+        digest = digest_of(tool, canonical(run), diff)
+        if digest == run.approved:
+            return
+        run.give_turn_back()
+        answer = yield from approve(run, run.asks, diff)
+        if answer.answer is Answer.EDITED:
+            edited, arguments = as_edited(run, answer)
+            if arguments != canonical(run):
+                raise Edited(edited)
+        run.check_limits()
+        yield from _check_again(run)
+        run.approved = digest
+    finally:
+        run.branch.thaw()
 
 
 def _check_again(run: CallRun) -> Staged:

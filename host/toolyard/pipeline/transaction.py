@@ -24,9 +24,20 @@ from toolyard.pipeline.marks import (
 )
 from toolyard.pipeline.plan import Plan, Table
 from toolyard.pipeline.plugin_faults import check_participant, hook_failed, name_who_raised
-from toolyard.pipeline.refusals import HandlerFailed, Refusal, says_what_happened
+from toolyard.pipeline.refusals import (
+    HandlerFailed,
+    Refusal,
+    says_what_happened,
+    wrote_unshown,
+)
 from toolyard.pipeline.rendering import render
-from toolyard.pipeline.reviewing import Edited, review, start_over
+from toolyard.pipeline.reviewing import (
+    Edited,
+    is_as_shown,
+    refuse_unshown,
+    review,
+    start_over,
+)
 from toolyard.pipeline.steps import Staged, WaitFor
 from toolyard.pipeline.telling import tell_session
 from toolyard.pipeline.undoing import take_part_once_there, undo
@@ -122,17 +133,16 @@ def _run_once(run: CallRun, table: Table, plan: Plan) -> Staged:
     _take_in(run, table, plan, result)
     run.check_limits()
     if plan.shows_diff:
-        yield from review(run)
-        # Policies may have come while a person was asked.
-        plan = run.plan or plan
-    # What `_take_turn` does: a generator less on every call's path.
-    if run.batch is not None and run.turns is None:
-        yield from _wait_for_earlier_calls(run)
-    if (turn := run.take_turn()) is not None:
-        yield WaitFor(turn, run.limit_without_timeout())
-    run.stage = VALIDATE
-    run.branch.validate()
-    if plan.on_results:
+        plan = yield from _show_and_validate(run, plan)
+    else:
+        # What `_take_turn` does: a generator less on every call's path.
+        if run.batch is not None and run.turns is None:
+            yield from _wait_for_earlier_calls(run)
+        if (turn := run.take_turn()) is not None:
+            yield WaitFor(turn, run.limit_without_timeout())
+        run.stage = VALIDATE
+        run.branch.validate()
+    if plan.on_results or plan.shows_diff:
         run.stage = ON_RESULT
         yield from _tell_result(run, plan)
     run.stage = PREPARE
@@ -141,6 +151,21 @@ def _run_once(run: CallRun, table: Table, plan: Plan) -> Staged:
         yield from rehearsal.join(run, table)
     elif not commits_at_once(run):
         yield from commit(run)
+
+
+def _show_and_validate(run: CallRun, plan: Plan) -> Staged:
+    """Show what the call would change, until that is what it would be kept as; return the plan."""
+    rounds = 0
+    while True:
+        yield from review(run)
+        yield from _take_turn(run)
+        run.stage = VALIDATE
+        run.branch.validate()
+        if (yield from is_as_shown(run)):
+            # Policies may have come while a person was asked.
+            return run.plan or plan
+        rounds += 1
+        refuse_unshown(run, rounds)
 
 
 def _take_in(run: CallRun, table: Table, plan: Plan, result: ToolResult[Any]) -> None:
@@ -188,6 +213,8 @@ def _tell_result(run: CallRun, plan: Plan) -> Staged:
         except Exception as error:
             name_who_raised(error, rule.title, "on_result")
             raise
+    if plan.shows_diff and not (yield from is_as_shown(run)):
+        raise wrote_unshown(run.name)
 
 
 def _take_turn(run: CallRun) -> Staged:

@@ -22,8 +22,8 @@ class CellOwner(Protocol):
 
 
 FROZEN = (
-    "A check changes nothing: this session can only be read now. Change state in the handler, "
-    "in on_result or, for a policy's own record, in reserve."
+    "Checks and approvers change nothing: this session can only be read now. Change state in the "
+    "handler before it returns, in on_result or, for a policy's own record, in reserve."
 )
 
 

@@ -241,7 +241,7 @@ def test_frozen_a_branch_can_only_be_read(session):
         branch.reset,
         lambda: branch.restore(session.snapshot()),
     ):
-        with pytest.raises(StateError, match="check changes nothing"):
+        with pytest.raises(StateError, match="change nothing"):
             write()
     assert notes(branch) == ["start"]
     assert not branch.changed
