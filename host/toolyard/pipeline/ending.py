@@ -6,7 +6,7 @@ import asyncio
 import logging
 import traceback
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from toolyard.pipeline.asking import observe
 from toolyard.pipeline.call_run import CallRun
@@ -189,8 +189,8 @@ def publish(run: CallRun, table: Table) -> None:
     if table.retelling:
         changes = run.session_changes if succeeded else NOTHING
         observe(run, table.retelling, "toolyard_telemetry", event, changes)
-    if run.error is not None and run.raises is None:
-        _forget_frames(run.error)
+    if run.error is not None:
+        _let_go_of_frames(fields, run, run.error)
 
 
 def _add_what_is_unusual(fields: dict[str, Any], run: CallRun, *, succeeded: bool) -> None:
@@ -202,11 +202,37 @@ def _add_what_is_unusual(fields: dict[str, Any], run: CallRun, *, succeeded: boo
     fields["error"] = run.error
 
 
+def _let_go_of_frames(fields: dict[str, Any], run: CallRun, error: BaseException) -> None:
+    if run.raises is None:
+        _forget_frames(error)
+    else:
+        # What is raised goes on to gather frames: those of the application, too.
+        fields["error"] = _stand_in(error)
+
+
 def _forget_frames(error: BaseException) -> None:
     """Let go of what the error's frames hold, since the event is kept for good."""
     seen: set[int] = set()
-    each: BaseException | None = error
-    while each is not None and id(each) not in seen:
+    left: list[BaseException | None] = [error]
+    while left:
+        each = left.pop()
+        if each is None or id(each) in seen:
+            continue
         seen.add(id(each))
         each.__traceback__ = None
-        each = each.__cause__ or each.__context__
+        left += (each.__cause__, each.__context__)
+        if isinstance(each, BaseExceptionGroup):
+            left += cast("BaseExceptionGroup[BaseException]", each).exceptions
+
+
+def _stand_in(error: BaseException) -> BaseException:
+    """Return an error of the same class that says the same, and holds no frames."""
+    kind = type(error)
+    built_in = next(each for each in kind.__mro__ if each.__module__ == "builtins")
+    try:
+        made: BaseException = built_in.__new__(kind, *error.args)
+        vars(made).update(vars(error))
+        alike = str(made) == str(error)
+    except Exception:  # noqa: BLE001 - anybody's exception
+        return error
+    return made if alike else error
