@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from toolyard.pipeline.limits import CANCELLED, Cancelled, TimedOut
 from toolyard_hookspecs import (
@@ -172,9 +172,18 @@ def _why_interrupted(error: BaseException) -> str:
 def text_of(error: BaseException) -> str:
     """Return what an exception says, as far as a model is told it."""
     try:
-        return str(error)[:MAX_TEXT]
+        return f"{error}{_of_those_in(error)}"[:MAX_TEXT]
     except Exception:  # noqa: BLE001 - anybody's exception; its class has to do
         return type(error).__name__
+
+
+def _of_those_in(error: BaseException) -> str:
+    """Return what those in a group say, which alone tells but their number."""
+    if not isinstance(error, BaseExceptionGroup):
+        return ""
+    inner = cast("BaseExceptionGroup[BaseException]", error).exceptions
+    told = [text_of(each) or type(each).__name__ for each in inner]
+    return f": {'; '.join(dict.fromkeys(told))}"
 
 
 def _handler_failed(error: Any, called: Called) -> Failure:

@@ -165,3 +165,16 @@ def test_a_stop_iteration_is_told_as_it_was_raised(yard, error, told):
             Status.ERROR,
             f"Internal error in {name}: {told}",
         )
+
+
+def test_of_a_group_of_failures_each_is_told(yard):
+    @tool
+    async def fetch() -> None:
+        """Fetch all."""
+        nested = ExceptionGroup("names", [LookupError("no such host"), TimeoutError()])
+        raise ExceptionGroup("two of three failed", [ValueError("port -1"), nested])
+
+    yard.open(fetch)
+    text = yard.call("fetch").text
+    assert "two of three failed (2 sub-exceptions): port -1; names" in text
+    assert "no such host; TimeoutError" in text
