@@ -34,7 +34,7 @@ class ApprovalRequest:
         tool: The tool.
         params: Its params; a copy of the approver's own.
         arguments: The params as canonical JSON, as the approval binds them; secrets are in
-            clear here.
+            clear here, so they are in no `repr`.
         reasons: Why it is asked, one per policy that does, or the tool's own rule.
         digest: SHA-256 of tool and arguments (and diff): what the approval is bound to.
         context: The call's context, read-only.
@@ -45,11 +45,11 @@ class ApprovalRequest:
     call: ToolCall
     tool: Tool[Any, Any]
     params: Any
-    arguments: str
+    arguments: str = field(repr=False)
     reasons: tuple[str, ...]
     digest: str
-    context: ToolContext
-    diff: str | None = None
+    context: ToolContext = field(repr=False)
+    diff: str | None = field(default=None, repr=False)
     withdrawn: Cancellation = field(default_factory=Cancellation, repr=False)
 
 

@@ -288,6 +288,19 @@ def test_a_failure_with_edited_arguments_tells_of_them(yard: Any) -> None:
     )
 
 
+def test_a_request_that_is_logged_tells_no_secret(yard: Any) -> None:
+    @tool(requires_confirmation=True)
+    def sign_in(password: SecretStr) -> None:
+        """Sign in."""
+
+    approver = Approver(True)
+    yard.open(sign_in, approver=approver)
+
+    assert yard.call("sign_in", password="hunter2").success
+    assert "hunter2" in approver.asked[0].arguments
+    assert "hunter2" not in repr(approver.asked[0])
+
+
 def test_an_edit_that_changes_nothing_is_not_told(yard: Any) -> None:
     @tool(requires_confirmation=True)
     def fail(path: str) -> ToolResult[None]:
