@@ -112,6 +112,7 @@ class Host:
                 None if isinstance(discover, bool) else given.names_fault("discover", discover),
                 given.approver_fault(approver),
                 given.clock_fault("clock", clock),
+                given.errors_fault("interrupts", interrupts),
                 None
                 if isinstance(timeout, HostDefault)
                 else given.seconds_fault("timeout", timeout),

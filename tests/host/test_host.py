@@ -666,6 +666,8 @@ class OnDuty:
         ({"block": (1,)}, "Host: block holds 1; give names"),
         ({"plugin_files": "a.py"}, "Host: plugin_files is one text; give several"),
         ({"plugins": 5}, "Host: plugins is 5; give several, in a tuple"),
+        ({"interrupts": KeyError}, "Host: interrupts is KeyError; give classes of exceptions"),
+        ({"interrupts": [KeyError()]}, "Host: interrupts holds KeyError(); give classes of"),
         ({"policies": None}, "Host: policies is None; give several, in a tuple"),
         ({"settings": {"timeout": 5}}, "Host: settings is of type dict; write Settings(...)"),
         ({"approver": 5}, "Host: approver is 5; give a function"),

@@ -143,6 +143,24 @@ def path_fault(name: str, value: object) -> str | None:
     return kind_fault(name, value, Path, f"write Path({str(value)!r})")
 
 
+def errors_fault(name: str, value: object) -> str | None:
+    """Return why an argument is not several classes of exceptions.
+
+    Example:
+        >>> errors_fault("interrupts", ValueError)
+        'interrupts is ValueError; give classes of exceptions, in a tuple'
+        >>> errors_fault("interrupts", ["ValueError"])
+        "interrupts holds 'ValueError'; give classes of exceptions"
+    """
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        shown = value.__qualname__ if isinstance(value, type) else repr(value)
+        return f"{name} is {shown}; give classes of exceptions, in a tuple"
+    for each in cast("Iterable[object]", value):
+        if not (isinstance(each, type) and issubclass(each, BaseException)):
+            return f"{name} holds {each!r}; give classes of exceptions"
+    return None
+
+
 def kind_fault(name: str, value: object, kind: type, remedy: str) -> str | None:
     """Return why an argument is not of a kind, where it is given at all."""
     if value is None or isinstance(value, kind):
