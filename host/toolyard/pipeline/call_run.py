@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from toolyard.pipeline.batch import BatchOrder, Milestone
 from toolyard.pipeline.control import Control
 from toolyard.pipeline.gates import Gate, Turns
-from toolyard.pipeline.given_calls import no_call
+from toolyard.pipeline.given_calls import check_call
 from toolyard.pipeline.lifetime import HAS_ENDED, Lifetime
 from toolyard.pipeline.limits import Limit
 from toolyard.pipeline.marks import ENDED, LOOKUP, NOT_BEGUN, SUCCEEDED
@@ -132,8 +132,12 @@ class CallRun(Lifetime["CallRun"]):
         resumption: Resumption | None = None,
     ) -> None:
         # Callers need not be type-checked.
-        if not isinstance(call, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise no_call(call)
+        if (
+            call.__class__ is not ToolCall
+            or call.deadline is not None
+            or call.cancellation is not None
+        ):
+            check_call(call)
         super().__init__(call, parent, executor.deadline)
         self.executor = executor
         self.batch = batch

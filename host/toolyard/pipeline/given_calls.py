@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, TypeGuard
+from typing import Any, Final, TypeGuard
 
-from toolyard_hookspecs import ToolCall
+from toolyard_hookspecs import Cancellation, Deadline, ToolCall
 
 _REMEDY: Final = (
     "write ToolCall(name, arguments), or have a dialect read the calls of a model's reply"
 )
 
 
-def no_call(value: object) -> TypeError:
-    """Return what to raise for a single call that is none."""
-    return TypeError(f"what is dispatched is a ToolCall, not {type(value).__name__}: {_REMEDY}")
+def check_call(call: object) -> None:
+    """Refuse what is no call, and a call that could never be ended as it says.
+
+    Raises:
+        TypeError: Saying what to write.
+    """
+    if not isinstance(call, ToolCall):
+        kind = type(call).__name__
+        raise TypeError(f"what is dispatched is a ToolCall, not {kind}: {_REMEDY}")
+    _check_limit(call.deadline, "deadline", Deadline, "Deadline.after(seconds)")
+    remedy = "Cancellation(), and keep it to cancel the call"
+    _check_limit(call.cancellation, "cancellation", Cancellation, remedy)
+
+
+def _check_limit(given: object, name: str, kind: type[Any], remedy: str) -> None:
+    if given is not None and not isinstance(given, kind):
+        found = type(given).__name__
+        raise TypeError(
+            f"the {name} of a ToolCall is a {kind.__name__}, not {found}: write {remedy}"
+        )
 
 
 def several_calls(given: object) -> list[ToolCall]:

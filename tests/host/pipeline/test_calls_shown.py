@@ -99,6 +99,20 @@ def test_what_is_no_call_is_refused_with_what_to_write(yard, given):
     assert yard.events == []
 
 
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        ({"deadline": 0}, r"the deadline .* a Deadline, not int: write Deadline\.after\(seconds\)"),
+        ({"cancellation": True}, r"the cancellation .* not bool: write Cancellation\(\)"),
+    ],
+)
+def test_limits_that_are_none_are_refused_with_what_to_write(yard, limits, told):
+    yard.open(place)
+    with pytest.raises(TypeError, match=told):
+        yard.dispatch(ToolCall("place", {"city": "Ulm", "tags": []}, **limits))
+    assert yard.events == []
+
+
 @pytest.mark.parametrize("given", [{"name": "place"}, "place", None])
 def test_one_that_is_no_call_keeps_a_batch_from_running_and_is_named(yard, given):
     yard.open(place)
