@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from toolyard.pipeline.limits import Limit
 from toolyard.pipeline.masking import log_failure
+from toolyard.pipeline.plugin_faults import name_who_raised
 from toolyard.pipeline.steps import Abandonable, Run, Staged
 from toolyard.plugins.implementations import Implementation
 
@@ -65,6 +66,15 @@ def settle(
         raise
 
 
+def settle_for(run: Asker, implementation: Implementation, answer: Any) -> Staged:
+    """Return the answer of an implementation, awaited first when it has to be."""
+    try:
+        return (yield from settle(run, answer))
+    except Exception as error:
+        name_who_raised(error, f"Plugin {implementation.plugin}", implementation.hook)
+        raise
+
+
 def settle_surely(run: Asker, value: Any) -> Staged:
     """Return the value, awaited first when it has to be, whoever interrupts meanwhile.
 
@@ -77,13 +87,14 @@ def settle_surely(run: Asker, value: Any) -> Staged:
 
 def ask(run: Asker, implementation: Implementation, *args: Any) -> Any:
     """Call one implementation; on an event loop, log one that blocks it."""
-    if not run.on_loop:
-        return implementation.call(*args)
-    started = perf_counter()
+    started = perf_counter() if run.on_loop else 0.0
     try:
         return implementation.call(*args)
+    except Exception as error:
+        name_who_raised(error, f"Plugin {implementation.plugin}", implementation.hook)
+        raise
     finally:
-        if perf_counter() - started > SLOW:
+        if run.on_loop and perf_counter() - started > SLOW:
             warn_of_slow(f"Plugin {implementation.plugin}", started)
 
 
@@ -101,7 +112,7 @@ def first_result(run: Asker, implementations: tuple[Implementation, ...], *args:
     for each in implementations:
         answer = ask(run, each, *args)
         if answer is not None:
-            answer = yield from settle(run, answer)
+            answer = yield from settle_for(run, each, answer)
             if answer is not None:
                 return answer
     return None

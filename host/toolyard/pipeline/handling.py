@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import CoroutineType
 from typing import Any
 
-from toolyard.pipeline.asking import ENDLESS, Wrapped, ask, settle
+from toolyard.pipeline.asking import ENDLESS, Wrapped, ask, settle_for
 from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.checking import own_params
 from toolyard.pipeline.gates import Gate
@@ -71,7 +71,7 @@ def _ask_executors(run: CallRun, plan: Plan) -> Staged:
         params = run.params if plan.shares_params else own_params(run, each)
         given = ask(run, each, plan.tool, params, run.context)
         if given is not None:
-            answer = yield from settle(run, given)
+            answer = yield from settle_for(run, each, given)
             if answer is not None:
                 _check_answer(each, answer)
                 break

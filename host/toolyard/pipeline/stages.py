@@ -16,6 +16,7 @@ from toolyard.pipeline.ending import fail, publish
 from toolyard.pipeline.marks import ADMITTED, CHECK, DEADLINE, PARSE, RESERVE
 from toolyard.pipeline.parsing import ask_parsers, parse, shown_call
 from toolyard.pipeline.plan import Plan, Table
+from toolyard.pipeline.plugin_faults import wrong_answer
 from toolyard.pipeline.refusals import Refusal, without_handler
 from toolyard.pipeline.steps import Staged, Step, WaitFor, was_raised
 from toolyard.pipeline.tracing import Entered, enter_traces, leave_traces
@@ -102,12 +103,22 @@ def _pass_stages(run: CallRun, table: Table) -> Staged:
 def _look_up(run: CallRun, table: Table, by_name: Plan | None) -> Generator[Step, Any, Plan]:
     tool: Tool[Any, Any] | None = None
     if table.lookups:
-        call, catalog = shown_call(run), run.executor.catalog
-        tool = yield from first_result(run, table.lookups, call, catalog)
+        tool = yield from _ask_lookups(run, table)
     plan = by_name if tool is None else run.executor.plan_of(tool)
     if plan is None:
         raise Refusal(Status.UNKNOWN_TOOL, table.missing.explain(run.call_made.name))
     return plan
+
+
+def _ask_lookups(run: CallRun, table: Table) -> Staged:
+    call, catalog = shown_call(run), run.executor.catalog
+    for each in table.lookups:
+        found = yield from first_result(run, (each,), call, catalog)
+        if found is not None:
+            if not isinstance(found, Tool):
+                raise wrong_answer(each, found, "a Tool, or None")
+            return found  # pyright: ignore[reportUnknownVariableType] - whatever its params are
+    return None
 
 
 def _finish_without_waiting(run: CallRun, table: Table, error: GeneratorExit) -> None:

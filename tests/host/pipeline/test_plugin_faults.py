@@ -80,6 +80,18 @@ class Desk:
     def toolyard_execute(self):
         return self._do("execute")
 
+    @hookimpl
+    def toolyard_lookup(self):
+        return self._do("lookup")
+
+    @hookimpl
+    def toolyard_parse(self):
+        return self._do("parse")
+
+    @hookimpl
+    def toolyard_render(self):
+        return self._do("render") if self.at == "render" else None
+
 
 @pytest.fixture
 def put(touch):
@@ -169,6 +181,33 @@ def test_what_is_no_answer_in_the_handlers_place_is_named_with_its_plugin(yard, 
         "put cannot run: plugin Desk answered toolyard_execute with int; it must return a "
         "ToolResult, a Replay, a callable or None. This requires human intervention."
     )
+
+
+@IS_ASYNC
+@pytest.mark.parametrize(
+    ("answer", "kind"), [("put", "str"), (False, "bool"), (Whole, "the class")]
+)
+def test_what_is_no_tool_is_named_with_its_plugin(yard, put, *, answer, kind, is_async):
+    yard.open(put, plugins=(Desk("lookup", answer, is_async=is_async),))
+    text = yard.call("put").text
+    assert f"plugin Desk answered toolyard_lookup with {kind}" in text
+    assert "it must return a Tool, or None" in text
+
+
+@IS_ASYNC
+@pytest.mark.parametrize("at", ["lookup", "parse", "execute"])
+def test_what_a_hook_raises_is_told_as_it_is_and_logged_with_who_raised_it(
+    yard, put, caplog, *, at, is_async
+):
+    yard.open(put, plugins=(Desk(at, OSError("the net is down"), is_async=is_async),))
+    assert yard.call("put").text == "Internal error in put: the net is down"
+    assert f"Plugin Desk raised it in toolyard_{at}." in caplog.text
+
+
+def test_who_fails_to_render_is_logged(yard, put, caplog):
+    yard.open(put, plugins=(Desk("render", OSError("no ink")),))
+    assert yard.call("put").success
+    assert "Plugin Desk raised it in toolyard_render." in caplog.text
 
 
 def test_what_is_no_decision_is_logged_with_its_kind(yard, put, caplog):
