@@ -34,6 +34,8 @@ class Work:
     Args:
         name: The tool's name.
         arguments: The JSON text of a call's arguments.
+        function: The handler as a plain function.
+        coroutine: The handler as an async one.
         floor: The same work without a host.
         limits: How much dearer it may be: async handler, sync handler, sync handler with a
             timeout.

@@ -10,9 +10,12 @@ from typing import Final
 
 _ONLY_DIRECTORIES: Final = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PASS: Final = _ONLY_DIRECTORIES | getattr(os, "O_PATH", os.O_RDONLY)
-_LIST: Final = _ONLY_DIRECTORIES | os.O_RDONLY
-# A FIFO that has taken a file's place is then opened without waiting for its other end.
-_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+READ_DIRECTORY: Final = _ONLY_DIRECTORIES | os.O_RDONLY
+"""How a directory is opened, which is no link to one."""
+READ_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+"""How a file is opened; a FIFO in its place is so, too, without waiting for its other end."""
+CREATE_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+"""How a file is made where there is none, nor a link."""
 
 
 @contextmanager
@@ -40,7 +43,7 @@ def parent_of(root: int, path: str) -> Generator[tuple[int, str]]:
 def listable(root: int, path: str) -> Generator[int]:
     """Give a descriptor of a directory with which it can be listed and synced; raises alike."""
     with parent_of(root, path) as (parent, name):
-        descriptor = os.open(name or ".", _LIST, dir_fd=parent)
+        descriptor = os.open(name or ".", READ_DIRECTORY, dir_fd=parent)
     try:
         yield descriptor
     finally:
@@ -74,7 +77,7 @@ def open_file(root: int, path: str) -> int:
         # Looked at before, as opening a device can do something.
         if not stat.S_ISREG(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
             raise FileNotFoundError(path)
-        descriptor = os.open(name, _READ, dir_fd=parent)
+        descriptor = os.open(name, READ_FILE, dir_fd=parent)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise FileNotFoundError(path)

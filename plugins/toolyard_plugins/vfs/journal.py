@@ -17,13 +17,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from toolyard_hookspecs import StateError
 from toolyard_plugins.vfs import paths
+from toolyard_plugins.vfs.descriptors import CREATE_FILE, READ_FILE
 
 State = Literal["prepared", "decided", "revoked"]
 
 STATES: Final[tuple[State, ...]] = ("decided", "revoked", "prepared")
 _VERSION: Final = 1
-_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class RecoveryError(StateError):
@@ -91,7 +90,7 @@ def _adapter() -> TypeAdapter[Record]:
 
 def write(directory: int, record: Record, *, fsync: bool) -> None:
     """Write the record of a commit that is prepared."""
-    handle = os.open("prepared", _CREATE, 0o600, dir_fd=directory)
+    handle = os.open("prepared", CREATE_FILE, 0o600, dir_fd=directory)
     try:
         data = _adapter().dump_json(record)
         while data:
@@ -134,7 +133,7 @@ def read(directory: int, state: State) -> Record | None:
     Raises:
         RecoveryError: When it cannot be understood.
     """
-    handle = os.open(state, _READ, dir_fd=directory)
+    handle = os.open(state, READ_FILE, dir_fd=directory)
     with os.fdopen(handle, "rb") as stream:
         data = stream.read()
     try:

@@ -6,13 +6,9 @@ import contextlib
 import fcntl
 import os
 from collections.abc import Callable
-from typing import Final
 
+from toolyard_plugins.vfs.descriptors import CREATE_FILE, READ_DIRECTORY, READ_FILE
 from toolyard_plugins.vfs.paths import RESERVED
-
-_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_LOCK: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 class Hold:
@@ -92,7 +88,7 @@ class WorkspaceLock:
     def _open(self, *, create: bool) -> int | None:
         root = self._root()
         try:
-            return os.open(RESERVED, _DIRECTORY, dir_fd=root)
+            return os.open(RESERVED, READ_DIRECTORY, dir_fd=root)
         except FileNotFoundError:
             if not create:
                 return None
@@ -103,10 +99,10 @@ class WorkspaceLock:
             ) from None
         with contextlib.suppress(FileExistsError):
             os.mkdir(RESERVED, 0o755, dir_fd=root)
-        area = os.open(RESERVED, _DIRECTORY, dir_fd=root)
+        area = os.open(RESERVED, READ_DIRECTORY, dir_fd=root)
         # Version control is to leave it alone, without the user's own files being touched.
         with contextlib.suppress(FileExistsError):
-            handle = os.open(".gitignore", _NEW, 0o644, dir_fd=area)
+            handle = os.open(".gitignore", CREATE_FILE, 0o644, dir_fd=area)
             try:
                 os.write(handle, b"*\n")
             finally:
@@ -115,6 +111,6 @@ class WorkspaceLock:
 
     def _open_lock(self, area: int) -> int:
         try:
-            return os.open("lock", _LOCK, dir_fd=area)
+            return os.open("lock", READ_FILE, dir_fd=area)
         except FileNotFoundError:
-            return os.open("lock", _LOCK | os.O_CREAT, 0o644, dir_fd=area)
+            return os.open("lock", READ_FILE | os.O_CREAT, 0o644, dir_fd=area)

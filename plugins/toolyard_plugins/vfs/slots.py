@@ -7,9 +7,9 @@ import secrets
 from typing import Final
 
 from toolyard_plugins.vfs import journal
+from toolyard_plugins.vfs.descriptors import READ_DIRECTORY
 from toolyard_plugins.vfs.operations import Steps
 
-_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PREFIX: Final = "commit-"
 
 
@@ -37,7 +37,7 @@ class Slots:
     @classmethod
     def open(cls, area: int, name: str) -> Slots:
         """Open one that is there."""
-        return cls(area, name, os.open(name, _DIRECTORY, dir_fd=area))
+        return cls(area, name, os.open(name, READ_DIRECTORY, dir_fd=area))
 
     @staticmethod
     def found(area: int) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Final
 
 from toolyard_plugins.vfs import descriptors
 from toolyard_plugins.vfs.base import Change, Changes
+from toolyard_plugins.vfs.descriptors import CREATE_FILE
 from toolyard_plugins.vfs.journal import Image, Operation
 from toolyard_plugins.vfs.nodes import Content, Node
 from toolyard_plugins.vfs.paths import split
@@ -20,7 +21,6 @@ from toolyard_plugins.vfs.pins import OnDisk, Pin, digest_at
 
 _BLOCK_BYTES: Final = 1 << 20
 _HASHED_BYTES: Final = 1 << 20
-_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Staging:
@@ -119,7 +119,7 @@ class Staging:
         assert content is not None  # noqa: S101 - of a file
         if isinstance(content, OnDisk) and self._is_linkable(change) and self._link(slot, content):
             return
-        handle = os.open(slot, _CREATE, 0o666, dir_fd=self._slots)
+        handle = os.open(slot, CREATE_FILE, 0o666, dir_fd=self._slots)
         try:
             _fill(handle, content)
             self._give_owner(handle, change.path, content, replaces=replaces)

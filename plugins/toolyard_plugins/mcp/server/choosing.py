@@ -11,6 +11,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from toolyard_hookspecs import SessionProtocol
 from toolyard_plugins.mcp.server.elicitation_rounds import RequestState
 from toolyard_plugins.mcp.server.handles import NEW, SESSION_HEADER, SESSION_META
 from toolyard_plugins.mcp.server.principals import principal_of
@@ -41,6 +42,11 @@ class Chosen:
 
     session: ServedSession | None
     meta: Mapping[str, Any] = field(default_factory=lambda: NO_META)
+
+    @property
+    def state(self) -> SessionProtocol | None:
+        """The state that calls of the session see, None where it has just begun."""
+        return None if self.session is None else self.session.executor.session
 
 
 class SessionChoice(Protocol):

@@ -15,8 +15,8 @@ T = TypeVar("T")
 
 def page_of(
     items: Sequence[T], cursor: str | None, size: int, name_of: Callable[[T], str]
-) -> tuple[Sequence[T], str | None]:
-    """Return a page of items, and the cursor of the next one, if any.
+) -> tuple[Sequence[T], dict[str, str]]:
+    """Return a page of items, and what an answer says of the next one, if there is any.
 
     Args:
         items: All of them, in an order that stays.
@@ -30,7 +30,7 @@ def page_of(
     start = 0 if cursor is None else _after(items, cursor, name_of)
     page = items[start : start + size]
     more = start + size < len(items)
-    return page, _cursor(name_of(page[-1])) if more else None
+    return page, {"nextCursor": _cursor(name_of(page[-1]))} if more else {}
 
 
 def _cursor(name: str) -> str:

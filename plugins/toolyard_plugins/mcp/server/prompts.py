@@ -44,9 +44,8 @@ class PromptList:
     def page(self, session: SessionProtocol | None, cursor: str | None) -> dict[str, Any]:
         """Return a page of the list."""
         shapes = [*self._shapes(session)]
-        page, following = page_of(shapes, cursor, self._page_size, lambda shape: shape["name"])
-        found = {"prompts": [*page]}
-        return found if following is None else {**found, "nextCursor": following}
+        page, more = page_of(shapes, cursor, self._page_size, lambda shape: shape["name"])
+        return {"prompts": [*page], **more}
 
     def get(
         self, session: SessionProtocol | None, name: str, arguments: Mapping[str, str]

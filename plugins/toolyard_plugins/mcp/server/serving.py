@@ -88,8 +88,7 @@ class HostServer:
     ) -> dict[str, Any]:
         self._shown_to(context)
         with self._choice.for_look(context) as chosen:
-            session = None if chosen.session is None else chosen.session.executor.session
-            return _whole(self._tools.page(session, params.cursor), chosen.meta)
+            return _whole(self._tools.page(chosen.state, params.cursor), chosen.meta)
 
     async def _call_tool(
         self, context: RequestContext, params: CallToolRequestParams
@@ -105,15 +104,13 @@ class HostServer:
     ) -> dict[str, Any]:
         self._shown_to(context)
         with self._choice.for_look(context) as chosen:
-            session = None if chosen.session is None else chosen.session.executor.session
-            return _whole(self._prompts.page(session, params.cursor), chosen.meta)
+            return _whole(self._prompts.page(chosen.state, params.cursor), chosen.meta)
 
     async def _get_prompt(
         self, context: RequestContext, params: GetPromptRequestParams
     ) -> dict[str, Any]:
         with self._choice.for_look(context) as chosen:
-            session = None if chosen.session is None else chosen.session.executor.session
-            found = self._prompts.get(session, params.name, params.arguments or {})
+            found = self._prompts.get(chosen.state, params.name, params.arguments or {})
             return _whole(found, chosen.meta)
 
     async def _complete(

@@ -39,10 +39,9 @@ class ToolList:
             cursor: Where the page before ended.
         """
         tools = self._host.prompt.tools(session)
-        page, following = page_of(tools, cursor, self._page_size, lambda tool: tool.name)
+        page, more = page_of(tools, cursor, self._page_size, lambda tool: tool.name)
         known = [shape for shape in map(self._shape, page) if shape is not None]
-        shapes: dict[str, Any] = {"tools": known}
-        return shapes if following is None else {**shapes, "nextCursor": following}
+        return {"tools": known, **more}
 
     def input_schema(self, name: str) -> Mapping[str, Any] | None:
         """Return what a tool takes, None for one that is not known."""

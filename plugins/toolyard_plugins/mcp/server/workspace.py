@@ -40,9 +40,8 @@ class WorkspaceResources:
     async def page(self, executor: ExecutorHandle, cursor: str | None) -> dict[str, Any]:
         """Return a page of the list."""
         files = await asyncio.to_thread(_files, executor, "**")
-        page, following = page_of(files, cursor, self._page_size, lambda file: file.path)
-        found = {"resources": [self._shape(file) for file in page]}
-        return found if following is None else {**found, "nextCursor": following}
+        page, more = page_of(files, cursor, self._page_size, lambda file: file.path)
+        return {"resources": [self._shape(file) for file in page], **more}
 
     def templates(self) -> dict[str, Any]:
         """Return the one template there is."""
