@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 from functools import lru_cache
 from hashlib import sha256
@@ -16,6 +17,10 @@ from toolyard_plugins.ledger.canonical import canonical_json, encoder
 
 LONGEST_PART: Final = 256
 """The most characters of an id or a scope in a key; of a longer one its hash stands there."""
+_BETWEEN_HALVES: Final = re.compile("(?<=[\ud800-\udbff])(?=[\udc00-\udfff])")
+# Nothing else that makes a key has these: Python writes neither in JSON.
+_APART: Final = r"\-"
+_SLASH: Final = r"\/"
 
 
 def keys_of(
@@ -60,16 +65,22 @@ def _hash_of_chosen(
 
 def _scope(scope: str, context: ToolContext, effect_id: str) -> str:
     if scope == "session":
-        return _of_session("session", context.session.id)
+        return _of_session(context.session.id)
     if scope == "call":
         call_id = _brief(_call_id(context.tool_call, effect_id))
-        return f"{_of_session('call', context.session.id)}/{call_id}"
+        return f"{_of_calls(context.session.id)}/{call_id}"
     return "global" if scope == "global" else f"name/{_brief(printable(scope))}"
 
 
 @lru_cache(maxsize=256)
-def _of_session(what: str, session_id: str) -> str:
-    return f"{what}/{_brief(printable(session_id))}"
+def _of_session(session_id: str) -> str:
+    return f"session/{_brief(printable(session_id))}"
+
+
+@lru_cache(maxsize=256)
+def _of_calls(session_id: str) -> str:
+    # The first slash as such ends it: what follows is the call's.
+    return f"call/{_brief(printable(session_id)).replace('/', _SLASH)}"
 
 
 @lru_cache(maxsize=256)
@@ -82,7 +93,8 @@ def printable(text: str) -> str:
     """Return a text that every store and terminal takes; another text gives another one."""
     if text.isprintable() and "\\" not in text:
         return text
-    return json.dumps(text)[1:-1]
+    # JSON writes two halves of a character as it writes the character.
+    return _APART.join(json.dumps(each)[1:-1] for each in _BETWEEN_HALVES.split(text))
 
 
 def _brief(shown: str) -> str:

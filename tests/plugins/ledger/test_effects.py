@@ -11,7 +11,7 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
@@ -242,6 +242,34 @@ class Counted(BaseModel):
 ONE, OTHER = '{"c": 1, "d": 2}', '{"d": 2, "c": 1}'
 
 
+ODD_TEXTS = st.text("a/:\\-\n\ud83d\ude00😀", min_size=1, max_size=3)
+TEXTS = ODD_TEXTS | ODD_TEXTS.map(lambda text: text * 200)
+PLACES = st.tuples(
+    st.sampled_from(["session", "global", "call"]) | TEXTS.filter(str.strip),
+    TEXTS,
+    TEXTS,
+    st.sampled_from(["take", "give"]),
+)
+"""A scope, a session, a call and a tool."""
+
+
+def key_in(scope: str, session: str, call: str, name: str) -> str:
+    from toolyard import Session
+
+    def take() -> None:
+        """Take something."""
+
+    made = tool(name=name, idempotency=IdempotencyConfig(scope=scope))(take)
+    return key(
+        made, ToolContext(session=Session(id=session), tool_call=ToolCall(name, id=call)), "{}"
+    )
+
+
+def meant_by(scope: str, session: str, call: str, name: str) -> tuple[str, ...]:
+    within = {"session": (session,), "call": (session, call)}
+    return (name, scope, *within.get(scope, ()))
+
+
 class TestKeys:
     @pytest.fixture
     def context(self) -> ToolContext:
@@ -378,6 +406,15 @@ class TestKeys:
         keys = {key(made, ToolContext(session=Session(id=each)), "{}") for each in ids}
         assert len(keys) == len(ids)
         assert all(each.isprintable() for each in keys)
+
+    @example(("call", "a/b", "c", "take"), ("call", "a", "b/c", "take"))
+    @example(("session", "\ud83d\ude00\n", "", "take"), ("session", "😀\n", "", "take"))
+    @given(PLACES, PLACES)
+    def test_calls_in_different_places_have_different_keys(self, one, other):
+        assert (key_in(*one) == key_in(*other)) is (meant_by(*one) == meant_by(*other))
+
+    def test_a_call_of_a_usual_session_has_its_key_as_ever(self):
+        assert key_in("call", "s:1", "b/c", "take").startswith("call/s:1/b/c:take:")
 
     def test_a_scope_that_is_named_as_a_session_s_keys_begin_is_another_one(self, context):
         def take() -> None:
