@@ -186,6 +186,13 @@ class TestScopes:
         bench.dispatch(ToolCall("order", {"item": "tea"}, id="call_2"))
         assert len(done) == 2
 
+    def test_a_providers_retry_is_recognised_in_sessions_of_the_same_id_only(self, bench):
+        order, done = ordering(IdempotencyConfig(scope="call"))
+        for session, made in (("a", 1), ("a", 1), ("b", 2)):
+            bench.open(order, session=Session(id=session))
+            bench.dispatch(ToolCall("order", {"item": "tea"}, id="call_1"))
+            assert len(done) == made
+
     def test_ids_that_nobody_gave_are_never_the_same(self, bench):
         order, done = ordering(IdempotencyConfig(scope="call"))
         bench.open(order)
