@@ -117,8 +117,9 @@ async def _wait_and_claim(holding: Holding, claim: Claim) -> Replay | None:
             return _replay(holding, claim, standing)
         if standing.state is EffectState.CLAIMED:
             _check_params(holding, claim, standing)
+            # Now, for its deadline may end the wait.
+            holding.context.note("ledger.state", "in_progress")
             if holding.context.parent is not None or loop.time() >= until:
-                holding.context.note("ledger.state", "in_progress")
                 raise wording.under_way(standing)
             # Not in step with the others that wait.
             await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - no secret

@@ -18,7 +18,15 @@ from pathlib import Path
 
 import pytest
 
-from toolyard_hookspecs import Deadline, IdempotencyConfig, PromptEvaluationError, ToolCall, tool
+from toolyard_hookspecs import (
+    Deadline,
+    IdempotencyConfig,
+    PromptEvaluationError,
+    ToolCall,
+    ToolInvoked,
+    hookimpl,
+    tool,
+)
 from toolyard_hookspecs.ledger import Claim, EffectState
 from toolyard_plugins.ledger import EffectLedger, MemoryStore
 from toolyard_plugins.ledger.leases import LeaseKeeper
@@ -239,6 +247,17 @@ class TestPostgres:
             assert later.success
 
 
+class Seen:
+    """Keeps the events of calls."""
+
+    def __init__(self) -> None:
+        self.events: list[ToolInvoked] = []
+
+    @hookimpl
+    def toolyard_telemetry(self, event: ToolInvoked) -> None:
+        self.events.append(event)
+
+
 class TestWaiting:
     @staticmethod
     def slow(begun: threading.Event, release: threading.Event):
@@ -278,9 +297,13 @@ class TestWaiting:
         assert outcome.event.facts["ledger.state"] == "in_progress"
 
     def test_it_waits_no_longer_than_its_deadline(self, bench, running):
+        seen = Seen()
+        bench.open(self.slow(threading.Event(), running), plugins=(seen,))
         deadline = Deadline.after(0.1)
         with pytest.raises(PromptEvaluationError, match="deadline"):
             bench.dispatch(ToolCall("act", deadline=deadline))
+        (event,) = seen.events
+        assert event.facts["ledger.state"] == "in_progress"
 
     @pytest.mark.parametrize("hours", [-1, 1])
     def test_clocks_that_jump_do_no_harm(self, bench, running, hours):
