@@ -83,17 +83,22 @@ def of_tool(tool: Tool[Any, Any]) -> Attributes:
 def of_event(event: ToolInvoked, *, capture: bool) -> Attributes:
     """Return what became of a call; what goes without saying of a success is left out.
 
+    Texts of others may hold lone surrogates, and an exporter leaves out what holds one.
+
     Args:
         event: The call's event.
         capture: Whether arguments and the value belong to it, without their secrets.
     """
-    attributes: Attributes = {OUTCOME: event.status.value, SESSION_ID: event.session_id}
+    attributes: Attributes = {
+        OUTCOME: event.status.value,
+        SESSION_ID: encodable(event.session_id),
+    }
     if event.status is not Status.SUCCEEDED:
         _add_failure(attributes, event)
     if event.handler_duration is None:
         attributes[EXECUTED] = False
     if event.parent_id is not None:
-        attributes[PARENT_CALL_ID] = event.parent_id
+        attributes[PARENT_CALL_ID] = encodable(event.parent_id)
         if event.pending_parent:
             attributes[PENDING_PARENT] = True
     if event.facts:
@@ -135,14 +140,17 @@ def _add_failure(attributes: Attributes, event: ToolInvoked) -> None:
 
 def _add_facts(attributes: Attributes, event: ToolInvoked) -> None:
     for fact, name in FACTS.items():
-        if isinstance(value := event.facts.get(fact), (str, bool)):
+        value = event.facts.get(fact)
+        if isinstance(value, str):
+            attributes[name] = encodable(value)
+        elif isinstance(value, bool):
             attributes[name] = value
 
 
 def _add_decisions(attributes: Attributes, event: ToolInvoked) -> None:
-    attributes[POLICY_NAMES] = [each.policy or "" for each in event.decisions]
+    attributes[POLICY_NAMES] = [encodable(each.policy or "") for each in event.decisions]
     attributes[POLICY_VERDICTS] = [each.verdict.value for each in event.decisions]
-    attributes[POLICY_REASONS] = [each.reason or "" for each in event.decisions]
+    attributes[POLICY_REASONS] = [encodable(each.reason or "") for each in event.decisions]
 
 
 def _add_what_is_unusual(attributes: Attributes, event: ToolInvoked) -> None:

@@ -10,6 +10,7 @@ from opentelemetry.context import Context, attach, detach
 from opentelemetry.trace import Span, Status, StatusCode, set_span_in_context
 
 from toolyard_hookspecs import ToolCall, ToolInvoked
+from toolyard_hookspecs.unwritable import encodable
 from toolyard_plugins.otel.attributes import CALL_ID, error_type, of_event
 from toolyard_plugins.otel.current import CallTrace, under_way
 from toolyard_plugins.otel.propagation import NO_LINKS, ProcessTrace, parent_of
@@ -59,7 +60,7 @@ class CallSpan:
         self.span = span = self._tracing.tracer.start_span(
             known.span_name,
             context,
-            attributes={**known.attributes, CALL_ID: call.id},
+            attributes={**known.attributes, CALL_ID: encodable(call.id)},
             links=links,
             start_time=started,
         )

@@ -42,6 +42,7 @@ class Traced:
         policies: tuple[Any, ...] = (),
         sampler: Sampler | None = None,
         settings: dict[str, Any] | None = None,
+        session: Session | None = None,
         **options: Any,
     ) -> Executor:
         self.provider = TracerProvider(sampler=sampler)
@@ -55,7 +56,7 @@ class Traced:
         self.tools = self._stack.enter_context(
             host.executor(
                 prompt=Prompt.of("tests", "otel", (section,)),
-                session=Session(id="session-1"),
+                session=session or Session(id="session-1"),
                 **options,
             )
         )

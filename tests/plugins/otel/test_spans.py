@@ -9,6 +9,7 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import SpanKind, StatusCode
 
+from toolyard import Session
 from toolyard_hookspecs import (
     Cancellation,
     Interrupt,
@@ -280,6 +281,26 @@ def test_a_name_that_is_no_text_keeps_no_span_from_being_exported(traced: Any) -
     assert traced.span.name == r"execute_tool add\ud800"
     assert traced.attributes()["gen_ai.tool.name"] == r"add\ud800"
     encode_spans([traced.span]).SerializeToString()
+
+
+def test_ids_and_reasons_that_are_no_text_are_exported_all_the_same(
+    traced: Any, nested_tool: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Odd(Never):
+        name = "never\ud800"
+
+        def check(self, tool: Any, params: Any, *, context: Any) -> PolicyDecision:
+            context.note("ledger.state", "hit\ud800")
+            return PolicyDecision.deny("No \ud800.") if params else PolicyDecision.allow()
+
+    outer = nested_tool(is_async=traced.driver == "async")
+    traced.open(add, outer, policies=(Odd(),), session=Session(id="s\ud800"))
+    traced.dispatch(ToolCall("outer", id="call\ud800"))
+    encode_spans(traced.spans).SerializeToString()
+    assert caplog.messages == []
+    inner = dict(traced.named("execute_tool add").attributes)
+    assert inner["toolyard.parent.call.id"] == r"call\ud800"
+    assert inner["toolyard.policy.reasons"] == (r"No \ud800.",)
 
 
 def test_a_name_that_a_model_made_up_is_cut(traced: Any) -> None:
