@@ -54,7 +54,27 @@ def encoder(tool: Tool[Any, Any]) -> Encode:
         return lambda params: canonical_json(
             _ordered(to_python(params, by_alias=True, round_trip=True))
         )
-    return lambda params: canonical_json(json.loads(codec.encode(params), parse_float=_read))
+    return lambda params: recorded_form(codec.encode(params))
+
+
+def as_recorded(params: object) -> bytes:
+    """Return params of a tool that is not known as canonical JSON; secrets count.
+
+    Args:
+        params: Arguments, or a value of the tool's own type; None for a tool that takes none.
+
+    Raises:
+        ValueError: When they have no JSON form.
+    """
+    if params is None:
+        return b"{}"
+    plain = _adapter(object).dump_python(params, by_alias=True, round_trip=True)
+    return canonical_json(_ordered(plain, pydantic_core.to_jsonable_python))
+
+
+def recorded_form(written: bytes) -> bytes:
+    """Return what `as_recorded` makes of params, from what the `encoder` of their tool does."""
+    return canonical_json(json.loads(written, parse_float=_read))
 
 
 def canonical_json(value: Any) -> bytes:
@@ -73,24 +93,24 @@ def _as_json_means(number: float) -> float:
     return int(number) if number.is_integer() else number
 
 
-def _ordered(value: Any) -> Any:
+def _ordered(value: Any, plain: Callable[[Any], Any] = _plain) -> Any:
     """Return data as plain lists and mappings; a set in an order of its own."""
     if isinstance(value, _MAPPING):
-        return {_as_key(key): _ordered(each) for key, each in value.items()}
+        return {_as_key(key, plain): _ordered(each, plain) for key, each in value.items()}
     if isinstance(value, _SET):
-        return sorted((_ordered(each) for each in value), key=canonical_json)
+        return sorted((_ordered(each, plain) for each in value), key=canonical_json)
     if isinstance(value, _SEQUENCE) and not isinstance(value, (str, bytes, bytearray)):
-        return [_ordered(each) for each in value]
+        return [_ordered(each, plain) for each in value]
     if isinstance(value, HIDING):
-        return _ordered(value.get_secret_value())
+        return _ordered(value.get_secret_value(), plain)
     if isinstance(value, float):
         return _as_json_means(value)
-    return _plain(value)
+    return plain(value)
 
 
-def _as_key(key: Any) -> str:
-    plain = _plain(key)
-    return plain if isinstance(plain, str) else json.dumps(plain)
+def _as_key(key: Any, plain: Callable[[Any], Any]) -> str:
+    told = plain(key)
+    return told if isinstance(told, str) else json.dumps(told)
 
 
 def _is_fixed(schema: Any) -> bool:

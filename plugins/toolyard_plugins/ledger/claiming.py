@@ -12,7 +12,13 @@ from toolyard_hookspecs.ledger import Claim, EffectState, LedgerEntry
 from toolyard_hookspecs.loops import is_on_loop
 from toolyard_plugins.ledger import wording
 from toolyard_plugins.ledger.holding import Holding
-from toolyard_plugins.ledger.keys import keys_of, new_effect_id, printable, printable_session
+from toolyard_plugins.ledger.keys import (
+    keys_of,
+    new_effect_id,
+    printable,
+    printable_session,
+    recorded_hash,
+)
 from toolyard_plugins.ledger.uncommitted import as_seen_by
 
 SHORTEST: Final = 0.001
@@ -33,17 +39,17 @@ def claim_or_replay(holding: Holding, params: Any) -> Awaitable[Replay | None] |
     claim = _claim_of(holding, params)
     holding.context.note("ledger.key", claim.key)
     if holding.ledger.store.waits and is_on_loop():
-        return _wait_and_claim(holding, claim)
-    standing = _attempt(holding, claim)
+        return _wait_and_claim(holding, claim, params)
+    standing = _attempt(holding, claim, params)
     if standing is None:
         return None
     if standing.state is EffectState.DONE:
-        return _replay(holding, claim, standing)
-    _check_params(holding, claim, standing)
+        return _replay(holding, claim, params, standing)
+    _check_params(holding, claim, params, standing)
     if holding.context.parent is not None:
         holding.context.note("ledger.state", "in_progress")
         raise wording.under_way(standing)
-    return _wait_and_claim(holding, claim)
+    return _wait_and_claim(holding, claim, params)
 
 
 def _claim_of(holding: Holding, params: Any) -> Claim:
@@ -62,7 +68,7 @@ def _claim_of(holding: Holding, params: Any) -> Claim:
     )
 
 
-def _attempt(holding: Holding, claim: Claim) -> LedgerEntry | None:
+def _attempt(holding: Holding, claim: Claim, params: Any) -> LedgerEntry | None:
     """Try once; returns what is done or under way, None when the call holds the key.
 
     Raises:
@@ -70,7 +76,7 @@ def _attempt(holding: Holding, claim: Claim) -> LedgerEntry | None:
     """
     store = holding.ledger.store
     try:
-        standing = _claim(holding, claim)
+        standing = _claim(holding, claim, params)
     except CallRefused:
         raise
     except Exception as error:
@@ -86,12 +92,12 @@ def _attempt(holding: Holding, claim: Claim) -> LedgerEntry | None:
     return None if standing is None else as_seen_by(holding.context, standing)
 
 
-def _claim(holding: Holding, claim: Claim) -> LedgerEntry | None:
+def _claim(holding: Holding, claim: Claim, params: Any) -> LedgerEntry | None:
     store, now = holding.ledger.store, claim.created_at
     standing = store.claim(claim, now=now)
     if standing is None or standing.state is not EffectState.UNKNOWN:
         return standing
-    _check_params(holding, claim, standing)
+    _check_params(holding, claim, params, standing)
     if not _may_repeat(holding):
         holding.context.note("ledger.state", "unknown")
         raise wording.unknown(standing)
@@ -102,7 +108,7 @@ def _may_repeat(holding: Holding) -> bool:
     return holding.tool.category == "read" or holding.config.on_unknown == "retry"
 
 
-async def _wait_and_claim(holding: Holding, claim: Claim) -> Replay | None:
+async def _wait_and_claim(holding: Holding, claim: Claim, params: Any) -> Replay | None:
     """Try until the call holds the key or gets the result; another call may take its time."""
     import asyncio  # late: commands that make no calls need not wait for it
 
@@ -110,13 +116,13 @@ async def _wait_and_claim(holding: Holding, claim: Claim) -> Replay | None:
     until = loop.time() + holding.ledger.wait
     pause = SHORTEST
     while True:
-        standing = await asyncio.to_thread(_attempt, holding, claim)
+        standing = await asyncio.to_thread(_attempt, holding, claim, params)
         if standing is None:
             return None
         if standing.state is EffectState.DONE:
-            return _replay(holding, claim, standing)
+            return _replay(holding, claim, params, standing)
         if standing.state is EffectState.CLAIMED:
-            _check_params(holding, claim, standing)
+            _check_params(holding, claim, params, standing)
             # Now, for its deadline may end the wait.
             holding.context.note("ledger.state", "in_progress")
             if holding.context.parent is not None or loop.time() >= until:
@@ -126,8 +132,8 @@ async def _wait_and_claim(holding: Holding, claim: Claim) -> Replay | None:
             pause = min(pause * 2, LONGEST)
 
 
-def _replay(holding: Holding, claim: Claim, entry: LedgerEntry) -> Replay:
-    _check_params(holding, claim, entry)
+def _replay(holding: Holding, claim: Claim, params: Any, entry: LedgerEntry) -> Replay:
+    _check_params(holding, claim, params, entry)
     recorded = entry.result
     assert recorded is not None  # noqa: S101 - it is done
     try:
@@ -139,7 +145,9 @@ def _replay(holding: Holding, claim: Claim, entry: LedgerEntry) -> Replay:
     return Replay(result, entry.claim.effect_id, recorded.changes, recorded.unportable)
 
 
-def _check_params(holding: Holding, claim: Claim, entry: LedgerEntry) -> None:
-    if entry.claim.params_hash != claim.params_hash:
+def _check_params(holding: Holding, claim: Claim, params: Any, entry: LedgerEntry) -> None:
+    hashed = entry.claim.params_hash
+    # Whoever recorded an effect need not have known how the tool orders its params.
+    if hashed != claim.params_hash and hashed != recorded_hash(holding.tool, params):
         holding.context.note("ledger.state", "mismatch")
         raise wording.other_params(entry)

@@ -14,7 +14,7 @@ import pydantic_core
 from toolyard_hookspecs import Clock, DefinitionError, LedgerError, SystemClock, ToolResult
 from toolyard_hookspecs.ledger import Claim, EffectState, LedgerEntry, LedgerStore, RecordedResult
 from toolyard_hookspecs.unwritable import finite, why_unwritable
-from toolyard_plugins.ledger.canonical import canonical_json
+from toolyard_plugins.ledger.canonical import as_recorded
 from toolyard_plugins.ledger.keys import new_effect_id
 from toolyard_plugins.ledger.leases import LeaseKeeper
 from toolyard_plugins.ledger.stores.memory import MemoryStore
@@ -115,7 +115,8 @@ class EffectLedger:
         Args:
             idempotency_key: The key.
             tool_name: The tool.
-            params: Its params, of which a hash is kept.
+            params: All its params, as arguments or as a value of the tool's own type. A hash
+                of them is kept, which a call of the key has to share.
             result: The result.
             ttl: For how long it answers; None for ever.
 
@@ -210,8 +211,7 @@ def end_of(now: datetime, ttl: timedelta | None) -> datetime | None:
 
 def _hash_of(params: object) -> str:
     try:
-        plain = pydantic_core.to_jsonable_python(params)
-        return sha256(canonical_json(plain)).hexdigest()
+        return sha256(as_recorded(params)).hexdigest()
     except (ValueError, RecursionError) as error:
         raise _unrecordable("The value of the params", "params whose value", error) from error
 

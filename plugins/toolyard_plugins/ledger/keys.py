@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from toolyard_hookspecs import IdempotencyConfig, Tool, ToolCall, ToolContext
 from toolyard_hookspecs.calls import MadeUpId
-from toolyard_plugins.ledger.canonical import canonical_json, encoder
+from toolyard_plugins.ledger.canonical import canonical_json, encoder, recorded_form
 
 LONGEST_PART: Final = 256
 """The most characters of an id or a scope in a key; of a longer one its hash stands there."""
@@ -45,6 +45,11 @@ def keys_of(
     if config.strategy != "auto":
         chosen = _hash_of_chosen(tool, config, params, written)
     return f"{_scope(config.scope, context, effect_id)}:{tool.name}:{chosen}", params_hash
+
+
+def recorded_hash(tool: Tool[Any, Any], params: Any) -> str:
+    """Return the hash that equal params have where a program has recorded their effect."""
+    return sha256(recorded_form(encoder(tool)(params))).hexdigest()
 
 
 def _hash_of_chosen(

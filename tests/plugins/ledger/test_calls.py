@@ -22,6 +22,7 @@ from toolyard_hookspecs import (
     LedgerError,
     PolicyDecision,
     Status,
+    Tool,
     ToolCall,
     ToolContext,
     ToolResult,
@@ -247,6 +248,86 @@ class TestStrategies:
         assert bench.call("take", items=["a"]).success
         assert bench.call("take", items=["a"]).event.replayed
         assert seen == [["a"]]
+
+
+@dataclass(frozen=True)
+class Payment:
+    password: SecretStr
+    amount: float
+    labels: frozenset[str] = frozenset({"a", "b"})
+
+
+PAID = {"password": "correct horse", "amount": 2, "labels": ["a", "b"]}
+
+
+class TestRecorded:
+    """What a program has recorded under the key of a call."""
+
+    @pytest.fixture
+    def pay(self) -> Tool[Any, Any]:
+        def handle(params: Payment, *, context: ToolContext) -> ToolResult[str]:
+            return ToolResult.ok("by a call")
+
+        return Tool[Payment, str](
+            name="pay",
+            description="Pay.",
+            handler=handle,
+            idempotency=IdempotencyConfig(strategy="params", param_keys=("password",)),
+        )
+
+    @staticmethod
+    def record(bench: Bench, params: object) -> None:
+        key = bench.call("pay", **PAID).event.facts["ledger.key"]
+        result = ToolResult.ok("by hand")
+        bench.ledger.record(idempotency_key=key, tool_name="pay", params=params, result=result)
+
+    @pytest.mark.parametrize(
+        "params",
+        [
+            PAID,
+            dict(reversed(PAID.items())),
+            PAID | {"password": SecretStr("correct horse"), "labels": {"b", "a"}, "amount": 2.0},
+            Payment(SecretStr("correct horse"), 2),
+        ],
+        ids=["as given", "in another order", "typed", "as the tool takes them"],
+    )
+    def test_it_answers_calls_with_equal_params(self, bench, pay, params):
+        bench.open(pay)
+        self.record(bench, params)
+        assert bench.call("pay", **PAID).text == "by hand"
+
+    def test_it_does_so_whatever_the_order_in_which_the_tool_has_them(self, bench):
+        @tool(idempotency=IdempotencyConfig())
+        def pay(invoice: int, amount: int) -> str:
+            """Pay an invoice."""
+            return "by a call"
+
+        bench.open(pay)
+        given = {"amount": 2, "invoice": 7}
+        key = bench.call("pay", **given).event.facts["ledger.key"]
+        result = ToolResult.ok("by hand")
+        bench.ledger.record(idempotency_key=key, tool_name="pay", params=given, result=result)
+        assert bench.call("pay", **given).text == "by hand"
+
+    @pytest.mark.parametrize("change", [{"amount": 3}, {"password": "battery"}])
+    def test_calls_with_other_params_are_refused(self, bench, pay, change):
+        bench.open(pay)
+        self.record(bench, PAID | change)
+        outcome = bench.call("pay", **PAID)
+        assert "had other arguments" in outcome.text
+        assert outcome.event.facts["ledger.state"] == "mismatch"
+
+    def test_that_of_a_tool_without_params_answers_its_calls(self, bench):
+        @tool(idempotency=IdempotencyConfig())
+        def stop() -> str:
+            """Stop."""
+            return "by a call"
+
+        bench.open(stop)
+        key = bench.call("stop").event.facts["ledger.key"]
+        result = ToolResult.ok("by hand")
+        bench.ledger.record(idempotency_key=key, tool_name="stop", params=None, result=result)
+        assert bench.call("stop").text == "by hand"
 
 
 class TestExpiry:

@@ -112,7 +112,7 @@ class TestOperations:
             record(ledger, result=ToolResult.ok(value))
         assert record(ledger) is not None
 
-    @pytest.mark.parametrize("params", [{"a": math.nan}, {"a": object()}])
+    @pytest.mark.parametrize("params", [{"a": math.nan}, {"a": object()}, {object(): 1}])
     def test_params_that_json_cannot_say_are_refused_and_keep_no_claim(self, ledger, params):
         with pytest.raises(LedgerError, match=r"the params cannot be recorded: it holds"):
             record(ledger, params=params)
