@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
+from math import isfinite
 from pathlib import Path
-from typing import Final
+from typing import Final, Never
 
 from toolyard_hookspecs import HostHandle, LedgerError, Severity, Tool, ToolValidationError
 from toolyard_hookspecs.faults import in_one_line
 from toolyard_hookspecs.ledger import EffectState, LedgerEntry, LedgerStore, RecordedResult
+from toolyard_hookspecs.unwritable import why_unwritable
 from toolyard_plugins.ledger import showing
 from toolyard_plugins.ledger.effects import DAY, end_of
 from toolyard_plugins.ledger.settings import LedgerSettings, offered_store
@@ -155,13 +157,13 @@ def _value(text: str | None, tool: Tool[object, object] | None) -> bytes | None:
     if text is None:
         return None
     try:
-        json.loads(text, parse_constant=_refuse)
+        json.loads(text, parse_constant=_refuse, parse_float=_finite)
         if tool is not None:
             tool.result_codec.decode(text)
     except ToolValidationError as error:
         raise _misfit(in_one_line(error)) from error
-    except ValueError as error:
-        raise _misfit(str(error)) from error
+    except (ValueError, RecursionError) as error:
+        raise _misfit(why_unwritable(error)) from error
     return text.encode()
 
 
@@ -169,9 +171,14 @@ def _misfit(reason: str) -> LedgerError:
     return LedgerError(f"The value does not fit: {reason}. Nothing was resolved.")
 
 
-def _refuse(constant: str) -> object:
-    msg = f"{constant} is no JSON"
+def _refuse(number: str) -> Never:
+    msg = f"{number} is no finite number"
     raise ValueError(msg)
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    return value if isfinite(value) else _refuse(number)
 
 
 def _invalidate(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> None:  # noqa: ARG001 - one shape for all

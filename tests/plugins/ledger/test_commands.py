@@ -244,6 +244,8 @@ def test_nobody_else_may_read_the_file(shop):
         pytest.param("[Infinity]", marks=pytest.mark.long),
         "{'a': 1}",
         pytest.param("", marks=pytest.mark.long),
+        "[1e999]",
+        pytest.param("[" * 100_000, id="nested too deeply"),
     ],
 )
 def test_a_value_that_is_no_json_is_refused(shop, value):
