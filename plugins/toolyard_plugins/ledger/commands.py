@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable
-from math import isfinite
 from pathlib import Path
-from typing import Final, Never
+from typing import Final
 
 from toolyard_hookspecs import HostHandle, LedgerError, Severity, Tool, ToolValidationError
-from toolyard_hookspecs.faults import in_one_line
-from toolyard_hookspecs.ledger import EffectState, LedgerEntry, LedgerStore, RecordedResult
-from toolyard_hookspecs.unwritable import why_unwritable
+from toolyard_hookspecs.ledger import EffectState, LedgerEntry, LedgerStore
 from toolyard_plugins.ledger import showing
 from toolyard_plugins.ledger.effects import DAY, end_of
+from toolyard_plugins.ledger.given import read_result
 from toolyard_plugins.ledger.settings import LedgerSettings, offered_store
 from toolyard_plugins.ledger.stores.memory import MemoryStore
 from toolyard_plugins.places import file_finding
@@ -102,7 +99,7 @@ def _resolve(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> 
             "something else by now than was recorded. Say what it came to, with --done --value "
             f"JSON; or, if it may happen once more, use `toolyard ledger invalidate '{claim.key}'`."
         )
-    result = RecordedResult(args.message or "", _value(args.value, tool))
+    result = read_result(args.message or "", args.value, tool)
     if is_unfit:
         # Nothing of it is of use to any call: from here on it is unknown like others.
         store.doubt(claim.key, claim.effect_id, UNFIT)
@@ -150,35 +147,6 @@ def _nothing_to_resolve(entry: LedgerEntry, tool: Tool[object, object] | None) -
             "FILE.py, say; then it can be resolved again."
         )
     return told
-
-
-def _value(text: str | None, tool: Tool[object, object] | None) -> bytes | None:
-    """Return a value given on the command line, checked as far as the tool is known."""
-    if text is None:
-        return None
-    try:
-        json.loads(text, parse_constant=_refuse, parse_float=_finite)
-        if tool is not None:
-            tool.result_codec.decode(text)
-    except ToolValidationError as error:
-        raise _misfit(in_one_line(error)) from error
-    except (ValueError, RecursionError) as error:
-        raise _misfit(why_unwritable(error)) from error
-    return text.encode()
-
-
-def _misfit(reason: str) -> LedgerError:
-    return LedgerError(f"The value does not fit: {reason}. Nothing was resolved.")
-
-
-def _refuse(number: str) -> Never:
-    msg = f"{number} is no finite number"
-    raise ValueError(msg)
-
-
-def _finite(number: str) -> float:
-    value = float(number)
-    return value if isfinite(value) else _refuse(number)
 
 
 def _invalidate(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> None:  # noqa: ARG001 - one shape for all

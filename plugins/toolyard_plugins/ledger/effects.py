@@ -11,10 +11,18 @@ from uuid import UUID
 
 import pydantic_core
 
-from toolyard_hookspecs import Clock, DefinitionError, LedgerError, SystemClock, ToolResult
+from toolyard_hookspecs import (
+    Clock,
+    DefinitionError,
+    LedgerError,
+    SystemClock,
+    ToolResult,
+    secrets_in,
+)
 from toolyard_hookspecs.ledger import Claim, EffectState, LedgerEntry, LedgerStore, RecordedResult
 from toolyard_hookspecs.unwritable import finite, why_unwritable
 from toolyard_plugins.ledger.canonical import as_recorded
+from toolyard_plugins.ledger.given import with_masks
 from toolyard_plugins.ledger.keys import new_effect_id
 from toolyard_plugins.ledger.leases import LeaseKeeper
 from toolyard_plugins.ledger.stores.memory import MemoryStore
@@ -112,6 +120,8 @@ class EffectLedger:
     ) -> ToolEffect | None:
         """Record what a call came to, in the place of what is recorded under its key.
 
+        Secrets in the value are masked, also where the message tells them.
+
         Args:
             idempotency_key: The key.
             tool_name: The tool.
@@ -140,7 +150,10 @@ class EffectLedger:
                     "there. Retry when it has ended."
                 )
             self.store.release(idempotency_key, standing.claim.effect_id)
-        recorded = RecordedResult(result.message, value, result.exclude_value_from_context)
+        given = RecordedResult(result.message, value, result.exclude_value_from_context)
+        recorded = with_masks(
+            given, masked=secrets_in(result.value), others=secrets_in((result.value, params))
+        )
         if not self.store.finish(idempotency_key, claim.effect_id, recorded, expires_at):
             raise LedgerError(
                 f"The key {idempotency_key} was released or taken by another while its effect was "

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 PLUGIN = '''
 import os
 from pathlib import Path
-from pydantic import SecretStr
+from pydantic import BaseModel, SecretStr
 from toolyard_hookspecs import IdempotencyConfig, MarkdownSection, ToolResult, hookimpl, tool
 
 
@@ -41,9 +41,20 @@ def sign_in(password: SecretStr) -> dict[str, str]:
     return ToolResult.ok({"with": told}, message=f"In with {told}.")
 
 
+class Badge(BaseModel):
+    name: str
+    token: SecretStr
+
+
+@tool(idempotency=IdempotencyConfig(scope="global"))
+def mint(name: str) -> Badge:
+    """Make a badge."""
+    os.kill(os.getpid(), 9)
+
+
 @hookimpl
 def toolyard_sections():
-    tools = [order, sign_in]
+    tools = [order, sign_in, mint]
     return [MarkdownSection(key="shop", title="Shop", template="Order.", tools=tools)]
 '''
 
@@ -227,6 +238,20 @@ def test_no_secret_is_shown(shop):
     assert told.count("***") == 3
     # It has to be there all the same: the model is told it again.
     assert "In with hunter2." in toolyard(shop, *arguments)
+
+
+def test_secrets_of_a_value_that_a_person_gives_are_recorded_as_masks(shop):
+    making = ("call", "--plugin", "shop.py", "mint", '{"name": "Ada"}')
+    toolyard(shop, *making, ok=False)
+    [entry] = map(json.loads, toolyard(shop, "ledger", "list", "--json").splitlines())
+    toolyard(
+        shop,
+        *("ledger", "resolve", "--plugin", "shop.py", entry["key"], "--done"),
+        *("--message", "It is hunter2.", "--value", '{"name": "Ada", "token": "hunter2"}'),
+    )
+    shown = json.loads(toolyard(shop, "ledger", "show", entry["key"], "--json"))
+    assert (shown["message"], shown["value"]) == ("It is ***.", {"name": "Ada", "token": "*" * 10})
+    assert "It is ***." in toolyard(shop, *making)
 
 
 def test_nobody_else_may_read_the_file(shop):

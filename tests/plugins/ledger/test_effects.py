@@ -157,6 +157,22 @@ class TestOperations:
         assert one.params_hash == other.params_hash
         assert one.params_hash != record(ledger, params={"a": 2}).params_hash
 
+    def test_secrets_of_the_value_are_masked_also_in_the_message(self, ledger):
+        value = {"token": SecretStr("battery")}
+        effect = record(ledger, result=ToolResult.ok(value, "It is battery."))
+        assert (effect.result_value, effect.result_message) == ({"token": "*" * 10}, "It is ***.")
+        assert not ledger.store.get(KEY).result.secret
+
+    @pytest.mark.parametrize(
+        "result",
+        [ToolResult.ok({"with": "battery"}), ToolResult.ok(7, "In with battery.")],
+        ids=["value", "message"],
+    )
+    def test_what_tells_a_secret_of_the_params_is_shown_to_nobody(self, ledger, result):
+        effect = record(ledger, params={"password": SecretStr("battery")}, result=result)
+        assert ledger.lookup(KEY) == effect
+        assert ledger.store.get(KEY).result.secret
+
     def test_failures_are_not_recorded(self, ledger):
         assert record(ledger, result=ToolResult.error("No.")) is None
         assert ledger.lookup(KEY) is None
