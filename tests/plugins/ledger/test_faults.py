@@ -105,10 +105,21 @@ def test_one_of_a_later_version(file_bench, path):
     assert_closed(file_bench, "version 99", "another file")
 
 
-@pytest.mark.parametrize("table", ["notes", "toolyard_effects"])
-def test_a_database_of_another_program(file_bench, path, table):
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_database_of_another_program_stays_as_it_is(file_bench, path, version):
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute(f"CREATE TABLE {table} (key TEXT)")
+        connection.execute("CREATE TABLE notes (key TEXT)")
+        connection.execute(f"PRAGMA user_version = {version}")
+    before = path.read_bytes()
+    file_bench.open(order, look)
+    assert_closed(file_bench, "is no ledger, but a database of something else", "another file")
+    assert done == []
+    assert path.read_bytes() == before
+
+
+def test_a_table_that_only_has_the_name_of_the_ledgers(file_bench, path):
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE toolyard_effects (key TEXT)")
         connection.execute("PRAGMA user_version = 1")
     file_bench.open(order, look)
     assert_closed(file_bench, "It is no ledger", "name another file")

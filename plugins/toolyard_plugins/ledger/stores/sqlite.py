@@ -8,7 +8,7 @@ import sqlite3
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from toolyard_hookspecs import LedgerError
 from toolyard_plugins.ledger.stores.forks import awaited_lock
@@ -121,24 +121,15 @@ class SqliteStore(SqlStore):
             if is_new and self.path.exists():
                 # Before anything is in it; the files beside it get the same mode.
                 self.path.chmod(_MODE)
-            _use_wal(connection)
+            _prepare(connection, self.path)
             connection.execute(f"PRAGMA synchronous = {self._synchronous}")
-            if self._check_version(connection) != VERSION:
+            if _version_of(connection) != VERSION:
                 connection.execute(_TABLE)
                 connection.execute(f"PRAGMA user_version = {VERSION}")
         except BaseException:
             connection.close()
             raise
         return connection
-
-    def _check_version(self, connection: sqlite3.Connection) -> int:
-        version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version not in (0, VERSION):
-            raise LedgerError(
-                f"The ledger {self.path} is of version {version}, which this Toolyard does not "
-                f"know (it knows {VERSION}). Use the Toolyard that wrote it, or another file."
-            )
-        return version
 
     def _owner(self) -> str:
         if self._named != os.getpid():
@@ -194,11 +185,56 @@ _REMEDIES: Final = (
 )
 
 
-def _use_wal(connection: sqlite3.Connection) -> None:
-    """Switch a new file over, also while others do so: SQLite itself does not wait for that."""
+class Unusable(NamedTuple):
+    """Why a database cannot be used as a ledger.
+
+    Args:
+        reason: What it is, said of it.
+        remedy: What to do.
+    """
+
+    reason: str
+    remedy: str
+
+
+def why_unusable(connection: sqlite3.Connection) -> Unusable | None:
+    """Return why a database is no ledger of this Toolyard; None if it is one, or may become one.
+
+    It is only read.
+
+    Args:
+        connection: A connection to it.
+
+    Raises:
+        sqlite3.Error: When it cannot be read.
+    """
+    version = _version_of(connection)
+    if version not in (0, VERSION):
+        return Unusable(
+            f"is of version {version}, which this Toolyard does not know (it knows {VERSION})",
+            "Use the Toolyard that wrote it, or another file.",
+        )
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    if "toolyard_effects" in tables or not (tables or version):
+        return None
+    return Unusable("is no ledger, but a database of something else", "Name another file.")
+
+
+def _version_of(connection: sqlite3.Connection) -> int:
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    return version
+
+
+def _prepare(connection: sqlite3.Connection, file: Path) -> None:
+    """Switch a new file over, also while others do so: SQLite itself does not wait for that.
+
+    Raises:
+        LedgerError: It is no ledger, and stays as it is.
+    """
     until = time.monotonic() + BUSY
     while True:
         try:
+            _check_usable(connection, file)
             connection.execute("PRAGMA journal_mode = WAL")
         except sqlite3.OperationalError as error:
             if "locked" not in str(error) or time.monotonic() > until:
@@ -206,3 +242,11 @@ def _use_wal(connection: sqlite3.Connection) -> None:
             time.sleep(random.uniform(0.001, 0.01))  # noqa: S311 - no secret
         else:
             return
+
+
+def _check_usable(connection: sqlite3.Connection, file: Path) -> None:
+    unusable = why_unusable(connection)
+    if unusable is not None:
+        raise LedgerError(
+            f"The ledger {file} cannot be used: it {unusable.reason}. {unusable.remedy}"
+        )
