@@ -10,6 +10,7 @@ from typing import Final
 
 from toolyard_hookspecs import Finding, Severity
 from toolyard_plugins.ledger.settings import LedgerSettings
+from toolyard_plugins.ledger.stores.sqlite import why_unusable
 from toolyard_plugins.places import file_finding
 
 PATIENCE: Final = 3
@@ -53,7 +54,9 @@ def _opened(found: Finding, file: Path) -> Finding:
         # Being allowed to begin to write is all that is asked for.
         connection = sqlite3.connect(f"{file.absolute().as_uri()}?mode=rw", uri=True, timeout=1)
         try:
-            connection.execute("SELECT count(*) FROM sqlite_master")
+            unusable = why_unusable(connection)
+            if unusable is not None:
+                return Finding.error(found.subject, f"It {unusable.reason}.", unusable.remedy)
             connection.execute("BEGIN IMMEDIATE")
             connection.rollback()
         finally:

@@ -4,6 +4,7 @@ import json
 import re
 import sqlite3
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -210,7 +211,7 @@ def test_a_workspace_with_a_commit_that_was_not_finished(doctor, folder):
 @pytest.mark.parametrize("held", [False, True])
 def test_a_ledger_that_is_held_by_another_process(doctor, folder, held):
     connection = sqlite3.connect(folder / "ledger.db", isolation_level=None)
-    connection.execute("CREATE TABLE t (a)")
+    connection.execute("CREATE TABLE toolyard_effects (key)")
     if held:
         connection.execute("BEGIN EXCLUSIVE")
     try:
@@ -220,6 +221,23 @@ def test_a_ledger_that_is_held_by_another_process(doctor, folder, held):
     assert status == 0
     severity = found[f"ledger {folder / 'ledger.db'}"]["severity"]
     assert severity == ("warning" if held else "ok")
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("PRAGMA user_version = 99", "is of version 99, which this Toolyard does not know"),
+        ("CREATE TABLE notes (text)", "is no ledger, but a database of something else"),
+    ],
+)
+def test_a_ledger_that_is_none_of_this_toolyard(doctor, folder, statement, words):
+    with closing(sqlite3.connect(folder / "ledger.db")) as connection:
+        connection.execute(statement)
+    status, found = doctor(config='[plugins.ledger]\npath = "ledger.db"\n')
+    subject = f"ledger {folder / 'ledger.db'}"
+    assert (status, errors(found)) == (1, [subject])
+    assert words in found[subject]["text"]
+    assert "another file" in found[subject]["remedy"]
 
 
 def test_a_store_that_a_plugin_offers(doctor, folder):
