@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
+
+from toolyard_hookspecs.reading_back import is_by_author
 
 Schema = Mapping[str, Any]
 
@@ -29,6 +31,39 @@ def survives_json(schema: Schema) -> bool:
         False
     """
     return _survives(schema, {})
+
+
+def may_lose(schema: Schema) -> bool:
+    """Tell whether the JSON of some values may hold less than was read, by the author's will.
+
+    A serializer of the author's may mask or shorten, and a field may be left out on a condition;
+    only the values tell whether one does.
+
+    Args:
+        schema: As `TypeAdapter.core_schema` has it.
+
+    Example:
+        >>> from typing import Annotated
+        >>> from pydantic import PlainSerializer, TypeAdapter
+        >>> may_lose(TypeAdapter(list[Annotated[str, PlainSerializer(len)]]).core_schema)
+        True
+        >>> may_lose(TypeAdapter(list[str]).core_schema)
+        False
+    """
+    return _loses(schema)
+
+
+def _loses(part: Any) -> bool:
+    if isinstance(part, (list, tuple)):
+        return any(_loses(each) for each in cast("list[Any]", part))
+    if not isinstance(part, dict):
+        return False
+    node = cast("dict[str, Any]", part)
+    if not isinstance(node.get("type"), str):  # fields or choices, by their names
+        return any(_loses(each) for each in node.values())
+    if is_by_author(node.get("serialization")) or node.get("serialization_exclude_if"):
+        return True
+    return any(_loses(each) for name, each in node.items() if name not in _ASIDE)
 
 
 def _survives(schema: Schema, known: Known) -> bool:
@@ -112,6 +147,11 @@ def _is_closed(schema: Schema) -> bool:
     return plain and "allow" not in opened and not schema.get("computed_fields")
 
 
+# What is no part of what is written as JSON.
+_ASIDE: Final = {
+    *("cls", "config", "default", "expected", "function", "members", "metadata"),
+    *("computed_fields", "lax_schema", "python_schema"),
+}
 _LOOKS: Final[Mapping[str, Callable[[Schema, Known], bool]]] = {
     "definitions": _definitions,
     "definition-ref": _reference,

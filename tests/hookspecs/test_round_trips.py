@@ -11,19 +11,25 @@ from hypothesis import strategies as st
 from pydantic import (
     BaseModel,
     ConfigDict,
+    Discriminator,
     Field,
+    PlainSerializer,
     PrivateAttr,
     RootModel,
+    SecretStr,
+    SerializeAsAny,
     StringConstraints,
+    Tag,
     TypeAdapter,
     computed_field,
     field_serializer,
     field_validator,
+    model_serializer,
 )
 from typing_extensions import TypedDict
 
 from toolyard_hookspecs.codecs import Codec
-from toolyard_hookspecs.round_trips import survives_json
+from toolyard_hookspecs.round_trips import may_lose, survives_json
 
 pytestmark = pytest.mark.slow
 
@@ -167,3 +173,57 @@ def test_nothing_is_promised_of_types_that_may_come_back_otherwise(kind, wrap):
 
 def test_nothing_is_promised_of_what_is_written_and_not_read():
     assert not survives_json(TypeAdapter(Derived).core_schema)
+
+
+class Masking(BaseModel):
+    @model_serializer
+    def mask(self) -> str:
+        return "***"
+
+
+class Omitting(BaseModel):
+    number: int = Field(0, exclude_if=lambda value: value > 1)
+
+
+class Awkward(TypedDict):
+    default: Annotated[str, PlainSerializer(len)]
+
+
+@dataclasses.dataclass
+class Holding:
+    metadata: Masking | None = None
+
+
+@pytest.mark.parametrize("kind", [Writing, Masking, Omitting, Awkward, Holding])
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda kind: kind,
+        lambda kind: dict[str, list[kind]],
+        lambda kind: Annotated[
+            Annotated[kind, Tag("default")] | Annotated[int, Tag("type")],
+            Discriminator(lambda value: "type" if isinstance(value, int) else "default"),
+        ],
+    ],
+    ids=["itself", "nested", "chosen"],
+)
+def test_what_is_written_by_its_author_may_lose_something(kind, wrap):
+    assert may_lose(TypeAdapter(wrap(kind)).core_schema)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        Bill,
+        Aliased,
+        Computed,
+        Recursive,
+        Colour,
+        SecretStr,
+        datetime,
+        set[int],
+        SerializeAsAny[Line],
+    ],
+)
+def test_what_pydantic_writes_itself_does_not(kind):
+    assert not may_lose(TypeAdapter(kind).core_schema)

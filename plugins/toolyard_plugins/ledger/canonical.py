@@ -12,7 +12,8 @@ import pydantic_core
 from pydantic import TypeAdapter
 
 from toolyard_hookspecs import Tool
-from toolyard_hookspecs.codecs import Codec
+from toolyard_hookspecs.codecs import Codec, ValueCodec
+from toolyard_hookspecs.round_trips import may_lose
 from toolyard_hookspecs.schema_codec import SchemaCodec
 from toolyard_hookspecs.secrecy import HIDING
 
@@ -43,8 +44,18 @@ _plain: Final = partial(
 
 @lru_cache(maxsize=1024)
 def encoder(tool: Tool[Any, Any]) -> Encode:
-    """Return what writes params of a tool as canonical JSON."""
+    """Return what writes params of a tool as canonical JSON.
+
+    It raises `TypeError` where that could be the JSON of other params, too.
+    """
     codec = tool.params_codec
+    write = _writer(codec)
+    if isinstance(codec, Codec) and may_lose(codec.adapter.core_schema):
+        return partial(_write_whole, tool, write)
+    return write
+
+
+def _writer(codec: ValueCodec) -> Encode:
     schema = codec.schema()
     # Values of a JSON Schema are as they came, and so are their fields, whatever it says.
     if not isinstance(codec, SchemaCodec) and _is_fixed(schema):
@@ -55,6 +66,21 @@ def encoder(tool: Tool[Any, Any]) -> Encode:
             _ordered(to_python(params, by_alias=True, round_trip=True))
         )
     return lambda params: recorded_form(codec.encode(params))
+
+
+def _write_whole(tool: Tool[Any, Any], write: Encode, params: Any) -> bytes:
+    codec = tool.params_codec
+    try:
+        is_whole = codec.copy(codec.encode(params)) == params
+    except ValueError:
+        is_whole = False
+    if not is_whole:
+        raise TypeError(
+            f"the params of {tool.name} do not equal what is read of their JSON, which tells its "
+            "calls apart; leave out of their types what writes something else, such as a "
+            "field_serializer, and what leaves something out"
+        )
+    return write(params)
 
 
 def as_recorded(params: object) -> bytes:

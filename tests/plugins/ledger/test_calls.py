@@ -8,10 +8,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from threading import Event
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
-from pydantic import SecretStr
+from pydantic import PlainSerializer, SecretStr
 
 from toolyard import Session
 from toolyard_hookspecs import (
@@ -248,6 +248,21 @@ class TestStrategies:
         assert bench.call("take", items=["a"]).success
         assert bench.call("take", items=["a"]).event.replayed
         assert seen == [["a"]]
+
+    def test_calls_that_cannot_be_told_apart_do_not_run(self, bench):
+        paid: list[str] = []
+
+        @tool(idempotency=IdempotencyConfig())
+        def pay(number: Annotated[str, PlainSerializer(lambda number: number[-4:])]) -> str:
+            """Pay with a card."""
+            paid.append(number)
+            return "paid"
+
+        bench.open(pay)
+        outcome = bench.call("pay", number="4111111111111111")
+        assert "the params of pay do not equal what is read of their JSON" in outcome.text
+        assert paid == []
+        assert bench.states() == []
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ import dataclasses
 import math
 from contextlib import ExitStack
 from datetime import timedelta
-from typing import Any
+from fractions import Fraction
+from typing import Annotated, Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -14,7 +15,15 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    SecretStr,
+    field_serializer,
+)
 
 from toolyard_hookspecs import (
     DefinitionError,
@@ -255,6 +264,26 @@ class Counted(BaseModel):
     counts: dict[str, int]
 
 
+class Masked(BaseModel):
+    number: str
+
+    @field_serializer("number")
+    def masked(self, number: str) -> str:
+        return "*" * len(number)
+
+
+class Omitting(BaseModel):
+    number: str = Field("", exclude_if=lambda number: number.startswith("4"))
+
+
+class Unreadable(BaseModel):
+    number: Annotated[str, PlainSerializer(len)]
+
+
+class Written(BaseModel):
+    number: Annotated[Fraction, PlainValidator(Fraction), PlainSerializer(str)]
+
+
 ONE, OTHER = '{"c": 1, "d": 2}', '{"d": 2, "c": 1}'
 
 
@@ -462,6 +491,24 @@ class TestKeys:
         assert len(keys) == {"session": 2, "call": 4}.get(scope, 1)
         # An index of PostgreSQL takes 2,704.
         assert all(len(each.encode()) < 2000 for each in keys)
+
+    @pytest.mark.parametrize("kind", [Masked, Omitting, Unreadable])
+    def test_params_that_their_json_does_not_tell_apart_have_no_key(self, context, kind):
+        def take(a: int) -> None:
+            """Take something."""
+
+        take.__annotations__["a"] = kind
+        made = a_tool(take)
+        with pytest.raises(TypeError, match="the params of take do not equal what is read of"):
+            key(made, context, '{"a": {"number": "4111"}}')
+
+    def test_those_that_their_author_writes_in_full_have_one(self, context):
+        def take(a: Written) -> None:
+            """Take something."""
+
+        made = a_tool(take)
+        keys = {key(made, context, f'{{"a": {{"number": "{each}"}}}}') for each in ("1/2", "1/3")}
+        assert len(keys) == 2
 
     @pytest.mark.parametrize(
         "annotation", [int, str, list[int], tuple[int, str], "int | None"], ids=str
