@@ -83,6 +83,8 @@ def read_full_form(handler: Handler, *, owner: str, params: Any, result: Any) ->
     hints = _hints(handler, None)
     first = next(iter(signature.parameters.values()), None)
     annotated = hints.get(first.name, ANYTHING) if first is not None else ANYTHING
+    if result is ANYTHING:
+        _refuse_lost_return(signature, hints, owner)
     hint = hints.get("return", ANYTHING)
     _refuse_plain(owner, hint)
     returned = _result_of(hint)[0]
@@ -110,7 +112,8 @@ def read_function(
         localns: Names that annotations may use beside the module's.
 
     Raises:
-        DefinitionError: When an argument has no type, or a kind no JSON object can fill.
+        DefinitionError: When an argument has no type, or a kind no JSON object can fill, or
+            when the type of the result cannot be found.
     """
     _refuse_generator(function, owner)
     signature = inspect.signature(function)
@@ -118,6 +121,7 @@ def read_function(
     wants_context = "context" in signature.parameters
     _refuse_renamed_context(hints, owner)
     arguments = [each for each in signature.parameters.values() if each.name != "context"]
+    _refuse_lost_return(signature, hints, owner)
     result, wraps = _result_of(hints.get("return", ANYTHING))
     if len(arguments) == 1 and arguments[0].name == "params" and _is_record(hints.get("params")):
         invoke, kind = _pass_params(function, wants_context=wants_context), hints["params"]
@@ -139,6 +143,16 @@ def _refuse_plain(owner: str, hint: Any) -> None:
         raise DefinitionError(
             f"{owner}: its handler returns {kind}, not a ToolResult; let it return "
             f"ToolResult[{kind}], as ToolResult.ok(...), or make a tool of it with @tool."
+        )
+
+
+def _refuse_lost_return(signature: inspect.Signature, hints: Mapping[str, Any], owner: str) -> None:
+    """Refuse a result whose type is written and cannot be found: it would pass for any."""
+    written = signature.return_annotation
+    if written is not inspect.Signature.empty and "return" not in hints:
+        raise DefinitionError(
+            f"{owner}: it returns {written!s}, but its type cannot be found where the tool is "
+            "defined; define or import it there."
         )
 
 
@@ -215,7 +229,10 @@ def _hints(function: Handler, localns: Mapping[str, Any] | None) -> dict[str, An
 
 
 def _single_hints(function: Any, localns: dict[str, Any] | None) -> dict[str, Any]:
-    """Return those annotations that can be understood, each by itself."""
+    """Return those annotations that can be understood, each by itself.
+
+    Whoever needs another tells that it is missing; that of a context, say, nobody needs.
+    """
     found: dict[str, Any] = {}
     inner = inspect.unwrap(function)
     for name, hint in getattr(inner, "__annotations__", {}).items():
@@ -223,7 +240,7 @@ def _single_hints(function: Any, localns: dict[str, Any] | None) -> dict[str, An
         globalns = getattr(inner, "__globals__", {})
         try:
             found |= typing.get_type_hints(alone, globalns, localns, include_extras=True)
-        except Exception:  # noqa: BLE001, S112 - as if it were not annotated
+        except Exception:  # noqa: BLE001, S112 - told by whoever needs it
             continue
     return found
 

@@ -183,6 +183,7 @@ def test_constraints_and_descriptions_come_from_annotated():
         ("def f(a: int, /): 'F.'", "'a' cannot be given by name; remove the /"),
         ("def f(self, a: int): 'F.'", "looks like a method"),
         ("def f(a: 'Lost'): 'F.'", "its type cannot be found where the tool is defined"),
+        ("def f() -> 'ToolResult[Itm]': 'F.'", "it returns ToolResult[Itm], but its type cannot"),
         ("def f(a: int = Field(1)): 'F.'", "write a: Annotated[..., Field(...)] = default"),
         ("def f(a: int): yield", "is a generator"),
         ("def f(a: int): pass", "Tool 'f': it has no description"),
@@ -195,7 +196,7 @@ def test_constraints_and_descriptions_come_from_annotated():
     ],
 )
 def test_what_cannot_be_a_tool_is_refused_with_the_remedy(source, said):
-    names = {"Field": Field, "add": add}
+    names = {"Field": Field, "ToolResult": ToolResult, "add": add}
     exec(source, names)
     with pytest.raises(DefinitionError) as caught:
         tool(names.get("f") or names.get("F"))

@@ -102,6 +102,15 @@ def test_a_hint_that_cannot_be_found_does_not_hide_the_others():
     assert (found.params, found.result) == (Any, int)
 
 
+def test_a_result_whose_type_cannot_be_found_is_told_unless_the_tool_declares_it():
+    def handler(params: dict[str, Any], *, context) -> "ToolResult[Itm]":  # noqa: F821 - not to be found
+        raise AssertionError
+
+    with pytest.raises(DefinitionError, match=r"test: it returns ToolResult\[Itm\], but its type"):
+        read_full_form(handler, owner="test", params=Any, result=Any)
+    assert read_full_form(handler, owner="test", params=Any, result=int).result is int
+
+
 def test_names_of_the_author_s_scope_are_known():
     @dataclass
     class Local:
