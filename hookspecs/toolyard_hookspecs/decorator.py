@@ -22,7 +22,9 @@ from typing import (
 
 from toolyard_hookspecs.docstrings import docstring_of, first_paragraph, first_sentence
 from toolyard_hookspecs.errors import DefinitionError
+from toolyard_hookspecs.faults import as_sentence
 from toolyard_hookspecs.idempotency import IdempotencyConfig
+from toolyard_hookspecs.likeness import suggest
 from toolyard_hookspecs.signatures import Signature, read_full_form, read_function
 from toolyard_hookspecs.tool_faults import MAX_DESCRIPTION
 from toolyard_hookspecs.tools import (
@@ -185,6 +187,7 @@ def _make(
     name = options.get("name") or getattr(function, "__name__", None)
     if name is None:
         raise DefinitionError(f"@tool: {function!r} has no name of its own; give name='...'.")
+    _refuse_unknown_options(name, options)
     reading = read_function(function, owner=f"Tool {name!r}", name=name, localns=localns)
     settled: dict[str, Any] = {**_described(function), **options, "name": name}
     return FunctionTool[..., Any](function=function, reading=reading, **settled)
@@ -203,6 +206,18 @@ def _refuse_other_than_function(function: object) -> None:
         )
     if isinstance(function, Tool):
         raise DefinitionError(f"@tool: {function.name!r} is a tool already; decorate it once.")
+
+
+def _refuse_unknown_options(tool_name: str, options: ToolOptions) -> None:
+    taken = {each.name for each in fields(Tool) if each.init}
+    unknown = [each for each in options if each not in taken]
+    if unknown:
+        known = sorted(ToolOptions.__optional_keys__)
+        others = f"; the options are {', '.join(known)}"
+        faults = [
+            f"there is no option {each!r}{suggest(each, known) or others}" for each in unknown
+        ]
+        raise DefinitionError(f"Tool {tool_name!r}: {as_sentence('; '.join(faults))}")
 
 
 def _described(function: Callable[..., Any]) -> dict[str, str]:

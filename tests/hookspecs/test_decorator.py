@@ -203,6 +203,24 @@ def test_what_cannot_be_a_tool_is_refused_with_the_remedy(source, said):
     assert said in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"containd": True}, "there is no option 'containd'; did you mean 'contained'?"),
+        ({"colour": 1}, "there is no option 'colour'; the options are accepts_overrides, cat"),
+        ({"example": (), "tag": ()}, "'examples'?; there is no option 'tag'; did you mean 'tags'?"),
+    ],
+)
+def test_an_option_that_there_is_not_is_told_with_the_one_that_may_be_meant(options, said):
+    def function() -> None:
+        """Do."""
+
+    with pytest.raises(DefinitionError) as caught:
+        tool(**options)(function)
+    assert str(caught.value).startswith("Tool 'function': ")
+    assert said in str(caught.value)
+
+
 def test_all_arguments_that_do_not_fit_are_told_at_once():
     def function(a, /, b, *c):
         """Do."""
