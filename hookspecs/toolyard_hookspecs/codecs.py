@@ -8,10 +8,10 @@ at once.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol, cast, get_origin
+from typing import Any, Final, Protocol, cast, get_origin, get_type_hints
 from weakref import WeakValueDictionary
 
 import pydantic_core
@@ -306,7 +306,9 @@ def _revealed(value: Any) -> Any:
 
 
 def _no_schema(owner: str, kind: object, error: Exception) -> str:
-    reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
+    # What comes after it is advice for whoever knows pydantic; ours is the remedy.
+    told = str(error).partition("\n")[0].partition(" Set `")[0].rstrip(".")
+    reason = told or type(error).__name__
     code = error.code if isinstance(error, PydanticUserError) else None
     if code == "typed-dict-version":
         remedy = "Before Python 3.12, import TypedDict from typing_extensions, not from typing."
@@ -314,7 +316,21 @@ def _no_schema(owner: str, kind: object, error: Exception) -> str:
         remedy = "Define the types it names at the top level of a module, before the tool."
     else:
         remedy = "Use a dataclass, a pydantic model, a TypedDict or plain JSON types."
-    return f"{owner}: no JSON schema can be made of {describe(kind)} ({reason}). {remedy}"
+    fields = "".join(f", whose {each}" for each in _without_schema(kind))
+    return f"{owner}: no JSON schema can be made of {describe(kind)}{fields} ({reason}). {remedy}"
+
+
+def _without_schema(kind: Any) -> Iterator[str]:
+    """Yield what the fields of a type are that no schema can be made of."""
+    try:
+        hints = get_type_hints(kind, include_extras=True)
+    except Exception:  # noqa: BLE001 - a name cannot be found, or it is no class
+        return
+    for name, inside in hints.items():
+        try:
+            TypeAdapter(inside)
+        except Exception:  # noqa: BLE001 - a type may make its schema itself
+            yield f"{name} is {describe(inside)}"
 
 
 class NoParams:
