@@ -8,7 +8,7 @@ import types
 import typing
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, is_dataclass
-from typing import Any, Final, NoReturn, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Final, NoReturn, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel
 
@@ -120,6 +120,7 @@ def read_function(
     hints = _hints(function, localns)
     wants_context = "context" in signature.parameters
     _refuse_renamed_context(hints, owner)
+    _refuse_other_context(hints.get("context", ANYTHING), owner)
     arguments = [each for each in signature.parameters.values() if each.name != "context"]
     _refuse_lost_return(signature, hints, owner)
     result, wraps = _result_of(hints.get("return", ANYTHING))
@@ -162,6 +163,25 @@ def _refuse_renamed_context(hints: Mapping[str, Any], owner: str) -> None:
             raise DefinitionError(
                 f"{owner}: its argument {name} is a ToolContext; call it context."
             )
+
+
+def _refuse_other_context(hint: Any, owner: str) -> None:
+    """Refuse an argument of that name that a model is to give: it would get the `ToolContext`."""
+    if not _may_be_context(hint):
+        raise DefinitionError(
+            f"{owner}: its argument context is of type {_name(hint)}; that name is kept for the "
+            "ToolContext: rename it."
+        )
+
+
+def _may_be_context(hint: Any) -> bool:
+    origin = get_origin(hint)
+    if origin is Annotated:
+        return _may_be_context(get_args(hint)[0])
+    if origin in {Union, types.UnionType}:
+        return any(map(_may_be_context, get_args(hint)))
+    # A protocol may say what it wants of the context.
+    return getattr(origin or hint, "_is_protocol", False) or _accepts(hint, ToolContext)
 
 
 def _refuse_generator(handler: Handler, owner: str) -> None:

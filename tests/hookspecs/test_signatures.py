@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Awaitable, Coroutine
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeVar
+from typing import Annotated, Any, NoReturn, Protocol, TypeVar
 
 import pytest
 
@@ -138,3 +138,42 @@ def test_a_context_by_another_name_is_told_its_own():
         def add(a: int, *, ctx: ToolContext) -> int:
             """Add one."""
             return a + 1
+
+
+@pytest.mark.parametrize(
+    ("hint", "said"),
+    [
+        (str, "Tool 'answer': its argument context is of type str; that name is kept for the "),
+        (str | None, r"is of type str \| None; that name is kept for the ToolContext: rename it\."),
+        (Annotated[list[str], "What was said."], r"is of type .*list\[str\].*; that name"),
+    ],
+)
+def test_an_argument_that_only_shares_the_context_s_name_is_told_to_take_another(hint, said):
+    def answer(question: str, context: hint) -> str:
+        """Answer."""
+
+    with pytest.raises(DefinitionError, match=said):
+        tool(answer)
+
+
+class HasUser(Protocol):
+    user_id: str | None
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        ToolContext,
+        ToolContext | None,
+        Annotated[ToolContext, "The call's."],
+        Any,
+        object,
+        T,
+        HasUser,
+    ],
+)
+def test_whatever_may_be_the_context_is_taken_for_it(hint):
+    def answer(question: str, context: hint) -> str:
+        """Answer."""
+
+    assert list(tool(answer).params_codec.schema()["properties"]) == ["question"]
