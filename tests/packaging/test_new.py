@@ -8,6 +8,8 @@ import pytest
 
 from toolyard.scaffolding.kinds import KINDS
 
+TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial.md"
+
 pytestmark = [pytest.mark.slow, pytest.mark.packaging]
 
 # pytest takes classes of such names for tests, and lines that hold them are as long as they get.
@@ -44,6 +46,23 @@ def test_its_code_is_typed_and_in_order(own, packages):
         own.python("-m", "mypy", "--cache-dir", packages / "mypy", cwd=folder)
         own.python("-m", "ruff", "check", ".", cwd=folder)
         own.python("-m", "ruff", "format", "--check", ".", cwd=folder)
+
+
+def test_the_desk_of_the_tutorial_is_typed_and_in_order_in_its_place(own, packages, tmp_path):
+    own.toolyard("new", "library", cwd=tmp_path)
+    folder = tmp_path / "toolyard-library"
+    (folder / "src/toolyard_library/tools.py").unlink()
+    (folder / "tests/test_tools.py").unlink()
+    tutorial = TUTORIAL.read_text("utf-8")
+    written = dict(re.findall(r"<!-- file: (\S+) -->\n```python\n(.*?)```", tutorial, re.DOTALL))
+    module = folder / "src/toolyard_library/__init__.py"
+    module.write_text(written["lending.py"], "utf-8")
+    test = "toolyard-library/tests/test_desk.py"
+    (tmp_path / test).write_text(written[test], "utf-8")
+
+    own.python("-m", "mypy", "--cache-dir", packages / "mypy", cwd=folder)
+    own.python("-m", "ruff", "check", ".", cwd=folder)
+    own.python("-m", "ruff", "format", "--check", ".", cwd=folder)
 
 
 def test_they_are_all_among_the_plugins(own, packages):
