@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -22,6 +23,11 @@ ENDING: Final = ".txt"
 
 USAGE: Final = "usage.md"
 """The part of the README that each kind has of its own."""
+
+PYDANTIC: Final = "pydantic>=2.13"
+"""What a package says that uses pydantic, as Toolyard itself does."""
+
+_IMPORTS_PYDANTIC: Final = re.compile(r"^(?:from|import) pydantic", re.MULTILINE)
 
 RENAMED: Final = {"gitignore": ".gitignore"}
 
@@ -66,6 +72,8 @@ def write_package(names: Names, kind: str, parent: Path) -> tuple[Path, list[str
 
 def rendered(names: Names, kind: str) -> dict[str, str]:
     """Return the files of a package, by their paths in it."""
+    templates = files("toolyard.scaffolding") / "templates"
+    own = dict(_templates(templates / kind))
     values = {
         "distribution": names.distribution,
         "package": names.package,
@@ -75,14 +83,19 @@ def rendered(names: Names, kind: str) -> dict[str, str]:
         "klass": names.klass,
         "made": names.klass_of(kind),
         "summary": KINDS[kind],
-        "requirement": requirement(),
+        "requirements": _requirements(own),
         "contract": CONTRACT_VERSION,
     }
-    templates = files("toolyard.scaffolding") / "templates"
-    own = dict(_templates(templates / kind))
     values["usage"] = _filled(own.pop(USAGE), values).rstrip("\n") + "\n"
     texts = {**dict(_templates(templates / "shared")), **own}
     return {_path(path, names): _filled(text, values) for path, text in texts.items()}
+
+
+def _requirements(sources: Mapping[str, str]) -> str:
+    """Return what a package needs: Toolyard, and whatever else its own source imports."""
+    code = "\n".join(text for path, text in sources.items() if path.startswith("src/"))
+    needed = [PYDANTIC, requirement()] if _IMPORTS_PYDANTIC.search(code) else [requirement()]
+    return ", ".join(f'"{each}"' for each in needed)
 
 
 def _templates(folder: Traversable, within: str = "") -> Iterator[tuple[str, str]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from toolyard._version import requirement
 from toolyard.scaffolding import writing
 from toolyard.scaffolding.kinds import KINDS
 
@@ -16,6 +17,7 @@ CONTRACTS = {
     "observer": "ObserverContract",
     "store": "LedgerStoreContract",
 }
+ROOT = Path(__file__).parents[3]
 LONGEST = "a-name-of-thirty-characters-xx"
 
 
@@ -49,6 +51,18 @@ def test_each_kind_is_a_whole_package(toolyard, folder, kind, name):
             assert "$" not in each.read_text(encoding="utf-8")
     assert "\n\n\n" not in (made / "README.md").read_text(encoding="utf-8")
     assert made.stat().st_mode & 0o700 == 0o700
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_package_depends_on_what_its_source_imports(toolyard, folder, kind):
+    toolyard("new", "weather", "--kind", kind, plugin=False)
+    made = folder / "toolyard-weather"
+    project = tomllib.loads((made / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    source = "".join(each.read_text(encoding="utf-8") for each in made.glob("src/*/*.py"))
+    ours = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    uses_pydantic = "import pydantic" in source or "from pydantic" in source
+    pydantic = [each for each in ours["dependencies"] if each.startswith("pydantic")]
+    assert project["dependencies"] == [*(pydantic if uses_pydantic else []), requirement()]
 
 
 def test_a_suite_is_made_unless_said_otherwise_and_the_prefix_may_be_written(toolyard, folder):
