@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -9,7 +10,8 @@ from pydantic import PydanticUserError
 
 from toolyard.checks.finding import Finding
 from toolyard.plugins.faults import one_line
-from toolyard_hookspecs import Dialect, Tool
+from toolyard_hookspecs import Dialect, FunctionTool, Tool
+from toolyard_hookspecs.docstrings import argument_texts, docstring_of
 from toolyard_hookspecs.faults import pointed
 from toolyard_hookspecs.likeness import nearest
 
@@ -83,12 +85,22 @@ def _arguments(tool: Tool[Any, Any], where: str) -> Iterator[Finding]:
     bare = [name for name, schema in properties.items() if not _says_something(schema, root)]
     if bare:
         one = len(bare) == 1
+        strange = _described_in_vain(tool, properties)
+        told = f"; the docstring describes {', '.join(strange)}, which it does not take"
         yield Finding(
             where,
             f"Its argument{'' if one else 's'} {', '.join(bare)} {'has' if one else 'have'} no "
-            "description; a model has to guess what to give.",
+            f"description{told if strange else ''}; a model has to guess what to give.",
             "Describe each in the docstring, under `Args:`, or with Annotated[..., '...'].",
         )
+
+
+def _described_in_vain(tool: Tool[Any, Any], properties: Collection[str]) -> list[str]:
+    """Return the names in the docstring's `Args:` that no argument of a function has."""
+    if not isinstance(tool, FunctionTool):
+        return []
+    taken = {*properties, *inspect.signature(tool.function).parameters}
+    return [each for each in argument_texts(docstring_of(tool.function)) if each not in taken]
 
 
 def _says_something(schema: Any, root: Mapping[str, Any]) -> bool:

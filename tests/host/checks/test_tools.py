@@ -6,7 +6,7 @@ import pytest
 from pydantic import BaseModel
 
 from toolyard.checks.tools import tool_findings
-from toolyard_hookspecs import tool
+from toolyard_hookspecs import Tool, ToolContext, ToolResult, tool
 
 
 class Described(BaseModel):
@@ -41,3 +41,38 @@ def test_an_argument_is_described_by_the_type_that_it_refers_to(kind):
 def test_an_argument_of_which_nothing_is_said_is_named(kind):
     (cause,) = found_with(kind)
     assert cause == "Its argument to has no description; a model has to guess what to give."
+
+
+def test_what_a_docstring_describes_under_another_name_is_told_beside_it():
+    @tool
+    def send(text: str, *, context: ToolContext) -> None:
+        """Send something.
+
+        Args:
+            txt: What to send.
+            context: The call's context.
+        """
+
+    (finding,) = tool_findings([send], {}, {"send"})
+    assert finding.cause == (
+        "Its argument text has no description; the docstring describes txt, which it does not "
+        "take; a model has to guess what to give."
+    )
+
+
+def test_of_a_tool_that_is_no_function_only_its_schema_is_looked_at():
+    @dataclass
+    class Letter:
+        text: str
+
+    def send(params: Letter, *, context: ToolContext) -> ToolResult[None]:
+        """Send something.
+
+        Args:
+            txt: What to send.
+        """
+        raise AssertionError
+
+    made = Tool[Letter, None](name="send", description="Send.", handler=send)
+    (finding,) = tool_findings([made], {}, {"send"})
+    assert finding.cause.startswith("Its argument text has no description; a model")
