@@ -11,7 +11,7 @@ import argcomplete
 from argcomplete.completers import BaseCompleter, FilesCompleter
 from argcomplete.lexers import split_line
 
-from toolyard.cli.example import named_plugins
+from toolyard.cli.example import SESSIONS, named_plugins
 from toolyard.cli.extensions import with_extensions
 from toolyard.cli.options import common_options, take_common
 from toolyard.cli.program import BUILT_IN
@@ -59,6 +59,8 @@ def _names_of(host: Host) -> dict[str, Names]:
     """Return what the words are that go with an argument, by command and argument."""
     return {
         "call name": host.catalog.names,
+        # The name of the example may be left out; then the tool's comes next.
+        "call example": lambda: [*SESSIONS, *host.catalog.names()],
         "--tool": host.catalog.names,
         "--block": lambda: [each.name for each in host.plugins.reports],
         "check names": lambda: [each.name for each in host.plugins.reports],
@@ -75,10 +77,11 @@ def _prepare(parser: argparse.ArgumentParser, names: dict[str, Names], command: 
                 below.conflict_handler = "resolve"
                 common_options(below)
                 _prepare(below, names, name)
-        elif choices is None:
+        else:
             places = [*action.option_strings, f"{command} {action.dest}"]
             known = next((names[each] for each in places if each in names), None)
-            _complete_by(action, known)
+            if known is not None or choices is None:
+                _complete_by(action, known)
 
 
 def _complete_by(action: argparse.Action, names: Names | None) -> None:

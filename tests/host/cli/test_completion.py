@@ -49,6 +49,8 @@ def completed(folder, monkeypatch):
         ("toolyard --plugin desk.py gre", {"greet"}),
         ("toolyard call --plugin desk.py list", {"listing", "list_directory"}),
         ("toolyard call --example=orders place", {"place_order"}),
+        ("toolyard call --example place", {"place_order"}),
+        ("toolyard call --example ", {"orders", "workspace", "place_order"}),
         ("toolyard run --dry", {"--dry-run"}),
         ("toolyard run --", {"--parallel", "--block", "--timeout", "--json", "--approve"}),
         ("toolyard run --work", {"--workspace"}),
@@ -72,6 +74,7 @@ def test_nothing_else_comes_next(completed):
     assert completed("toolyard call read_f") == {"read_file"}
     assert completed("toolyard new ") == set()
     assert completed("toolyard call read_file ") == set()
+    assert completed("toolyard run --example ") == {"orders", "workspace"}
 
 
 def test_commands_are_completed_beside_a_configuration_that_is_wrong(completed, folder):
