@@ -43,10 +43,13 @@ class Anthropic:
         return [{"role": "user", "content": blocks}] if blocks else []
 
     def recorded(self, document: Any) -> list[ToolCall] | None:
-        """Return the calls of recorded messages or blocks, None for anything else."""
-        entries = reading.listed(document, "messages") or [document]
-        calls = [call for entry in entries for call in _assistants(entry)]
-        return reading.known(calls or _calls_in(entries), entries, "role")
+        """Return the calls of recorded messages or blocks, None for anything else.
+
+        Content that stands beside the messages is the reply to them.
+        """
+        said = reading.listed(document, "messages")
+        calls = reading.joined(said, [document], _assistants)
+        return reading.known(calls, said or [document], "role")
 
 
 def _definition(tool: Tool[Any, Any]) -> dict[str, Any]:
@@ -71,10 +74,14 @@ def _examples(tool: Tool[Any, Any]) -> Iterator[dict[str, Any]]:
         yield json.loads(encoded)
 
 
-def _assistants(entry: object) -> list[ToolCall]:
-    if reading.field(entry, "role") != "assistant":
-        return []
-    return _calls_in(reading.items(reading.field(entry, "content")))
+def _assistants(entries: list[Any]) -> list[ToolCall]:
+    """Return the calls of messages, but for what others than the model said, and of blocks."""
+    calls: list[ToolCall] = []
+    for entry in entries:
+        calls += _calls_in([entry])
+        if reading.field(entry, "role") in (None, "assistant"):
+            calls += _calls_in(reading.items(reading.field(entry, "content")))
+    return calls
 
 
 def _calls_in(blocks: list[Any]) -> list[ToolCall]:

@@ -36,9 +36,7 @@ class Gemini:
 
     def calls(self, reply: Any) -> list[ToolCall]:
         """Return the calls in a response (its first candidate), a content, or a list of parts."""
-        if candidates := reading.items(reading.field(reply, "candidates")):
-            reply = reading.field(candidates[0], "content")
-        return _calls_in(reading.listed(reply, "parts"))
+        return _calls_in(reading.listed(_content(reply), "parts"))
 
     def results(self, outcomes: Sequence[Outcome | BaseException]) -> list[dict[str, Any]]:
         """Return one user content with a `functionResponse` part for each outcome."""
@@ -46,10 +44,13 @@ class Gemini:
         return [{"role": "user", "parts": parts}] if parts else []
 
     def recorded(self, document: Any) -> list[ToolCall] | None:
-        """Return the calls of recorded contents or a response, None for anything else."""
-        entries = reading.listed(document, "contents") or [document]
-        calls = [call for entry in entries for call in self.calls(entry)]
-        return reading.known(calls, entries, "parts", "candidates", each_holds=list)
+        """Return the calls of recorded contents or a response, None for anything else.
+
+        A response that stands beside the contents is the reply to them.
+        """
+        said = reading.listed(document, "contents")
+        calls = reading.joined(said, [_content(document)], _calls_of)
+        return reading.known(calls, said or [document], "parts", "candidates", each_holds=list)
 
 
 def _declaration(tool: Tool[Any, Any]) -> dict[str, Any]:
@@ -61,6 +62,17 @@ def _declaration(tool: Tool[Any, Any]) -> dict[str, Any]:
     if schema is not None:
         declaration["parameters"] = schema
     return declaration
+
+
+def _content(reply: object) -> object:
+    """Return the content of a response, of several candidates the first; a content as it is."""
+    candidates = reading.items(reading.field(reply, "candidates"))
+    return reading.field(candidates[0], "content") if candidates else reply
+
+
+def _calls_of(entries: list[Any]) -> list[ToolCall]:
+    contents = [reading.items(reading.field(_content(entry), "parts")) for entry in entries]
+    return [call for parts in contents for call in _calls_in(parts)]
 
 
 def _calls_in(parts: list[Any]) -> list[ToolCall]:

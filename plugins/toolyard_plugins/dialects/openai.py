@@ -7,7 +7,7 @@ Tools are sent in strict mode where their schema allows it (see `openai_strict`)
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from toolyard_hookspecs import Outcome, Prompt, Tool, ToolCall
 from toolyard_plugins.dialects import reading
@@ -51,9 +51,7 @@ class OpenAI:
 
         Of several choices the first counts.
         """
-        if choices := reading.items(reading.field(reply, "choices")):
-            return _calls_in([reading.field(choices[0], "message")])
-        return _calls_in(_entries(reply))
+        return _calls_in(reading.items(reply) or _replied(reply) or [reply])
 
     def results(self, outcomes: Sequence[Outcome | BaseException]) -> list[dict[str, Any]]:
         """Return one message of role `tool` for each outcome."""
@@ -63,9 +61,13 @@ class OpenAI:
         ]
 
     def recorded(self, document: Any) -> list[ToolCall] | None:
-        """Return the calls of recorded messages or response items, None for anything else."""
-        entries = reading.listed(document, "messages") or _entries(document)
-        return reading.known(_calls_in(entries) or self.calls(document), entries, "role", "type")
+        """Return the calls of recorded messages or response items, None for anything else.
+
+        What stands beside them, a completion or a response, is the reply to them.
+        """
+        said = _said(document)
+        reply = _replied(document) or ([] if said else [document])
+        return reading.known(reading.joined(said, reply, _calls_in), said or reply, "role", "type")
 
     def _function(self, tool: Tool[Any, Any]) -> dict[str, Any]:
         schema = tool.params_codec.schema()
@@ -99,14 +101,17 @@ class OpenAIResponses(OpenAI):
         ]
 
 
-def _entries(reply: object) -> list[Any]:
-    if isinstance(reply, (list, tuple)):
-        return reading.items(cast("object", reply))
-    entries = [
-        *reading.items(reading.field(reply, "input")),
-        *reading.items(reading.field(reply, "output")),
-    ]
-    return entries or [reply]
+def _said(document: object) -> list[Any]:
+    """Return the messages or items that a model was sent."""
+    fields = [reading.field(document, name) for name in ("messages", "input")]
+    return reading.items(document) or [each for field in fields for each in reading.items(field)]
+
+
+def _replied(reply: object) -> list[Any]:
+    """Return the message of a completion, of several the first, or the items of a response."""
+    if choices := reading.items(reading.field(reply, "choices")):
+        return [reading.field(choices[0], "message")]
+    return reading.items(reading.field(reply, "output"))
 
 
 def _calls_in(entries: list[Any]) -> list[ToolCall]:

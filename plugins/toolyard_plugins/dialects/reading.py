@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 from toolyard_hookspecs import Prompt, Tool, ToolCall
@@ -65,6 +65,26 @@ def call(
     if isinstance(call_id, (str, int)) and call_id != "":
         return ToolCall(wanted, arguments(given), id=str(call_id), meta=meta or {})
     return ToolCall(wanted, arguments(given), meta=meta or {})
+
+
+def joined(
+    said: list[Any], reply: list[Any], calls_in: Callable[[list[Any]], list[ToolCall]]
+) -> list[ToolCall]:
+    """Return the calls of a conversation and of the reply to it, each once.
+
+    A recording may hold the reply among what was said as well. It is known there by the ids of
+    its calls; where they have none, by being the last entry: a conversation that the model was
+    sent ends with no calls.
+
+    Args:
+        said: What the conversation consists of.
+        reply: What the model said to it.
+        calls_in: Returns the calls of such entries.
+    """
+    calls = calls_in(said)
+    if said[-len(reply) :] == reply:
+        return calls
+    return [*calls, *(call for call in calls_in(reply) if call not in calls)]
 
 
 def known(

@@ -46,10 +46,70 @@ def test_a_conversation_is_read_by_the_dialect_of_its_provider_alone(name):
         ({"output": [{"type": "message", "content": []}]}, ["openai", "openai-responses"]),
         ({"contents": [{"role": "user", "parts": [{"text": "Hi."}]}]}, ["gemini"]),
         ([{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}], ["mcp"]),
+        (
+            {"object": "chat.completion", "choices": [{"message": {"role": "assistant"}}]},
+            ["openai", "openai-responses"],
+        ),
     ],
 )
 def test_a_conversation_without_a_call_is_known_all_the_same(document, readers):
     assert [each.name for each in DIALECTS if each.recorded(document) == []] == readers
+
+
+SAID = {"role": "user", "content": "Hi.", "parts": [{"text": "Hi."}]}
+
+
+def chat(call_id):
+    call = {"id": call_id, "type": "function", "function": {"name": "a", "arguments": "{}"}}
+    return {"role": "assistant", "tool_calls": [call]}
+
+
+def response(call_id):
+    return {"type": "function_call", "call_id": call_id, "name": "a", "arguments": "{}"}
+
+
+def message(call_id):
+    return {"role": "assistant", "content": [{"type": "tool_use", "id": call_id, "name": "a"}]}
+
+
+def content(call_id):
+    return {"role": "model", "parts": [{"functionCall": {"id": call_id, "name": "a"}}]}
+
+
+# What the model said, and a document of what was said before and that.
+WITH_REPLIES = {
+    "chat": (
+        chat,
+        lambda said, reply: {"messages": said, "choices": [{"message": reply}]},
+    ),
+    "response": (response, lambda said, reply: {"input": said, "output": [reply]}),
+    "anthropic": (message, lambda said, reply: {"messages": said, **reply}),
+    "anthropic_content": (
+        message,
+        lambda said, reply: {"messages": said, "content": reply["content"]},
+    ),
+    "gemini": (content, lambda said, reply: {"contents": said, "candidates": [{"content": reply}]}),
+}
+READERS = dict(zip(WITH_REPLIES, [*DIALECTS[:3], *DIALECTS[2:4]], strict=True))
+
+
+@pytest.mark.parametrize("name", WITH_REPLIES)
+@pytest.mark.parametrize(
+    ("before", "ids"),
+    [([], ["2"]), (["1"], ["1", "2"]), (["1", "2"], ["1", "2"]), (["2", "1"], ["2", "1"])],
+)
+def test_a_reply_beside_a_conversation_is_read_once(name, before, ids):
+    said_by_the_model, document = WITH_REPLIES[name]
+    said = [SAID, *map(said_by_the_model, before)]
+    calls = READERS[name].recorded(document(said, said_by_the_model("2")))
+    assert [call.id for call in calls or []] == ids
+
+
+@pytest.mark.parametrize(("after", "count"), [([], 1), ([SAID], 2)])
+def test_a_reply_without_ids_is_read_once_where_it_is_the_last_of_the_conversation(after, count):
+    reply = {"role": "model", "parts": [{"functionCall": {"name": "a"}}]}
+    document = {"contents": [SAID, reply, *after], "candidates": [{"content": reply}]}
+    assert len(READERS["gemini"].recorded(document) or []) == count
 
 
 @pytest.mark.parametrize(
