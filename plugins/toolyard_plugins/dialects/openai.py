@@ -128,8 +128,18 @@ def _calls_in(entries: list[Any]) -> list[ToolCall]:
 
 def _tool_calls(entry: object) -> list[Any]:
     """Return the calls of a message; of a call that was taken out of its message, itself."""
-    is_call = reading.field(reading.field(entry, "function"), "arguments") is not None
-    return [entry] if is_call else reading.items(reading.field(entry, "tool_calls"))
+    return [entry] if _is_call(entry) else reading.items(reading.field(entry, "tool_calls"))
+
+
+def _is_call(entry: object) -> bool:
+    """Tell a call, which may come without arguments, from a message and from a tool's schema."""
+    function = reading.field(entry, "function")
+    if reading.field(function, "arguments") is not None:
+        return True
+    is_function = reading.field(entry, "type") == "function"
+    # A schema has the same type and name, and no id.
+    has_id = reading.field(entry, "id") is not None
+    return is_function and has_id and isinstance(reading.field(function, "name"), str)
 
 
 def _call(function: Mapping[str, Any] | object, call_id: object) -> ToolCall:

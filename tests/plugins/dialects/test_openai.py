@@ -151,8 +151,18 @@ def test_calls_without_their_message_are_read(of, shape):
     assert seen(OpenAI().recorded(of(calls)) or []) == [("c1", "a", "{}")]
 
 
+@pytest.mark.parametrize("shape", [lambda value: value, attributes])
+@pytest.mark.parametrize("function", [{"name": "a"}, {"name": "a", "arguments": None}])
+def test_calls_without_arguments_are_read_also_without_their_message(function, shape):
+    message = {"tool_calls": [{"id": "c1", "type": "function", "function": function}]}
+    for reply in (message, message["tool_calls"], message["tool_calls"][0]):
+        assert seen(OpenAI().calls(shape(reply))) == [("c1", "a", "{}")]
+        assert seen(OpenAI().recorded(reply) or []) == [("c1", "a", "{}")]
+
+
 def test_tools_are_no_calls(search):
     assert OpenAI().calls(OpenAI().schemas([search])) == []
+    assert OpenAI().calls([{"type": "function", "function": {"name": "a"}}]) == []
 
 
 def test_recorded_responses_are_read_inputs_first():
