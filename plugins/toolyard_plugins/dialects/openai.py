@@ -119,10 +119,13 @@ def _calls_in(entries: list[Any]) -> list[ToolCall]:
     for entry in entries:
         if reading.field(entry, "type") == FUNCTION_CALL:
             calls.append(_call(entry, reading.field(entry, "call_id", "id")))
-        for each in _tool_calls(entry):
+        tool_calls = _tool_calls(entry)
+        for each in tool_calls:
             function = reading.field(each, "function")
             if function is not None and not isinstance(function, (str, int, float, list)):
                 calls.append(_call(function, reading.field(each, "id")))
+        if not tool_calls and (legacy := _legacy_call(entry)) is not None:
+            calls.append(_call(legacy, None))
     return calls
 
 
@@ -140,6 +143,14 @@ def _is_call(entry: object) -> bool:
     # A schema has the same type and name, and no id.
     has_id = reading.field(entry, "id") is not None
     return is_function and has_id and isinstance(reading.field(function, "name"), str)
+
+
+def _legacy_call(entry: object) -> object | None:
+    """Return the one call of a message from before `tool_calls`, which has no id, or None."""
+    function = reading.field(entry, FUNCTION_CALL)
+    is_call = isinstance(reading.field(function, "name"), str)
+    # A part of Gemini's has such a field too, and no role.
+    return function if is_call and reading.field(entry, "role") == "assistant" else None
 
 
 def _call(function: Mapping[str, Any] | object, call_id: object) -> ToolCall:

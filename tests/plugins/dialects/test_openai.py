@@ -160,6 +160,25 @@ def test_calls_without_arguments_are_read_also_without_their_message(function, s
         assert seen(OpenAI().recorded(reply) or []) == [("c1", "a", "{}")]
 
 
+@pytest.mark.parametrize("shape", [lambda value: value, attributes])
+def test_the_call_of_a_legacy_message_is_read_with_an_id_made_up(shape):
+    message = {"role": "assistant", "function_call": {"name": "a", "arguments": '{"b": 1}'}}
+    for reply in (message, {"choices": [{"message": message}]}):
+        for calls in (OpenAI().calls(shape(reply)), OpenAI().recorded(shape(reply)) or []):
+            (call,) = calls
+            assert (call.name, call.arguments) == ("a", '{"b": 1}')
+            assert call.id
+
+
+def test_a_call_that_a_message_holds_in_both_ways_is_read_once():
+    message = {**CHAT_MESSAGE, "function_call": {"name": "search", "arguments": '{"a": 1}'}}
+    assert seen(OpenAI().calls(message)) == seen(OpenAI().calls(CHAT_MESSAGE))
+
+
+def test_a_part_of_geminis_is_no_legacy_message():
+    assert OpenAI().recorded([{"function_call": {"name": "a", "args": {}}}]) is None
+
+
 def test_tools_are_no_calls(search):
     assert OpenAI().calls(OpenAI().schemas([search])) == []
     assert OpenAI().calls([{"type": "function", "function": {"name": "a"}}]) == []
