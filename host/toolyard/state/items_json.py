@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
 
+from toolyard.state.same_again import is_same
 from toolyard_hookspecs.errors import SnapshotError
 from toolyard_hookspecs.faults import place
 
@@ -84,30 +85,13 @@ def refuse_lossy(kind: type[Any], items: list[Any], written: list[Any]) -> None:
             "fields again."
         ) from error
     for number, (item, other) in enumerate(zip(items, again, strict=True), 1):
-        if item != other and _whole(kind, item) != _whole(kind, other):
+        if not is_same(item, other):
             raise SnapshotError(
                 f"Items of {type_name(kind)} cannot be written as JSON: item number {number} "
-                "would be read as another. A field of it holds a subclass of the type that it "
-                "names, or reading changes it; make the field name what it holds."
+                "would be read as another. A field of it holds a secret, of which its mask is "
+                "written, or a subclass of the type that it names, or reading changes it; keep "
+                "secrets elsewhere, and make the field name what it holds."
             )
-
-
-def _whole(kind: Any, item: Any) -> str | None:
-    """Return what JSON can have of an item, also beyond the types of its fields."""
-    try:
-        whole = _adapter(kind).dump_python([item], mode="json", serialize_as_any=True)
-    except Exception:  # noqa: BLE001 - only the types of its fields know how to write it
-        return None
-    return repr(_unordered(whole))
-
-
-def _unordered(value: Any) -> Any:
-    """Return JSON with its lists sorted: sets come in any order."""
-    if isinstance(value, dict):
-        return {key: _unordered(each) for key, each in cast("dict[str, Any]", value).items()}
-    if isinstance(value, list):
-        return sorted(map(_unordered, cast("Sequence[Any]", value)), key=repr)
-    return value
 
 
 @lru_cache(maxsize=256)

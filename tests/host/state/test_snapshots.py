@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field, PrivateAttr, computed_field
+from pydantic import BaseModel, Field, PrivateAttr, SecretStr, computed_field
 
 from toolyard.state.session import Session
 from toolyard_hookspecs.calls import ToolInvoked
@@ -379,7 +379,13 @@ class Doubled:
         self.value *= 2
 
 
-@pytest.mark.parametrize("item", [Folder(Signed("a")), Doubled(1)])
+class Account(BaseModel):
+    token: SecretStr
+
+
+@pytest.mark.parametrize(
+    "item", [Folder(Signed("a")), Doubled(1), Account(token=SecretStr("hunter2"))]
+)
 def test_items_that_would_come_back_as_others_are_refused(session, item):
     kind = type(item)
     session[kind].append(item)
