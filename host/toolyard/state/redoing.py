@@ -21,7 +21,7 @@ from pydantic import Discriminator, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from toolyard.state.cells import Cell
-from toolyard.state.items_json import dumped, loaded, type_name
+from toolyard.state.items_json import dumped, loaded, refuse_lossy, type_name
 from toolyard.state.reducers import cleared, seeded
 from toolyard_hookspecs.errors import SnapshotError
 from toolyard_hookspecs.faults import first_fault
@@ -298,7 +298,9 @@ def _as_entry(change: Told) -> _AnyEntry:
         }
     name = _name(change.kind)
     _written_here[name] = change.kind
-    return {"do": change.doing, "type": name, "items": dumped(change.kind, change.items)}
+    items = dumped(change.kind, change.items)
+    refuse_lossy(change.kind, [*change.items], items)
+    return {"do": change.doing, "type": name, "items": items}
 
 
 def _names_in(entries: Iterable[_AnyEntry]) -> Iterator[str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import SecretStr
 
 from toolyard.plugins.files import forget, load_file
 from toolyard.state.redoing import named_in
@@ -206,6 +207,13 @@ def test_what_is_no_data_cannot_be_told():
     branch = Session().fork()
     branch[Opaque].append(Opaque())
     with pytest.raises(SnapshotError, match="Opaque cannot be written as JSON"):
+        branch.changes()
+
+
+def test_what_would_be_done_again_with_less_cannot_be_told():
+    branch = Session().fork()
+    branch[SecretStr].append(SecretStr("hunter2"))
+    with pytest.raises(SnapshotError, match="item number 1 would be read as another"):
         branch.changes()
 
 
