@@ -235,3 +235,11 @@ def check_kind(kind: object) -> None:
             f"Slices are named by a class, and {kind!r} is none. Use session[Plan], where Plan "
             "is the class of the items."
         )
+    try:
+        isinstance(None, kind)
+    except TypeError as error:
+        raise StateError(
+            f"Slices are named by a class, and {kind.__qualname__} is none that an item could be "
+            "told by, as TypedDicts and protocols are none. Make it a dataclass, a pydantic model "
+            "or a named tuple."
+        ) from error

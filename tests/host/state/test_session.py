@@ -1,5 +1,6 @@
 import threading
 from dataclasses import dataclass
+from typing import Protocol, TypedDict
 
 import pytest
 
@@ -309,6 +310,21 @@ def test_threads_lose_nothing(session):
     assert session[Total].latest() == Total(1200)
     assert len(session[Step].all()) == 1200
     assert len(session[Audit].all()) == 1200
+
+
+class Typed(TypedDict):
+    value: int
+
+
+class Valued(Protocol):
+    value: int
+
+
+@pytest.mark.parametrize("kind", [Typed, Valued])
+def test_a_class_that_no_item_can_be_told_by_names_no_slice(session, kind):
+    for place in (session, session.fork()):
+        with pytest.raises(StateError, match=f"{kind.__name__} is none that an item could be told"):
+            place[kind].append({"value": 1})
 
 
 async def later(items, event):
