@@ -56,7 +56,7 @@ def _definition(tool: Tool[Any, Any]) -> dict[str, Any]:
     definition: dict[str, Any] = {
         "name": tool.name,
         "description": reading.description_of(tool),
-        "input_schema": object_rooted(tool.params_codec.schema()),
+        "input_schema": object_rooted(reading.params_schema(tool)),
     }
     if examples := list(_examples(tool)):
         definition["input_examples"] = examples

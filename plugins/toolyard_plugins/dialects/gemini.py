@@ -58,7 +58,7 @@ def _declaration(tool: Tool[Any, Any]) -> dict[str, Any]:
         "name": _escaped(tool.name),
         "description": reading.description_of(tool),
     }
-    schema = parameters(tool.params_codec.schema())
+    schema = parameters(reading.params_schema(tool))
     if schema is not None:
         declaration["parameters"] = schema
     return declaration

@@ -75,7 +75,7 @@ def _definition(tool: Tool[Any, Any]) -> dict[str, Any]:
         "name": tool.name,
         "title": tool.name.replace("_", " ").replace("-", " ").strip().capitalize() or tool.name,
         "description": reading.description_of(tool),
-        "inputSchema": {**dereferenced(tool.params_codec.schema()), "type": "object"},
+        "inputSchema": {**dereferenced(reading.params_schema(tool)), "type": "object"},
         "annotations": _annotations(tool),
     }
     output = _output(tool)

@@ -70,7 +70,7 @@ class OpenAI:
         return reading.known(reading.joined(said, reply, _calls_in), said or reply, "role", "type")
 
     def _function(self, tool: Tool[Any, Any]) -> dict[str, Any]:
-        schema = tool.params_codec.schema()
+        schema = reading.params_schema(tool)
         strict: Schema | None = strict_schema(schema) if self._strict else None
         return {
             "name": tool.name,

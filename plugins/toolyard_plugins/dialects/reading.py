@@ -6,7 +6,9 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
-from toolyard_hookspecs import Prompt, Tool, ToolCall
+from pydantic import PydanticUserError
+
+from toolyard_hookspecs import DefinitionError, Prompt, Tool, ToolCall
 
 
 def field(thing: object, *names: str) -> Any:
@@ -120,6 +122,22 @@ def tools_of(tools: Prompt | Iterable[Tool[Any, Any]]) -> list[Tool[Any, Any]]:
             )
             raise TypeError(msg)
     return cast("list[Tool[Any, Any]]", listed)
+
+
+def params_schema(tool: Tool[Any, Any]) -> dict[str, Any]:
+    """Return the JSON Schema of what a tool takes.
+
+    Raises:
+        DefinitionError: There is none; of a function, say.
+    """
+    try:
+        return tool.params_codec.schema()
+    except PydanticUserError as error:
+        reason = error.message.rstrip(".")
+        raise DefinitionError(
+            f"Tool {tool.name!r}: its params have no JSON Schema ({reason}). Use types that JSON "
+            "has, or say with pydantic's WithJsonSchema what is meant."
+        ) from error
 
 
 def description_of(tool: Tool[Any, Any]) -> str:

@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
-from pydantic import PydanticUserError
-
-from toolyard_hookspecs import Dialect, HostHandle, SessionProtocol, Tool
+from toolyard_hookspecs import DefinitionError, Dialect, HostHandle, SessionProtocol, Tool
 from toolyard_plugins.mcp.server.pages import page_of
 
 log = logging.getLogger("toolyard.mcp")
@@ -58,12 +56,8 @@ class ToolList:
         """Return what clients are told of a tool, None where its params have no JSON Schema."""
         try:
             (shape,) = self._dialect.schemas([tool])
-        except PydanticUserError as error:
-            log.warning(
-                "%s is left out of the list of tools: its params have no JSON Schema (%s). Use "
-                "types that JSON has, or say with pydantic's WithJsonSchema what is meant.",
-                tool.name,
-                error.message.rstrip("."),
-            )
+        except DefinitionError as error:
+            fault = str(error).removeprefix(f"Tool {tool.name!r}: ")
+            log.warning("%s is left out of the list of tools: %s", tool.name, fault)
             return None
         return shape

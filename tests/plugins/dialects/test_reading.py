@@ -1,0 +1,28 @@
+"""What dialects read of tools, and of what comes from a provider."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from toolyard_hookspecs import DefinitionError
+from toolyard_plugins.dialects import toolyard_dialects
+
+
+@dataclass(frozen=True)
+class Mapped:
+    function: Callable[[int], int]
+
+
+@pytest.mark.parametrize("dialect", toolyard_dialects(), ids=lambda each: each.name)
+def test_a_tool_whose_params_have_no_json_schema_is_named_with_the_remedy(
+    dialect, search, make_tool
+):
+    odd = make_tool(Mapped, name="odd")
+    with pytest.raises(
+        DefinitionError,
+        match=r"^Tool 'odd': its params have no JSON Schema \(.*\)\. Use types .*WithJsonSchema",
+    ):
+        dialect.schemas([search, odd])
