@@ -19,6 +19,7 @@ from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from pydantic.json_schema import JsonSchemaMode
 from typing_extensions import is_typeddict
 
+from toolyard_hookspecs.coinciding_keys import could_coincide, distinct
 from toolyard_hookspecs.errors import DefinitionError, ToolValidationError
 from toolyard_hookspecs.exact_reading import exact_validator
 from toolyard_hookspecs.faults import (
@@ -181,7 +182,8 @@ class Codec:
         """Return the value as compact JSON, in the order of its fields.
 
         Raises:
-            ValueError: When it has none: NaN has not, say, in a result.
+            ValueError: When it has none: NaN has not, say, in a result, nor have two keys that
+                are written alike.
         """
         to_json = self._to_json
         text = to_json(value, by_alias=True, warnings=False)
@@ -250,6 +252,8 @@ class Codec:
             self._to_json = self._reveal if revealing else whole
         elif schema.get("type") in _ALWAYS_FINITE:
             self._to_json = self.adapter.serializer.to_json
+        elif could_coincide(self.adapter.core_schema):
+            self._to_json = self._write_distinct
         else:
             self._to_json = self._write_finite
         return self._to_json(value, by_alias=by_alias, warnings=warnings)
@@ -261,6 +265,10 @@ class Codec:
         if text.rfind(b"null") < 0:
             return text
         return finite(text, lambda: serializer.to_python(value, warnings=warnings))
+
+    def _write_distinct(self, value: object, *, by_alias: bool, warnings: bool) -> bytes:
+        text = self._write_finite(value, by_alias=by_alias, warnings=warnings)
+        return distinct(text, lambda: self.adapter.serializer.to_python(value, warnings=warnings))
 
     def _reveal(self, value: object, *, by_alias: bool, warnings: bool) -> bytes:
         plain = self.adapter.serializer.to_python(

@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 
 import pydantic_core
 
+from toolyard_hookspecs.coinciding_keys import distinct
 from toolyard_hookspecs.errors import DefinitionError, ToolValidationError
 from toolyard_hookspecs.faults import (
     MAX_FAULTS,
@@ -119,9 +120,13 @@ class SchemaCodec:
         return pydantic_core.from_json(text)
 
     def encode(self, value: object) -> bytes:
-        """Return the value as compact JSON."""
+        """Return the value as compact JSON.
+
+        Raises:
+            ValueError: When it has none: NaN has not, nor have two keys that are written alike.
+        """
         text = pydantic_core.to_json(value, inf_nan_mode="null", fallback=as_plain)
-        return legible(finite(text, lambda: value))
+        return legible(distinct(finite(text, lambda: value), lambda: value))
 
     def fits(self, value: object) -> str | None:
         """Return why the value does not fit the schema, or None when it does."""
