@@ -11,7 +11,7 @@ from typing import Final
 from toolyard.checks.finding import Finding, of_fault
 from toolyard.checks.package import package_findings
 from toolyard.checks.policies import policy_findings
-from toolyard.checks.settings import settings_findings, undeclared
+from toolyard.checks.settings import settings_findings, undeclared, undefined
 from toolyard.checks.sources import import_findings
 from toolyard.checks.tools import tool_findings
 from toolyard.host import Host
@@ -87,7 +87,7 @@ def _in_what_is_loaded(report: PluginReport) -> Iterator[Finding]:
         return
     if plugin is not None:
         faults = [of_fault("hooks", each) for each in hook_faults(plugin, HookManager())]
-        yield from faults or undeclared(plugin)
+        yield from faults or (*undeclared(plugin), *undefined(plugin))
         forget(plugin)
 
 

@@ -13,6 +13,7 @@ from toolyard.plugins.faults import one_line
 from toolyard.plugins.records import LoadedPlugin
 from toolyard.policies.rules import named
 from toolyard.settings.known import fields
+from toolyard.settings.undefined import to_define, undefined_name
 from toolyard_hookspecs import DefinitionError, Section
 
 _NEEDED: Final = {
@@ -79,6 +80,15 @@ def _takes(made: type[Any], name: str) -> bool:
 
 
 def _from_a_table(made: type[Any], where: str) -> Iterator[Finding]:
+    name = undefined_name(made)
+    if name is not None:
+        yield Finding(
+            where,
+            f"No table of the configuration can be made into {made.__qualname__}: {name} is not "
+            "defined.",
+            to_define(name, made),
+        )
+        return
     try:
         TypeAdapter(made)
     except Exception as error:  # noqa: BLE001 - a class can take part in this, and raise anything

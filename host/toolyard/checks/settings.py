@@ -1,15 +1,16 @@
-"""Checks whether whoever configures a plugin is told what its settings mean."""
+"""Checks whether a plugin can have settings, and whoever configures it is told what they mean."""
 
 from __future__ import annotations
 
 import inspect
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel
 
-from toolyard.checks.finding import Finding
+from toolyard.checks.finding import Finding, of_fault
+from toolyard.plugins.contributions import undefined_in
 from toolyard.plugins.records import LoadedPlugin
 from toolyard_hookspecs.markers import HOOK_PREFIX
 
@@ -62,6 +63,18 @@ def undeclared(plugin: object) -> Iterator[Finding]:
             "always None: the plugin declares none.",
             "Declare a model of them with toolyard_settings, or leave the argument out.",
         )
+
+
+def undefined(plugin: object) -> Iterator[Finding]:
+    """Yield what the annotations of the settings' model name, and nothing defines."""
+    try:
+        model = cast("Any", plugin).toolyard_settings()
+    except Exception:  # noqa: BLE001 - it is the plugin's, and what it raises is told elsewhere
+        return
+    if isinstance(model, type) and issubclass(model, BaseModel):
+        fault = undefined_in(model)
+        if fault is not None:
+            yield of_fault("settings", fault)
 
 
 def _texts(model: type[BaseModel], plugin: object) -> list[str]:

@@ -17,6 +17,7 @@ from toolyard.plugins.implementations import Implementation
 from toolyard.plugins.renaming import with_prefix
 from toolyard.settings import Settings, validate_table
 from toolyard.settings.paths import beside
+from toolyard.settings.undefined import to_define, undefined_name
 from toolyard_hookspecs import Binding, ConfigurationError, DefinitionError, Section, Tool
 
 log = logging.getLogger(__name__)
@@ -146,6 +147,18 @@ def _check_model(model: object) -> None:
             f"The model of its settings has the field {taken[0]!r}, which is a key of the host's.",
             "Give the field another name.",
         )
+    fault = undefined_in(model)
+    if fault is not None:
+        raise fault
+
+
+def undefined_in(model: type[BaseModel]) -> PluginFault | None:
+    """Return the fault of a model of settings whose annotations name what is not defined."""
+    name = undefined_name(model)
+    if name is None:
+        return None
+    cause = f"The model of its settings, {model.__qualname__}, names {name}, which is not defined."
+    return PluginFault(cause, to_define(name, model))
 
 
 def _policies(implementations: Implementations, settings: object) -> dict[str, type[Any]]:

@@ -11,6 +11,7 @@ from pydantic_core import ErrorDetails
 
 from toolyard.settings.known import keys, keys_within
 from toolyard.settings.secrecy import holds_secret, secrets_in, without_secrets
+from toolyard.settings.undefined import undefined_name
 from toolyard_hookspecs import ConfigurationError, DefinitionError
 from toolyard_hookspecs.faults import as_sentence
 from toolyard_hookspecs.likeness import nearest, suggest
@@ -56,10 +57,8 @@ def validate_table(
             _fault(each, model, others, table, prefix) for each in error.errors(include_url=False)
         ]
     except PydanticUserError as error:
-        # What comes after it is advice for whoever wrote the model; `toolyard check` has it.
-        told = str(error).partition("\n")[0].partition(" Set `")[0].rstrip(".")
-        fault = f"no table can be made into {model.__name__}, which its author has to mend: {told}"
-        faults = [(prefix, fault)]
+        fault = f"no table can be made into {model.__name__}, which its author has to mend"
+        faults = [(prefix, f"{fault}: {_lacking(model, error)}")]
     except Exception as error:  # noqa: BLE001 - a model's own validator can raise anything
         told = f"{type(error).__name__}: {error}".rstrip(": .")
         faults = [(prefix, f"the check of {model.__name__} failed: {told}")]
@@ -109,6 +108,17 @@ def _place(path: Path, source: str | Callable[[str], str]) -> str:
     key = dotted(path)
     where = source if isinstance(source, str) else source(key)
     return f"{where}: {key}" if key else where
+
+
+def _lacking(model: type[Any], error: PydanticUserError) -> str:
+    """Return why no table fits, without the advice for whoever wrote the model.
+
+    `toolyard check` has that.
+    """
+    name = undefined_name(model)
+    if name is not None:
+        return f"its annotations name {name}, which is not defined"
+    return str(error).partition("\n")[0].partition(" Set `")[0].rstrip(".")
 
 
 def _as_model(model: type[Any]) -> type[BaseModel] | None:

@@ -112,6 +112,7 @@ NO_FIELD = ('title: str = "The room"', 'title = "The room"')
 UNDECLARED = ("@hookimpl\ndef toolyard_settings", "def declared")
 RAISING = ("    return [Mark", "    raise OSError('off')\n    return [Mark")
 BARE = ("degrees: How warm.", "")
+NO_SUCH_TYPE = ("    degrees: float", "    degrees: 'flot'")
 UNDOCUMENTED = ("title: The heading.", "")
 NO_DOCSTRING = (
     "    '''The table of the room.\n\n    Args:\n        title: The heading.\n    '''\n",
@@ -171,6 +172,7 @@ def toolyard_policies():
         ("result, *, context):", "*, context):", "on_result of Cold cannot be called"),
         ("    name:", "    named:", "Cold has no name"),
         ("    name:", "    rooms: NotImplemented\n    name:", "No table .* can be made into Cold"),
+        ("    name:", "    rooms: 'strr' = 1\n    name:", "No table .* Cold: strr is not defined"),
         ("@dataclass(frozen=True)", "", "can be made into Cold: PydanticSchemaGenerationError"),
     ],
 )
@@ -268,6 +270,7 @@ def toolyard_commands():
         (UNDECLARED, "settings", "toolyard_sections takes settings, which are always None"),
         (BARE, "tool warm", "Its argument degrees has no description"),
         (UNDOCUMENTED, "settings", "The key title of Settings is documented nowhere"),
+        (NO_SUCH_TYPE, "settings", "settings, Settings, names flot, which is not defined"),
         (NO_DOCSTRING, "settings", "Settings has no docstring"),
         (INTERNAL, "imports", r"imports toolyard\.host \(line 7\), which may change"),
         (NO_SCHEMA, "tool warm", "The JSON Schema of its params is not valid .*'number-ish'"),

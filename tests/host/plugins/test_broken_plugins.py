@@ -229,6 +229,13 @@ OFFERS = [
         r"Give the field another name",
     ),
     case(
+        "the settings have a type that nothing defines",
+        "class S(BaseModel):\n    url: 'flot' = 1\n"
+        "@hookimpl\ndef toolyard_settings():\n    return S",
+        r"The model of its settings, S, names flot, which is not defined",
+        r"Define or import flot in .*broken\.py",
+    ),
+    case(
         "a key that must be there is missing",
         "class S(BaseModel):\n    url: str\n@hookimpl\ndef toolyard_settings():\n    return S",
         r"the configuration: plugins\.broken\.url: is missing",

@@ -245,3 +245,17 @@ def test_a_class_that_no_table_can_be_made_into_is_told_in_a_line():
         "Unable to generate .* for <class '.*Bare'>.",
         str(told.value),
     )
+
+
+@dataclass
+class Misspelt:
+    words: "tuple[strr, ...]" = ()  # type: ignore[name-defined]  # noqa: F821
+
+
+def test_a_name_that_nothing_defines_is_told_with_the_class_that_needs_it():
+    with pytest.raises(ConfigurationError) as told:
+        validate_table(Misspelt, {}, plugin=None, source="toolyard.toml")
+    assert str(told.value) == (
+        "toolyard.toml: no table can be made into Misspelt, which its author has to mend: "
+        "its annotations name strr, which is not defined."
+    )
