@@ -11,6 +11,7 @@ from typing import Any
 
 from toolyard.checks.finding import Finding
 from toolyard.checks.plugin import findings_in
+from toolyard.checks.unknown import brought_by, why_unknown
 from toolyard.cli.console import Terminal
 from toolyard.cli.exits import Exit
 from toolyard.cli.extensions import with_extensions
@@ -22,7 +23,6 @@ from toolyard.host import Host
 from toolyard.plugins.offers import commands
 from toolyard.plugins.reports import PluginReport
 from toolyard_hookspecs import Command
-from toolyard_hookspecs.likeness import suggest
 from toolyard_hookspecs.quantities import counted
 from toolyard_hookspecs.terminals import printable
 
@@ -86,15 +86,16 @@ def _of_commands(host: Host, plugin: str) -> Iterator[Finding]:
 def _chosen(host: Host, names: list[str]) -> list[PluginReport]:
     reports = list(host.plugins.reports)
     known = {each.name for each in reports}
-    strangers = [name for name in names if name not in known]
+    asked: set[str] = set()
+    strangers: list[str] = []
+    for name in names:
+        # A package and its plugin have names so alike that one is written for the other.
+        found = [name] if name in known else brought_by(name, reports)
+        asked.update(found)
+        strangers += [] if found else [name]
     if strangers:
-        raise UsageError(*(_unknown(name, known) for name in strangers))
-    return [each for each in reports if not names or each.name in names]
-
-
-def _unknown(name: str, known: set[str]) -> str:
-    hint = suggest(name, known) or f". There are {', '.join(sorted(known))}."
-    return f"there is no plugin {name!r}{hint}"
+        raise UsageError(*(why_unknown(name, reports) for name in strangers))
+    return [each for each in reports if not names or each.name in asked]
 
 
 def _print_table(checked: list[Checked]) -> None:

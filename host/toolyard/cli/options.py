@@ -299,7 +299,10 @@ def _configure_prompt(parser: argparse.ArgumentParser) -> None:
 
 def _configure_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "names", nargs="*", metavar="PLUGIN", help="the plugins to check; all unless one is named"
+        "names",
+        nargs="*",
+        metavar="PLUGIN",
+        help="the plugins to check, or a package that brings some; all unless one is named",
     )
 
 

@@ -353,6 +353,7 @@ def test_an_unknown_name_is_told_with_the_nearest(toolyard):
     status, out, err = toolyard("check", "planing", plugin=False)
     assert (status, out) == (2, "")
     assert "there is no plugin 'planing'; did you mean 'planning'?" in err
+    assert "after `python -m pip install -e .` in its folder" in err
 
 
 # --- installed distributions ---------------------------------------------------------------
@@ -365,7 +366,16 @@ def install(folder, monkeypatch):
     site.mkdir()
     monkeypatch.setattr(sys, "path", [str(site), *sys.path])
 
-    def install(name, *, requires="toolyard>=0.1,<0.2", typed=True, source=GOOD, entry=None):
+    def install(
+        name,
+        *,
+        requires="toolyard>=0.1,<0.2",
+        typed=True,
+        source=GOOD,
+        entry=None,
+        group="toolyard",
+        plugin=None,
+    ):
         package = site / name
         package.mkdir()
         (package / "__init__.py").write_text(source, encoding="utf-8")
@@ -376,7 +386,7 @@ def install(folder, monkeypatch):
         metadata = ["Metadata-Version: 2.1", f"Name: {name}", "Version: 1.0"]
         metadata += [f"Requires-Dist: {requires}"] if requires else []
         (info / "METADATA").write_text("\n".join([*metadata, ""]))
-        (info / "entry_points.txt").write_text(f"[toolyard]\n{name} = {entry or name}\n")
+        (info / "entry_points.txt").write_text(f"[{group}]\n{plugin or name} = {entry or name}\n")
         importlib.invalidate_caches()
 
     yield install
@@ -422,4 +432,28 @@ def test_an_entry_point_that_names_what_is_not_there_is_to_be_mended(toolyard, i
     assert finding["remedy"] == (
         f'Mend the entry point `room_kit = "{entry}"` in pyproject.toml, or add what it names; '
         "then install it again."
+    )
+
+
+@pytest.mark.parametrize("name", ["room-kit", "toolyard-room-kit", "Toolyard.Room_Kit"])
+def test_a_package_without_an_entry_point_is_told_what_to_write(toolyard, install, name):
+    install("toolyard_room_kit", group="toolyrad", plugin="room-kit")
+    status, out, err = toolyard("check", name, plugin=False)
+    assert (status, out) == (2, "")
+    assert err == (
+        f"toolyard: error: there is no plugin {name!r}: toolyard_room_kit 1.0 is installed, but "
+        "has no entry point in the group 'toolyard'. Write `[project.entry-points.toolyard]` and "
+        'below it `room-kit = "toolyard_room_kit"`, the module that has the hooks, into its '
+        "pyproject.toml; then install it again.\n"
+    )
+
+
+def test_the_name_of_a_package_stands_for_the_plugins_that_it_brings(toolyard, install):
+    install("toolyard_room_kit", plugin="room")
+    status, out, _ = toolyard("check", "toolyard-room-kit", "--json", plugin=False)
+    assert (status, json.loads(out)["name"]) == (0, "room")
+    status, _, err = toolyard("check", "room-kit", plugin=False)
+    assert status == 2
+    assert err.endswith(
+        "there is no plugin 'room-kit'; toolyard_room_kit 1.0 is installed and brings 'room'.\n"
     )
