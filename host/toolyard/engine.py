@@ -34,6 +34,7 @@ class Engine:
         self.asynchronous = AsyncDriver(self.workers, self.background)
         self._serial: WeakValueDictionary[int, SerialLock] = WeakValueDictionary()
         self._lock = threading.Lock()
+        self._failing: set[tuple[str, str]] = set()
         _engines.add(self)
 
     def serial(self, tool: Tool[Any, Any], run: CallRun) -> SerialTicket:
@@ -49,6 +50,13 @@ class Engine:
         from toolyard.isolation.parent import IsolatedHandler
 
         return IsolatedHandler(run)
+
+    def fails_first(self, plugin: str, hook: str) -> bool:
+        """Note that a plugin failed in a hook; tell whether it is the first time."""
+        with self._lock:
+            is_first = (plugin, hook) not in self._failing
+            self._failing.add((plugin, hook))
+        return is_first
 
     def close(self) -> None:
         """Let idle threads end and stop the loop; what never ends is left to the process."""

@@ -29,7 +29,7 @@ from toolyard.isolation.messages import (
     travels,
 )
 from toolyard.pipeline.limits import ProcessDied
-from toolyard.pipeline.masking import log_failure
+from toolyard.pipeline.plugin_faults import log_observer
 from toolyard_hookspecs import Deadline, FunctionTool, ResourceError, ToolCall, ToolContext
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class IsolatedHandler:
                     yield pickle.dumps(crossing)
             except Exception:  # noqa: BLE001 - logged without secrets
                 text = "The trace of plugin %s cannot go along into a process."
-                log_failure(self._run, log, text, plugin)
+                log_observer(self._run, log, plugin, "toolyard_trace", text)
 
     def _serve(self, pipe: _Pipe, services: _Services) -> Done:
         with services:

@@ -10,8 +10,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from toolyard.pipeline.limits import Limit
-from toolyard.pipeline.masking import log_failure
-from toolyard.pipeline.plugin_faults import name_who_raised
+from toolyard.pipeline.plugin_faults import log_observer, name_who_raised
 from toolyard.pipeline.steps import Abandonable, Run, Staged
 from toolyard.plugins.implementations import Implementation
 
@@ -134,8 +133,8 @@ def observe(
             else:
                 each.call(*args)
         except Exception:  # noqa: BLE001 - logged without secrets
-            text = "Plugin %s failed in %s; the call is not affected."
-            log_failure(run, log, text, each.plugin, what)
+            text = f"Plugin %s failed in {what}; the call is not affected."
+            log_observer(run, log, each.plugin, what, text)
         except BaseException as error:  # noqa: BLE001 - raised when all have been called
             interruption = error
     if interruption is not None:

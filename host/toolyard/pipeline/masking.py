@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -65,9 +65,16 @@ def without_masked(
     return result, changes
 
 
-def log_failure(run: CallRun, log: logging.Logger, message: str, *args: object) -> None:
+def log_failure(
+    run: CallRun,
+    log: logging.Logger,
+    message: str,
+    *args: object,
+    extra: Mapping[str, object] | None = None,
+) -> None:
     """Log the exception that is being handled, with its traceback and without secrets."""
-    log.error("%s", mask(run, f"{message % args}\n{traceback.format_exc().rstrip()}"))
+    text = mask(run, f"{message % args}\n{traceback.format_exc().rstrip()}")
+    log.error("%s", text, extra=extra)
 
 
 def secrets_of_call(run: CallRun) -> Iterator[str]:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+import logging
+from typing import TYPE_CHECKING, Any
 
+from toolyard.pipeline.masking import log_failure
 from toolyard.pipeline.refusals import PluginFailed, text_of
 from toolyard.plugins.implementations import Implementation
+from toolyard_hookspecs import NOTICE
+
+if TYPE_CHECKING:
+    from toolyard.pipeline.call_run import CallRun
 
 
 def name_who_raised(error: BaseException, who: str, hook: str) -> None:
@@ -20,6 +26,22 @@ def name_who_raised(error: BaseException, who: str, hook: str) -> None:
     # Whoever raises one object again and again would otherwise collect them.
     if note not in getattr(error, "__notes__", ()):
         error.add_note(note)
+
+
+def log_observer(run: CallRun, log: logging.Logger, plugin: str, hook: str, message: str) -> None:
+    """Log the exception of an observer that is being handled, by which no call fails.
+
+    The first of a plugin in a hook is a notice: nobody would hear of it otherwise.
+
+    Args:
+        run: The call that it looked on.
+        log: Where to.
+        plugin: Whose it is.
+        hook: The hook.
+        message: What it failed at, with `%s` for the plugin.
+    """
+    extra = NOTICE if run.executor.engine.fails_first(plugin, hook) else None
+    log_failure(run, log, message, plugin, extra=extra)
 
 
 def hook_failed(hook: Implementation, error: Exception) -> PluginFailed:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import logging
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from toolyard.pipeline.asking import ask
 from toolyard.pipeline.call_run import CallRun
-from toolyard.pipeline.masking import log_failure
 from toolyard.pipeline.parsing import shown_call
+from toolyard.pipeline.plugin_faults import log_observer
 from toolyard_hookspecs import Stage
 
 if TYPE_CHECKING:
     from toolyard.pipeline.plan import Table
 
 log = logging.getLogger("toolyard.pipeline")
+_HOOK: Final = "toolyard_trace"
 
 Entered = list[tuple[str, AbstractContextManager[Any]]]
 
@@ -37,7 +38,7 @@ def enter_traces(table: Table, run: CallRun, entered: Entered) -> None:
                 _let_more(run, each.plugin, trace)
         except Exception:  # noqa: BLE001 - logged without secrets
             text = "Plugin %s failed to trace a call; the call goes on."
-            log_failure(run, log, text, each.plugin)
+            log_observer(run, log, each.plugin, _HOOK, text)
 
 
 def leave_traces(entered: Entered, run: CallRun) -> None:
@@ -52,7 +53,8 @@ def leave_traces(entered: Entered, run: CallRun) -> None:
         try:
             trace.__exit__(None, None, None)
         except Exception:  # noqa: BLE001 - logged without secrets
-            log_failure(run, log, "Plugin %s failed to end its trace of a call.", plugin)
+            text = "Plugin %s failed to end its trace of a call."
+            log_observer(run, log, plugin, _HOOK, text)
         except BaseException as error:  # noqa: BLE001 - raised when all are left
             interruption = error
     if interruption is not None:
@@ -81,7 +83,7 @@ class _HeardRun(CallRun):
             try:
                 listener(stage)
             except Exception:  # noqa: BLE001 - logged without secrets
-                log_failure(self, log, "Plugin %s failed to trace a stage.", plugin)
+                log_observer(self, log, plugin, _HOOK, "Plugin %s failed to trace a stage.")
 
 
 def _let_more(run: CallRun, plugin: str, trace: object) -> None:

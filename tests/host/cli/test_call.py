@@ -134,6 +134,41 @@ def test_what_plugins_log_is_shown_as_the_host_s_own(toolyard, folder, options, 
     ]
 
 
+FAILING = """
+from toolyard_hookspecs import hookimpl
+
+
+class Trace:
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *error):
+        raise OSError("no collector")
+
+
+@hookimpl
+def toolyard_trace():
+    return Trace()
+
+
+@hookimpl
+def toolyard_telemetry(event):
+    1 / 0
+"""
+
+
+@pytest.mark.parametrize(("option", "times"), [([], 1), (["-v"], 3)])
+def test_an_observer_that_fails_is_told_once_for_each_hook(toolyard, folder, calls, option, times):
+    (folder / "failing.py").write_text(FAILING)
+    three = calls(*[("add", {"a": 1, "b": 2})] * 3)
+    status, _, err = toolyard("run", three, "--plugin=failing.py", *option)
+    assert status == 0
+    told = "toolyard: error: Plugin failing failed"
+    counted = f"{told} in toolyard_telemetry; the call is not affected. ZeroDivisionError: div"
+    traced = f"{told} to end its trace of a call. OSError: no collector\n"
+    assert (err.count(counted), err.count(traced)) == (times, times)
+
+
 UNSURE = """
 from toolyard_hookspecs import hookimpl
 
