@@ -41,7 +41,7 @@ class _Lines(logging.Formatter):
         if traceback and self._tracebacks:
             line = f"{line}\n{with_lines(_TRACEBACK + traceback)}"
         elif traceback:
-            line = f"{line} {printable(_cause(traceback))}"
+            line = f"{line}{printable(_cause(message, traceback))}"
         if self._tracebacks and record.exc_info:
             line = f"{line}\n{with_lines(self.formatException(record.exc_info))}"
         return line
@@ -97,7 +97,13 @@ def logging_to_stderr(verbosity: int) -> Generator[Log]:
         root.setLevel(before)
 
 
-def _cause(traceback: str) -> str:
-    """Return what the last exception of a traceback says, without the way there."""
+def _cause(message: str, traceback: str) -> str:
+    """Return what a message lacks of the last exception of a traceback, without the way there."""
     last = traceback.rpartition(_TRACEBACK)[2]
-    return "\n".join(each for each in last.splitlines() if not each.startswith("  "))
+    lines = [each for each in last.splitlines() if not each.startswith("  ")]
+    said = lines[0].partition(": ")[2] if lines else ""
+    if not said or not message.rstrip(".").endswith(said.rstrip(".")):
+        return "".join(f" {each}" for each in lines)
+    # What follows, such as whose it was, begins a sentence of its own.
+    added = "".join(f" {each}" for each in lines[1:])
+    return f".{added}" if added and not message.endswith(".") else added

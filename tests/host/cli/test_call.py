@@ -169,6 +169,25 @@ def test_an_observer_that_fails_is_told_once_for_each_hook(toolyard, folder, cal
     assert (err.count(counted), err.count(traced)) == (times, times)
 
 
+VETOING = """
+from toolyard_hookspecs import hookimpl
+
+
+@hookimpl
+def toolyard_on_result():
+    1 / 0
+"""
+
+
+def test_a_cause_that_the_message_tells_is_not_told_twice(toolyard, folder):
+    (folder / "vetoing.py").write_text(VETOING)
+    _, _, err = toolyard("call", "add", '{"a": 1, "b": 2}', "--plugin=vetoing.py", "-v")
+    assert (
+        "error: Internal error in add: division by zero. Plugin vetoing raised it in on_result.\n"
+    ) in err
+    assert "ZeroDivisionError" not in err
+
+
 UNSURE = """
 from toolyard_hookspecs import hookimpl
 
@@ -185,8 +204,8 @@ def toolyard_check():
 @pytest.mark.parametrize(
     ("option", "cause"),
     [
-        ([], " ValueError: the rules\\nare gone\n"),
-        (["-v"], " ValueError: the rules\\nare gone\n"),
+        ([], " ValueError: the rules are gone\n"),
+        (["-v"], " ValueError: the rules are gone\n"),
         (["-vv"], "\nTraceback (most recent call last):\n  File "),
     ],
 )
