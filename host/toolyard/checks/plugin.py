@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -20,6 +18,7 @@ from toolyard.plugins.faults import PluginFault, one_line
 from toolyard.plugins.files import forget, load_file
 from toolyard.plugins.inspection import hook_faults
 from toolyard.plugins.manager import HookManager
+from toolyard.plugins.places import place_of
 from toolyard.plugins.records import LoadedPlugin
 from toolyard.plugins.reports import PluginReport
 from toolyard_hookspecs import Prompt, ToolyardError
@@ -67,6 +66,8 @@ def _loading(host: Host, report: PluginReport) -> Iterator[Finding]:
 
 def _remedy(host: Host, report: PluginReport) -> str:
     remedy = report.remedy or ""
+    if report.place is not None and not report.misconfigured:
+        return f"Mend it in {report.place}."
     # Where nothing is configured, what does not fit is what the plugin itself asks of everybody.
     if report.misconfigured and not host.configuration.table_of(report.name):
         return f"{remedy} {_DEFAULTS}".lstrip()
@@ -108,13 +109,14 @@ def _import_finding(report: PluginReport, fault: PluginFault) -> Finding:
     error = fault.__cause__
     if error is None:
         return of_fault("import", fault)
-    place = _place_of(error)
-    cause = f"{report.location} cannot be imported: {one_line(error)}{place}."
+    place = place_of(error)
+    where = f", in {place}" if place else ""
+    cause = f"{report.location} cannot be imported: {one_line(error)}{where}."
     return Finding("import", cause, _import_remedy(report, fault, error, place))
 
 
 def _import_remedy(
-    report: PluginReport, fault: PluginFault, error: BaseException, place: str
+    report: PluginReport, fault: PluginFault, error: BaseException, place: str | None
 ) -> str:
     if not place and report.source == "entry point":
         return (
@@ -122,37 +124,6 @@ def _import_remedy(
             "what it names; then install it again."
         )
     return fault.remedy if isinstance(error, ModuleNotFoundError) else "Mend it there."
-
-
-def _place_of(error: BaseException) -> str:
-    """Return where in its file an import went wrong."""
-    if isinstance(error, SyntaxError) and error.filename is not None:
-        return f", in {error.filename}, line {error.lineno}"
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [each for each in frames if not _is_machinery(each.filename)]
-    return f", in {own[-1].filename}, line {own[-1].lineno}" if own else ""
-
-
-def _is_machinery(filename: str) -> bool:
-    folders = _machinery()
-    return filename.startswith("<") or any(filename.startswith(each) for each in folders)
-
-
-@functools.cache
-def _machinery() -> tuple[str, ...]:
-    """Return where the code lies that imports, or makes classes of what an author writes."""
-    import dataclasses
-    import importlib
-
-    import importlib_metadata
-    import pydantic
-
-    import toolyard
-    import toolyard_hookspecs
-
-    packages = (importlib, importlib_metadata, pydantic, toolyard, toolyard_hookspecs)
-    folders = (str(Path(each.__file__ or "").parent) for each in packages)
-    return (*folders, str(dataclasses.__file__))
 
 
 def _prompt(record: LoadedPlugin) -> Iterator[Finding]:

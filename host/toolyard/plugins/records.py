@@ -9,6 +9,7 @@ from types import ModuleType
 
 from toolyard.plugins.contributions import Contribution
 from toolyard.plugins.faults import PluginFault
+from toolyard.plugins.places import place_of
 from toolyard.plugins.reports import PluginReport, Source, Status, described
 from toolyard_hookspecs.markers import HOOK_PREFIX
 
@@ -47,6 +48,7 @@ class Origin:
             fault=fault.cause,
             remedy=fault.remedy,
             misconfigured=fault.misconfigured,
+            place=place_of(fault.__cause__),
         )
 
 
@@ -86,6 +88,7 @@ class LoadedPlugin:
             self.origin.location,
             fault=" ".join(fault.cause for fault in faults) or None,
             remedy=" ".join(dict.fromkeys(fault.remedy for fault in faults)) or None,
+            place=place_of(faults[0].__cause__) if len(faults) == 1 else None,
             hooks=self.hooks,
             tools=tuple(tool.name for tool in self.contribution.tools),
             summary=_summary(self.plugin),

@@ -30,6 +30,7 @@ class PluginReport:
         summary: The first line of its documentation.
         deprecations: What it implements that a later version of the contract does not have, and
             what to use instead.
+        place: The file and line of the plugin that raised, where the fault is that it did.
     """
 
     name: str
@@ -45,6 +46,7 @@ class PluginReport:
     tools: tuple[str, ...] = ()
     summary: str = ""
     deprecations: tuple[str, ...] = ()
+    place: str | None = None
 
     @property
     def origin(self) -> str:

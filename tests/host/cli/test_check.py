@@ -284,6 +284,23 @@ def test_a_fault_is_named(written, findings, change, where, told):
     assert re.search(told, found[0][1]), found
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("    return [Mark", "    raise OSError('off')\n    return [Mark"),
+        ("@hookimpl", "@hookimpl\ndef toolyard_dialects():\n    raise OSError('off')\n\n@hookimpl"),
+    ],
+)
+def test_the_author_is_told_where_a_hook_raised(written, toolyard, before, after):
+    source = GOOD.replace(before, after, 1)
+    path = written((GOOD, source))
+    _, out, _ = toolyard("check", "room", "--json", "--plugin", path, plugin=False)
+    (finding,) = json.loads(out)["findings"]
+    line = source.splitlines().index("    raise OSError('off')") + 1
+    assert finding["where"] == "offers"
+    assert finding["remedy"] == f"Mend it in {path}, line {line}."
+
+
 def test_all_faults_are_named_at_once(written, findings):
     path = written(MISSPELT, ARGUMENT, INTERNAL)
     assert [where for where, _ in findings(path)] == ["hooks", "hooks", "imports"]
