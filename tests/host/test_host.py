@@ -864,8 +864,11 @@ def test_options_of_an_executor_are_checked(options: Any, told: str) -> None:
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        ({"vulcan": 5}, "returned dict, which it must not. Return a list."),
-        ([5], "returned int, which it must not. Return dialects: objects with a name."),
+        ({"vulcan": 5}, "returned an instance of dict, which it must not. Return a list."),
+        (
+            [5],
+            "returned an instance of int, which it must not. Return dialects: objects with a name.",
+        ),
     ],
 )
 def test_a_dialect_that_is_missed_may_have_been_offered_wrongly(answer: Any, told: str) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolyard.pipeline.masking import log_failure
 from toolyard.pipeline.refusals import PluginFailed, text_of
+from toolyard.plugins.faults import kind_of
 from toolyard.plugins.implementations import Implementation
 from toolyard_hookspecs import NOTICE
 
@@ -58,9 +59,9 @@ def wrong_answer(hook: Implementation, answer: object, expected: str) -> PluginF
         answer: The answer, of which only the type is told.
         expected: What the hook may answer with.
     """
-    kind = f"the class {answer.__qualname__}" if isinstance(answer, type) else _kind(answer)
     return PluginFailed(
-        f"plugin {hook.plugin} answered {hook.hook} with {kind}; it must return {expected}"
+        f"plugin {hook.plugin} answered {hook.hook} with {kind_of(answer)}; it must return "
+        f"{expected}"
     )
 
 
@@ -74,7 +75,3 @@ def check_participant(hook: Implementation, answer: Any) -> None:
     if isinstance(answer, type) or not (takes_part and hasattr(answer, "rollback")):
         expected = "a participant, with prepare, commit and rollback, or None"
         raise wrong_answer(hook, answer, expected)
-
-
-def _kind(answer: object) -> str:
-    return type(answer).__qualname__

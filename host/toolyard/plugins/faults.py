@@ -72,8 +72,21 @@ def wrong_answer(hook: str, answer: object, expected: str) -> PluginFault:
     """
     if inspect.iscoroutine(answer):
         answer.close()
-    kind = answer.__qualname__ if isinstance(answer, type) else type(answer).__qualname__
-    return PluginFault(f"{hook} returned {kind}, which it must not.", f"Return {expected}.")
+    return PluginFault(
+        f"{hook} returned {kind_of(answer)}, which it must not.", f"Return {expected}."
+    )
+
+
+def kind_of(answer: object) -> str:
+    """Return what an answer is, without showing it.
+
+    Example:
+        >>> kind_of(5), kind_of(int)
+        ('an instance of int', 'the class int')
+    """
+    if isinstance(answer, type):
+        return f"the class {answer.__qualname__}"
+    return f"an instance of {type(answer).__qualname__}"
 
 
 def one_line(error: BaseException) -> str:

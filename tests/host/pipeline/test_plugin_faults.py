@@ -109,7 +109,12 @@ IS_ASYNC = pytest.mark.parametrize("is_async", [False, True], ids=["answers", "a
 @IS_ASYNC
 @pytest.mark.parametrize(
     ("answer", "kind"),
-    [(5, "int"), (Half(), "Half"), (Bare(), "Bare"), (Whole, "the class Whole")],
+    [
+        (5, "an instance of int"),
+        (Half(), "an instance of Half"),
+        (Bare(), "an instance of Bare"),
+        (Whole, "the class Whole"),
+    ],
 )
 def test_what_cannot_take_part_is_named_with_its_plugin(
     yard, put, caplog, *, answer, kind, is_async
@@ -178,8 +183,8 @@ def test_a_veto_is_told_as_it_is_and_logged_with_who_raised_it(yard, put, caplog
 def test_what_is_no_answer_in_the_handlers_place_is_named_with_its_plugin(yard, put):
     yard.open(put, plugins=(Desk("execute", 5),))
     assert yard.call("put").text == (
-        "put cannot run: plugin Desk answered toolyard_execute with int; it must return a "
-        "ToolResult, a Replay, a callable or None. This requires human intervention."
+        "put cannot run: plugin Desk answered toolyard_execute with an instance of int; it must "
+        "return a ToolResult, a Replay, a callable or None. This requires human intervention."
     )
 
 

@@ -218,7 +218,14 @@ OFFERS = [
     case(
         "the settings are no model",
         "@hookimpl\ndef toolyard_settings():\n    return dict",
-        r"toolyard_settings returned dict, which it must not",
+        r"toolyard_settings returned the class dict, which it must not",
+        r"Return a pydantic model, the class itself",
+    ),
+    case(
+        "the settings are an instance in place of the class",
+        "class S(BaseModel):\n    url: str = ''\n"
+        "@hookimpl\ndef toolyard_settings():\n    return S()",
+        r"toolyard_settings returned an instance of S, which it must not",
         r"Return a pydantic model, the class itself",
     ),
     case(
@@ -250,19 +257,19 @@ OFFERS = [
     case(
         "the policies are no mapping",
         "@hookimpl\ndef toolyard_policies():\n    return [BrokenPolicy]",
-        r"toolyard_policies returned list, which it must not",
+        r"toolyard_policies returned an instance of list, which it must not",
         r"Return a mapping",
     ),
     case(
         "a policy is no class",
         "@hookimpl\ndef toolyard_policies():\n    return {'broken_kind': BrokenPolicy()}",
-        r"toolyard_policies returned BrokenPolicy",
+        r"toolyard_policies returned an instance of BrokenPolicy",
         r"Return a class for the kind 'broken_kind'",
     ),
     case(
         "a resource is no binding",
         "@hookimpl\ndef toolyard_resources():\n    return [BrokenResource()]",
-        r"toolyard_resources returned BrokenResource",
+        r"toolyard_resources returned an instance of BrokenResource",
         r"Return bindings",
     ),
     case(
@@ -283,25 +290,25 @@ OFFERS = [
     case(
         "tools in place of sections",
         "@hookimpl\ndef toolyard_sections():\n    return [broken_tool]",
-        r"toolyard_sections returned FunctionTool",
+        r"toolyard_sections returned an instance of FunctionTool",
         r"Return sections: MarkdownSection\(.*tools=",
     ),
     case(
         "one section in place of several",
         "@hookimpl\ndef toolyard_sections():\n    return MarkdownSection(key='broken', title='B')",
-        r"toolyard_sections returned MarkdownSection",
+        r"toolyard_sections returned an instance of MarkdownSection",
         r"Return a list",
     ),
     case(
         "something that is no section",
         "@hookimpl\ndef toolyard_sections():\n    return [object()]",
-        r"toolyard_sections returned object",
+        r"toolyard_sections returned an instance of object",
         r"Return sections",
     ),
     case(
         "a coroutine in place of sections",
         "async def later(): ...\n@hookimpl\ndef toolyard_sections():\n    return later()",
-        r"toolyard_sections returned coroutine",
+        r"toolyard_sections returned an instance of coroutine",
         r"Return a list",
     ),
     case(
@@ -310,7 +317,7 @@ OFFERS = [
         "@hookimpl\ndef toolyard_sections():\n"
         "    return [SimpleNamespace(key='broken', title='B', tools=[print], policies=(),\n"
         "        resources=(), children=())]",
-        r"Section 'broken' of toolyard_sections returned builtin_function_or_method",
+        r"Section 'broken' of toolyard_sections returned an instance of builtin_function_or_method",
         r"Return tools, made with @tool",
     ),
     case(

@@ -540,7 +540,9 @@ def test_a_dialects_fault_is_reported_and_takes_no_other_down(plugins):
     assert faults["a"].fault is None
     assert faults["b"].fault == "It offers the dialect 'latin', which plugin 'a' has already."
     assert faults["c"].fault == "toolyard_dialects raised OSError: dumb."
-    assert faults["d"].fault == "toolyard_dialects returned Speaker, which it must not."
+    assert (
+        faults["d"].fault == "toolyard_dialects returned an instance of Speaker, which it must not."
+    )
     assert all(faults[name].status == "loaded" and faults[name].remedy for name in "bcd")
 
 
@@ -561,7 +563,7 @@ def test_a_commands_fault_is_reported_and_takes_no_other_down(plugins):
     fault = {each.name: each.fault for each in plugins.reports}["b"]
     assert fault == (
         "It offers the command 'go', which plugin 'a' has already. "
-        "toolyard_commands returned str, which it must not."
+        "toolyard_commands returned an instance of str, which it must not."
     )
 
 

@@ -198,7 +198,7 @@ FAILING = {
     ),
     "snapshot answers oddly": hook(
         Stage.SNAPSHOT,
-        "plugin Meddling answered toolyard_snapshot with int; it must return a participant",
+        "plugin Meddling answered toolyard_snapshot with an instance of int; it must return",
         giving(5),
     ),
     # Only parsers and handlers refuse arguments, and only a handler's TypeError tells of them.
@@ -219,7 +219,7 @@ FAILING = {
     ),
     "execute answers oddly": hook(
         Stage.EXECUTE,
-        "plugin Meddling answered toolyard_execute with str; it must return a ToolResult",
+        "plugin Meddling answered toolyard_execute with an instance of str; it must return",
         giving("odd"),
     ),
     "execute answers with what raises": hook(
