@@ -6,7 +6,13 @@ import logging
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
-from toolyard.plugins.faults import PluginFault, in_configuration, one_line, raised_in
+from toolyard.plugins.faults import (
+    PluginFault,
+    in_configuration,
+    one_line,
+    raised_in,
+    wrong_answer,
+)
 from toolyard.plugins.reports import described
 from toolyard_hookspecs import ConfigurationError, PluginError, ToolyardError
 
@@ -15,6 +21,7 @@ if TYPE_CHECKING:
     from toolyard.plugins.implementations import Implementation
 
 log = logging.getLogger("toolyard")
+_HOOK: Final = "toolyard_lifespan"
 NOT_STOPPED: Final = "Plugin %s failed to stop what it kept running."
 
 
@@ -30,7 +37,7 @@ def enter_lifespans(host: Host, stack: ExitStack) -> None:
         ToolyardError: What a plugin raised that is one already, such as `ConfigurationError`.
     """
     try:
-        for each in host.plugins.implementations("toolyard_lifespan"):
+        for each in host.plugins.implementations(_HOOK):
             _enter_or_name(host, stack, each)
     except BaseException:
         stack.close()
@@ -45,7 +52,7 @@ def enter_possible_lifespans(host: Host, stack: ExitStack) -> dict[str, PluginFa
         stack: What leaves them again, in reverse order.
     """
     faults: dict[str, PluginFault] = {}
-    for each in host.plugins.implementations("toolyard_lifespan"):
+    for each in host.plugins.implementations(_HOOK):
         try:
             _enter(host, stack, each)
         except Exception as error:  # noqa: BLE001 - it is told
@@ -56,10 +63,12 @@ def enter_possible_lifespans(host: Host, stack: ExitStack) -> dict[str, PluginFa
 def _fault_of(error: Exception, plugin: str, host: Host) -> PluginFault:
     if isinstance(error, ConfigurationError):
         return in_configuration(error, plugin, host.configuration)
+    if isinstance(error, PluginFault):
+        return error
     if isinstance(error, ToolyardError):
-        remedy = raised_in("toolyard_lifespan", error).remedy
+        remedy = raised_in(_HOOK, error).remedy
         return PluginFault(f"It cannot be started: {one_line(error)}.", remedy)
-    return raised_in("toolyard_lifespan", error)
+    return raised_in(_HOOK, error)
 
 
 def enter_lifespan_of(plugin: str, host: Host, stack: ExitStack) -> None:
@@ -69,7 +78,7 @@ def enter_lifespan_of(plugin: str, host: Host, stack: ExitStack) -> None:
         PluginError: When the plugin raises on entering; names it, the cause and the remedy.
         ToolyardError: What it raised that is one already, such as `ConfigurationError`.
     """
-    for each in host.plugins.implementations("toolyard_lifespan"):
+    for each in host.plugins.implementations(_HOOK):
         if each.plugin == plugin:
             _enter_or_name(host, stack, each)
 
@@ -80,7 +89,7 @@ def _enter_or_name(host: Host, stack: ExitStack, each: Implementation) -> None:
     except ToolyardError:
         raise
     except Exception as error:
-        fault = raised_in("toolyard_lifespan", error)
+        fault = _fault_of(error, each.plugin, host)
         report = next(one for one in host.plugins.reports if one.name == each.plugin)
         name = described(report.name, report.distribution, report.version)
         msg = f"Plugin {name} cannot be started: {fault.cause} {fault.remedy}"
@@ -91,6 +100,9 @@ def _enter(host: Host, stack: ExitStack, each: Implementation) -> None:
     lifespan: Any = each.call(host, host.settings(each.plugin))
     if lifespan is None:
         return
+    if not any(hasattr(lifespan.__class__, each) for each in ("__enter__", "__aenter__")):
+        expected = "a context manager, such as a function with @contextmanager makes, or None"
+        raise wrong_answer(_HOOK, lifespan, expected)
     if hasattr(lifespan.__class__, "__enter__"):
         lifespan.__enter__()
         stack.callback(_leave, each.plugin, lifespan)

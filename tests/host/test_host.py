@@ -141,6 +141,23 @@ def test_an_error_on_starting_stops_what_was_started(kind: type[Runs]) -> None:
         host.executor()
 
 
+@pytest.mark.parametrize(("answer", "told"), [(5, "an instance of int"), (Runs, "the class Runs")])
+def test_a_lifespan_that_is_none_is_told_as_what_the_hook_must_not_answer(
+    answer: Any, told: str
+) -> None:
+    class Wrong:
+        @hookimpl
+        def toolyard_lifespan(self) -> Any:
+            return answer
+
+    with pytest.raises(PluginError) as caught:
+        host_of(Wrong()).open()
+    assert str(caught.value) == (
+        f"Plugin 'plugin0' cannot be started: toolyard_lifespan returned {told}, which it must "
+        "not. Return a context manager, such as a function with @contextmanager makes, or None."
+    )
+
+
 @pytest.mark.parametrize("kind", [Runs, RunsAsync])
 def test_an_error_on_stopping_is_logged_and_the_others_are_stopped(
     kind: type[Runs], caplog: pytest.LogCaptureFixture

@@ -28,6 +28,10 @@ SIGNS: Final = {
     Severity.ERROR: ("✗", "x", "red"),
 }
 
+_NOT_STARTED: Final = (
+    "Nothing was started: `toolyard plugins` starts the plugins, and tells which cannot be."
+)
+
 Area = tuple[str, Iterable[Finding]]
 Show = Callable[[str, Iterable[Finding]], None]
 
@@ -44,6 +48,7 @@ def doctor(args: argparse.Namespace) -> int:
         severities.update(each.severity for each in found)
     if args.out is None:
         Terminal().print(_summary(severities))
+        Terminal().print(Styled(f" {_NOT_STARTED}", "dim"), whole=True)
     return Exit.FAILED if severities[Severity.ERROR] else Exit.OK
 
 

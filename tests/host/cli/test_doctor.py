@@ -36,7 +36,9 @@ def test_where_nothing_is_wrong_it_says_so(toolyard, folder):
     before = sorted(folder.iterdir())
     status, out, err = toolyard("doctor", plugin=False)
     assert (status, err) == (0, "")
-    assert out.splitlines()[-1].strip() == "Nothing is wrong."
+    *_, summary, note = map(str.strip, out.splitlines())
+    assert summary == "Nothing is wrong."
+    assert note.startswith("Nothing was started: `toolyard plugins` starts the plugins, and tells")
     assert "✓ pydantic: " in out
     assert "✓ configuration: " in out
     assert sorted(folder.iterdir()) == before
