@@ -13,8 +13,8 @@ class Finding:
 
     Args:
         where: The part of the plugin that it is about: `import`, `hooks`, `offers`, `tool NAME`,
-            `policy KIND`, `policies`, `settings`, `prompt`, `commands`, `package` or
-            `imports`; `configuration` where it is not the plugin's fault.
+            `policy KIND`, `policies`, `resource KIND`, `settings`, `prompt`, `commands`,
+            `package` or `imports`; `configuration` where it is not the plugin's fault.
         cause: What is wrong, a sentence.
         remedy: What to do about it, a sentence.
     """

@@ -9,6 +9,7 @@ from typing import Final
 from toolyard.checks.finding import Finding, of_fault
 from toolyard.checks.package import package_findings
 from toolyard.checks.policies import policy_findings
+from toolyard.checks.resources import resource_findings
 from toolyard.checks.settings import settings_findings, undeclared, undefined
 from toolyard.checks.sources import import_findings
 from toolyard.checks.tools import tool_findings
@@ -45,6 +46,7 @@ def findings_in(host: Host, report: PluginReport) -> list[Finding]:
         names = host.catalog.names()
         findings += tool_findings(record.contribution.tools, host.dialects(), names)
         findings += policy_findings(record)
+        findings += resource_findings(record)
         findings += _prompt(record)
     findings += package_findings(report)
     findings += import_findings(report)

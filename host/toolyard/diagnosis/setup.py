@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
+from toolyard.checks.resources import resource_findings
 from toolyard.host import Host
 from toolyard.plugins.faults import one_line
 from toolyard.plugins.reports import PluginReport, described
@@ -63,12 +64,15 @@ def _of_kept(file: Path) -> Finding:
 
 
 def of_plugins(host: Host) -> Iterator[Finding]:
-    """Yield what became of each plugin, and what it uses that will be gone."""
+    """Yield what became of each plugin, what it binds in vain, and uses that will be gone."""
     # What is offered late is asked for now: the reports then say what could not be taken.
     host.plugins.commands()
     host.dialects()
     for report in host.plugins.reports:
         yield _of_plugin(report)
+        if report.status == "loaded":
+            for found in resource_findings(host.plugins.loaded(report.name)):
+                yield Finding.error(f"{found.where} of {report.name}", found.cause, found.remedy)
         for each in report.deprecations:
             yield Finding.warning(
                 _subject(report), each, "Look for a newer version of it, or tell its author."

@@ -204,7 +204,8 @@ def _complete(store: LedgerStore) -> LedgerStore:
     if missing:
         raise DefinitionError(
             f"{type(store).__qualname__} is no LedgerStore: it has no {', no '.join(missing)}. "
-            "Write them; LedgerStoreContract shows whether they keep to what stores promise."
+            f"Write {'it' if len(missing) == 1 else 'them'}; LedgerStoreContract shows "
+            "whether the store keeps to what stores promise."
         )
     return store
 

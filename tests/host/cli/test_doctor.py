@@ -245,9 +245,10 @@ def test_a_ledger_that_is_none_of_this_toolyard(doctor, folder, statement, words
 def test_a_store_that_a_plugin_offers(doctor, folder):
     (folder / "shelf.py").write_text(
         "from toolyard_hookspecs import Binding, hookimpl\n"
-        "from toolyard_hookspecs.ledger import LedgerStore\n\n"
+        "from toolyard_hookspecs.ledger import LedgerStore\n"
+        "from toolyard_plugins.ledger.stores.memory import MemoryStore\n\n"
         "@hookimpl\ndef toolyard_resources():\n"
-        "    return [Binding.instance(LedgerStore, object())]\n"
+        "    return [Binding.instance(LedgerStore, MemoryStore())]\n"
     )
     _, found = doctor(config='[plugins.ledger]\npath = "gone/ledger.db"\n')
     assert f"ledger {folder / 'gone' / 'ledger.db'}" in found
@@ -260,6 +261,21 @@ def test_a_store_that_a_plugin_offers(doctor, folder):
     assert (status, found["ledger"]["severity"]) == (0, "warning")
     assert found["ledger"]["text"].endswith("So path of [plugins.ledger] is not.")
     assert found["ledger"]["remedy"] == "Remove it there, or block shelf."
+
+
+def test_a_resource_that_lacks_something_is_an_error(doctor, folder):
+    (folder / "shelf.py").write_text(
+        "from toolyard_hookspecs import Binding, hookimpl\n"
+        "from toolyard_hookspecs.ledger import LedgerStore\n\n"
+        "@hookimpl\ndef toolyard_resources():\n"
+        "    return [Binding.instance(LedgerStore, 5)]\n"
+    )
+    status, found = doctor(config='plugin_files = ["shelf.py"]\n')
+    assert (status, errors(found)) == (1, ["resource LedgerStore of shelf"])
+    told = found["resource LedgerStore of shelf"]["text"]
+    assert told.startswith(
+        "What is bound as LedgerStore, an instance of int, has no waits, no lease"
+    )
 
 
 def test_what_is_switched_off_is_no_more_than_a_note(doctor):

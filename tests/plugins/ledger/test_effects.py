@@ -73,6 +73,14 @@ def test_a_store_that_lacks_some_of_what_stores_have_is_refused():
         EffectLedger(Halved())  # type: ignore[arg-type]
 
 
+def test_one_method_that_a_store_lacks_is_written_alone():
+    class Misspelt(MemoryStore):
+        renew = property()  # type: ignore[assignment]
+
+    with pytest.raises(DefinitionError, match=r"it has no renew\. Write it; LedgerStoreContract"):
+        EffectLedger(Misspelt())
+
+
 def test_an_effect_whose_key_was_taken_meanwhile_is_not_recorded(clock, monkeypatch):
     store = MemoryStore()
     finish = store.finish

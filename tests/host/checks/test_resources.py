@@ -1,0 +1,85 @@
+"""What is bound as a protocol has all of it, or an author is told what is missing."""
+
+from typing import Protocol
+
+import pytest
+
+from toolyard import Host
+from toolyard.checks.plugin import findings_in
+from toolyard_hookspecs import Binding, hookimpl
+
+
+class Named(Protocol):
+    title: str
+
+
+class Shelf(Named, Protocol):
+    def put(self, thing: str) -> None: ...
+
+    def take(self) -> str: ...
+
+
+class Whole:
+    title = "A shelf"
+
+    def put(self, thing):
+        pass
+
+    def take(self):
+        return ""
+
+
+class Misspelt(Whole):
+    take = property()
+    tkae = Whole.take
+
+
+class Raising(Whole):
+    @property
+    def title(self):
+        raise OSError("off")
+
+
+def found(binding):
+    class Plugin:
+        @hookimpl
+        def toolyard_resources(self):
+            return [binding]
+
+    host = Host(discover=False)
+    host.register(Plugin(), "shelves")
+    (report,) = host.plugins.reports
+    return [(each.where, each.cause, each.remedy) for each in findings_in(host, report)]
+
+
+@pytest.mark.parametrize(
+    "binding",
+    [
+        Binding.instance(Shelf, Whole()),
+        Binding.instance(Shelf, Raising()),
+        Binding.instance(Whole, 5),
+        Binding(Shelf, lambda resources: 1 / 0),
+    ],
+)
+def test_what_has_all_of_it_or_cannot_be_known_is_left_alone(binding):
+    assert found(binding) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "cause", "remedy"),
+    [
+        (
+            Misspelt(),
+            "What is bound as Shelf, an instance of Misspelt, has no take.",
+            "Write it, as Shelf says.",
+        ),
+        (
+            5,
+            "What is bound as Shelf, an instance of int, has no put, no take, no title.",
+            "Write them, as Shelf says.",
+        ),
+        (Whole, "It is the class Whole.", "Give an instance of it."),
+    ],
+)
+def test_what_an_instance_lacks_is_told(value, cause, remedy):
+    assert found(Binding.instance(Shelf, value)) == [("resource Shelf", cause, remedy)]
