@@ -1,6 +1,7 @@
 """A table that is written row by row: fixed columns, and a text that fills the rest.
 
-Where the rest is too narrow, the text stands below its row. In a pipe nothing is cut.
+Where the rest is too narrow, the text stands below its row; where even the columns are too wide,
+the widest give way. In a pipe nothing is cut.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ MARGIN: Final = 1
 GAP: Final = 2
 NARROW: Final = 40
 """Columns that a text needs beside its row; with fewer it stands below."""
+LEAST: Final = 3
+"""To how little a column shrinks: two characters, and the ellipsis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,11 @@ class Column:
         """The columns it takes."""
         return max(self.width, cell_len(self.title))
 
+    @property
+    def shrinks(self) -> bool:
+        """Whether less of it still tells something; half a number would tell something else."""
+        return self.justify == "left"
+
 
 class Table:
     """Writes rows as they come.
@@ -59,9 +67,11 @@ class Table:
         room = terminal.room
         self._stacked = room is not None and room - taken - MARGIN < NARROW
         self._indent = taken
+        self._spaces = [column.space for column in columns]
         if room is not None and self._stacked:
+            self._spaces = _shrunk(columns, room)
             # Below the second column, unless that leaves too little of the line.
-            second = MARGIN + columns[0].space + GAP
+            second = MARGIN + self._spaces[0] + GAP
             self._indent = min(second, max(room - NARROW, MARGIN + GAP))
         self._room = None if room is None else max(room - self._indent - MARGIN, 10)
 
@@ -97,8 +107,8 @@ class Table:
 
     def _line(self, cells: Sequence[Styled]) -> Styled:
         line = Styled(" " * MARGIN)
-        for column, cell in zip(self._columns, cells, strict=True):
-            shown, space = cell, column.space
+        for column, space, cell in zip(self._columns, self._spaces, cells, strict=True):
+            shown = cell
             if self._room is not None:
                 shown = cell.cut(space, keep_end=column.keep == "end")
             fill = " " * (space - shown.columns)
@@ -123,6 +133,21 @@ class Table:
 
     def _write(self, line: Styled) -> None:
         self._terminal.print(line, whole=True)
+
+
+def _shrunk(columns: Sequence[Column], room: int) -> list[int]:
+    """Return the columns' widths, made as small as it takes for a row to fit into the room."""
+    spaces = [column.space for column in columns]
+    for _ in range(MARGIN + sum(spaces) + GAP * (len(spaces) - 1) - room):
+        shrinking = [
+            index
+            for index, column in enumerate(columns)
+            if column.shrinks and spaces[index] > LEAST
+        ]
+        if not shrinking:
+            break
+        spaces[max(shrinking, key=spaces.__getitem__)] -= 1
+    return spaces
 
 
 def widest(texts: Sequence[str], limit: int) -> int:

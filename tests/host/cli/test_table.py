@@ -85,7 +85,17 @@ def test_a_text_too_long_is_cut_or_wrapped(draw):
 @pytest.mark.parametrize("wrap", [False, True])
 def test_no_line_is_wider_than_the_terminal(draw, width, wrap):
     lines = draw(("identifier-123", "茶" * 30, "1.0 s"), ["茶 " * 90], width=width, wrap=wrap)
-    assert max(map(cell_len, lines)) <= max(width, 35)
+    assert max(map(cell_len, lines)) <= width
+
+
+def test_where_the_columns_are_too_wide_the_widest_give_way_but_no_number(draw):
+    columns = [Column("call", 4), Column("tool", 24), Column("time", 8, "right")]
+    cells = ("c1", "workspace_write_file", "123.4 ms")
+    assert draw(cells, ["fine"], width=30, columns=columns) == [
+        " call  tool               time",
+        " c1    workspace_wr…  123.4 ms",
+        "   fine",
+    ]
 
 
 def test_a_text_below_the_table_stays_under_its_margin(draw):
