@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from toolyard_hookspecs.facts import APPROVAL_TOKEN, REPLAYED_EFFECT
 from toolyard_hookspecs.limits import Cancellation, Deadline
 from toolyard_hookspecs.results import ToolResult
-from toolyard_hookspecs.secrecy import hide, hide_within, masked, secrets_in, secrets_of
+from toolyard_hookspecs.secrecy import hide, hide_within, masked, secrets_given, secrets_in
 from toolyard_hookspecs.secret import Secret
 
 if TYPE_CHECKING:
@@ -237,9 +237,7 @@ class ToolInvoked:
             *self.result_secrets,
         ]
         if self.arguments is not None and self.tool is not None:
-            schema = self.tool.params_codec.secret_schema()
-            if schema:
-                secrets += secrets_of(json.loads(self.arguments), schema)
+            secrets += secrets_given(self.tool.params_codec, self.arguments)
         return tuple(secrets)
 
     def envelope(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import quote, quote_plus
 
 from pydantic import BaseModel, SecretBytes, SecretStr
@@ -17,6 +17,9 @@ from pydantic import Secret as PydanticSecret
 
 from toolyard_hookspecs.faults import Schema, pointed
 from toolyard_hookspecs.secret import Secret
+
+if TYPE_CHECKING:
+    from toolyard_hookspecs.codecs import ValueCodec
 
 MASK: Final = "***"
 MIN_LENGTH: Final = 3
@@ -106,6 +109,26 @@ def secrets_of(value: object, schema: Schema) -> Iterator[str]:
     _replaced(value, [schema], schema, found.append)
     for each in found:
         yield from _texts(each)
+
+
+def secrets_given(codec: ValueCodec, arguments: str | bytes) -> Iterator[str]:
+    """Yield the texts in a call's arguments, and in what was left out, that are secret.
+
+    Args:
+        codec: Reads the arguments; where its schema says of no secret, there is none.
+        arguments: The arguments, which it has read before.
+    """
+    schema = codec.secret_schema()
+    if not schema:
+        return
+    yield from secrets_of(json.loads(arguments), schema)
+    try:
+        typed = codec.encode(codec.copy(arguments))
+    except ValueError:
+        # A validator may refuse now what it took before.
+        return
+    # A default may be secret, and so may be what becomes of an argument when it is read.
+    yield from secrets_of(json.loads(typed), schema)
 
 
 def secrets_in(value: object) -> Iterator[str]:

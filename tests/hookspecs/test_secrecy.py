@@ -9,7 +9,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field, SecretBytes, SecretStr
+from pydantic import AfterValidator, BaseModel, Field, SecretBytes, SecretStr
 from pydantic import Secret as PydanticSecret
 
 from toolyard_hookspecs import (
@@ -50,6 +50,34 @@ def log_in(params: Login) -> Any:
 @tool
 def plain(params: Plain) -> None:
     """Take names."""
+
+
+KEY = SecretStr("hunter2")
+
+
+@tool
+def unlock(
+    door: str,
+    key: SecretStr = KEY,
+    pin: Annotated[str, Field(json_schema_extra={"writeOnly": True})] = "4711-4712",
+) -> Any:
+    """Unlock a door."""
+
+
+spent: list[str] = []
+
+
+def _once(code: SecretStr) -> SecretStr:
+    if spent:
+        msg = "it is spent"
+        raise ValueError(msg)
+    spent.append(code.get_secret_value())
+    return code
+
+
+@tool
+def once(code: Annotated[SecretStr, AfterValidator(_once)]) -> None:
+    """Take a code, once."""
 
 
 LOGIN_SCHEMA = {
@@ -222,6 +250,16 @@ class TestAnEvent:
         event = event_of(plain, {"names": ["Ada"]}, auth=Secret({"key": "t0ken"}))
         assert event.hide("with t0ken") == "with ***"
         assert "t0ken" not in repr(event)
+
+    def test_hides_secrets_that_were_left_out_of_the_arguments(self):
+        event = event_of(unlock, {"door": "left"}, "hunter2 opens 4711-4712")
+        assert event.shown_value == "*** opens ***"
+        assert event.hide("with hunter2 and 4711-4712") == "with *** and ***"
+
+    def test_hides_what_came_where_it_is_not_taken_any_more(self):
+        event = event_of(once, {"code": "hunter2"})
+        assert event.params.code.get_secret_value() == "hunter2"
+        assert event.hide("with hunter2") == "with ***"
 
     def test_has_nothing_to_show_of_what_was_not_there(self):
         event = event_of(log_in, None)

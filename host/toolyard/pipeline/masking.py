@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolyard_hookspecs import Tool, ToolResult, hide, hide_within, secrets_in, secrets_of
 from toolyard_hookspecs.faults import Schema
+from toolyard_hookspecs.secrecy import secrets_given
 
 if TYPE_CHECKING:
     from toolyard.pipeline.call_run import CallRun
@@ -89,8 +90,7 @@ def secrets_of_call(run: CallRun) -> Iterator[str]:
 def _secrets_of_params(run: CallRun, tool: Tool[Any, Any]) -> Iterator[str]:
     if _takes_secrets(tool):
         yield from secrets_in(run.params)
-        if schema := tool.params_codec.secret_schema():
-            yield from secrets_of(json.loads(run.arguments), schema)
+        yield from secrets_given(tool.params_codec, run.arguments)
 
 
 def _may_hold_secrets(run: CallRun) -> bool:

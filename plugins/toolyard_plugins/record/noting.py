@@ -23,11 +23,10 @@ from toolyard_hookspecs import (
     hide_within,
     masked,
     secrets_in,
-    secrets_of,
 )
 from toolyard_hookspecs.calls import wire_time
 from toolyard_hookspecs.facts import APPROVAL, APPROVAL_REASON, APPROVAL_TOKEN, REPLAYED_EFFECT
-from toolyard_hookspecs.secrecy import MASK
+from toolyard_hookspecs.secrecy import MASK, secrets_given
 from toolyard_plugins.record.raising import name_of
 
 _KEPT_OUT: Final = frozenset({APPROVAL, APPROVAL_REASON, APPROVAL_TOKEN})
@@ -91,12 +90,12 @@ def _secrets(event: ToolInvoked) -> Secrets:
     found = event.result_secrets
     if event.auth is not None:
         found = (*found, *secrets_in(event.auth))
-    schema = event.tool.params_codec.secret_schema() if event.tool is not None else _NONE
-    if not schema:
+    if event.tool is None or not event.tool.params_codec.secret_schema():
         return found
     if event.arguments is None:
         return (*found, *secrets_in(event.held_params))
-    return (*found, *secrets_of(json.loads(event.arguments), schema))
+    given = secrets_given(event.tool.params_codec, event.arguments)
+    return (*found, *given)
 
 
 def _arguments(event: ToolInvoked, secrets: Secrets) -> str:

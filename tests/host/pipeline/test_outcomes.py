@@ -425,6 +425,17 @@ def test_secrets_are_masked_in_messages_and_logs(
     assert not {"hunter22", "token-4711"} & set(outcome.event.hide("hunter22 token-4711").split())
 
 
+def test_secrets_that_were_left_out_of_the_arguments_are_masked_too(yard: Any) -> None:
+    @tool
+    def leaks(pin: Annotated[str, Field(json_schema_extra=HIDDEN)] = "4711-4712") -> str:
+        """Raise with a default in the text."""
+        msg = f"refused {pin}"
+        raise ValueError(msg)
+
+    yard.open(leaks)
+    assert yard.call("leaks").text == "Internal error in leaks: refused ***"
+
+
 def test_secrets_of_the_value_are_masked_in_messages_and_logs(
     yard: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

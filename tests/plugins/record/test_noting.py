@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from pydantic import Field, SecretStr
 
-from toolyard_hookspecs import Secret, SnapshotError, ToolCall, hookimpl
+from toolyard_hookspecs import (
+    MarkdownSection,
+    Secret,
+    SnapshotError,
+    ToolCall,
+    hookimpl,
+    tool,
+)
 from toolyard_hookspecs.facts import REPLAYED_EFFECT
 from toolyard_plugins.record.noting import NOTHING, fields_of, joined
 
@@ -49,6 +57,37 @@ def test_arguments_that_nobody_has_looked_at_are_recorded_as_they_can_be(desk, p
         tools.dispatch(ToolCall("add", given))
     [line] = desk.lines_of(path)
     assert (line["status"], line["arguments"]) == ("error", said)
+
+
+KEY = SecretStr("hunter2")
+
+
+@tool
+def unlock(
+    door: str,
+    key: SecretStr = KEY,
+    pin: Annotated[str, Field(json_schema_extra={"writeOnly": True})] = "4711-4712",
+) -> str:
+    """Unlock a door."""
+    if door == "right":
+        raise RuntimeError(f"{pin} does not fit")
+    return f"{door} is open with {key.get_secret_value()}"
+
+
+class Doors:
+    @hookimpl
+    def toolyard_sections(self) -> list[MarkdownSection]:
+        return [MarkdownSection(key="doors", title="Doors", tools=[unlock])]
+
+
+def test_secrets_that_were_left_out_of_the_arguments_are_in_no_line(desk, path):
+    with desk.recording(path, plugins=[Doors()]) as tools:
+        desk.call(tools, "unlock", door="left")
+        desk.call(tools, "unlock", door="right")
+    opened, failed = desk.lines_of(path)
+    assert opened["envelope"]["data"] == "left is open with ***"
+    assert failed["envelope"]["error"] == "Internal error in unlock: *** does not fit"
+    assert failed["error"]["text"] == "*** does not fit"
 
 
 def line_of(desk: Any, path: Any, changes: str | SnapshotError = NOTHING, **befell: Any) -> Any:
