@@ -84,7 +84,8 @@ def _told(run: CallRun, failure: Failure) -> str:
     if not run.edited:
         return message
     text = run.arguments if isinstance(run.arguments, str) else run.arguments.decode()
-    changed = f"A person changed the arguments to {shorten(text, MAX_ARGUMENTS)}"
+    # Of a secret that was cut, nobody would find what is left.
+    changed = f"A person changed the arguments to {shorten(mask(run, text), MAX_ARGUMENTS)}"
     if failure.status is Status.DENIED:
         return f"{changed}, and these were denied: {message}"
     return f"{changed}. {message}"

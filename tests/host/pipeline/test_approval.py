@@ -15,6 +15,7 @@ import pytest
 from pydantic import SecretStr
 
 from toolyard import Host, Settings
+from toolyard.pipeline.ending import MAX_ARGUMENTS
 from toolyard_hookspecs import (
     Answer,
     ApprovalAnswer,
@@ -299,6 +300,23 @@ def test_a_request_that_is_logged_tells_no_secret(yard: Any) -> None:
     assert yard.call("sign_in", password="hunter2").success
     assert "hunter2" in approver.asked[0].arguments
     assert "hunter2" not in repr(approver.asked[0])
+
+
+def test_a_secret_in_edited_arguments_is_hidden_before_they_are_cut(yard: Any) -> None:
+    @tool(requires_confirmation=True)
+    def fail(path: str, password: SecretStr) -> ToolResult[None]:
+        """Fail."""
+        return ToolResult.error("It failed.")
+
+    begin = '{"path":"","password":"hunter2'
+    edit = ApprovalAnswer.edit(
+        {"path": "b" * (MAX_ARGUMENTS - len(begin)), "password": "hunter2-very-secret"}
+    )
+    yard.open(fail, approver=Approver(edit))
+    outcome = yard.call("fail", path="a", password="x")
+
+    assert "hunter2" not in outcome.text
+    assert outcome.text.endswith('"password":"***"}. It failed.')
 
 
 def test_an_edit_that_changes_nothing_is_not_told(yard: Any) -> None:
