@@ -17,7 +17,9 @@ Schema = Mapping[str, Any]
 Guards = Mapping[str, Callable[[Schema], Schema]]
 """Make of a part of a schema, by its type, one that reads exactly."""
 
-_NOT_ISO_8601: Final = 'Input should be written as ISO 8601 has it, such as "{example}"'
+NOT_ISO_8601: Final = "not_iso_8601"
+"""The kind of fault of a date or a time that is written otherwise."""
+_TOLD: Final = 'Input should be written as ISO 8601 has it, such as "{example}"'
 _EXAMPLES: Final = {"date": "2026-01-31", "datetime": "2026-01-31T09:30:00Z"}
 _begins_as_date: Final = re.compile(r"\d{4}-\d{2}-\d{2}").match
 _GUARD: Final = re.compile(
@@ -100,7 +102,7 @@ def _date(node: Schema) -> Schema:
         if not isinstance(value, str):
             return exact.validate_python(value, strict=True)
         if not _begins_as_date(value):
-            raise PydanticCustomError("not_iso_8601", _NOT_ISO_8601, {"example": example})
+            raise PydanticCustomError(NOT_ISO_8601, _TOLD, {"example": example})
         return exact.validate_json(to_json(value), strict=True)
 
     # pydantic names a function where it tells which choice of a union is at fault.

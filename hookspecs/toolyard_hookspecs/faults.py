@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final, cast, get_args
 from urllib.parse import unquote
 
 from pydantic import ValidationError
+from pydantic_core.core_schema import ErrorType
 
-from toolyard_hookspecs.exact_reading import without_guards
+from toolyard_hookspecs.exact_reading import NOT_ISO_8601, without_guards
 from toolyard_hookspecs.likeness import suggest
 
 Schema = Mapping[str, Any]
@@ -23,11 +24,15 @@ MAX_REASON: Final = 200
 
 MISSING: Final = "required, but missing"
 NOT_KNOWN: Final = "not known"
+REFUSED: Final = "is not accepted"
+"""Stands for what an author's validator says, which may tell a secret that it was given."""
 _INDEX: Final = re.compile("[0-9]{1,9}")
 RETRY: Final = "\nMend these, then retry."
 """The end of every listing."""
 
 _NOT_TEXT: Final = "the text holds a lone surrogate, which is no character"
+_BY_AUTHORS: Final = frozenset({"value_error", "assertion_error"})
+_NOT_BY_AUTHORS: Final = {*get_args(ErrorType), NOT_ISO_8601} - _BY_AUTHORS
 # What pydantic says, and what a model understands.
 _TOO_DEEP: Final = ("recursion limit exceeded", "nested too deeply")
 
@@ -52,9 +57,10 @@ def explain(error: ValidationError, read_schema: Callable[[], Schema]) -> str:
             what = MISSING
         elif kind in {"extra_forbidden", "unexpected_keyword_argument"}:
             what = f"{NOT_KNOWN}{suggest(str(path[-1]), known_names(schema, path[:-1]))}"
+        elif shows:
+            what = f"{_reason(fault['msg'])}{_given(fault['input'])}"
         else:
-            given = _given(fault["input"]) if shows else ""
-            what = f"{_reason(fault['msg'])}{given}"
+            what = _reason(fault["msg"]) if kind in _NOT_BY_AUTHORS else REFUSED
         lines.append(f"{place(path)}: {what}")
     return listing(lines)
 

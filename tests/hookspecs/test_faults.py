@@ -1,9 +1,11 @@
 """What a model is told of wrong arguments."""
 
+import json
 from typing import Literal
 
 import pytest
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel, SecretStr, field_validator
+from pydantic_core import PydanticCustomError
 
 from toolyard_hookspecs import ToolValidationError
 from toolyard_hookspecs.codecs import Codec
@@ -72,6 +74,31 @@ def test_secrets_are_never_told():
     assert "31337" not in told
     assert "hunter2" not in told
     assert told.count("  - ") == 3
+
+
+class Chosen(BaseModel):
+    user: str
+    password: SecretStr
+
+    @field_validator("password")
+    @classmethod
+    def check_strength(cls, password: SecretStr) -> SecretStr:
+        text = password.get_secret_value()
+        if text.isdigit():
+            raise PydanticCustomError("weak", "digits only: {text}", {"text": text})
+        if len(text) < 20:
+            msg = f"{text} is too short"
+            raise ValueError(msg)
+        return password
+
+
+@pytest.mark.parametrize("password", ["31337", "hunter2"])
+def test_nor_are_they_by_the_author_of_a_validator(password):
+    told = message(Chosen, json.dumps({"user": 5, "password": password}))
+    assert told.splitlines()[1:-1] == [
+        "  - user: input should be a valid string",
+        "  - password: is not accepted",
+    ]
 
 
 @pytest.mark.parametrize(
