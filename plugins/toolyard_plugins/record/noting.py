@@ -23,6 +23,7 @@ from toolyard_hookspecs import (
     hide_within,
     masked,
     secrets_in,
+    secrets_of,
 )
 from toolyard_hookspecs.calls import wire_time
 from toolyard_hookspecs.facts import APPROVAL, APPROVAL_REASON, APPROVAL_TOKEN, REPLAYED_EFFECT
@@ -90,8 +91,12 @@ def _secrets(event: ToolInvoked) -> Secrets:
     found = event.result_secrets
     if event.auth is not None:
         found = (*found, *secrets_in(event.auth))
-    if event.tool is None or not event.tool.params_codec.secret_schema():
+    schema = event.tool.params_codec.secret_schema() if event.tool is not None else _NONE
+    if event.tool is None or not schema:
         return found
+    if event.call.arguments is not event.arguments:
+        # A person may have changed them since they came; they are recorded all the same.
+        found = (*found, *secrets_of(_value(event.call.arguments), schema))
     if event.arguments is None:
         return (*found, *secrets_in(event.held_params))
     given = secrets_given(event.tool.params_codec, event.arguments)

@@ -10,7 +10,9 @@ import pytest
 from pydantic import Field, SecretStr
 
 from toolyard_hookspecs import (
+    ApprovalAnswer,
     MarkdownSection,
+    PolicyDecision,
     Secret,
     SnapshotError,
     ToolCall,
@@ -80,6 +82,12 @@ class Doors:
         return [MarkdownSection(key="doors", title="Doors", tools=[unlock])]
 
 
+class Doubting:
+    @hookimpl
+    def toolyard_check(self, tool: Any) -> PolicyDecision | None:
+        return PolicyDecision.ask("Whose key is it?") if tool is unlock else None
+
+
 def test_secrets_that_were_left_out_of_the_arguments_are_in_no_line(desk, path):
     with desk.recording(path, plugins=[Doors()]) as tools:
         desk.call(tools, "unlock", door="left")
@@ -88,6 +96,15 @@ def test_secrets_that_were_left_out_of_the_arguments_are_in_no_line(desk, path):
     assert opened["envelope"]["data"] == "left is open with ***"
     assert failed["envelope"]["error"] == "Internal error in unlock: *** does not fit"
     assert failed["error"]["text"] == "*** does not fit"
+
+
+def test_secrets_that_a_person_replaced_are_in_no_line(desk, path):
+    edit = ApprovalAnswer.edit({"door": "left", "key": "another"})
+    told = {"plugins": [Doors(), Doubting()], "approver": lambda _: edit}
+    with desk.recording(path, **told) as tools:
+        desk.call(tools, "unlock", door="the one of abcdef", key="abcdef")
+    [line] = desk.lines_of(path)
+    assert line["arguments"] == {"door": "the one of ***", "key": "***"}
 
 
 def line_of(desk: Any, path: Any, changes: str | SnapshotError = NOTHING, **befell: Any) -> Any:
