@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from toolyard_hookspecs import Tool, ToolResult, hide, hide_within, secrets_in, secrets_of
-from toolyard_hookspecs.faults import Schema
+from toolyard_hookspecs.codecs import ValueCodec
 from toolyard_hookspecs.secrecy import secrets_given
 
 if TYPE_CHECKING:
@@ -23,18 +23,26 @@ def mask(run: CallRun, text: str) -> str:
     return hide(text, secrets_of_call(run))
 
 
-def note_secrets(run: CallRun, value: object, schema: Schema) -> None:
+def note_secrets(run: CallRun, value: object, codec: ValueCodec) -> None:
     """Keep in mind what a call's value holds that is not to be shown.
 
     Args:
         run: The call.
         value: The value.
-        schema: What its codec says of secrets.
+        codec: That of its type, which says what is secret.
     """
-    plain = value if run.data is None else json.loads(run.data)
-    found = [*secrets_in(value), *secrets_of(plain, schema)]
+    found = [*secrets_in(value), *secrets_of(_plain(run, value, codec), codec.secret_schema())]
     # Of a masked field, the mask is found.
     run.result_secrets = tuple(each for each in found if each.strip("*"))
+
+
+def _plain(run: CallRun, value: object, codec: ValueCodec) -> object:
+    """Return a value as JSON has it, whether or not it is kept from the model."""
+    try:
+        return json.loads(codec.encode(value) if run.data is None else run.data)
+    except (ValueError, TypeError, RecursionError):
+        # Nobody asked for it as JSON so far.
+        return value
 
 
 def holds_secrets(run: CallRun, *written: str | bytes | None) -> bool:

@@ -47,8 +47,8 @@ def render(run: CallRun, table: Table, plan: Plan) -> None:
             reason = _WHOLE if isinstance(result.value, Outcome) else why_unwritable(error)
             msg = f"Internal error in {run.name}: its value cannot be written as JSON ({reason})."
             raise Refusal(Status.ERROR, msg) from error
-    if result.value is not None and (schema := plan.tool.result_codec.secret_schema()):
-        note_secrets(run, result.value, schema)
+    if result.value is not None and plan.tool.result_codec.secret_schema():
+        note_secrets(run, result.value, plan.tool.result_codec)
     try:
         if table.renders or table.render_wrappers:
             run.text = _ask_renderers(run, table, plan)

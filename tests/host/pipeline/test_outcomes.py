@@ -488,6 +488,21 @@ def test_so_are_those_that_only_its_schema_tells_of(
     assert "hunter22" not in caplog.text
 
 
+def test_so_are_those_of_a_value_that_the_model_does_not_see(yard: Any) -> None:
+    @dataclass(frozen=True)
+    class Door:
+        pin: Annotated[str, Field(json_schema_extra=HIDDEN)]
+
+    @tool
+    def gives() -> ToolResult[Door]:
+        """Give the key to a door."""
+        return ToolResult.ok(Door("hunter22"), "It is made.", exclude_value_from_context=True)
+
+    yard.open(gives)
+    event = yard.call("gives").event
+    assert (event.data, event.hide("with hunter22")) == (None, "with ***")
+
+
 def test_no_repr_says_what_came_out(yard: Any) -> None:
     @tool
     def tells() -> str:
