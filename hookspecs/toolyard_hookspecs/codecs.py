@@ -219,12 +219,24 @@ class Codec:
         """
         if self._secrecy is None:
             try:
-                schema = self.adapter.json_schema(schema_generator=PlainJsonSchema)
+                self._secrecy = self._find_secrecy()
             except PydanticUserError:
                 self._secrecy = ALL_SECRET
-            else:
-                self._secrecy = schema if holds_secret(schema) else {}
         return self._secrecy
+
+    def _find_secrecy(self) -> Schema:
+        schema = self.adapter.json_schema(schema_generator=PlainJsonSchema)
+        # Computed fields are written only.
+        if not self._reveals and holds_secret(self._known_schema()):
+            return self._as_read_and_written()
+        return schema if holds_secret(schema) else {}
+
+    def _as_read_and_written(self) -> Schema:
+        modes: tuple[JsonSchemaMode, ...] = ("validation", "serialization")
+        parts, definitions = TypeAdapter.json_schemas(
+            [(mode, mode, self.adapter) for mode in modes], schema_generator=PlainJsonSchema
+        )
+        return {"allOf": [*parts.values()], **definitions}
 
     def _known_schema(self) -> dict[str, Any]:
         if self._schema is None:

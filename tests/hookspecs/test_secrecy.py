@@ -9,7 +9,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import AfterValidator, BaseModel, Field, SecretBytes, SecretStr
+from pydantic import AfterValidator, BaseModel, Field, SecretBytes, SecretStr, computed_field
 from pydantic import Secret as PydanticSecret
 
 from toolyard_hookspecs import (
@@ -35,6 +35,15 @@ class Login(BaseModel):
     more: dict[str, SecretStr] = Field(default_factory=dict)
     pairs: list[tuple[str, SecretStr]] = Field(default_factory=list)
     inner: "Login | None" = None
+
+
+class Ticket(BaseModel):
+    seat: PydanticSecret[int]
+
+    @computed_field(json_schema_extra={"writeOnly": True})
+    @property
+    def code(self) -> str:
+        return "hunter2"
 
 
 @dataclass
@@ -215,6 +224,17 @@ class TestWhatIsSecretOfATool:
         assert remote.params_codec.secret_schema() == LOGIN_SCHEMA
         assert plain.params_codec.secret_schema() == {}
         assert plain.result_codec.secret_schema() == {}
+
+    def test_is_said_of_what_is_computed_when_it_is_written_too(self):
+        @tool
+        def issue() -> list[Ticket]:
+            """Issue tickets."""
+            return [Ticket(seat=PydanticSecret(7))]
+
+        value = json.loads(issue.result_codec.encode([Ticket(seat=PydanticSecret(7))]))
+        assert value == [{"seat": "**********", "code": "hunter2"}]
+        schema = issue.result_codec.secret_schema()
+        assert masked(value, schema) == [{"seat": "***", "code": "***"}]
 
     def test_a_type_without_a_schema_may_be_secret_as_a_whole(self):
         class Odd:
