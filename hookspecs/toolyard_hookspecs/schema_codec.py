@@ -20,13 +20,13 @@ from toolyard_hookspecs.faults import (
     MISSING,
     NOT_KNOWN,
     Schema,
-    holds_secret,
     listing,
     not_json,
     place,
     pointed,
     shorten,
 )
+from toolyard_hookspecs.hidden_ways import secrecy_of
 from toolyard_hookspecs.likeness import suggest
 from toolyard_hookspecs.plain_data import as_plain
 from toolyard_hookspecs.schema_keywords import KEYWORDS
@@ -60,7 +60,7 @@ class SchemaCodec:
         DefinitionError: When the schema itself is wrong, or refers to what is not in it.
     """
 
-    __slots__ = ("_schema", "_shows", "_validator", "faithful", "immutable")
+    __slots__ = ("_schema", "_secrecy", "_shows", "_validator", "faithful", "immutable")
 
     def __init__(self, schema: Mapping[str, Any], *, owner: str) -> None:
         # Heavy, and most tools are typed.
@@ -71,7 +71,8 @@ class SchemaCodec:
         self.immutable = False
         # What is told to be JSON may be anything that can be written as such.
         self.faithful = None
-        self._shows = not holds_secret(self._schema)
+        self._secrecy = secrecy_of(self._schema)
+        self._shows = not self._secrecy
         drafts: Any = validators
         kind: Any = drafts.validator_for(self._schema, default=Draft202012Validator)
         try:
@@ -96,8 +97,11 @@ class SchemaCodec:
         return cast("dict[str, Any]", json.loads(json.dumps(self._schema)))
 
     def secret_schema(self) -> Schema:
-        """Return the schema where it says that something is secret, else an empty one."""
-        return {} if self._shows else self._schema
+        """Return the schema where it says that something is secret, else an empty one.
+
+        Where it says so in a way that masking does not go, one that hides everything.
+        """
+        return self._secrecy
 
     def decode(self, text: Json) -> Any:
         """Return the JSON value; every fault in one `ToolValidationError`.

@@ -214,10 +214,10 @@ def _alternatives(schemas: Iterable[Schema], root: Schema) -> Iterator[Schema]:
 
 def _of(schema: Schema, name: str) -> list[Schema]:
     properties = schema.get("properties", {})
-    if name in properties:
-        return _schemas([properties[name]])
+    # Which of the patterns a name matches only a validator can tell.
     patterns = schema.get("patternProperties", {}).values()
-    return _schemas([schema.get("additionalProperties"), *patterns])
+    named = properties[name] if name in properties else schema.get("additionalProperties")
+    return _schemas([named, *patterns])
 
 
 def _at(schema: Schema, index: int) -> list[Schema]:
