@@ -319,7 +319,7 @@ def _revealed(value: Any) -> Any:
     if isinstance(value, HIDING):
         return _revealed(value.get_secret_value())
     if value.__class__ is dict:
-        return {name: _revealed(inside) for name, inside in value.items()}
+        return {_revealed(name): _revealed(inside) for name, inside in value.items()}
     if value.__class__ in {list, tuple, set, frozenset}:
         return [_revealed(inside) for inside in value]
     return value

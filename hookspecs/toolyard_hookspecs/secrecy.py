@@ -28,8 +28,8 @@ MIN_LENGTH: Final = 3
 HIDING: Final = (SecretStr, SecretBytes, PydanticSecret)
 """Pydantic's types of secrets; all have `get_secret_value`."""
 _COMPOSED: Final = ("anyOf", "oneOf", "allOf")
-_DEPTH: Final = 8
-"""How deep typed values are looked into."""
+_PLAIN: Final = (str, bytes, int, float, type(None))
+"""Holds no secret, unless what it stands in says so."""
 
 
 def hide(text: str, secrets: Iterable[str]) -> str:
@@ -133,31 +133,44 @@ def secrets_given(codec: ValueCodec, arguments: str | bytes) -> Iterator[str]:
 
 def secrets_in(value: object) -> Iterator[str]:
     """Yield what a typed value holds in fields of secret types, however deep."""
-    return _typed(value, 0)
+    waiting, seen = [value], set[int]()
+    while waiting:
+        each: Any = waiting.pop()
+        if isinstance(each, Secret):
+            yield from _texts(each.reveal())
+        elif isinstance(each, HIDING):
+            yield from _texts(cast("Any", each).get_secret_value())
+        elif id(each) not in seen:
+            seen.add(id(each))
+            parts = [*_keys(each), *_parts(each)]
+            waiting += [part for part in reversed(parts) if not isinstance(part, _PLAIN)]
 
 
-def _typed(value: Any, depth: int) -> Iterator[str]:
-    if depth > _DEPTH or value is None or isinstance(value, (str, bytes, int, float)):
-        return
-    if isinstance(value, Secret):
-        yield from _texts(value.reveal())
-    elif isinstance(value, HIDING):
-        yield from _texts(cast("Any", value).get_secret_value())
-    else:
-        for each in _parts(value):
-            yield from _typed(each, depth + 1)
+def _texts(value: object) -> Iterator[str]:
+    waiting, seen = [value], set[int]()
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, bytes):
+            yield from _of_bytes(each)
+        elif isinstance(each, (int, float)) and not isinstance(each, bool):
+            yield str(each)
+        elif id(each) not in seen:
+            seen.add(id(each))
+            waiting += reversed([*_parts(each)])
 
 
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, bytes):
-        yield value.decode(errors="replace")
-    elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        yield str(value)
-    else:
-        for each in _parts(value):
-            yield from _texts(each)
+def _of_bytes(value: bytes) -> Iterator[str]:
+    text = value.decode(errors="replace")
+    yield text
+    if "\ufffd" in text:
+        # There is no text of which the usual quotes could be made.
+        yield repr(value)[2:-1]
+
+
+def _keys(value: object) -> Iterable[Any]:
+    return cast("dict[Any, object]", value) if isinstance(value, dict) else ()
 
 
 def _parts(value: Any) -> Iterator[Any]:
@@ -179,11 +192,12 @@ def _replaced(
     value: object, schemas: list[Schema], root: Schema, replace: Callable[[object], object]
 ) -> Any:
     schemas = list(_alternatives(schemas, root))
-    if value is not None and any(each.get("writeOnly") is True for each in schemas):
+    if value is not None and _hide(schemas):
         return replace(value)
     if isinstance(value, dict):
+        names_too = _hides_names(schemas, root)
         return {
-            name: _replaced(
+            replace(name) if names_too else name: _replaced(
                 each, [inside for schema in schemas for inside in _of(schema, name)], root, replace
             )
             for name, each in cast("dict[str, object]", value).items()
@@ -196,6 +210,15 @@ def _replaced(
             for index, each in enumerate(cast("list[object]", value))
         ]
     return value
+
+
+def _hide(schemas: Iterable[Schema]) -> bool:
+    return any(each.get("writeOnly") is True for each in schemas)
+
+
+def _hides_names(schemas: Iterable[Schema], root: Schema) -> bool:
+    names = _schemas(schema.get("propertyNames") for schema in schemas)
+    return bool(names) and _hide(_alternatives(names, root))
 
 
 def _alternatives(schemas: Iterable[Schema], root: Schema) -> Iterator[Schema]:

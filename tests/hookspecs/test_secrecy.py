@@ -101,6 +101,18 @@ remote: Tool[Any, Any] = Tool(
 )
 
 
+def deep(value: Any, levels: int) -> Any:
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def in_circles(value: Any) -> Any:
+    around = [value]
+    around.append(around)
+    return around
+
+
 def _plain_json(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
@@ -196,6 +208,11 @@ class TestSecretTypes:
             PydanticSecret("hunter2"),
             Login(name="Ada", key=SecretStr("hunter2")),
             {"inside": [(SecretStr("hunter2"),)]},
+            {SecretStr("hunter2"): 1},
+            deep(SecretStr("hunter2"), 2_000),
+            Secret(deep("hunter2", 2_000)),
+            in_circles(SecretStr("hunter2")),
+            Secret(in_circles("hunter2")),
         ],
     )
     def test_are_found_however_deep(self, value):
@@ -213,6 +230,22 @@ class TestSecretTypes:
         params = keep.params_codec.decode(json.dumps(arguments))
         assert list(secrets_in(params)) == ["1234", "5678"]
         assert json.loads(keep.params_codec.encode(params)) == arguments
+
+    def test_names_can_be_secret(self):
+        @tool
+        def keep(counts: dict[SecretStr, int]) -> None:
+            """Keep counts."""
+
+        arguments = {"counts": {"hunter2": 1}}
+        schema = keep.params_codec.secret_schema()
+        assert masked(arguments, schema) == {"counts": {"***": 1}}
+        assert list(secrets_of(arguments, schema)) == ["hunter2"]
+        params = keep.params_codec.decode(json.dumps(arguments))
+        assert json.loads(keep.params_codec.encode(params)) == arguments
+
+    def test_bytes_that_are_no_text_are_found_as_python_writes_them(self):
+        raw = b"\xff\xfehunter2"
+        assert hide(f"the key is {raw!r}", secrets_in(SecretBytes(raw))) == "the key is b'***'"
 
     def test_other_values_are_none(self):
         assert list(secrets_in({"a": "hunter2", "b": 7, "c": None})) == []
