@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import quote, quote_plus
 
 from pydantic import BaseModel, SecretBytes, SecretStr
 from pydantic import Secret as PydanticSecret
 
-from toolyard_hookspecs.faults import Schema, pointed
+from toolyard_hookspecs.faults import Schema
+from toolyard_hookspecs.schema_parts import (
+    alternatives,
+    of_item,
+    of_property,
+    schemas_among,
+)
 from toolyard_hookspecs.secret import Secret
 
 if TYPE_CHECKING:
@@ -27,7 +33,6 @@ MIN_LENGTH: Final = 3
 
 HIDING: Final = (SecretStr, SecretBytes, PydanticSecret)
 """Pydantic's types of secrets; all have `get_secret_value`."""
-_COMPOSED: Final = ("anyOf", "oneOf", "allOf")
 _PLAIN: Final = (str, bytes, int, float, type(None))
 """Holds no secret, unless what it stands in says so."""
 
@@ -191,22 +196,21 @@ def _parts(value: Any) -> Iterator[Any]:
 def _replaced(
     value: object, schemas: list[Schema], root: Schema, replace: Callable[[object], object]
 ) -> Any:
-    schemas = list(_alternatives(schemas, root))
+    # What one of them hides is hidden.
+    schemas = list(alternatives(schemas, root))
     if value is not None and _hide(schemas):
         return replace(value)
     if isinstance(value, dict):
         names_too = _hides_names(schemas, root)
         return {
             replace(name) if names_too else name: _replaced(
-                each, [inside for schema in schemas for inside in _of(schema, name)], root, replace
+                each, of_property(schemas, name), root, replace
             )
             for name, each in cast("dict[str, object]", value).items()
         }
     if isinstance(value, list):
         return [
-            _replaced(
-                each, [inside for schema in schemas for inside in _at(schema, index)], root, replace
-            )
+            _replaced(each, of_item(schemas, index), root, replace)
             for index, each in enumerate(cast("list[object]", value))
         ]
     return value
@@ -217,36 +221,5 @@ def _hide(schemas: Iterable[Schema]) -> bool:
 
 
 def _hides_names(schemas: Iterable[Schema], root: Schema) -> bool:
-    names = _schemas(schema.get("propertyNames") for schema in schemas)
-    return bool(names) and _hide(_alternatives(names, root))
-
-
-def _alternatives(schemas: Iterable[Schema], root: Schema) -> Iterator[Schema]:
-    """Yield the schemas and all they are made of; what one of them hides is hidden."""
-    waiting, seen = list(schemas), set[str]()
-    while waiting:
-        schema = waiting.pop()
-        yield schema
-        target = schema.get("$ref")
-        if isinstance(target, str) and target not in seen:
-            seen.add(target)
-            waiting += _schemas([pointed(root, target)])
-        for key in _COMPOSED:
-            waiting += _schemas(schema.get(key, ()))
-
-
-def _of(schema: Schema, name: str) -> list[Schema]:
-    properties = schema.get("properties", {})
-    # Which of the patterns a name matches only a validator can tell.
-    patterns = schema.get("patternProperties", {}).values()
-    named = properties[name] if name in properties else schema.get("additionalProperties")
-    return _schemas([named, *patterns])
-
-
-def _at(schema: Schema, index: int) -> list[Schema]:
-    first = schema.get("prefixItems", ())
-    return _schemas([first[index] if index < len(first) else schema.get("items")])
-
-
-def _schemas(found: Iterable[object]) -> list[Schema]:
-    return [cast("Schema", each) for each in found if isinstance(each, Mapping)]
+    names = schemas_among(schema.get("propertyNames") for schema in schemas)
+    return bool(names) and _hide(alternatives(names, root))
