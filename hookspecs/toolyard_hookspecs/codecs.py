@@ -39,6 +39,7 @@ from toolyard_hookspecs.reading_back import Others, others_in
 from toolyard_hookspecs.round_trips import survives_json
 from toolyard_hookspecs.schemas import ClosedJsonSchema, PlainJsonSchema
 from toolyard_hookspecs.secrecy import HIDING
+from toolyard_hookspecs.sets import in_one_order, may_hold_sets
 from toolyard_hookspecs.strict_json import check_names
 from toolyard_hookspecs.unwritable import (
     MAX_DIGITS,
@@ -179,7 +180,7 @@ class Codec:
         return self._read(text, strict=True, extra=self._others)
 
     def encode(self, value: object) -> bytes:
-        """Return the value as compact JSON, in the order of its fields.
+        """Return the value as compact JSON, in the order of its fields, sets in one of their own.
 
         Raises:
             ValueError: When it has none: NaN has not, say, in a result, nor have two keys that
@@ -268,6 +269,8 @@ class Codec:
             self._to_json = self._write_distinct
         else:
             self._to_json = self._write_finite
+        if may_hold_sets(schema):
+            self._to_json = in_one_order(self._to_json, self.adapter)
         return self._to_json(value, by_alias=by_alias, warnings=warnings)
 
     def _write_finite(self, value: object, *, by_alias: bool, warnings: bool) -> bytes:
