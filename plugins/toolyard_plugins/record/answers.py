@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import takewhile
@@ -10,6 +9,7 @@ from threading import Lock
 from typing import Any, Protocol
 
 from toolyard_hookspecs import Stage
+from toolyard_plugins.record.likeness import key_of
 from toolyard_plugins.record.lines import RecordedCall
 from toolyard_plugins.record.reading import Numbered, Recording
 
@@ -180,11 +180,6 @@ def answering(recording: Recording, only: Collection[str] | None) -> list[Number
 def has_run(call: RecordedCall) -> bool:
     """Tell whether a recorded call got as far as its handler."""
     return call.stage not in _NEVER_RAN
-
-
-def key_of(params: Any) -> str:
-    """Return params as canonical JSON."""
-    return json.dumps(params, sort_keys=True, separators=(",", ":"))
 
 
 def _described(each: Numbered) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from toolyard_hookspecs import Status
-from toolyard_plugins.record.answers import key_of
+from toolyard_plugins.record.likeness import key_of
 from toolyard_plugins.record.reading import Numbered
 
 _OF_THE_TIME: Final = frozenset({"fetchedAt", "replayed"})

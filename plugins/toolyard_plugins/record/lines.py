@@ -115,6 +115,7 @@ class RecordedCall(_Line):
         name: What was asked for, where the tool's own name is another one.
         arguments: The arguments as they came; text, where they were no JSON.
         params: The arguments as typed, None where they did not fit.
+        masked: Whether `***` in either stands for something secret. False where it is what came.
         status: What became of it.
         stage: How far it got.
         at: When it was made.
@@ -145,6 +146,7 @@ class RecordedCall(_Line):
     name: str | None = None
     arguments: Any = None
     params: Any = None
+    masked: bool = True
     status: Status
     stage: Stage
     at: datetime

@@ -49,6 +49,7 @@ _ENDINGS: Final = {
     for status in Status
     for stage in Stage
 }
+_NO_PARAMS: Final = "null"
 _NONE: Final[Mapping[str, Any]] = {}
 """The schema of what has no secrets."""
 
@@ -62,9 +63,10 @@ def fields_of(event: ToolInvoked, changes: str | SnapshotError) -> Fields:
     """
     secrets = _secrets(event)
     call = event.call
+    arguments, params = _arguments(event, secrets), _NO_PARAMS
     fields = [
         f'"kind":"call","session":{quoted(event.session_id)},"id":{quoted(call.id)}',
-        f'"arguments":{_arguments(event, secrets)}',
+        f'"arguments":{arguments}',
         _ENDINGS[event.status, event.stage],
         f'"at":"{event.timestamp.isoformat()}","seconds":{event.duration!r}',
     ]
@@ -72,7 +74,10 @@ def fields_of(event: ToolInvoked, changes: str | SnapshotError) -> Fields:
     if tool is not None and event.stage is not Stage.PARSE:
         if call.name != tool.name:
             fields.append(f'"name":{quoted(call.name)}')
-        fields.append(f'"params":{_params(event, tool, secrets)}')
+        params = _params(event, tool, secrets)
+        fields.append(f'"params":{params}')
+    if (MASK in arguments or MASK in params) and _say_all(event, arguments, params):
+        fields.append('"masked":false')
     _add_result(fields, event, secrets)
     _add_circumstances(fields, event)
     if event.decisions or event.error is not None or event.facts:
@@ -165,6 +170,16 @@ def _params(event: ToolInvoked, tool: Tool[Any, Any], secrets: Secrets) -> str:
     if schema or secrets:
         return _shown(json.loads(params), schema, secrets)
     return params.decode()
+
+
+def _say_all(event: ToolInvoked, arguments: str, params: str) -> bool:
+    """Tell whether arguments and params, as they are recorded, are what came: none is masked."""
+    given, said = event.call.arguments, json.loads(arguments)
+    if said not in (_value(given), _text(given)):
+        return False
+    if params == _NO_PARAMS or event.tool is None:
+        return True
+    return bool(json.loads(params) == json.loads(event.tool.params_codec.encode(event.params)))
 
 
 def _add_result(fields: Fields, event: ToolInvoked, secrets: Secrets) -> None:

@@ -26,7 +26,6 @@ from toolyard_hookspecs import (
     masked,
 )
 from toolyard_hookspecs.facts import DIFF
-from toolyard_hookspecs.secrecy import MASK
 from toolyard_plugins.record.answers import (
     Answers,
     ByArguments,
@@ -35,8 +34,8 @@ from toolyard_plugins.record.answers import (
     NotRecordedError,
     answering,
     has_run,
-    key_of,
 )
+from toolyard_plugins.record.likeness import hides_some, key_of
 from toolyard_plugins.record.lines import Approval, RecordedCall
 from toolyard_plugins.record.raising import raised_by
 from toolyard_plugins.record.reading import Numbered, Recording
@@ -326,7 +325,7 @@ def _said_again(call: RecordedCall, approval: Approval) -> ApprovalAnswer:
 
 
 def _edited_again(call: RecordedCall) -> ApprovalAnswer:
-    if MASK in json.dumps(call.params):
+    if hides_some(call, call.params):
         return ApprovalAnswer.deny(
             "The arguments that a person wrote hold secrets, which the record masks."
         )

@@ -16,8 +16,8 @@ from toolyard_plugins.record.answers import (
     InOrder,
     NotRecordedError,
     answering,
-    key_of,
 )
+from toolyard_plugins.record.likeness import key_of
 from toolyard_plugins.record.lines import RecordedCall
 from toolyard_plugins.record.reading import Numbered
 

@@ -391,6 +391,28 @@ def test_calls_with_masked_secrets_are_not_executed(toolyard):
     assert toolyard("replay", "calls.jsonl")[0] == 0
 
 
+def test_calls_with_what_only_looks_like_a_mask_are_executed(toolyard):
+    toolyard("call", "--record", "calls.jsonl", "mark", '{"text": "a *** b"}')
+    Path("marks.txt").unlink()
+    status, out, _ = toolyard("replay", "--execute", "calls.jsonl")
+    assert (status, out.strip()) == (0, "1 call executed: 1 the same")
+
+
+def test_a_line_that_does_not_say_so_is_taken_for_masked(toolyard):
+    toolyard("call", "--record", "calls.jsonl", "mark", '{"text": "a *** b"}')
+    contents = [json.loads(line) for line in lines()]
+    Path("calls.jsonl").unlink()
+    file = RecordFile(Path("calls.jsonl"))
+    for each in contents:
+        kept = each.keys() - {"n", "prev", "hash", "masked"}
+        file.append(written({name: each[name] for name in each if name in kept}))
+    file.close()
+    assert (
+        "0 calls executed: 0 the same; 1 not made"
+        in toolyard("replay", "--execute", "calls.jsonl")[1]
+    )
+
+
 @pytest.mark.parametrize(
     ("amount", "known"), [(5, True), ("5", False)], ids=["did not fit", "unknown tool"]
 )

@@ -107,6 +107,25 @@ def test_secrets_that_a_person_replaced_are_in_no_line(desk, path):
     assert line["arguments"] == {"door": "the one of ***", "key": "***"}
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "masked"),
+    [
+        ("echo", {"text": "a *** b"}, False),
+        ("echo", {"text": 7, "more": "***"}, False),
+        ("add", {"a": 1}, None),
+        ("unlock", {"door": "***"}, None),
+        ("unlock", {"door": "the one of hunter2"}, None),
+        ("unlock", {"door": "***", "key": "***", "pin": "***"}, False),
+        ("nobody", {"text": "a"}, None),
+    ],
+)
+def test_a_line_says_where_a_mask_is_none(desk, path, name, arguments, masked):
+    with desk.recording(path, plugins=[Doors()]) as tools:
+        desk.call(tools, name, **arguments)
+    [line] = desk.lines_of(path)
+    assert line.get("masked") is masked
+
+
 def line_of(desk: Any, path: Any, changes: str | SnapshotError = NOTHING, **befell: Any) -> Any:
     with desk.recording(path, auth=Secret("hunter2")) as tools:
         event = desk.call(tools, "add", a=1).event
