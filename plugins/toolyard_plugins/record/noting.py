@@ -101,7 +101,7 @@ def _secrets(event: ToolInvoked) -> Secrets:
         return found
     if event.call.arguments is not event.arguments:
         # A person may have changed them since they came; they are recorded all the same.
-        found = (*found, *secrets_of(_value(event.call.arguments), schema))
+        found = (*found, *secrets_of(value_of(event.call.arguments), schema))
     if event.arguments is None:
         return (*found, *secrets_in(event.held_params))
     given = secrets_given(event.tool.params_codec, event.arguments)
@@ -116,12 +116,12 @@ def _arguments(event: ToolInvoked, secrets: Secrets) -> str:
     schema = tool.params_codec.secret_schema() if tool is not None else _NONE
     if tool is None or (schema and event.stage is Stage.PARSE):
         # Nobody knows what each of them was meant for.
-        value = _value(given)
+        value = value_of(given)
         return written(_all_masked(value))
     if event.status is Status.INVALID:
         # As text, which is refused again for the same faults.
         return written(hide(_text(given), secrets))
-    value = _value(given)
+    value = value_of(given)
     if isinstance(value, str):
         return written(MASK if schema else hide(value, secrets))
     return _shown(value, schema, secrets)
@@ -134,12 +134,23 @@ def _all_masked(value: Any) -> Any:
 
 
 def _shown(value: Any, schema: Mapping[str, Any], secrets: Secrets) -> str:
+    return written(shown(value, schema, secrets))
+
+
+def shown(value: Any, schema: Mapping[str, Any], secrets: Secrets) -> Any:
+    """Return a JSON value without secrets.
+
+    Args:
+        value: The value.
+        schema: What its codec says of secrets.
+        secrets: What may stand anywhere in it.
+    """
     if schema:
         value = masked(value, schema)
-    return written(hide_within(value, secrets) if secrets else value)
+    return hide_within(value, secrets) if secrets else value
 
 
-def _value(given: str | bytes | Mapping[str, Any]) -> Any:
+def value_of(given: str | bytes | Mapping[str, Any]) -> Any:
     """Return arguments as a JSON value, or as text where they are none."""
     text = _text(given)
     try:
@@ -175,7 +186,7 @@ def _params(event: ToolInvoked, tool: Tool[Any, Any], secrets: Secrets) -> str:
 def _say_all(event: ToolInvoked, arguments: str, params: str) -> bool:
     """Tell whether arguments and params, as they are recorded, are what came: none is masked."""
     given, said = event.call.arguments, json.loads(arguments)
-    if said not in (_value(given), _text(given)):
+    if said not in (value_of(given), _text(given)):
         return False
     if params == _NO_PARAMS or event.tool is None:
         return True

@@ -24,6 +24,8 @@ from toolyard_hookspecs import (
     ToolValidationError,
     hookimpl,
     masked,
+    secrets_in,
+    secrets_of,
 )
 from toolyard_hookspecs.facts import DIFF
 from toolyard_plugins.record.answers import (
@@ -35,8 +37,10 @@ from toolyard_plugins.record.answers import (
     answering,
     has_run,
 )
-from toolyard_plugins.record.likeness import hides_some, key_of
+from toolyard_plugins.record.likeness import hides_some, is_of
 from toolyard_plugins.record.lines import Approval, RecordedCall
+from toolyard_plugins.record.noting import shown as noted
+from toolyard_plugins.record.noting import value_of
 from toolyard_plugins.record.raising import raised_by
 from toolyard_plugins.record.reading import Numbered, Recording
 
@@ -129,7 +133,7 @@ class Replayer:
         """Answer in the handler's place."""
         if self._only is not None and tool.name not in self._only:
             return None
-        shown = _shown(tool, params)
+        shown = _shown(tool, params, context)
         asked = self._asked_once_run(tool, context.tool_call)
         if asked is not None and not _was_kept(asked.call, shown):
             return Replay(_StandIn("", text=asked.call.read), effect_id=None)
@@ -223,10 +227,10 @@ class Replayer:
         """Return the same call where it was refused then, and nothing refuses it now."""
         if call is None:
             return None
-        same = (tool.name, call.id, key_of(shown))
+        same = (tool.name, call.id)
 
         def is_same(each: Numbered) -> bool:
-            return (each.call.tool, each.call.id, key_of(each.call.params)) == same
+            return (each.call.tool, each.call.id) == same and is_of(each.call, shown)
 
         with self._lock:
             refused = self._of_session(self._refused.named(call.id))
@@ -258,9 +262,9 @@ class Replayer:
         tool = request.tool
         found = self._asked_of(tool, self._asked.named(request.call.id))
         if not found:
-            given = _shown(tool, request.params)
+            given = _shown(tool, request.params, request.context)
             asked = self._asked_of(tool, self._asked)
-            return next((each for each in asked if _asked(tool, each.call) == given), None)
+            return next((each for each in asked if _is_asked(tool, each.call, given)), None)
         return found[0]
 
     def _asked_of(self, tool: Tool[Any, Any], calls: Iterable[Numbered]) -> list[Numbered]:
@@ -270,13 +274,13 @@ class Replayer:
 def _was_kept(call: RecordedCall, shown: Any) -> bool:
     """Tell whether a person let the call go on with these very arguments."""
     kept = has_run(call) and call.approval is not None and call.approval.answer in _GOES_ON
-    return kept and key_of(call.params) == key_of(shown)
+    return kept and is_of(call, shown)
 
 
 def _was_edited(call: RecordedCall, request: ApprovalRequest) -> bool:
     """Tell whether a person who was shown the diff then gave the call other arguments."""
-    shown = _shown(request.tool, request.params)
-    return DIFF in call.facts and key_of(call.params) != key_of(shown)
+    shown = _shown(request.tool, request.params, request.context)
+    return DIFF in call.facts and not is_of(call, shown)
 
 
 def _is_given(recorded: Any, given: object) -> bool:
@@ -289,17 +293,24 @@ def _is_given(recorded: Any, given: object) -> bool:
         return False
 
 
-def _shown(tool: Tool[Any, Any], params: Any) -> Any:
+def _shown(tool: Tool[Any, Any], params: Any, context: ToolContext) -> Any:
+    """Return params as they are recorded, but for what the value of the call keeps secret."""
+    codec, call = tool.params_codec, context.tool_call
+    value, schema = json.loads(codec.encode(params)), codec.secret_schema()
+    secrets = (*secrets_of(value, schema), *secrets_in(context.auth))
+    if schema and call is not None:
+        secrets += (*secrets_of(value_of(call.arguments), schema),)
+    return noted(value, schema, secrets)
+
+
+def _is_asked(tool: Tool[Any, Any], call: RecordedCall, given: Any) -> bool:
+    """Tell whether a person was asked about params, who may have edited them."""
     codec = tool.params_codec
-    return masked(json.loads(codec.encode(params)), codec.secret_schema())
-
-
-def _asked(tool: Tool[Any, Any], call: RecordedCall) -> Any:
-    """Return the params that a person was asked about, who may have edited them."""
     try:
-        return _shown(tool, tool.params_codec.decode(json.dumps(call.arguments)))
+        plain = json.loads(codec.encode(codec.decode(json.dumps(call.arguments))))
     except ToolValidationError:
-        return call.params
+        return is_of(call, given)
+    return is_of(call, given, masked(plain, codec.secret_schema()))
 
 
 def _value(tool: Tool[Any, Any], call: RecordedCall) -> Any:

@@ -21,6 +21,7 @@ from toolyard_hookspecs import (
     MarkdownSection,
     Outcome,
     PromptEvaluationError,
+    Secret,
     Status,
     SystemClock,
     ToolCall,
@@ -38,7 +39,7 @@ from toolyard_plugins.record import (
     Replayer,
     replaying,
 )
-from toolyard_plugins.record.answers import key_of
+from toolyard_plugins.record.likeness import is_of
 
 CALLS: list[tuple[str, Any]] = [
     ("add", {"a": 1}),
@@ -384,13 +385,13 @@ def test_of_two_same_calls_at_the_same_time_one_is_refused_again(desk, path, mon
         recorder.close()
     both = threading.Barrier(2)
 
-    def meeting(params: Any) -> str:
+    def meeting(*told: Any) -> bool:
         # As many as are let in here at a time meet; one that is alone goes on by itself.
         with suppress(threading.BrokenBarrierError):
             both.wait(0.2)
-        return key_of(params)
+        return is_of(*told)
 
-    monkeypatch.setattr(replaying, "key_of", meeting)
+    monkeypatch.setattr(replaying, "is_of", meeting)
     with desk.replaying(path) as (tools, _), ThreadPoolExecutor(2) as pool:
         call = ToolCall("add", {"a": 1}, id="c1")
         texts = {each.text for each in pool.map(tools.dispatch, [call, call])}
@@ -460,6 +461,54 @@ def test_secrets_are_compared_masked(desk, path):
     with desk.replaying(path) as (tools, _):
         outcome = desk.call(tools, "log_in", user="ada", password="another")
     assert outcome.text == "ada is in with ***"
+
+
+@tool
+def look_up(key: str) -> dict[str, SecretStr]:
+    """Give what is kept under a key."""
+    return {"kept": SecretStr(key)}
+
+
+@tool
+def greet(user: str, number: int, password: SecretStr) -> str:
+    """Greet."""
+    return f"hello {number}"
+
+
+class Secretive:
+    @hookimpl
+    def toolyard_sections(self) -> list[MarkdownSection]:
+        return [MarkdownSection(key="secretive", title="Secretive", tools=[look_up, greet])]
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize(
+    "wish",
+    [
+        ("echo", {"text": "with t0ken-4711"}),
+        ("look_up", {"key": "hunter2"}),
+        ("greet", {"user": "hunter2", "number": 1234, "password": "hunter2"}),
+        ("greet", {"user": "ada", "number": 1234, "password": "1234"}),
+    ],
+)
+@pytest.mark.parametrize("auth", [None, Secret("t0ken-4711")])
+def test_secrets_that_stand_elsewhere_keep_no_call_from_being_found(desk, path, wish, strict, auth):
+    with desk.recording(path, plugins=[Secretive()], auth=Secret("t0ken-4711")) as tools:
+        tools.dispatch(ToolCall(*wish))
+    replay = Replayer(Recording.load(path), strict=strict)
+    with (
+        Host(discover=False, plugins=[desk.Desk(), Secretive(), replay]) as host,
+        host.executor(auth=auth) as tools,
+    ):
+        assert tools.dispatch(ToolCall(*wish)).success
+    assert replay.unused == []
+
+
+def test_what_only_looks_like_a_mask_stands_for_nothing(desk, path):
+    desk.record(path, ("echo", {"text": "with ***"}))
+    with desk.replaying(path) as (tools, _):
+        assert "is in the record" in desk.call(tools, "echo", text="with hunter2").text
+        assert desk.call(tools, "echo", text="with ***").success
 
 
 class Guarded:
