@@ -25,6 +25,7 @@ from toolyard_hookspecs import (
     Status,
     ToolValidationError,
 )
+from toolyard_hookspecs.codecs import as_json
 from toolyard_hookspecs.facts import APPROVAL, APPROVAL_REASON, APPROVAL_TICKET, APPROVAL_TOKEN
 from toolyard_hookspecs.faults import as_sentence
 from toolyard_hookspecs.signatures import is_async_callable
@@ -196,9 +197,22 @@ def _refuse_denied(run: CallRun, answer: ApprovalAnswer, request: ApprovalReques
 
 def _settle_defaults(run: CallRun) -> None:
     """Let the call say what was left out, where that would come out differently once resumed."""
-    codec, shown = run.tool.params_codec, canonical(run)
-    if codec.encode(codec.decode(run.arguments)) != shown:
+    shown = canonical(run)
+    if _read_again(run) != shown:
         run.call_made = replace(run.call_made, arguments=shown.decode())
+
+
+def _read_again(run: CallRun) -> bytes:
+    """Return as canonical JSON what the call's arguments would be read as once more."""
+    codec, plan = run.tool.params_codec, run.plan
+    if plan is None or not plan.makes_up_defaults:
+        return codec.encode(codec.decode(run.arguments))
+    try:
+        # What the call goes on with has no gaps any more.
+        return codec.encode(codec.decode(as_json(run.call_made.arguments)))
+    except ToolValidationError:
+        # A plugin made something of them that nobody else would.
+        return canonical(run)
 
 
 def _needs(run: CallRun, reasons: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.plan import Table
 from toolyard.pipeline.refusals import Refusal, unreadable
 from toolyard.pipeline.steps import Staged
-from toolyard_hookspecs import Status, ToolCall, ToolValidationError
+from toolyard_hookspecs import Status, Tool, ToolCall, ToolValidationError
 from toolyard_hookspecs.codecs import as_json
 
 
@@ -52,6 +52,9 @@ def parse(run: CallRun, call: ToolCall) -> None:
         raise Refusal(Status.INVALID, msg)
     run.arguments = arguments
     run.params = plan.tool.params_codec.decode(run.arguments)
+    if plan.makes_up_defaults:
+        # Whoever reads them again is to find what the handler was given.
+        _settle(run, plan.tool, run.params)
 
 
 def ask_parsers(run: CallRun, table: Table, call: ToolCall) -> Staged:
@@ -72,6 +75,11 @@ def ask_parsers(run: CallRun, table: Table, call: ToolCall) -> Staged:
     else:
         params = wrapped.leave(params)
     # What was parsed may still be in a plugin's hands: the call gets a copy of its own.
+    _settle(run, tool, params)
+
+
+def _settle(run: CallRun, tool: Tool[Any, Any], params: Any) -> None:
+    """Let the call go on with params as they are read from their own JSON."""
     run.arguments = tool.params_codec.encode(params)
     try:
         run.params = tool.params_codec.decode(run.arguments)

@@ -12,6 +12,7 @@ from toolyard.plugins.implementations import Implementation
 from toolyard.plugins.registry import Plugins
 from toolyard.policies.rules import Rule
 from toolyard_hookspecs import Tool
+from toolyard_hookspecs.made_up import makes_up_defaults
 from toolyard_hookspecs.signatures import Handler
 from toolyard_hookspecs.tools import HostDefault
 
@@ -32,6 +33,7 @@ class Plan:
         on_results: The rules that hear of a success.
         on_rollbacks: The rules that hear of a rollback.
         shares_params: Whether params can be shared, because nothing in them can change.
+        makes_up_defaults: Whether arguments may be read differently each time.
         kept_as_json: The class of those values in whose place an event keeps their JSON.
         reads_back: Whether every value is sure to be read again from its JSON.
         confirms: Whether a person must approve every call.
@@ -51,6 +53,7 @@ class Plan:
     on_results: tuple[Rule, ...]
     on_rollbacks: tuple[Rule, ...]
     shares_params: bool
+    makes_up_defaults: bool
     kept_as_json: type[Any] | None
     reads_back: bool
     confirms: bool
@@ -114,6 +117,7 @@ def plan_for(
         on_results=tuple(rule for rule in everywhere if rule.on_result is not None),
         on_rollbacks=tuple(rule for rule in own if rule.on_rollback is not None),
         shares_params=tool.params_codec.immutable,
+        makes_up_defaults=makes_up_defaults(tool.params_codec),
         kept_as_json=None if tool.result_codec.immutable else faithful,
         reads_back=faithful is not None,
         confirms=tool.requires_confirmation,

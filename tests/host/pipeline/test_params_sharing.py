@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -261,3 +262,36 @@ def test_the_callers_own_arguments_are_never_touched(yard: Any) -> None:
     yard.dispatch(ToolCall("order", arguments))
 
     assert arguments == {"item": "tea", "tags": ["hot"]}
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """Params with a number that is another one whenever it is left out."""
+
+    item: str
+    number: str = field(default_factory=lambda: uuid4().hex)
+    tags: list[str] = field(default_factory=list[str])
+
+
+def test_what_was_left_out_is_made_up_once_for_all(yard: Any) -> None:
+    seen: list[str] = []
+
+    class Looking:
+        @hookimpl
+        def toolyard_check(self, params: Numbered) -> None:
+            seen.append(params.number)
+
+        @hookimpl
+        def toolyard_execute(self, params: Numbered) -> None:
+            seen.append(params.number)
+
+    @tool
+    def number(params: Numbered) -> str:
+        """Tell the number."""
+        return params.number
+
+    yard.open(number, plugins=(Looking(),))
+    outcome = yard.call("number", item="tea")
+    told = {*seen, outcome.text, outcome.event.params.number, outcome.event.params.number}
+    assert told == {outcome.text}
+    assert outcome.call.arguments in ({"item": "tea"}, '{"item": "tea"}')

@@ -30,6 +30,7 @@ from toolyard_hookspecs import (
     hookimpl,
     tool,
 )
+from toolyard_hookspecs.codecs import as_json
 from toolyard_plugins.policies import QuotaPolicy
 
 KEY = "0123456789abcdef0123456789abcdef"
@@ -123,7 +124,18 @@ def refused(yard: Any, outcome: Outcome, told: str) -> None:
     assert yard.events[-1] is outcome.event
 
 
-def test_a_pending_call_keeps_the_defaults_that_were_shown(yard: Any, later: Later) -> None:
+class Parsing:
+    """Parses as the host does."""
+
+    @hookimpl
+    def toolyard_parse(self, tool: Any, call: ToolCall) -> Any:
+        return tool.params_codec.decode(as_json(call.arguments))
+
+
+@pytest.mark.parametrize("plugins", [(), (Parsing(),)], ids=["the host", "a plugin"])
+def test_a_pending_call_keeps_the_defaults_that_were_shown(
+    yard: Any, later: Later, plugins: tuple[object, ...]
+) -> None:
     @dataclass(frozen=True)
     class Mail:
         to: str
@@ -134,7 +146,7 @@ def test_a_pending_call_keeps_the_defaults_that_were_shown(yard: Any, later: Lat
         """Send a mail."""
         return f"{params.to} {params.number}"
 
-    yard.open(mails, approver=later)
+    yard.open(mails, approver=later, plugins=plugins)
     waits = yard.call("mails", to="Ada")
     outcome = yard.resume(waits, answer=True)
 

@@ -1,0 +1,60 @@
+"""Which types read the same arguments differently, since they make up what is left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from pydantic import BaseModel, Field
+
+from toolyard_hookspecs.codecs import Codec, NoParams
+from toolyard_hookspecs.made_up import makes_up_defaults
+from toolyard_hookspecs.schema_codec import SchemaCodec
+
+
+class Numbered(BaseModel):
+    number: str = Field(default_factory=lambda: uuid4().hex)
+
+
+@dataclass
+class Listed:
+    names: list[str] = field(default_factory=list)
+    more: dict[str, int] = field(default_factory=dict[str, int])
+    text: str = "a"
+
+
+@dataclass
+class Holding:
+    listed: Listed = field(default_factory=Listed)
+
+
+@dataclass
+class Nested:
+    numbered: Numbered = field(default_factory=Numbered)
+
+
+class Around(BaseModel):
+    inner: list[Around] = []
+    number: Numbered | None = None
+
+
+class Sized(BaseModel):
+    a: int
+    b: int = Field(default_factory=lambda data: data["a"])
+
+
+@pytest.mark.parametrize("kind", [Numbered, list[Numbered], Nested, Around, Sized])
+def test_a_factory_may_make_anything_however_deep(kind: Any):
+    assert makes_up_defaults(Codec(kind, owner="test"))
+
+
+@pytest.mark.parametrize("kind", [Listed, Holding, int, dict[str, Any]])
+def test_what_is_always_the_same_is_not_made_up(kind: Any):
+    assert not makes_up_defaults(Codec(kind, owner="test"))
+
+
+def test_json_schemas_and_tools_without_params_make_up_nothing():
+    assert not makes_up_defaults(SchemaCodec({"default": {"a": 1}}, owner="test"))
+    assert not makes_up_defaults(NoParams())
