@@ -74,7 +74,8 @@ class InOrder:
 
     def left(self) -> list[Numbered]:
         """Return the recorded calls that have not answered any."""
-        return list(self._calls)
+        with self._lock:
+            return list(self._calls)
 
     def left_before(self, later: Numbered) -> Iterable[Numbered]:
         """Return those of them that were recorded before a call."""
@@ -127,7 +128,8 @@ class ByArguments:
 
     def left(self) -> list[Numbered]:
         """Return the recorded calls that have not answered any, in order."""
-        left = [each for queue in self._calls.values() for each in queue]
+        with self._lock:
+            left = [each for queue in self._calls.values() for each in queue]
         return sorted(left, key=lambda each: each.line)
 
     def left_before(self, later: Numbered) -> Iterable[Numbered]:

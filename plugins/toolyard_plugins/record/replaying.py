@@ -28,6 +28,7 @@ from toolyard_hookspecs import (
     secrets_of,
 )
 from toolyard_hookspecs.facts import DIFF
+from toolyard_hookspecs.made_up import makes_up_defaults
 from toolyard_plugins.record.answers import (
     Answers,
     ByArguments,
@@ -37,7 +38,7 @@ from toolyard_plugins.record.answers import (
     answering,
     has_run,
 )
-from toolyard_plugins.record.likeness import hides_some, is_of
+from toolyard_plugins.record.likeness import hides_some, is_of, key_of
 from toolyard_plugins.record.lines import Approval, RecordedCall
 from toolyard_plugins.record.noting import shown as noted
 from toolyard_plugins.record.noting import value_of
@@ -104,6 +105,7 @@ class Replayer:
         ran = [each for each in calls if has_run(each.call)]
         self._answers: Answers = InOrder(ran) if strict else ByArguments(ran)
         self._lock = Lock()
+        self._making_up = Lock()
         self._refused = ById(each for each in calls if not has_run(each.call))
         self._asked = ById(each for each in calls if each.call.approval is not None)
 
@@ -141,7 +143,7 @@ class Replayer:
         if refused is not None:
             return ToolResult.error(refused.call.read)
         try:
-            answer = self._answers.take(tool.name, shown)
+            answer = self._take(tool, shown, context.tool_call)
         except NotRecordedError as error:
             return ToolResult.error(str(error))
         return self._answered(tool, answer)
@@ -221,6 +223,23 @@ class Replayer:
         )
         return Replay(result, effect_id=None, changes=call.changes)
 
+    def _take(self, tool: Tool[Any, Any], shown: Any, call: ToolCall | None) -> Numbered:
+        if call is None or not makes_up_defaults(tool.params_codec):
+            return self._answers.take(tool.name, shown)
+        with self._making_up:
+            return self._answers.take(tool.name, self._as_made_up(tool, shown, call))
+
+    def _as_made_up(self, tool: Tool[Any, Any], shown: Any, call: ToolCall) -> Any:
+        """Return params with what was made up then in the place of what was left out."""
+        given = key_of(masked(value_of(call.arguments), tool.params_codec.secret_schema()))
+        left = [each.call for each in self._answers.left() if each.call.tool == tool.name]
+        if any(is_of(each, shown) for each in left):
+            return shown
+        same = (
+            each.params for each in left if _is_unedited(each) and key_of(each.arguments) == given
+        )
+        return next(same, shown)
+
     def _take_refused(
         self, tool: Tool[Any, Any], shown: Any, call: ToolCall | None
     ) -> Numbered | None:
@@ -269,6 +288,10 @@ class Replayer:
 
     def _asked_of(self, tool: Tool[Any, Any], calls: Iterable[Numbered]) -> list[Numbered]:
         return [each for each in self._of_session(calls) if each.call.tool == tool.name]
+
+
+def _is_unedited(call: RecordedCall) -> bool:
+    return call.approval is None or call.approval.answer != Answer.EDITED
 
 
 def _was_kept(call: RecordedCall, shown: Any) -> bool:

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
+from uuid import uuid4
 
 import pytest
-from pydantic import SecretStr
+from pydantic import Field, SecretStr
 
 from toolyard import Host, Settings
 from toolyard_hookspecs import (
@@ -706,3 +707,30 @@ def test_where_nobody_answered_the_reason_is_the_same(desk, path):
         outcome = desk.call(tools, "send", to="Ada", amount=5)
     assert desk.outcome_of(outcome) == desk.outcome_of(recorded[0])
     assert "The desk is closed." in outcome.text
+
+
+@tool
+def open_ticket(
+    title: str, number: Annotated[str, Field(default_factory=lambda: uuid4().hex)]
+) -> str:
+    """Open a ticket, under a number that is another one whenever it is left out."""
+    return f"{title} is {number}"
+
+
+class Tickets:
+    @hookimpl
+    def toolyard_sections(self) -> list[MarkdownSection]:
+        return [MarkdownSection(key="tickets", title="Tickets", tools=[open_ticket])]
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_what_is_made_up_anew_keeps_no_call_from_being_found(desk, path, strict):
+    wishes: list[dict[str, Any]] = [{"title": "a"}, {"title": "a"}, {"title": "a", "number": "7"}]
+    with desk.recording(path, plugins=[Tickets()]) as tools:
+        recorded = [desk.call(tools, "open_ticket", **each).text for each in wishes]
+    for line, text in zip(desk.lines_of(path), recorded, strict=True):
+        assert text == f"a is {line['params']['number']}"
+    replay = Replayer(Recording.load(path), strict=strict)
+    with Host(discover=False, plugins=[Tickets(), replay]) as host, host.executor() as tools:
+        assert [desk.call(tools, "open_ticket", **each).text for each in wishes] == recorded
+        assert not desk.call(tools, "open_ticket", title="a").success
