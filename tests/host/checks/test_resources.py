@@ -31,7 +31,7 @@ class Whole:
 
 class Misspelt(Whole):
     take = property()
-    tkae = Whole.take
+    takes = Whole.take
 
 
 class Raising(Whole):

@@ -190,7 +190,8 @@ def test_what_is_no_answer_in_the_handlers_place_is_named_with_its_plugin(yard, 
 
 @IS_ASYNC
 @pytest.mark.parametrize(
-    ("answer", "kind"), [("put", "str"), (False, "bool"), (Whole, "the class")]
+    ("answer", "kind"),
+    [("put", "an instance of str"), (False, "an instance of bool"), (Whole, "the class Whole")],
 )
 def test_what_is_no_tool_is_named_with_its_plugin(yard, put, *, answer, kind, is_async):
     yard.open(put, plugins=(Desk("lookup", answer, is_async=is_async),))
