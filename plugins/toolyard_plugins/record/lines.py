@@ -11,7 +11,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic_core import PydanticCustomError
 
 from toolyard_hookspecs import Stage, Status, Verdict
 from toolyard_hookspecs.faults import first_fault
@@ -104,6 +105,12 @@ class Raised(BaseModel):
     section_keys: tuple[str, ...] = ()
 
 
+def _naming_its_tool(envelope: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(envelope.get("tool"), str):
+        raise PydanticCustomError("nameless", "Says of no tool")
+    return envelope
+
+
 class RecordedCall(_Line):
     """A call. Secrets are masked in all of it.
 
@@ -152,7 +159,7 @@ class RecordedCall(_Line):
     at: datetime
     seconds: float
     handler_seconds: float | None = None
-    envelope: dict[str, Any]
+    envelope: Annotated[dict[str, Any], AfterValidator(_naming_its_tool)]
     message: str = ""
     text: str | None = None
     value: Literal["wire", "kept", "none"] = "none"

@@ -339,7 +339,7 @@ def _is_asked(tool: Tool[Any, Any], call: RecordedCall, given: Any) -> bool:
 def _value(tool: Tool[Any, Any], call: RecordedCall) -> Any:
     if call.value != "wire":
         return None
-    return tool.result_codec.decode(json.dumps(call.envelope["data"]))
+    return tool.result_codec.decode(json.dumps(call.envelope.get("data")))
 
 
 def _said_again(call: RecordedCall, approval: Approval) -> ApprovalAnswer:

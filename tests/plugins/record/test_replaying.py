@@ -734,3 +734,30 @@ def test_what_is_made_up_anew_keeps_no_call_from_being_found(desk, path, strict)
     with Host(discover=False, plugins=[Tickets(), replay]) as host, host.executor() as tools:
         assert [desk.call(tools, "open_ticket", **each).text for each in wishes] == recorded
         assert not desk.call(tools, "open_ticket", title="a").success
+
+
+def rewritten(path: Any, **said: Any) -> None:
+    [line] = [each for each in path.read_text().splitlines() if '"call"' in each]
+    content = {name: each for name, each in json.loads(line).items() if name not in SEALED}
+    path.unlink()
+    file = RecordFile(path)
+    file.append(json.dumps({**content, **said}))
+    file.close()
+
+
+SEALED = ("n", "prev", "hash")
+
+
+@pytest.mark.parametrize("envelope", [{}, {"tool": None, "data": 3}])
+def test_a_line_whose_envelope_says_of_no_tool_is_told(desk, path, envelope):
+    desk.record(path, ("add", {"a": 1}))
+    rewritten(path, envelope=envelope)
+    with pytest.raises(RecordError, match=r"line 1: .*call\.envelope: says of no tool"):
+        Recording.load(path)
+
+
+def test_a_line_that_lacks_its_value_is_told(desk, path):
+    desk.record(path, ("add", {"a": 1}))
+    rewritten(path, envelope={"tool": "add"}, value="wire")
+    with desk.replaying(path) as (tools, _):
+        assert "what add came to does not fit it any more" in desk.call(tools, "add", a=1).text
