@@ -79,7 +79,7 @@ def _refuse_others(plugin: str, new: Contribution, other: str, there: Contributi
             raise PluginFault(
                 f"Plugin {plugin!r} has a section with the key {section.key!r}, which plugin "
                 f"{other} has already.",
-                _prefix(plugin),
+                _another("the section another key", plugin),
             )
     for kind in new.policies:
         if kind in there.policies:
@@ -105,12 +105,13 @@ def _tool_clash(plugin: str, other: str, tool: Tool[Any, Any], name: str) -> Plu
         called = f"the tool {tool.name!r} with the wire name {name!r}"
     return PluginFault(
         f"Plugin {plugin!r} has {called}, a name that plugin {other} has already.",
-        _prefix(plugin),
+        _another("the tool another name", plugin),
     )
 
 
-def _prefix(plugin: str) -> str:
+def _another(this: str, plugin: str) -> str:
     return (
-        f'Write prefix = "x_" into [plugins.{plugin}] of the configuration, or switch one of '
+        f"If the plugin is yours, give {this} there. "
+        f'Or write prefix = "x_" into [plugins.{plugin}] of the configuration, or switch one of '
         "the two off with TOOLYARD_BLOCK."
     )

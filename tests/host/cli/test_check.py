@@ -314,6 +314,17 @@ def test_a_clash_names_the_other(written, findings):
     assert "the tool 'warm', a name that plugin 'another' has already" in told
 
 
+def test_the_author_of_a_tool_whose_name_is_taken_is_told_to_rename_it_first(written, toolyard):
+    other = written(('key="room"', 'key="other"'), name="another")
+    options = ["--plugin", other, "--plugin", written()]
+    _, out, _ = toolyard("check", "room", "--json", *options, plugin=False)
+    (finding,) = json.loads(out)["findings"]
+    assert finding["remedy"] == (
+        'If the plugin is yours, give the tool another name there. Or write prefix = "x_" into '
+        "[plugins.room] of the configuration, or switch one of the two off with TOOLYARD_BLOCK."
+    )
+
+
 def test_the_configuration_is_told_from_the_plugin(folder, toolyard, written):
     path = written()
     (folder / "toolyard.toml").write_text("[plugins.room]\ndegrees = 'warm'\n[plugins.roof]\n")
