@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -91,7 +91,7 @@ class Plugins:
             for found in every:
                 if only is None or found.name in only:
                     self._meet(_entry_point(found), found.load, met)
-            for path in self.settings.plugin_files:
+            for path in _each_once(self.settings.plugin_files):
                 self._meet(_file(path), partial(load_file, path), met)
             self._discovered = True
             self._publish()
@@ -379,6 +379,14 @@ class Plugins:
 
     def _publish(self) -> None:
         self._view = view_of(self._roster, self._view.generation + 1)
+
+
+def _each_once(files: Iterable[Path]) -> Iterable[Path]:
+    """Return the files without those that are others by another path."""
+    found: dict[Path, Path] = {}
+    for path in files:
+        found.setdefault(path.resolve(), path)
+    return found.values()
 
 
 def _entry_point(found: FoundPlugin) -> Origin:

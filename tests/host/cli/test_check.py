@@ -325,6 +325,14 @@ def test_the_author_of_a_tool_whose_name_is_taken_is_told_to_rename_it_first(wri
     )
 
 
+@pytest.mark.parametrize("change", [("", ""), MISSPELT])
+def test_a_file_that_is_named_twice_is_checked_once(written, folder, toolyard, change):
+    path = written(change)
+    (folder / "toolyard.toml").write_text('plugin_files = ["room.py"]\n')
+    _, out, _ = toolyard("check", "room", "--json", "--plugin", path.name, plugin=False)
+    assert len(out.splitlines()) == 1
+
+
 def test_the_configuration_is_told_from_the_plugin(folder, toolyard, written):
     path = written()
     (folder / "toolyard.toml").write_text("[plugins.room]\ndegrees = 'warm'\n[plugins.roof]\n")
