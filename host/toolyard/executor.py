@@ -18,6 +18,7 @@ from toolyard.pipeline.resuming import Resumption
 from toolyard.pipeline.stages import pipeline
 from toolyard.resources.registry import ResourceRegistry
 from toolyard.runtime import runtime_of
+from toolyard.section_failures import section_failed
 from toolyard_hookspecs import (
     ApprovalAnswer,
     Binding,
@@ -354,9 +355,15 @@ class Executor:
         present = {id(section): section for section in sections}
         for known, section in present.items():
             if known not in self._set_up:
-                section.setup(self.session)
+                self._set_section_up(section)
                 self._set_up[known] = section
         self._set_up = present
+
+    def _set_section_up(self, section: Section) -> None:
+        try:
+            section.setup(self.session)
+        except Exception as error:
+            raise section_failed(section, "on_session", error, self.catalog) from error
 
     def _registry(self, options: ExecutorOptions) -> ResourceRegistry:
         """Return what is bound; whoever is nearer to the application wins."""

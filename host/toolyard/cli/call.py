@@ -26,6 +26,8 @@ def call(host: Host, args: argparse.Namespace) -> int:
     wish = ToolCall(args.name, read_arguments(text, quoted=not piped))
     try:
         with host.executor(dry_run=args.dry_run) as tools:
+            # What keeps every call from running is told once, and before any.
+            tools.table()
             ending = Endings(tools.session).dispatch(tools, wish)
     except KeyboardInterrupt:
         say_interrupted()

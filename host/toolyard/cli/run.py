@@ -34,14 +34,17 @@ def run(host: Host, args: argparse.Namespace) -> int:
         "on_progress": report.progressed,
         "dry_run": args.dry_run,
     }
-    with host.executor(**options) as tools, report:
-        args.log.still = report.still
-        dispatch = _at_once if args.parallel else _one_by_one
-        for ending in dispatch(tools, calls, report):
-            report.ended(ending)
-            succeeded = succeeded and ending.success
-        if args.dry_run:
-            report.rehearsed(tools.rehearsed())
+    with host.executor(**options) as tools:
+        # What keeps every call from running is told once, and before any.
+        tools.table()
+        with report:
+            args.log.still = report.still
+            dispatch = _at_once if args.parallel else _one_by_one
+            for ending in dispatch(tools, calls, report):
+                report.ended(ending)
+                succeeded = succeeded and ending.success
+            if args.dry_run:
+                report.rehearsed(tools.rehearsed())
     return Exit.OK if succeeded else Exit.FAILED
 
 

@@ -8,6 +8,7 @@ from toolyard.pipeline.missing import behind_summaries
 from toolyard.pipeline.plan import Manner, Plan, as_strict_as, plan_for, table_of
 from toolyard.plugins.wire_names import serving_wire_names
 from toolyard.policies.prompt_rules import PromptRules
+from toolyard.section_failures import section_failed
 from toolyard_hookspecs import OpenedSections, Prompt, Section, Tool, Visibility
 
 if TYPE_CHECKING:
@@ -66,8 +67,13 @@ class Planning:
 
     def shown(self) -> tuple[object, ...]:
         """Return what decides which sections are part of the prompt now."""
-        enabled = (each.is_enabled(self._session) for each in self.changing)
-        return (OpenedSections.of(self._session), *enabled)
+        return (OpenedSections.of(self._session), *map(self._is_enabled, self.changing))
+
+    def _is_enabled(self, section: Section) -> bool:
+        try:
+            return section.is_enabled(self._session)
+        except Exception as error:
+            raise section_failed(section, "enabled", error, self._host.catalog) from error
 
     def plan_of(self, tool: Tool[Any, Any]) -> Plan:
         """Return the plan of a tool that a lookup hook gave, which may be nobody's."""

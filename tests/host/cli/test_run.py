@@ -402,3 +402,19 @@ def test_what_was_meant_as_the_name_of_an_example_is_told_those_there_are(toolya
         "toolyard: error: there is neither an example nor a file 'nothere'. The examples are "
         "orders and workspace. Name one of these, or a file of calls.\n"
     )
+
+
+@pytest.mark.parametrize("command", [["run", "--example"], ["call", "list_orders", "{}"]])
+def test_what_keeps_every_call_from_running_is_told_once(toolyard, tmp_path, command):
+    plugin = tmp_path / "faulty.py"
+    plugin.write_text(
+        "from toolyard_hookspecs import MarkdownSection, hookimpl\n\n\n"
+        "@hookimpl\n"
+        "def toolyard_sections():\n"
+        "    return [MarkdownSection(key='x', title='X', on_session=lambda session: 1 / 0)]\n"
+    )
+    example = [] if "--example" in command else ["--example"]
+    status, out, err = toolyard(*command, *example, "--plugin", plugin, plugin=False)
+    assert (status, out) == (2, "")
+    assert err.count("ZeroDivisionError") == 1
+    assert f"its on_session raised ZeroDivisionError: division by zero ({plugin}, line 6)" in err
