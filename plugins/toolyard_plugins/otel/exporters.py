@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import logging
 import os
 import sys
 from collections.abc import Callable, Generator, Iterable
@@ -33,6 +35,8 @@ except ImportError as error:
         "Spans cannot be exported: the OpenTelemetry SDK is not installed. Run: pip install "
         "'toolyard[otel]', or 'toolyard[otlp]' for OTLP."
     ) from error
+
+log = logging.getLogger("toolyard.otel")
 
 SERVICE: Final = "toolyard"
 NONE: Final = "none"
@@ -168,11 +172,30 @@ def _appended(file: str) -> Generator[IO[str]]:
             f"written, in a folder that is there, or {CONSOLE} or {OTLP}."
         ) from error
     try:
+        _share(out, file)
         yield out
     finally:
         # What could not be written has been told of.
         with suppress(OSError):
             out.close()
+
+
+def _share(out: IO[str], file: str) -> None:
+    """Claim a file together with others that append to it.
+
+    Raises:
+        ConfigurationError: When somebody has it alone, as a record has: spans would ruin it.
+    """
+    try:
+        fcntl.flock(out, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise ConfigurationError(
+            f"Spans cannot be written to {file!r}: it is being written as something else, such as "
+            "a record. Name another file."
+        ) from error
+    except OSError as error:
+        # Not every file can be locked: a pipe may not, nor what lies in another machine.
+        log.debug("%s is not locked: %s", file, error)
 
 
 def _names(variable: str, signal: str) -> list[str]:

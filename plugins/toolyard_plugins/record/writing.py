@@ -139,8 +139,8 @@ class RecordFile:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise RecordError(
-                f"{self._path} is being written by another recorder. Record to another file, or "
-                "wait until it has ended."
+                f"{self._path} is being written by another recorder, or as a trace. Record to "
+                "another file, or wait until that has ended."
             ) from error
 
     def _write(self, line: bytes) -> None:

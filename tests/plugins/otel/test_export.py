@@ -228,6 +228,21 @@ def test_the_sampler_of_the_environment_holds(receiver: Any) -> None:
     assert receiver.points["gen_ai.execute_tool.duration"]
 
 
+@pytest.mark.parametrize("kept", [False, True], ids=["a new one", "one that is continued"])
+def test_a_record_is_no_file_for_spans(tmp_path: Path, kept: bool) -> None:
+    file = tmp_path / "calls.jsonl"
+    calls = [{"name": "inside", "arguments": {"word": "a"}}]
+    if kept:
+        run("--record", str(file), calls=calls)
+    before = file.read_bytes() if kept else b""
+    done = run("--record", str(file), "--trace", str(file), calls=calls)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "calls.jsonl" in done.stderr
+    assert "another file" in done.stderr
+    assert (file.read_bytes() if file.exists() else b"").startswith(before)
+    assert b"execute_tool" not in (file.read_bytes() if file.exists() else b"")
+
+
 @pytest.mark.long
 def test_a_file_that_cannot_be_written_is_named() -> None:
     done = run("--trace", "/nowhere/spans.jsonl", calls=[{"name": "inside"}])
