@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any, Final
 
+from toolyard_hookspecs.calling import call_fault
+
 TEXTS: Final = ("key", "title", "template")
 FUNCTIONS: Final = ("enabled", "on_session")
 SEVERAL: Final = ("tools", "policies", "resources", "children")
@@ -25,6 +27,8 @@ def kind_faults(fields: Mapping[str, Any], visibilities: type[Enum]) -> Iterator
     for name in FUNCTIONS:
         if fields.get(name) is not None and not callable(fields[name]):
             yield f"{name} is {fields[name]!r}; give a function of the session"
+        elif fields.get(name) is not None and call_fault(fields[name], None) is not None:
+            yield f"{name} does not take the session; write def {name}(session)"
     if not isinstance(fields.get("accepts_overrides", True), bool):
         yield f"accepts_overrides is {fields['accepts_overrides']!r}; write True or False"
     known = [each.value for each in visibilities]

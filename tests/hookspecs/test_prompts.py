@@ -148,6 +148,10 @@ def test_a_section_needs_a_key_and_a_title_and_tools_that_are_tools():
         ({"template": None}, "template is None; give a text"),
         ({"summary": 3}, "summary is 3; give a text"),
         ({"enabled": True}, "enabled is True; give a function of the session"),
+        (
+            {"enabled": lambda: True},
+            "enabled does not take the session; write def enabled(session)",
+        ),
         ({"on_session": "setup"}, "on_session is 'setup'; give a function of the session"),
         (
             {"resources": {str: "x"}},

@@ -135,6 +135,7 @@ float = Annotated[float, WithJsonSchema({'type': 'number-ish'})]
 
 @tool(""",
 )
+WRONG_SETUP = ("tools=[warm]", "tools=[warm], on_session=lambda: None")
 NO_PROMPT = ("title=settings.title,", "title='x', template='Hello ${nobody}.',")
 
 
@@ -276,6 +277,7 @@ def toolyard_commands():
         (NO_SCHEMA, "tool warm", "The JSON Schema of its params is not valid .*'number-ish'"),
         (NO_RESULT_SCHEMA, "tool warm", "There is no JSON Schema of its result: Cannot generate"),
         (NO_PROMPT, "prompt", "nobody"),
+        (WRONG_SETUP, "offers", "Section 'room': on_session does not take the session"),
     ],
 )
 def test_a_fault_is_named(written, findings, change, where, told):
