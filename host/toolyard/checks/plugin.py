@@ -22,6 +22,7 @@ from toolyard.plugins.manager import HookManager
 from toolyard.plugins.places import place_of
 from toolyard.plugins.records import LoadedPlugin
 from toolyard.plugins.reports import PluginReport
+from toolyard.state.session import Session
 from toolyard_hookspecs import Prompt, ToolyardError
 
 _DEFAULTS: Final = (
@@ -132,10 +133,17 @@ def _prompt(record: LoadedPlugin) -> Iterator[Finding]:
     sections = record.contribution.sections
     if not sections:
         return
+    session = Session()
     try:
-        Prompt.of("check", record.origin.name, sections).render()
+        prompt = Prompt.of("check", record.origin.name, sections)
+        prompt.render()
+        for section in prompt.everywhere():
+            section.setup(session)
+        prompt.tools(session)
     except ToolyardError as error:
         yield Finding("prompt", str(error), "Mend the section, its template or its tools.")
     except Exception as error:  # noqa: BLE001 - a section's own code can raise anything
-        cause = f"Its sections cannot be rendered: {one_line(error)}."
-        yield Finding("prompt", cause, "Mend the section that raises.")
+        cause = f"Its sections cannot be rendered, or set up: {one_line(error)}."
+        place = place_of(error)
+        where = "the section that raises" if place is None else f"it in {place}"
+        yield Finding("prompt", cause, f"Mend {where}.")

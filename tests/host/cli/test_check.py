@@ -135,6 +135,8 @@ float = Annotated[float, WithJsonSchema({'type': 'number-ish'})]
 
 @tool(""",
 )
+BROKEN_SETUP = ("tools=[warm]", "tools=[warm], on_session=lambda session: 1 / 0")
+BROKEN_ENABLED = ("tools=[warm]", "tools=[warm], enabled=lambda session: session is None or 1 / 0")
 WRONG_SETUP = ("tools=[warm]", "tools=[warm], on_session=lambda: None")
 NO_PROMPT = ("title=settings.title,", "title='x', template='Hello ${nobody}.',")
 
@@ -277,6 +279,8 @@ def toolyard_commands():
         (NO_SCHEMA, "tool warm", "The JSON Schema of its params is not valid .*'number-ish'"),
         (NO_RESULT_SCHEMA, "tool warm", "There is no JSON Schema of its result: Cannot generate"),
         (NO_PROMPT, "prompt", "nobody"),
+        (BROKEN_SETUP, "prompt", "cannot be rendered, or set up: ZeroDivisionError"),
+        (BROKEN_ENABLED, "prompt", "ZeroDivisionError"),
         (WRONG_SETUP, "offers", "Section 'room': on_session does not take the session"),
     ],
 )
