@@ -15,7 +15,7 @@ from toolyard.pipeline.plan import Manner, Plan, Table
 from toolyard.pipeline.planning import Planning
 from toolyard.pipeline.rehearsing import Rehearsal
 from toolyard.pipeline.resuming import Resumption
-from toolyard.pipeline.stages import pipeline
+from toolyard.pipeline.stages import life_of
 from toolyard.resources.registry import ResourceRegistry
 from toolyard.runtime import runtime_of
 from toolyard.section_failures import section_failed
@@ -140,11 +140,11 @@ class Executor:
             ...     tools.dispatch(ToolCall("add", {"a": 1, "b": 2})).text
             '3'
         """
-        return self.engine.sync.drive(pipeline(CallRun(self, call)))
+        return self.engine.sync.drive(life_of(CallRun(self, call)))
 
     def adispatch(self, call: ToolCall) -> Coroutine[Any, Any, Outcome]:
         """Dispatch a call; see `dispatch`."""
-        return self.engine.asynchronous.drive(pipeline(CallRun(self, call, on_loop=True)))
+        return self.engine.asynchronous.drive(life_of(CallRun(self, call, on_loop=True)))
 
     def dispatch_all(self, calls: Iterable[ToolCall]) -> list[Outcome | BaseException]:
         """Dispatch calls in parallel, isolated from one another.
@@ -159,14 +159,14 @@ class Executor:
             TypeError: When they are no `ToolCall`s; none is dispatched then.
         """
         runs = self._batch(calls, on_loop=False)
-        return _in_place(runs, self.engine.sync.drive_all([pipeline(run) for run in runs]))
+        return _in_place(runs, self.engine.sync.drive_all([life_of(run) for run in runs]))
 
     async def adispatch_all(self, calls: Iterable[ToolCall]) -> list[Outcome | BaseException]:
         """Dispatch calls in parallel; see `dispatch_all`."""
         runs = self._batch(calls, on_loop=True)
         if not runs:
             return []
-        ended = await self.engine.asynchronous.drive_all([pipeline(run) for run in runs])
+        ended = await self.engine.asynchronous.drive_all([life_of(run) for run in runs])
         return _in_place(runs, ended)
 
     def resume(self, call: ToolCall, token: str, answer: ApprovalAnswer | bool) -> Outcome:  # noqa: FBT001 - as approvers answer
@@ -205,7 +205,7 @@ class Executor:
             'Erased a.txt.'
         """
         resumption = Resumption(token, answer)
-        return self.engine.sync.drive(pipeline(CallRun(self, call, resumption=resumption)))
+        return self.engine.sync.drive(life_of(CallRun(self, call, resumption=resumption)))
 
     def aresume(
         self,
@@ -215,7 +215,7 @@ class Executor:
     ) -> Coroutine[Any, Any, Outcome]:
         """Dispatch a call again that was pending; see `resume`."""
         run = CallRun(self, call, on_loop=True, resumption=Resumption(token, answer))
-        return self.engine.asynchronous.drive(pipeline(run))
+        return self.engine.asynchronous.drive(life_of(run))
 
     def rehearsed(self) -> str:
         """Return what all calls of a dry run together would change."""
@@ -266,7 +266,7 @@ class Executor:
     def dispatch_nested(self, call: ToolCall, parent: CallRun) -> Outcome:
         """Dispatch a call that a sync handler makes."""
         try:
-            return self.engine.sync.drive(pipeline(CallRun(self, call, parent=parent)))
+            return self.engine.sync.drive(life_of(CallRun(self, call, parent=parent)))
         except BaseException as error:
             parent.left_child = error
             raise
@@ -275,7 +275,7 @@ class Executor:
         """Dispatch a call that an async handler makes."""
         run = CallRun(self, call, parent=parent, on_loop=True)
         try:
-            return await self.engine.asynchronous.drive(pipeline(run))
+            return await self.engine.asynchronous.drive(life_of(run))
         except BaseException as error:
             parent.left_child = error
             raise
@@ -285,7 +285,7 @@ class Executor:
         planning = self._planning
         if (
             planning is None
-            or planning.table.generation != self._host.plugins.generation
+            or planning.table.generation != self._host.plugins._view.generation  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - spares each call a call
             or (planning.changing and planning.shown() != planning.shown_then)
         ):
             planning = self._planning = self._plan_anew()

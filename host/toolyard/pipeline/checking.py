@@ -12,7 +12,7 @@ from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.marks import ADMITTED, CHECK
 from toolyard.pipeline.masking import log_failure, mask
 from toolyard.pipeline.parsing import ask_parsers
-from toolyard.pipeline.plan import Table, as_strict_as
+from toolyard.pipeline.plan import Plan, Table, as_strict_as
 from toolyard.pipeline.refusals import Refusal
 from toolyard.pipeline.resuming import ASKED_BEFORE
 from toolyard.pipeline.steps import Staged
@@ -42,7 +42,21 @@ MAX_QUESTIONS: Final = 20
 """How often a person is asked about one call, who edits its arguments each time."""
 
 
-def check(run: CallRun, table: Table) -> Staged:
+def check(run: CallRun, table: Table, plan: Plan) -> Staged | None:
+    """Ask every rule; return None where all allow the call at once, else what goes on."""
+    run.branch.frozen = True
+    if run.resumption is None:
+        for place, rule in enumerate(plan.checks):
+            decision = _ask_rule(run, plan, rule)
+            if decision is not None and decision is not ALLOW:
+                return _check_on(run, table, place, decision)
+        if not plan.confirms:
+            return None
+        return _check_on(run, table, len(plan.checks), None)
+    return _check_on(run, table, 0, None)
+
+
+def _check_on(run: CallRun, table: Table, place: int, decision: Any) -> Staged:
     """Ask every rule; deny, or let a person decide, or go on.
 
     Where the person is to be shown the diff, it is only noted that one has to be asked.
@@ -56,7 +70,7 @@ def check(run: CallRun, table: Table) -> Staged:
     if run.resumption is not None:
         run.resumption.redeem(run)
         run.stage = CHECK
-    reasons = yield from ask_rules(run)
+    reasons = yield from ask_rules(run, place, decision)
     if run.resumption is not None and run.resumption.waits and not reasons:
         reasons = [ASKED_BEFORE]
     if plan.approves_diff:
@@ -239,8 +253,13 @@ def ask_rules_by_now(run: CallRun) -> Staged:
     return (yield from ask_rules(run))
 
 
-def ask_rules(run: CallRun) -> Staged:
-    """Ask every rule; return why a person has to be asked.
+def ask_rules(run: CallRun, place: int = 0, decision: Any = None) -> Staged:
+    """Ask every rule, or those from a place on; return why a person has to be asked.
+
+    Args:
+        run: The call.
+        place: The first rule to ask; those before it allow the call.
+        decision: What that one has decided, if it was asked.
 
     Raises:
         Refusal: With every reason against the call.
@@ -249,39 +268,54 @@ def ask_rules(run: CallRun) -> Staged:
     assert plan is not None  # noqa: S101 - looked up before
     denials: list[str] = []
     asks: list[str] = []
-    tool, context = plan.tool, run.context
-    shared = plan.shares_params
-    watched = run.on_loop
-    for rule in plan.checks:
-        try:
-            params = run.params if shared else params_for(run, rule)
-            started = perf_counter() if watched else 0.0
-            ask_rule: Any = rule.check
-            decision = ask_rule(tool, params, context=context)
-            if watched and perf_counter() - started > SLOW:
-                warn_of_slow(rule.title, started)
-            if decision is None or decision is ALLOW:
-                continue
-            if decision.__class__ is not PolicyDecision:
-                decision = yield from settle(run, decision, run.limit_without_timeout())
-        except DeadlineExceededError:
-            raise
-        except Exception:  # noqa: BLE001 - logged without secrets
-            run.check_limits()
-            log_failure(run, log, "Policy %s failed to check; the call is denied.", rule.name)
-            decision = PolicyDecision.deny(_failed(rule))
-        if decision is None or (decision.__class__ is PolicyDecision and _plain(decision)):
+    tool = plan.tool
+    for rule in plan.checks[place:]:
+        if decision is None:
+            decision = _ask_rule(run, plan, rule)
+        answer, decision = decision, None
+        if answer is not None and answer.__class__ is not PolicyDecision:
+            try:
+                answer = yield from settle(run, answer, run.limit_without_timeout())
+            except DeadlineExceededError:
+                raise
+            except Exception:  # noqa: BLE001 - logged without secrets
+                answer = _deny_for_failure(run, rule)
+        if answer is None or (answer.__class__ is PolicyDecision and _plain(answer)):
             continue
-        decision = _read(rule, decision)
-        _note(run, rule, decision)
-        does = "asks" if decision.allowed else f"does not allow {tool.name}"
-        reason = decision.reason or f"Policy {rule.name} {does}."
-        (asks if decision.allowed else denials).append(reason)
+        answer = _read(rule, answer)
+        _note(run, rule, answer)
+        does = "asks" if answer.allowed else f"does not allow {tool.name}"
+        reason = answer.reason or f"Policy {rule.name} {does}."
+        (asks if answer.allowed else denials).append(reason)
     if denials:
         raise Refusal(Status.DENIED, "\n".join(dict.fromkeys(denials)))
     if plan.confirms:
         asks.append(f"{tool.name} requires confirmation.")
     return list(dict.fromkeys(asks)) if asks else asks
+
+
+def _ask_rule(run: CallRun, plan: Plan, rule: Rule) -> Any:
+    """Return what a rule decides, None or ALLOW where it allows the call, or an awaitable."""
+    try:
+        params = run.params if plan.shares_params else params_for(run, rule)
+        if not run.on_loop:
+            return rule.check(plan.tool, params, context=run.context)  # type: ignore[misc]
+        started = perf_counter()
+        decision = rule.check(plan.tool, params, context=run.context)  # type: ignore[misc]
+        if perf_counter() - started > SLOW:
+            warn_of_slow(rule.title, started)
+    except DeadlineExceededError:
+        raise
+    except Exception:  # noqa: BLE001 - logged without secrets
+        return _deny_for_failure(run, rule)
+    else:
+        return decision
+
+
+def _deny_for_failure(run: CallRun, rule: Rule) -> PolicyDecision:
+    run.check_limits()
+    log_failure(run, log, "Policy %s failed to check; the call is denied.", rule.name)
+    return PolicyDecision.deny(_failed(rule))
 
 
 def _read(rule: Rule, decision: object) -> PolicyDecision:

@@ -10,6 +10,7 @@ from toolyard.pipeline.asking import settle, settle_surely
 from toolyard.pipeline.call_run import CallRun
 from toolyard.pipeline.marks import COMMIT
 from toolyard.pipeline.masking import log_failure
+from toolyard.pipeline.plan import Table
 from toolyard.pipeline.refusals import CommitFailed
 from toolyard.pipeline.steps import Staged, WaitFor
 from toolyard.pipeline.undoing import undo_participants
@@ -19,12 +20,16 @@ from toolyard_hookspecs import Participant
 log = logging.getLogger("toolyard.pipeline")
 
 
-def commits_at_once(run: CallRun) -> bool:
-    """Commit a call in which nothing takes part but its session; return whether it is one."""
-    if run.parent is not None or run.participants or run.executor.keeper is not None:
-        return False
-    if run.children or run.scope.participants():
-        return False
+def commit(run: CallRun, table: Table) -> Staged | None:
+    """Commit a call in which nothing takes part but its session; of others, return what does it."""
+    executor = run.executor
+    if executor.rehearsal is not None and run.parent is None:
+        return executor.rehearsal.join(run, table)
+    if run.parent is not None:
+        return _join(run, run.parent)
+    parts = run.scope._parts  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - spares each call a call
+    if parts or run.participants or executor.keeper is not None or run.children:
+        return _commit_with_participants(run)
     try:
         run.branch.commit()
     except BaseException:
@@ -33,18 +38,15 @@ def commits_at_once(run: CallRun) -> bool:
         raise
     run.stage = COMMIT
     run.committed = True
-    return True
+    return None
 
 
-def commit(run: CallRun) -> Staged:
-    """Commit everything that the call did, or join it to what its parent did.
+def _commit_with_participants(run: CallRun) -> Staged:
+    """Prepare everything that takes part, then commit all of it.
 
     Raises:
         CommitFailed: When a participant failed after the decision, saying what was kept.
     """
-    if run.parent is not None:
-        yield from _join(run, run.parent)
-        return
     yield from let_none_join(run)
     participants: list[Participant] = [*run.participants, *run.scope.participants()]
     keeper = run.executor.keeper

@@ -16,8 +16,9 @@ from toolyard.pipeline.marks import SUCCEEDED, TELEMETRY
 from toolyard.pipeline.masking import log_failure, mask
 from toolyard.pipeline.plan import Table
 from toolyard.pipeline.refusals import Called, Failure, Refusal, read_failure
-from toolyard.pipeline.steps import Staged
+from toolyard.pipeline.steps import Staged, was_raised
 from toolyard.pipeline.undoing import undo
+from toolyard.resources.self_waits import CURRENT
 from toolyard.state.redoing import NOTHING
 from toolyard_hookspecs import (
     CallClosed,
@@ -36,6 +37,59 @@ MAX_ARGUMENTS: Final = 500
 log = logging.getLogger("toolyard.pipeline")
 
 _new: Any = object.__new__
+
+
+def roll_back(run: CallRun, table: Table, error: BaseException) -> Staged:
+    """Put back what the call changed; interrupted, it is done again."""
+    try:
+        yield from _fail(run, table, error)
+    except BaseException as interruption:  # noqa: BLE001 - likewise
+        # It may have come before anything was put back.
+        yield from _fail(run, table, interruption)
+
+
+def _fail(run: CallRun, table: Table, error: BaseException) -> Staged:
+    if isinstance(error, GeneratorExit) and not was_raised(error):
+        _finish_without_waiting(run, table, error)
+    else:
+        yield from fail(run, table, error)
+
+
+def _finish_without_waiting(run: CallRun, table: Table, error: GeneratorExit) -> None:
+    ending = fail(run, table, error)
+    try:
+        next(ending)
+        while True:
+            ending.throw(error)
+    except StopIteration:
+        return
+
+
+def publish_surely(run: CallRun, table: Table) -> None:
+    """Publish the call's one event, also where that is interrupted before anybody heard of it."""
+    try:
+        publish(run, table)
+    except BaseException:
+        if not hasattr(run, "outcome"):
+            publish(run, table)
+        raise
+
+
+def end_surely(run: CallRun) -> None:
+    """Give back what the call holds: an interruption must not leave others waiting for ever."""
+    try:
+        run.end()
+    except BaseException:
+        run.end()
+        raise
+    finally:
+        entered: Any = run.entered
+        try:  # noqa: SIM105 - spares each call a context manager
+            CURRENT.reset(entered)
+        except ValueError:
+            # Closed elsewhere, by the collector say: that context is nobody's any more.
+            pass
+        run.entered = None
 
 
 def fail(run: CallRun, table: Table, error: BaseException) -> Staged:

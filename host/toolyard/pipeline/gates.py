@@ -59,6 +59,14 @@ class Turns:
             self._waiting.append((holder, gate))
             return gate
 
+    def take_free(self, holder: object) -> bool:
+        """Take the turn for `holder` if it is nobody's; tell whether."""
+        with self._lock:
+            if self._holder is not None:
+                return False
+            self._holder = holder
+            return True
+
     @property
     def holder(self) -> object | None:
         """Who has the turn."""
@@ -68,7 +76,7 @@ class Turns:
         """End the holder's turn, or take it out of the queue; interrupted, it is done again."""
         with self._lock:
             if self._holder is not holder:
-                self._waiting = deque(each for each in self._waiting if each[0] is not holder)
+                self._leave_queue(holder)
                 return
             if not self._waiting:
                 self._holder = None
@@ -78,3 +86,6 @@ class Turns:
             gate.open()
             self._holder = follows
             self._waiting.popleft()
+
+    def _leave_queue(self, holder: object) -> None:
+        self._waiting = deque(each for each in self._waiting if each[0] is not holder)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from types import CoroutineType
+from functools import partial
+from types import CoroutineType, GeneratorType
 from typing import Any
 
 from toolyard.pipeline.asking import ENDLESS, Wrapped, ask, settle_for
@@ -30,6 +31,8 @@ from toolyard_hookspecs import (
 from toolyard_hookspecs.facts import REPLAYED_EFFECT
 from toolyard_hookspecs.signatures import is_async_callable
 
+_VALUES = frozenset({int, float, bool, str, dict, list})
+
 
 def ask_and_run(run: CallRun, table: Table, plan: Plan) -> Staged:
     """Return the result of whichever answers first: a plugin, or the handler."""
@@ -53,7 +56,11 @@ def _answer(run: CallRun, plan: Plan) -> Staged:
     answer: Any = run.answer
     run.replayed = isinstance(answer, (ToolResult, Replay))
     if not run.replayed:
-        return (yield from run_handler(run, plan, answer))
+        given: Any = run_handler(run, plan, answer)
+        if given.__class__ is GeneratorType:
+            waiting: Staged = given
+            given = yield from waiting
+        return given
     if answer.__class__ is Replay:
         if answer.effect_id is not None:
             run.note(REPLAYED_EFFECT, answer.effect_id)
@@ -93,8 +100,8 @@ def _check_answer(hook: Implementation, answer: Any) -> None:
         raise wrong_answer(hook, answer, "a ToolResult, a Replay, a callable or None")
 
 
-def run_handler(run: CallRun, plan: Plan, instead: Any) -> Staged:
-    """Return the result of the handler.
+def run_handler(run: CallRun, plan: Plan, instead: Any = None) -> ToolResult[Any] | Staged:
+    """Return the result of the handler, or what waits for it where that runs elsewhere.
 
     Args:
         run: The call.
@@ -104,6 +111,29 @@ def run_handler(run: CallRun, plan: Plan, instead: Any) -> Staged:
     Raises:
         Refusal: When there is nothing to run, or what came of it is no result.
     """
+    if instead is not None or not (plan.runs_here and run.is_alone):
+        return _run_elsewhere(run, plan, instead)
+    run.limit = ENDLESS
+    # What runs here has one.
+    invoke: Any = plan.invoke
+    monotonic = run.executor.monotonic
+    started = monotonic()
+    run.handler_state = BEGUN
+    try:
+        result = invoke(run.params, context=run.context)
+    except GeneratorExit as error:
+        raise raised(error) from error.__cause__
+    except BaseException as error:
+        if (told := _as_raised(run, error)) is error:
+            raise
+        raise told from error
+    finally:
+        run.handler_duration = monotonic() - started
+    return _take(run, plan, result)
+
+
+def _run_elsewhere(run: CallRun, plan: Plan, instead: Any) -> Staged:
+    """Run the handler where its limits can end it: on a thread, as a task, in a process."""
     params, context = run.params, run.context
     function, is_async = plan.invoke, plan.is_async
     if instead is not None or function is None:
@@ -127,29 +157,42 @@ def run_handler(run: CallRun, plan: Plan, instead: Any) -> Staged:
             except GeneratorExit as error:
                 raise raised(error) from error.__cause__
         else:
-            result = yield Run(
-                lambda: function(params, context=context),
-                is_async,
-                limit,
-                run,
-                inline,
-                pace=plan.pace,
-            )
-    except (TimedOut, Cancelled, ProcessDied, ConflictError, EffectUnknownError):
-        raise
-    except asyncio.CancelledError as error:
-        if error is run.left_child or _is_cancelled(run):
+            work = partial(function, params, context=context)
+            result = yield Run(work, is_async, limit, run, inline, pace=plan.pace)
+    except BaseException as error:
+        if (told := _as_raised(run, error)) is error:
             raise
-        msg = "what it waited for was cancelled, though nobody cancelled the call"
-        raise RuntimeError(msg) from error
-    except Exception:
-        _note_end(run, HandlerState.FAILED)
-        raise
+        raise told from error
     finally:
         run.handler_duration = monotonic() - started
-    run.check_limits()
-    given = _read_result(run, plan, result)
-    _note_end(run, RETURNED if given.success else HandlerState.FAILED)
+    return _take(run, plan, result)
+
+
+def _as_raised(run: CallRun, error: BaseException) -> BaseException:
+    """Note how the handler ended that raised; return the error, or what it stands for."""
+    if isinstance(error, (TimedOut, Cancelled, ProcessDied, ConflictError, EffectUnknownError)):
+        return error
+    if isinstance(error, asyncio.CancelledError):
+        if error is run.left_child or _is_cancelled(run):
+            return error
+        msg = "what it waited for was cancelled, though nobody cancelled the call"
+        told = RuntimeError(msg)
+        told.__cause__ = error
+        return told
+    if isinstance(error, Exception):
+        _note_end(run, HandlerState.FAILED)
+    return error
+
+
+def _take(run: CallRun, plan: Plan, result: Any) -> ToolResult[Any]:
+    if run.closed is not None or not run.is_alone:
+        run.check_limits()
+    if plan.wraps and result.__class__ in _VALUES:
+        given = ToolResult.ok(result)
+    else:
+        given = _read_result(run, plan, result)
+    # Nobody would have waited for it any more, had the call been given up.
+    run.handler_state = RETURNED if given.success else HandlerState.FAILED
     return given
 
 
@@ -188,13 +231,14 @@ def _limit_of(run: CallRun, plan: Plan, *, elsewhere: bool) -> Limit:
 
 
 def _read_result(run: CallRun, plan: Plan, result: Any) -> ToolResult[Any]:
-    if issubclass(result.__class__, ToolResult):
+    kind = result.__class__
+    if issubclass(kind, ToolResult):
         message: object = result.message
         if isinstance(message, str):
             told: ToolResult[Any] = result
             return told
         what = f"a ToolResult whose message is of type {type(message).__name__}, not str"
-    elif result.__class__ is CoroutineType:
+    elif kind is CoroutineType:
         result.close()
         what = "a coroutine (write its handler as async def, or await within it)"
     elif plan.tool.signature.wraps:

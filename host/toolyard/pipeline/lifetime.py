@@ -16,12 +16,11 @@ N = TypeVar("N", bound="Lifetime[Any]")
 class Lifetime(Generic[N]):
     """A call among those nested in one another, from its beginning until it is over.
 
-    Args:
-        call: The call as it came.
-        parent: The call whose handler made it, None for a top-level one.
-        deadline: When the evaluation must have ended, None for never.
-
     Attributes:
+        call_made: The call as it came.
+        parent: The call whose handler made it, None for a top-level one.
+        cancellation: The handle that ends it from outside, None where nothing does.
+        deadline: When it must have ended, None for never.
         children: The nested calls that have not ended, None where it has made none.
         closed: What befell it, to be said after its name, once it is abandoned or has ended.
         when_abandoned: Called when it is abandoned.
@@ -40,20 +39,27 @@ class Lifetime(Generic[N]):
         "when_abandoned",
     )
 
-    def __init__(self, call: ToolCall, parent: N | None, deadline: Deadline | None) -> None:
-        self.call_made = call
-        self.parent: N | None = parent
-        self.closed: str | None = None
-        self.when_abandoned: Callable[[], None] | None = None
-        self._left: Cancellation | None = None
-        self._forget_left: Callable[[], None] | None = None
-        # Whether its own handler was given up, and may not have ended.
-        self._runs_on = False
-        self.children: list[N] | None = None
+    # Whoever makes one fills them.
+    call_made: ToolCall
+    parent: N | None
+    cancellation: Cancellation | None
+    deadline: Deadline | None
+    children: list[N] | None
+    closed: str | None
+    when_abandoned: Callable[[], None] | None
+    _left: Cancellation | None
+    _forget_left: Callable[[], None] | None
+    # Whether its own handler was given up, and may not have ended.
+    _runs_on: bool
+
+    def begin_within(self, parent: N | None, deadline: Deadline | None) -> None:
+        """Take over what bounds the call, where anything does."""
+        call = self.call_made
         if parent is None:
             self.cancellation = call.cancellation
             self.deadline = deadline if call.deadline is None else _earlier(deadline, call.deadline)
         else:
+            self.parent = parent
             self.cancellation = parent.cancellation
             self.deadline = _earlier(parent.deadline, call.deadline)
 

@@ -41,6 +41,8 @@ class Plan:
         shows_diff: Whether the diff may have to be shown, to a person or in a dry run.
         snapshots: The plugins that may take part in its transactions.
         executes: The plugins that may answer in its handler's place.
+        runs_here: Whether its handler may run on the thread of the caller.
+        wraps: Whether what the handler returns is the value, not a result.
         pace: How long its handler takes on a worker thread.
     """
 
@@ -61,6 +63,8 @@ class Plan:
     shows_diff: bool
     snapshots: Implementations
     executes: Implementations
+    runs_here: bool = False
+    wraps: bool = False
     pace: Pace = field(default_factory=Pace, compare=False)
 
 
@@ -112,9 +116,17 @@ def plan_for(
         invoke=None if elsewhere else tool.signature.invoke,
         is_async=tool.signature.is_async,
         timeout=timeout,
-        checks=tuple(rule for rule in own if rule.check is not None),
+        checks=tuple(
+            rule
+            for rule in own
+            if rule.check is not None and (rule.checks is None or rule.checks(tool))
+        ),
         reserves=tuple(rule for rule in own if rule.reserve is not None),
-        on_results=tuple(rule for rule in everywhere if rule.on_result is not None),
+        on_results=tuple(
+            rule
+            for rule in everywhere
+            if rule.on_result is not None and (rule.hears is None or rule.hears(tool))
+        ),
         on_rollbacks=tuple(rule for rule in own if rule.on_rollback is not None),
         shares_params=tool.params_codec.immutable,
         makes_up_defaults=makes_up_defaults(tool.params_codec),
@@ -125,6 +137,8 @@ def plan_for(
         shows_diff=approves_diff or manner.dry_run,
         snapshots=_concerned(plugins.implementations("toolyard_snapshot"), tool),
         executes=_concerned(plugins.implementations("toolyard_execute"), tool),
+        runs_here=not (elsewhere or tool.signature.is_async or timeout is not None),
+        wraps=tool.signature.wraps,
     )
 
 

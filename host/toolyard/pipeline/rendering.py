@@ -28,39 +28,57 @@ def render(run: CallRun, table: Table, plan: Plan) -> None:
     Raises:
         Refusal: When the value has no JSON form.
     """
-    if plan.tool.exclude_value_from_context and not run.result.exclude_value_from_context:
-        run.result = replace(run.result, exclude_value_from_context=True)
-    result = run.result
-    # It may be the second time, after a conflict.
-    run.data, run.tells_json = None, False
-    if result.value is not None and not result.exclude_value_from_context:
-        kind = result.value.__class__
-        if _is_read_once(kind):
-            msg = (
-                f"Internal error in {run.name}: its value is a {kind.__name__}, which can be read "
-                "once only."
-            )
-            raise Refusal(Status.ERROR, msg)
-        try:
-            run.data = plan.tool.result_codec.encode(result.value)
-        except (ValueError, TypeError, RecursionError) as error:
-            reason = _WHOLE if isinstance(result.value, Outcome) else why_unwritable(error)
-            msg = f"Internal error in {run.name}: its value cannot be written as JSON ({reason})."
-            raise Refusal(Status.ERROR, msg) from error
-    if result.value is not None and plan.tool.result_codec.secret_schema():
-        note_secrets(run, result.value, plan.tool.result_codec)
+    tool, result = plan.tool, run.result
+    if tool.exclude_value_from_context and not result.exclude_value_from_context:
+        result = run.result = replace(result, exclude_value_from_context=True)
+    value = result.value
+    if run.reruns:
+        run.data, run.tells_json = None, False
+    if value is not None:
+        codec = tool.result_codec
+        if not result.exclude_value_from_context:
+            if _is_read_once(value.__class__):
+                raise _readable_once(run, value)
+            try:
+                run.data = codec.encode(value)
+            except (ValueError, TypeError, RecursionError) as error:
+                raise _unwritable(run, value, error) from error
+        if codec.secret_schema():
+            note_secrets(run, value, codec)
+    if (
+        run.data is not None
+        and not table.renders
+        and not table.render_wrappers
+        and reads_as_json(result)
+    ):
+        # The event makes the text of the JSON, for whoever reads it.
+        run.tells_json = True
+    else:
+        _render_text(run, table, plan)
+
+
+def _readable_once(run: CallRun, value: object) -> Refusal:
+    kind = value.__class__.__name__
+    msg = f"Internal error in {run.name}: its value is a {kind}, which can be read once only."
+    return Refusal(Status.ERROR, msg)
+
+
+def _unwritable(run: CallRun, value: object, error: Exception) -> Refusal:
+    reason = _WHOLE if isinstance(value, Outcome) else why_unwritable(error)
+    msg = f"Internal error in {run.name}: its value cannot be written as JSON ({reason})."
+    return Refusal(Status.ERROR, msg)
+
+
+def _render_text(run: CallRun, table: Table, plan: Plan) -> None:
     try:
         if table.renders or table.render_wrappers:
             run.text = _ask_renderers(run, table, plan)
-        elif run.data is not None and reads_as_json(result):
-            # The event makes the text of the JSON, for whoever reads it.
-            run.tells_json = True
         else:
-            run.text = render_result(result, run.data)
+            run.text = render_result(run.result, run.data)
     except Exception:  # noqa: BLE001 - logged without secrets
         log_failure(run, log, "Rendering the result of %s failed; it is rendered plainly.", run)
         run.text = _render_plainly(run)
-    if not run.tells_json and (text := encodable(run.text)) != run.text:
+    if (text := encodable(run.text)) != run.text:
         run.text = text
         run.result = replace(run.result, message=encodable(run.result.message))
 

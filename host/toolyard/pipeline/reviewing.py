@@ -90,7 +90,9 @@ def start_over(run: CallRun, table: Table, edited: ToolCall) -> Staged:
     run.check_limits()
     run.stage = Stage.CHECK
     reasons = run.asks
-    yield from check(run, table)
+    assert run.plan is not None  # noqa: S101 - looked up before
+    if (objections := check(run, table, run.plan)) is not None:
+        yield from objections
     # Whoever edited is shown what that comes to, also where nothing asks any more.
     run.asks = run.asks or reasons
     run.branch.refork()

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("toolyard.pipeline")
 _HOOK: Final = "toolyard_trace"
 
+_STAGE: Any = CallRun.__dict__["stage"]
 Entered = list[tuple[str, AbstractContextManager[Any]]]
 
 
@@ -59,10 +60,6 @@ def leave_traces(entered: Entered, run: CallRun) -> None:
             interruption = error
     if interruption is not None:
         raise interruption
-
-
-# The slot itself, behind the property that takes its place.
-_STAGE: Any = CallRun.__dict__["stage"]
 
 
 class _HeardRun(CallRun):

@@ -8,81 +8,37 @@ from typing import Any
 
 from toolyard.pipeline.asking import SLOW, ask, settle, waits, warn_of_slow
 from toolyard.pipeline.call_run import CallRun
-from toolyard.pipeline.checking import check_again, params_for, refuse_unsettled
-from toolyard.pipeline.committing import commit, commits_at_once
-from toolyard.pipeline.handling import ask_and_run, run_handler
+from toolyard.pipeline.checking import check_again, params_for
 from toolyard.pipeline.marks import (
-    ADMITTED,
-    CLAIMED,
     ENDED,
-    EXECUTE,
     FORKED,
-    ON_RESULT,
-    PREPARE,
-    RENDER,
     VALIDATE,
 )
-from toolyard.pipeline.plan import Plan, Table
+from toolyard.pipeline.plan import Plan
 from toolyard.pipeline.plugin_faults import check_participant, hook_failed, name_who_raised
 from toolyard.pipeline.refusals import (
-    HandlerFailed,
     Refusal,
     says_what_happened,
     wrote_unshown,
 )
-from toolyard.pipeline.rendering import render
 from toolyard.pipeline.reviewing import (
-    Edited,
     is_as_shown,
     refuse_unshown,
     review,
-    start_over,
 )
 from toolyard.pipeline.steps import Staged, WaitFor
-from toolyard.pipeline.telling import tell_session
 from toolyard.pipeline.undoing import take_part_once_there, undo
-from toolyard_hookspecs import ConflictError, Replay, ResourceBusyError, Stage, Status, ToolResult
-
-CONFLICTING = frozenset({EXECUTE, VALIDATE, ON_RESULT, PREPARE})
-"""Where a conflict shows: a resource may notice it before the commit, at the next access."""
-
-
-def transact(run: CallRun, table: Table) -> Staged:
-    """Run the call on its branch and commit it; a contained one once more after a conflict."""
-    plan = run.plan
-    assert plan is not None  # noqa: S101 - looked up before
-    if run.batch is not None:
-        yield WaitFor(run.batch.after_all(ADMITTED), run.limit_without_timeout())
-    # Plugins that are not asked at all keep no later call of the batch waiting.
-    forked = FORKED if plan.executes else CLAIMED
-    if plan.tool.concurrency == "serial":
-        run.passed(forked)
-        yield from _take_serial(run, plan)
-        yield from _look_again(run)
-    run.branch.begin()
-    if run.batch is not None:
-        run.passed(forked)
-    edits = 0
-    while True:
-        try:
-            yield from _run_once(run, table, plan)
-        except ConflictError:
-            if run.reruns or not plan.tool.contained or run.stage not in CONFLICTING:
-                raise
-            yield from _start_again(run, plan)
-        except Edited as edit:
-            edits += 1
-            refuse_unsettled(run, edits)
-            yield from start_over(run, table, edit.call)
-        else:
-            return
+from toolyard.policies.rules import Rule
+from toolyard.resources.self_waits import CURRENT
+from toolyard_hookspecs import ResourceBusyError, Status
 
 
-def _start_again(run: CallRun, plan: Plan) -> Staged:
+def redo_after_conflict(run: CallRun, plan: Plan) -> Staged:
     """Put everything back and fork at the commit turn, at which nothing can conflict again."""
     run.reruns += 1
     yield from undo(run)
-    yield from _take_turn(run)
+    if not run.take_free_turn():
+        yield from wait_for_turn(run)
     run.renew()
     run.scope.fail_fast = True
     if not plan.shares_params:
@@ -91,7 +47,7 @@ def _start_again(run: CallRun, plan: Plan) -> Staged:
         yield from check_again(run)
 
 
-def _look_again(run: CallRun) -> Staged:
+def look_again(run: CallRun) -> Staged:
     """Let go of what the checks saw of the resources before others were waited for."""
     if run.scope.participants():
         yield from undo(run)
@@ -99,7 +55,12 @@ def _look_again(run: CallRun) -> Staged:
         yield from check_again(run)
 
 
-def _take_serial(run: CallRun, plan: Plan) -> Staged:
+def take_serial(run: CallRun, plan: Plan) -> Staged:
+    """Wait for the one place of a serial tool.
+
+    Raises:
+        Refusal: When it is not to be had.
+    """
     limit = run.limit_without_timeout()
     # Waiting for other calls does not count against the timeouts of those that made this one.
     run.control.pause_timeout()
@@ -117,49 +78,15 @@ def _take_serial(run: CallRun, plan: Plan) -> Staged:
         run.control.resume_timeout()
 
 
-def _run_once(run: CallRun, table: Table, plan: Plan) -> Staged:
-    if plan.snapshots:
-        run.stage = Stage.SNAPSHOT
-        yield from _take_snapshots(run, plan)
-    run.stage = EXECUTE
-    if plan.executes or table.execute_wrappers:
-        result = yield from ask_and_run(run, table, plan)
-    else:
-        result = yield from run_handler(run, plan, None)
-    if run.answer.__class__ is Replay:
-        # The session may hold by now what the recorded call changed, where that ran beside this.
-        yield from _take_turn(run)
-        run.branch.validate()
-    _take_in(run, table, plan, result)
-    run.check_limits()
-    if plan.shows_diff:
-        plan = yield from _show_and_validate(run, plan)
-    else:
-        # What `_take_turn` does: a generator less on every call's path.
-        if run.batch is not None and run.turns is None:
-            yield from _wait_for_earlier_calls(run)
-        if (turn := run.take_turn()) is not None:
-            yield WaitFor(turn, run.limit_without_timeout())
-        run.stage = VALIDATE
-        run.branch.validate()
-    if plan.on_results or plan.shows_diff:
-        run.stage = ON_RESULT
-        yield from _tell_result(run, plan)
-    run.stage = PREPARE
-    rehearsal = run.executor.rehearsal
-    if rehearsal is not None and run.parent is None:
-        yield from rehearsal.join(run, table)
-    elif not commits_at_once(run):
-        yield from commit(run)
-
-
-def _show_and_validate(run: CallRun, plan: Plan) -> Staged:
+def show_and_validate(run: CallRun, plan: Plan) -> Staged:
     """Show what the call would change, until that is what it would be kept as; return the plan."""
     rounds = 0
     while True:
         yield from review(run)
-        yield from _take_turn(run)
+        if not run.take_free_turn():
+            yield from wait_for_turn(run)
         run.stage = VALIDATE
+        CURRENT.set((run,))
         run.branch.validate()
         if (yield from is_as_shown(run)):
             # Policies may have come while a person was asked.
@@ -168,20 +95,8 @@ def _show_and_validate(run: CallRun, plan: Plan) -> Staged:
         refuse_unshown(run, rounds)
 
 
-def _take_in(run: CallRun, table: Table, plan: Plan, result: ToolResult[Any]) -> None:
-    """Let the session have what the result changes in it, and render the result."""
-    if not result.success:
-        raise HandlerFailed(result)
-    run.result = result
-    if plan.executes or table.retelling:
-        tell_session(run, table, plan)
-    elif result.value is not None:
-        run.branch.dispatch(result.value)
-    run.stage = RENDER
-    render(run, table, plan)
-
-
-def _take_snapshots(run: CallRun, plan: Plan) -> Staged:
+def take_snapshots(run: CallRun, plan: Plan) -> Staged:
+    """Let plugins take part in the call's transaction."""
     for each in plan.snapshots:
         try:
             participant = ask(run, each, run.context, plan.tool)
@@ -197,27 +112,50 @@ def _take_snapshots(run: CallRun, plan: Plan) -> Staged:
             run.participants.append(participant)
 
 
-def _tell_result(run: CallRun, plan: Plan) -> Staged:
-    tool, result, context = plan.tool, run.result, run.context
+def tell_result(run: CallRun, plan: Plan) -> Staged | None:
+    """Let the policies hear of the success; return what is yet to be waited for, if anything."""
+    for place, rule in enumerate(plan.on_results):
+        if (answer := _tell(run, plan, rule)) is not None:
+            return _tell_rest(run, plan, place, answer)
+    return _compare_with_shown(run) if plan.shows_diff else None
+
+
+def _tell(run: CallRun, plan: Plan, rule: Rule) -> Any:
+    params = run.params if plan.shares_params else params_for(run, rule)
+    tell_rule: Any = rule.on_result
     watched = run.on_loop
-    for rule in plan.on_results:
-        params = run.params if plan.shares_params else params_for(run, rule)
-        started = perf_counter() if watched else 0.0
-        tell_rule: Any = rule.on_result
+    started = perf_counter() if watched else 0.0
+    try:
+        answer = tell_rule(plan.tool, params, run.result, context=run.context)
+        if watched and perf_counter() - started > SLOW:
+            warn_of_slow(rule.title, started)
+    except Exception as error:
+        name_who_raised(error, rule.title, "on_result")
+        raise
+    return answer
+
+
+def _tell_rest(run: CallRun, plan: Plan, place: int, answer: Any) -> Staged:
+    for rule in plan.on_results[place:]:
+        if answer is None:
+            answer = _tell(run, plan, rule)
         try:
-            answer = tell_rule(tool, params, result, context=context)
-            if watched and perf_counter() - started > SLOW:
-                warn_of_slow(rule.title, started)
-            if answer is not None:
-                yield from settle(run, answer)
+            yield from settle(run, answer)
         except Exception as error:
             name_who_raised(error, rule.title, "on_result")
             raise
-    if plan.shows_diff and not (yield from is_as_shown(run)):
+        answer = None
+    if plan.shows_diff:
+        yield from _compare_with_shown(run)
+
+
+def _compare_with_shown(run: CallRun) -> Staged:
+    if not (yield from is_as_shown(run)):
         raise wrote_unshown(run.name)
 
 
-def _take_turn(run: CallRun) -> Staged:
+def wait_for_turn(run: CallRun) -> Staged:
+    """Wait for the turn to commit, which is another's."""
     if run.batch is not None and run.turns is None:
         yield from _wait_for_earlier_calls(run)
     if (turn := run.take_turn()) is not None:

@@ -26,6 +26,8 @@ def knowing(rule: Rule, originals: Mapping[str, Tool[Any, Any]]) -> Rule:
         on_result=known.on_result,
         reserve=None if rule.reserve is None else known.reserve,
         on_rollback=None if rule.on_rollback is None else known.on_rollback,
+        checks=None if rule.checks is None else known.checks,
+        hears=None if rule.hears is None else known.hears,
     )
 
 
@@ -38,6 +40,12 @@ class _Known:
         self._names = {tool.name: name for name, tool in originals.items()}
         names = "|".join(map(re.escape, self._names))
         self._pattern = re.compile(rf"(?<![\w-])(?:{names})(?![\w-])")
+
+    def checks(self, tool: Tool[Any, Any]) -> bool:
+        return bool(self._rule.checks(self._original(tool)))
+
+    def hears(self, tool: Tool[Any, Any]) -> bool:
+        return bool(self._rule.hears(self._original(tool)))
 
     def check(self, tool: Tool[Any, Any], params: Any, *, context: Any) -> Any:
         return self._told(self._rule.check(self._original(tool), params, context=context))

@@ -36,6 +36,8 @@ class Rule:
         reserve: `(tool, params, *, context)`, None where it reserves nothing.
         on_rollback: `(tool, params, *, context)`, None where it need not hear of one.
         wants_params: Whether it looks at params at all.
+        checks: `(tool)`, whether it checks calls of the tool; None for all tools.
+        hears: `(tool)`, whether it hears of successes of the tool; None for all tools.
     """
 
     name: str
@@ -44,12 +46,20 @@ class Rule:
     reserve: Question | None = None
     on_rollback: Question | None = None
     wants_params: bool = True
+    checks: Question | None = None
+    hears: Question | None = None
 
     @property
     def title(self) -> str:
         """How logs name it."""
         plugin = self.name.removeprefix("plugin ")
         return f"Policy {plugin}" if plugin == self.name else f"Plugin {plugin}"
+
+
+def _asked_once(policy: ToolPolicy, name: str) -> Question | None:
+    # A policy of somebody's may call a counter of its own the same.
+    asked = getattr(policy, name, None)
+    return asked if callable(asked) else None
 
 
 def rule_of(policy: ToolPolicy) -> Rule:
@@ -63,6 +73,8 @@ def rule_of(policy: ToolPolicy) -> Rule:
         reserve=policy.reserve if isinstance(policy, Reserving) else None,
         on_rollback=policy.on_rollback if isinstance(policy, RollbackAware) else None,
         wants_params=getattr(policy, "wants_params", True),
+        checks=_asked_once(policy, "checks"),
+        hears=_asked_once(policy, "hears"),
     )
 
 

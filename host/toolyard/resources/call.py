@@ -72,9 +72,7 @@ class CallScope:
 
     fail_fast: bool
 
-    def __init__(
-        self, resources: Container, *, parent: CallScope | None = None, owner: CallOwner
-    ) -> None:
+    def __init__(self, resources: Container, parent: CallScope | None, owner: CallOwner) -> None:
         self.owner = owner
         self.fail_fast = parent is not None and parent.fail_fast
         self.wakers: set[Callable[[], None]] = set()
@@ -273,6 +271,14 @@ class CallScope:
         if is_closed:
             self._let_go()
 
+    def close_unused(self) -> bool:
+        """End a scope from which nothing was taken that has to be given back; tell whether."""
+        if self._parts or self._tools is not None or self.wakers:
+            return False
+        self._over = self._over or _ENDED
+        self._closed = True
+        return True
+
     def close(self) -> None:
         """End the scope: every later access raises `CallClosed`.
 
@@ -282,9 +288,7 @@ class CallScope:
         Raises:
             BaseException: What interrupted it, when all is given back and closed.
         """
-        if not self._parts and self._tools is None and not self.wakers:
-            self._over = self._over or _ENDED
-            self._closed = True
+        if self.close_unused():
             return
         self._end(_ENDED)
         with _ending:

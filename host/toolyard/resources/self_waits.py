@@ -1,39 +1,47 @@
 """Whether a call would wait for one that waits for it: a hook, or a handler, has dispatched it.
 
-The stack says so: whatever else could would have to be noted by every call.
+What runs on a thread, or as a task, inherits a copy of the context. So a call is noted there as it
+begins, and noted again, in a tuple, once it has its turn to commit: a copy that was made before is
+that of a handler's stray task, for which the commit does not wait.
 """
 
 from __future__ import annotations
 
-import inspect
+from contextvars import ContextVar, Token
 from typing import Any, Final
 
-_OURS: Final = "toolyard.pipeline."
-"""Begins the names of the modules that carry calls out."""
+CURRENT: Final[ContextVar[Any]] = ContextVar("toolyard_current_call", default=None)
+"""The call at work here; in a tuple while it has its turn to commit."""
 
 
 def is_below(call: object) -> bool:
-    """Tell whether a call is at work further down on this very stack, and so cannot end now.
-
-    That goes for the calls around it, too. Only for those that have to wait anyway: it looks at
-    every frame.
-    """
-    frame = inspect.currentframe()
-    while frame is not None:
-        # What others call the same is theirs.
-        is_ours = str(frame.f_globals.get("__name__")).startswith(_OURS)
-        if is_ours and _is_within(_call_of(frame.f_locals), call):
-            return True
-        frame = frame.f_back
+    """Tell whether a call, or one around it, is at work further out here, and so cannot end."""
+    each = _call_of(CURRENT.get())
+    while each is not None:
+        within = each
+        while within is not None:
+            if within is call:
+                return True
+            within = within.parent
+        each = _call_of(_around(each))
     return False
 
 
-def _call_of(names: dict[str, Any]) -> Any:
-    # What every stage calls it; a thread, or a task, of its own begins with a step.
-    return names.get("run") or getattr(names.get("step"), "owner", None)
+def holds_up(call: object) -> bool:
+    """Tell whether what is at work here runs within the turn of a call, which so cannot end."""
+    each = CURRENT.get()
+    while each is not None:
+        if each.__class__ is tuple and each[0] is call:
+            return True
+        each = _around(_call_of(each))
+    return False
 
 
-def _is_within(each: Any, call: object) -> bool:
-    while each is not None and each is not call:
-        each = getattr(each, "parent", None)
-    return each is not None
+def _call_of(noted: Any) -> Any:
+    return noted[0] if noted.__class__ is tuple else noted
+
+
+def _around(call: Any) -> Any:
+    """Return what was noted where a call was dispatched; None for one that has ended."""
+    noted = None if call.entered is None else call.entered.old_value
+    return None if noted is Token.MISSING else noted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any, cast, get_args, get_type_hints
 
 from pydantic import BaseModel
@@ -46,6 +47,7 @@ def fields(model: type[Any]) -> dict[str, Any]:
     }
 
 
+@lru_cache(maxsize=512)
 def _hints(model: type[Any]) -> dict[str, Any]:
     try:
         return get_type_hints(model)

@@ -242,6 +242,17 @@ class Branch(Transaction):
             if self._closed is not None:
                 self.check()
             events = self._events
+            if not (
+                self._cells
+                or self._overlay
+                or events
+                or self._children
+                or self._whole
+                or self._parent
+            ):
+                # Nothing was changed, nor read through a slice that somebody may still hold.
+                self._closed = OVER
+                return
             if self._parent is not None:
                 self._parent.join(self)
                 events = None

@@ -61,7 +61,8 @@ class Transaction:
         self._whole = False
         self._closed: str | None = None
         self._story = NO_STORY
-        self._pin()
+        head = self._head = store.head
+        self._pins = head.slices if parent is None else parent.adopt(self)
 
     def _pin(self) -> None:
         head = self._head = self._store.head

@@ -143,6 +143,14 @@ class ReadBeforeWritePolicy:
         data = {path: each for path, each in {**state.data, **now}.items() if each is not None}
         replace(state, invoked_keys=state.invoked_keys | keys, data=data).save(context)
 
+    def checks(self, tool: Tool[Any, Any]) -> bool:
+        """Tell whether the tool writes."""
+        return is_among(tool, self.write_tools)
+
+    def hears(self, tool: Tool[Any, Any]) -> bool:
+        """Tell whether the tool reads or writes."""
+        return is_among(tool, self.write_tools) or is_among(tool, self.read_tools)
+
     def _files(self, context: ToolContext) -> Files | None:
         if self.root is not None:
             return DirectoryFiles(self.root)

@@ -34,6 +34,14 @@ class _Counting:
 
     wants_params: ClassVar = False
 
+    def checks(self, tool: Tool[Any, Any]) -> bool:
+        """Check no tool: `reserve` decides."""
+        return False
+
+    def hears(self, tool: Tool[Any, Any]) -> bool:
+        """Hear of no tool: a call was counted when it was admitted."""
+        return False
+
     def check(
         self,
         tool: Tool[Any, Any],

@@ -99,6 +99,14 @@ class SequentialDependencyPolicy:
         if not names <= state.invoked_tools:
             replace(state, invoked_tools=state.invoked_tools | names).save(context)
 
+    def checks(self, tool: Tool[Any, Any]) -> bool:
+        """Tell whether the tool waits for others."""
+        return not self.dependencies.keys().isdisjoint(tool.known_as)
+
+    def hears(self, tool: Tool[Any, Any]) -> bool:
+        """Tell whether others wait for the tool."""
+        return bool(self._awaited.intersection(tool.known_as))
+
     @cached_property
     def _awaited(self) -> frozenset[str]:
         return frozenset[str]().union(*self.dependencies.values())

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolyard import engine
-from toolyard.pipeline import committing, ending, stages
+from toolyard.pipeline import committing, ending
 from toolyard.pipeline.lifetime import Lifetime
 from toolyard.resources.call import CallScope
 from toolyard.resources.exclusive import Claim, Ticket, lock_of
@@ -129,7 +129,7 @@ def test_nothing_is_held_where_giving_it_back_is_interrupted(  # noqa: PLR0917 -
         (Claim, "begin_to_end"),
         (CallScope, "undoing"),
         (ExclusivePart, "_each_savepoint"),
-        (stages, "fail"),
+        (ending, "fail"),
         (traceback, "format_exception"),
         (ending, "_add_what_is_unusual"),
     ],

@@ -1,0 +1,46 @@
+"""Which tool a call means: one of the prompt's, or one that a plugin knows."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from toolyard.pipeline.asking import first_result
+from toolyard.pipeline.call_run import CallRun
+from toolyard.pipeline.parsing import shown_call
+from toolyard.pipeline.plan import Plan, Table
+from toolyard.pipeline.plugin_faults import wrong_answer
+from toolyard.pipeline.refusals import Refusal
+from toolyard.pipeline.steps import Staged, Step
+from toolyard_hookspecs import Status, Tool
+
+
+def look_up(run: CallRun, table: Table, by_name: Plan | None) -> Generator[Step, Any, Plan]:
+    """Return the plan of the tool that plugins know, or else of the prompt's.
+
+    Args:
+        run: The call.
+        table: What its executor dispatches by.
+        by_name: The plan of the prompt's tool of that name, None where it has none.
+
+    Raises:
+        Refusal: When nobody knows the tool.
+    """
+    tool: Tool[Any, Any] | None = None
+    if table.lookups:
+        tool = yield from _ask_lookups(run, table)
+    plan = by_name if tool is None else run.executor.plan_of(tool)
+    if plan is None:
+        raise Refusal(Status.UNKNOWN_TOOL, table.missing.explain(run.call_made.name))
+    return plan
+
+
+def _ask_lookups(run: CallRun, table: Table) -> Staged:
+    call, catalog = shown_call(run), run.executor.catalog
+    for each in table.lookups:
+        found = yield from first_result(run, (each,), call, catalog)
+        if found is not None:
+            if not isinstance(found, Tool):
+                raise wrong_answer(each, found, "a Tool, or None")
+            return found  # pyright: ignore[reportUnknownVariableType] - whatever its params are
+    return None
