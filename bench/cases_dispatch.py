@@ -21,8 +21,8 @@ from workload import (
     create_order_async,
 )
 
-from toolyard import Host
-from toolyard_hookspecs import Tool, ToolCall, tool
+from toolstile import Host
+from toolstile_hookspecs import Tool, ToolCall, tool
 
 BATCH = 8
 

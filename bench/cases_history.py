@@ -10,8 +10,8 @@ from floors import FLOOR_OF_ADD
 from full_host import executor_for, full_host
 from measuring import Block, Effort, Row
 
-from toolyard import Executor
-from toolyard_hookspecs import ToolCall, ToolContext, tool
+from toolstile import Executor
+from toolstile_hookspecs import ToolCall, ToolContext, tool
 
 EARLY = 100
 WINDOW = 1_000

@@ -17,12 +17,12 @@ from ledger_on_postgres import measure_claims
 from measuring import Block, Case, Effort, Probe, Row, compare, on_top, timed
 from workload import ADD_ARGUMENTS, add
 
-from toolyard_hookspecs import Binding, IdempotencyConfig, ToolCall, tool
-from toolyard_hookspecs.ledger import Claim, LedgerStore, RecordedResult
-from toolyard_plugins import ledger
-from toolyard_plugins.ledger import EffectLedger, MemoryStore
-from toolyard_plugins.ledger.effects import DAY
-from toolyard_plugins.ledger.stores.sqlite import SqliteStore
+from toolstile_hookspecs import Binding, IdempotencyConfig, ToolCall, tool
+from toolstile_hookspecs.ledger import Claim, LedgerStore, RecordedResult
+from toolstile_plugins import ledger
+from toolstile_plugins.ledger import EffectLedger, MemoryStore
+from toolstile_plugins.ledger.effects import DAY
+from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 
 ON_TOP: Final = {"memory": 10, "SQLite": 60}
 """How many times the floor each may add."""
@@ -115,12 +115,12 @@ def _fill(path: Path, rows: int) -> None:
         store.claim(claim, now=now)
         store.finish(claim.key, claim.effect_id, RecordedResult("", b"42"), now + DAY)
     with closing(sqlite3.connect(path)) as connection, connection:
-        columns = [each[1] for each in connection.execute("PRAGMA table_info(toolyard_effects)")]
+        columns = [each[1] for each in connection.execute("PRAGMA table_info(toolstile_effects)")]
         rest = ", ".join(columns[1:])
         # Keys at random places of the index, as hashes are.
         connection.execute(
-            f"INSERT INTO toolyard_effects (key, {rest}) WITH RECURSIVE n(i) AS "
+            f"INSERT INTO toolstile_effects (key, {rest}) WITH RECURSIVE n(i) AS "
             "(SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) "
-            f"SELECT ? || lower(hex(randomblob(32))), {rest} FROM toolyard_effects, n",
+            f"SELECT ? || lower(hex(randomblob(32))), {rest} FROM toolstile_effects, n",
             (max(rows - 1, 1), key),
         )

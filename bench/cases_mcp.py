@@ -14,11 +14,11 @@ from typing import Any, Final
 import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
-from mcp_servers import OTHERS, SDK, TOOLYARD, in_process
+from mcp_servers import OTHERS, SDK, TOOLSTILE, in_process
 from measuring import Block, Case, Effort, Probe, Row, compare
 
 LIMIT: Final = 1.3
-"""How many times the bare SDK a call through Toolyard may cost, within a process."""
+"""How many times the bare SDK a call through Toolstile may cost, within a process."""
 CLIENTS: Final = (1, 50)
 FEW: Final = (1, 2)
 """As many do to see that it works."""
@@ -32,7 +32,7 @@ def measure_mcp(effort: Effort) -> list[Row]:
     """Measure calls of `add` by the official client, within a process and over HTTP."""
     sdk = Probe(_within(SDK), _calling_within(SDK))
     cases = [
-        Case(Probe(_within(name), _calling_within(name)), sdk, LIMIT if name == TOOLYARD else None)
+        Case(Probe(_within(name), _calling_within(name)), sdk, LIMIT if name == TOOLSTILE else None)
         for name in OTHERS
     ]
     with ExitStack() as stack:

@@ -13,8 +13,8 @@ from full_host import executor_for, full_host
 from measuring import Block, Case, Effort, Probe, Row, compare, on_top, timed
 from workload import ADD_ARGUMENTS, add
 
-from toolyard_hookspecs import ToolCall, tool
-from toolyard_plugins.record import Recorder, RecordFile
+from toolstile_hookspecs import ToolCall, tool
+from toolstile_plugins.record import Recorder, RecordFile
 
 LIMIT: Final = 20
 """How many times the floor the record may add."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from full_host import executor_for, full_host, session_with_reducer
 from measuring import Block, Case, Effort, Probe, Row, compare, timed
 
-from toolyard import Host, Session
-from toolyard_hookspecs import ToolCall, ToolContext, ToolResult, tool
+from toolstile import Host, Session
+from toolstile_hookspecs import ToolCall, ToolContext, ToolResult, tool
 
 SHORT = 10
 LIMIT = 1.5

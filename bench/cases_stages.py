@@ -10,8 +10,8 @@ from full_host import Meter, OfficeRules, Tally, Watch, executor_for, session_wi
 from measuring import Block, Case, Effort, Probe, Row, compare, timed
 from workload import ADD_ARGUMENTS, add
 
-from toolyard import Host, Session
-from toolyard_hookspecs import ToolCall, tool
+from toolstile import Host, Session
+from toolstile_hookspecs import ToolCall, tool
 
 HOSTS: dict[str, Callable[[], Host]] = {
     "two hooks of a plugin": lambda: Host(discover=False, plugins=(OfficeRules(),)),

@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager, contextmanager
 from measuring import Block, Case, Effort, Probe, Row, compare, timed
 
 BARE = ("-c", "pass")
-VERSION = ("-m", "toolyard", "--version")
-TOOLS = ("-m", "toolyard", "tools")
+VERSION = ("-m", "toolstile", "--version")
+TOOLS = ("-m", "toolstile", "tools")
 
 
 def measure_startup(effort: Effort) -> list[Row]:
@@ -21,8 +21,8 @@ def measure_startup(effort: Effort) -> list[Row]:
     bare = Probe("python -c pass", _running(BARE))
     return compare(
         [
-            Case(Probe("toolyard --version", _running(VERSION)), bare, 8),
-            Case(Probe("toolyard tools", _running(TOOLS)), bare, 25),
+            Case(Probe("toolstile --version", _running(VERSION)), bare, 8),
+            Case(Probe("toolstile tools", _running(TOOLS)), bare, 25),
         ],
         effort,
     )

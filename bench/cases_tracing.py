@@ -18,9 +18,9 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from opentelemetry.trace import set_span_in_context
 from workload import ADD_ARGUMENTS, add
 
-from toolyard_hookspecs import ToolCall, tool
-from toolyard_plugins import otel
-from toolyard_plugins.otel.attributes import (
+from toolstile_hookspecs import ToolCall, tool
+from toolstile_plugins import otel
+from toolstile_plugins.otel.attributes import (
     CALL_ID,
     FUNCTION,
     OUTCOME,
@@ -29,11 +29,11 @@ from toolyard_plugins.otel.attributes import (
     TOOL_TYPE,
     of_tool,
 )
-from toolyard_plugins.otel.metrics import BUCKETS, NAME
-from toolyard_plugins.otel.providers import Providers
-from toolyard_plugins.otel.scope import SCOPE
-from toolyard_plugins.otel.settings import OtelSettings
-from toolyard_plugins.otel.tracing import CallTracing
+from toolstile_plugins.otel.metrics import BUCKETS, NAME
+from toolstile_plugins.otel.providers import Providers
+from toolstile_plugins.otel.scope import SCOPE
+from toolstile_plugins.otel.settings import OtelSettings
+from toolstile_plugins.otel.tracing import CallTracing
 
 LIMIT: Final = 20
 """How many times the floor a span and a histogram may add."""

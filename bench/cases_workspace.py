@@ -13,8 +13,8 @@ from typing import Any
 from cases_git import committing, git
 from measuring import Block, Case, Effort, Probe, Row, compare, timed
 
-from toolyard import Executor, Host
-from toolyard_hookspecs import (
+from toolstile import Executor, Host
+from toolstile_hookspecs import (
     Binding,
     Filesystem,
     MarkdownSection,
@@ -25,7 +25,7 @@ from toolyard_hookspecs import (
     ToolResult,
     tool,
 )
-from toolyard_plugins.vfs.workspace import VirtualFilesystem
+from toolstile_plugins.vfs.workspace import VirtualFilesystem
 
 FEW = 10
 MEMORY_SIZES = (1_000, 100_000, 1_000_000)
@@ -167,7 +167,7 @@ def _in_memory(files: int) -> VirtualFilesystem:
 
 @contextmanager
 def _directory(files: int) -> Iterator[str]:
-    with tempfile.TemporaryDirectory(prefix="toolyard-bench-") as root:
+    with tempfile.TemporaryDirectory(prefix="toolstile-bench-") as root:
         for name in _names(files):
             path = Path(root, name)
             if name.endswith("/f0.txt"):

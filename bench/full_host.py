@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from toolyard import Executor, Host, Session
-from toolyard_hookspecs import (
+from toolstile import Executor, Host, Session
+from toolstile_hookspecs import (
     Binding,
     Filesystem,
     MarkdownSection,
@@ -21,9 +21,9 @@ from toolyard_hookspecs import (
     ToolResult,
     hookimpl,
 )
-from toolyard_hookspecs import tool as make_tool
-from toolyard_plugins.policies import SequentialDependencyPolicy
-from toolyard_plugins.vfs import VirtualFilesystem
+from toolstile_hookspecs import tool as make_tool
+from toolstile_plugins.policies import SequentialDependencyPolicy
+from toolstile_plugins.vfs import VirtualFilesystem
 
 FILES: Final = 10_000
 AWAITED: Final = frozenset({"add", "create_order"})
@@ -102,13 +102,13 @@ class OfficeRules:
     """A policy in the form of two hooks, which ask for no more than they need."""
 
     @hookimpl
-    def toolyard_check(self, tool: Tool[Any, Any], context: ToolContext) -> PolicyDecision | None:
+    def toolstile_check(self, tool: Tool[Any, Any], context: ToolContext) -> PolicyDecision | None:
         if tool.consequence == "high" and context.user_id is None:
             return PolicyDecision.deny("Nobody is signed in. It cannot be called.")
         return None
 
     @hookimpl
-    def toolyard_on_result(self, tool: Tool[Any, Any], context: ToolContext) -> None:
+    def toolstile_on_result(self, tool: Tool[Any, Any], context: ToolContext) -> None:
         if tool.category == "delete" and context.user_id is None:
             msg = "Nobody is signed in."
             raise PermissionError(msg)
@@ -122,7 +122,7 @@ class Meter:
         self.seconds = 0.0
 
     @hookimpl
-    def toolyard_telemetry(self, event: ToolInvoked) -> None:
+    def toolstile_telemetry(self, event: ToolInvoked) -> None:
         self.calls += 1
         self.seconds += event.duration
 

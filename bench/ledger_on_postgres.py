@@ -57,7 +57,7 @@ def _seconds_each(url: str, number: int) -> float:
 
 @contextmanager
 def _server(binaries: Path) -> Iterator[str]:
-    folder = Path(tempfile.mkdtemp(prefix="toolyard-bench-"))
+    folder = Path(tempfile.mkdtemp(prefix="toolstile-bench-"))
     # It refuses to run as root.
     user = "postgres" if os.geteuid() == 0 else None
     if user is not None:
@@ -88,9 +88,9 @@ def _server(binaries: Path) -> Iterator[str]:
 
 
 def _claim_and_record(url: str, number: int) -> None:
-    from toolyard_hookspecs.ledger import Claim, RecordedResult
-    from toolyard_plugins.ledger.keys import new_effect_id
-    from toolyard_plugins.ledger.stores.postgres import PostgresStore
+    from toolstile_hookspecs.ledger import Claim, RecordedResult
+    from toolstile_plugins.ledger.keys import new_effect_id
+    from toolstile_plugins.ledger.stores.postgres import PostgresStore
 
     now = datetime.now(UTC)
     with closing(PostgresStore(url)) as store:

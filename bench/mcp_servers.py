@@ -1,4 +1,4 @@
-"""The servers that offer `add` over MCP: the SDK's, FastMCP's, and a host behind Toolyard's.
+"""The servers that offer `add` over MCP: the SDK's, FastMCP's, and a host behind Toolstile's.
 
 As a program it serves one of `APPS` over HTTP, the one that is named.
 """
@@ -16,15 +16,15 @@ from mcp.server import MCPServer
 from starlette.types import ASGIApp
 from workload import add_async
 
-from toolyard import Host, MarkdownSection, hookimpl, tool
-from toolyard_plugins import dialects
-from toolyard_plugins.mcp.server.addresses import Address
-from toolyard_plugins.mcp.server.choosing import OneSession
-from toolyard_plugins.mcp.server.executors import executors_of
-from toolyard_plugins.mcp.server.http import application
-from toolyard_plugins.mcp.server.serving import HostServer
-from toolyard_plugins.mcp.server.sessions import ServedSession
-from toolyard_plugins.mcp.server.settings import ServeSettings
+from toolstile import Host, MarkdownSection, hookimpl, tool
+from toolstile_plugins import dialects
+from toolstile_plugins.mcp.server.addresses import Address
+from toolstile_plugins.mcp.server.choosing import OneSession
+from toolstile_plugins.mcp.server.executors import executors_of
+from toolstile_plugins.mcp.server.http import application
+from toolstile_plugins.mcp.server.serving import HostServer
+from toolstile_plugins.mcp.server.sessions import ServedSession
+from toolstile_plugins.mcp.server.settings import ServeSettings
 
 try:
     from fastmcp import FastMCP
@@ -34,8 +34,8 @@ except ImportError:
 
 SDK: Final = "the bare SDK"
 FASTMCP: Final = "FastMCP"
-TOOLYARD: Final = "Toolyard"
-OTHERS: Final = (TOOLYARD,) if FastMCP is None else (TOOLYARD, FASTMCP)
+TOOLSTILE: Final = "Toolstile"
+OTHERS: Final = (TOOLSTILE,) if FastMCP is None else (TOOLSTILE, FASTMCP)
 """What is there to be compared with the SDK."""
 
 
@@ -54,7 +54,7 @@ def fastmcp_server() -> Any:
 
 
 @contextmanager
-def toolyard_host() -> Iterator[Host]:
+def toolstile_host() -> Iterator[Host]:
     """Give a host with the one tool."""
     with Host(discover=False, plugins=[_Sums(), dialects]) as host:
         yield host
@@ -62,7 +62,7 @@ def toolyard_host() -> Iterator[Host]:
 
 class _Sums:
     @hookimpl
-    def toolyard_sections(self) -> list[MarkdownSection[Any]]:
+    def toolstile_sections(self) -> list[MarkdownSection[Any]]:
         return [MarkdownSection(key="sums", title="Sums", tools=[tool(name="add")(add_async)])]
 
 
@@ -74,15 +74,15 @@ def in_process(name: str) -> Iterator[Any]:
     elif name == FASTMCP:
         yield fastmcp_server()._mcp_server
     else:
-        with toolyard_host() as host:
+        with toolstile_host() as host:
             session = ServedSession(executors_of(host)(None, None))
             yield HostServer(host, ServeSettings(), OneSession(session)).protocol
             session.end()
 
 
 @contextmanager
-def _toolyard_app(port: int) -> Iterator[ASGIApp]:
-    with toolyard_host() as host:
+def _toolstile_app(port: int) -> Iterator[ASGIApp]:
+    with toolstile_host() as host:
         yield application(host, ServeSettings(), Address("127.0.0.1", port))
 
 
@@ -99,7 +99,7 @@ def _fastmcp_app(_port: int) -> Iterator[ASGIApp]:
 APPS: Final[Mapping[str, Callable[[int], Any]]] = {
     SDK: _sdk_app,
     FASTMCP: _fastmcp_app,
-    TOOLYARD: _toolyard_app,
+    TOOLSTILE: _toolstile_app,
 }
 
 

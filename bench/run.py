@@ -1,4 +1,4 @@
-"""Measure what Toolyard costs: `tox -e bench`, or `python bench/run.py`.
+"""Measure what Toolstile costs: `tox -e bench`, or `python bench/run.py`.
 
 Exit status 1 when something is dearer than it may be.
 """
@@ -55,7 +55,7 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Measure what Toolyard costs.")
+    parser = argparse.ArgumentParser(description="Measure what Toolstile costs.")
     parser.add_argument(
         "--quick", action="store_true", help="see that it works; the figures say nothing"
     )

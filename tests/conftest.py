@@ -12,13 +12,13 @@ from hypothesis import HealthCheck, settings
 
 from .node import Npm, find_npm
 
-pytest.register_assert_rewrite("toolyard_hookspecs.testing")
+pytest.register_assert_rewrite("toolstile_hookspecs.testing")
 
 # Machines are noisy: how long an example took says nothing about the code.
 settings.register_profile(
-    "toolyard", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+    "toolstile", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
-settings.load_profile("toolyard")
+settings.load_profile("toolstile")
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def noisy_machine() -> Iterator[None]:
     def says_something_else(record: logging.LogRecord) -> bool:
         return "blocked the event loop" not in record.msg
 
-    logger = logging.getLogger("toolyard.pipeline")
+    logger = logging.getLogger("toolstile.pipeline")
     logger.addFilter(says_something_else)
     yield
     logger.removeFilter(says_something_else)

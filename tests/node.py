@@ -105,7 +105,7 @@ def find_npm() -> Npm:
     executable = shutil.which("npm")
     if executable is None:
         pytest.skip("no npm here: it comes with Node")
-    cache = Path(tempfile.gettempdir()) / f"toolyard-tests-npm-{os.getuid()}"
+    cache = Path(tempfile.gettempdir()) / f"toolstile-tests-npm-{os.getuid()}"
     cache.mkdir(mode=0o700, exist_ok=True)
     if cache.stat().st_uid != os.getuid():
         pytest.fail(f"{cache} belongs to somebody else; what is in there is not run")

@@ -21,7 +21,7 @@ def name_of(index: int) -> str:
 @cache
 def folder(files: int) -> Path:
     """Return a folder with so many files; it is gone when the program ends."""
-    made = Path(tempfile.mkdtemp(prefix="toolyard-bench-"))
+    made = Path(tempfile.mkdtemp(prefix="toolstile-bench-"))
     atexit.register(shutil.rmtree, made)
     for index in range(files):
         path = made / name_of(index)

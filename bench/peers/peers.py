@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-OWN: Final = "Toolyard"
+OWN: Final = "Toolstile"
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Peer:
 
 
 PEERS: Final = (
-    Peer(OWN, "toolyard_host"),
+    Peer(OWN, "toolstile_host"),
     Peer("weakincentives", "weakincentives", ("weakincentives",)),
     Peer("pydantic-ai", "pydantic_ai", ("pydantic-ai-slim",)),
     Peer("OpenAI Agents SDK", "openai_agents", ("openai-agents",)),

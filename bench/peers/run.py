@@ -1,6 +1,6 @@
-"""Measure Toolyard beside its peers: `tox -e bench-peers`.
+"""Measure Toolstile beside its peers: `tox -e bench-peers`.
 
-Exit status 1 when a peer that does comparable work is as cheap as Toolyard, or cheaper.
+Exit status 1 when a peer that does comparable work is as cheap as Toolstile, or cheaper.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _as_json(found: Sequence[Findings]) -> str:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Measure Toolyard beside its peers.")
+    parser = argparse.ArgumentParser(description="Measure Toolstile beside its peers.")
     parser.add_argument(
         "--environments",
         type=Path,

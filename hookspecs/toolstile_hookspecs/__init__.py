@@ -1,15 +1,15 @@
-"""The contract of Toolyard: the hooks, and the types they speak.
+"""The contract of Toolstile: the hooks, and the types they speak.
 
-Plugins import this package and nothing else of Toolyard's.
+Plugins import this package and nothing else of Toolstile's.
 """
 
 from __future__ import annotations
 
-from toolyard_hookspecs.approval import Answer, ApprovalAnswer, ApprovalRequest, Approver
-from toolyard_hookspecs.calls import Outcome, Stage, Status, ToolCall, ToolInvoked
-from toolyard_hookspecs.clock import Clock, SystemClock
-from toolyard_hookspecs.conditions import ensure, require
-from toolyard_hookspecs.contents import (
+from toolstile_hookspecs.approval import Answer, ApprovalAnswer, ApprovalRequest, Approver
+from toolstile_hookspecs.calls import Outcome, Stage, Status, ToolCall, ToolInvoked
+from toolstile_hookspecs.clock import Clock, SystemClock
+from toolstile_hookspecs.conditions import ensure, require
+from toolstile_hookspecs.contents import (
     AudioContent,
     Content,
     Contents,
@@ -18,10 +18,10 @@ from toolyard_hookspecs.contents import (
     ResourceLink,
     TextContent,
 )
-from toolyard_hookspecs.context import InflightCall, RunContext, ToolContext
-from toolyard_hookspecs.decorator import FunctionTool, tool
-from toolyard_hookspecs.diagnosis import Finding, Severity
-from toolyard_hookspecs.errors import (
+from toolstile_hookspecs.context import InflightCall, RunContext, ToolContext
+from toolstile_hookspecs.decorator import FunctionTool, tool
+from toolstile_hookspecs.diagnosis import Finding, Severity
+from toolstile_hookspecs.errors import (
     CallClosed,
     CallRefused,
     CircularDependencyError,
@@ -41,11 +41,11 @@ from toolyard_hookspecs.errors import (
     SnapshotError,
     StateError,
     ToolValidationError,
-    ToolyardError,
+    ToolstileError,
     UnboundResourceError,
     VisibilityExpansionRequired,
 )
-from toolyard_hookspecs.facts import (
+from toolstile_hookspecs.facts import (
     APPROVAL,
     APPROVAL_REASON,
     APPROVAL_TICKET,
@@ -54,14 +54,14 @@ from toolyard_hookspecs.facts import (
     DRY_RUN,
     REPLAYED_EFFECT,
 )
-from toolyard_hookspecs.filesystem import FileMatch, FileStat, Filesystem, Noting
-from toolyard_hookspecs.host import Catalog, Command, Dialect, ExecutorHandle, HostHandle
-from toolyard_hookspecs.idempotency import IdempotencyConfig
-from toolyard_hookspecs.limits import BudgetTracker, Cancellation, Deadline, Heartbeat
-from toolyard_hookspecs.markers import concerns, hookimpl, hookspec
-from toolyard_hookspecs.notices import NOTICE, is_notice
-from toolyard_hookspecs.participants import Decider, Joining, Participant, Recovering, Showing
-from toolyard_hookspecs.policies import (
+from toolstile_hookspecs.filesystem import FileMatch, FileStat, Filesystem, Noting
+from toolstile_hookspecs.host import Catalog, Command, Dialect, ExecutorHandle, HostHandle
+from toolstile_hookspecs.idempotency import IdempotencyConfig
+from toolstile_hookspecs.limits import BudgetTracker, Cancellation, Deadline, Heartbeat
+from toolstile_hookspecs.markers import concerns, hookimpl, hookspec
+from toolstile_hookspecs.notices import NOTICE, is_notice
+from toolstile_hookspecs.participants import Decider, Joining, Participant, Recovering, Showing
+from toolstile_hookspecs.policies import (
     KeptApart,
     KeptPolicy,
     PolicyDecision,
@@ -71,9 +71,9 @@ from toolyard_hookspecs.policies import (
     ToolPolicy,
     Verdict,
 )
-from toolyard_hookspecs.prompts import Prompt, PromptTemplate, RenderedPrompt, SectionPlace
-from toolyard_hookspecs.replaying import CallRecord, HandlerState, Replay
-from toolyard_hookspecs.resources import (
+from toolstile_hookspecs.prompts import Prompt, PromptTemplate, RenderedPrompt, SectionPlace
+from toolstile_hookspecs.replaying import CallRecord, HandlerState, Replay
+from toolstile_hookspecs.resources import (
     Binding,
     Branchable,
     CallResources,
@@ -86,11 +86,11 @@ from toolyard_hookspecs.resources import (
     ResourceResolver,
     Scope,
 )
-from toolyard_hookspecs.results import ToolRenderableResult, ToolResult, render_value
-from toolyard_hookspecs.secrecy import hide, hide_within, masked, secrets_in, secrets_of
-from toolyard_hookspecs.secret import Secret
-from toolyard_hookspecs.sections import MarkdownSection, OpenedSections, Section, Visibility
-from toolyard_hookspecs.sessions import (
+from toolstile_hookspecs.results import ToolRenderableResult, ToolResult, render_value
+from toolstile_hookspecs.secrecy import hide, hide_within, masked, secrets_in, secrets_of
+from toolstile_hookspecs.secret import Secret
+from toolstile_hookspecs.sections import MarkdownSection, OpenedSections, Section, Visibility
+from toolstile_hookspecs.sessions import (
     Append,
     Dispatcher,
     Redoable,
@@ -102,9 +102,9 @@ from toolyard_hookspecs.sessions import (
     append_all,
     replace_latest,
 )
-from toolyard_hookspecs.tools import HOST_TIMEOUT, Tool, ToolExample
-from toolyard_hookspecs.tracing import CrossingTrace, StageTrace
-from toolyard_hookspecs.versions import CONTRACT_VERSION, ContractDeprecationWarning
+from toolstile_hookspecs.tools import HOST_TIMEOUT, Tool, ToolExample
+from toolstile_hookspecs.tracing import CrossingTrace, StageTrace
+from toolstile_hookspecs.versions import CONTRACT_VERSION, ContractDeprecationWarning
 
 __all__ = [
     "APPROVAL",
@@ -223,7 +223,7 @@ __all__ = [
     "ToolRenderableResult",
     "ToolResult",
     "ToolValidationError",
-    "ToolyardError",
+    "ToolstileError",
     "UnboundResourceError",
     "Verdict",
     "Visibility",

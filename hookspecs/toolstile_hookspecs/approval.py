@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from toolyard_hookspecs.errors import DefinitionError
-from toolyard_hookspecs.limits import Cancellation
+from toolstile_hookspecs.errors import DefinitionError
+from toolstile_hookspecs.limits import Cancellation
 
 if TYPE_CHECKING:
-    from toolyard_hookspecs.calls import ToolCall
-    from toolyard_hookspecs.context import ToolContext
-    from toolyard_hookspecs.tools import Tool
+    from toolstile_hookspecs.calls import ToolCall
+    from toolstile_hookspecs.context import ToolContext
+    from toolstile_hookspecs.tools import Tool
 
 
 class Answer(StrEnum):

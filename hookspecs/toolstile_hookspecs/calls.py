@@ -11,15 +11,15 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from toolyard_hookspecs.facts import APPROVAL_TOKEN, REPLAYED_EFFECT
-from toolyard_hookspecs.limits import Cancellation, Deadline
-from toolyard_hookspecs.results import ToolResult
-from toolyard_hookspecs.secrecy import hide, hide_within, masked, secrets_given, secrets_in
-from toolyard_hookspecs.secret import Secret
+from toolstile_hookspecs.facts import APPROVAL_TOKEN, REPLAYED_EFFECT
+from toolstile_hookspecs.limits import Cancellation, Deadline
+from toolstile_hookspecs.results import ToolResult
+from toolstile_hookspecs.secrecy import hide, hide_within, masked, secrets_given, secrets_in
+from toolstile_hookspecs.secret import Secret
 
 if TYPE_CHECKING:
-    from toolyard_hookspecs.policies import PolicyDecision
-    from toolyard_hookspecs.tools import Tool
+    from toolstile_hookspecs.policies import PolicyDecision
+    from toolstile_hookspecs.tools import Tool
 
 NO_META: Final[Mapping[str, Any]] = MappingProxyType({})
 

@@ -19,10 +19,10 @@ from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from pydantic.json_schema import JsonSchemaMode
 from typing_extensions import is_typeddict
 
-from toolyard_hookspecs.coinciding_keys import could_coincide, distinct
-from toolyard_hookspecs.errors import DefinitionError, ToolValidationError
-from toolyard_hookspecs.exact_reading import exact_validator
-from toolyard_hookspecs.faults import (
+from toolstile_hookspecs.coinciding_keys import could_coincide, distinct
+from toolstile_hookspecs.errors import DefinitionError, ToolValidationError
+from toolstile_hookspecs.exact_reading import exact_validator
+from toolstile_hookspecs.faults import (
     ALL_SECRET,
     MAX_REASON,
     Schema,
@@ -32,16 +32,16 @@ from toolyard_hookspecs.faults import (
     not_json,
     shorten,
 )
-from toolyard_hookspecs.given_names import NameCounter, name_counter
-from toolyard_hookspecs.immutable import is_immutable_type
-from toolyard_hookspecs.plain_data import as_plain
-from toolyard_hookspecs.reading_back import Others, others_in
-from toolyard_hookspecs.round_trips import survives_json
-from toolyard_hookspecs.schemas import ClosedJsonSchema, PlainJsonSchema
-from toolyard_hookspecs.secrecy import HIDING
-from toolyard_hookspecs.sets import in_one_order, may_hold_sets
-from toolyard_hookspecs.strict_json import check_names
-from toolyard_hookspecs.unwritable import (
+from toolstile_hookspecs.given_names import NameCounter, name_counter
+from toolstile_hookspecs.immutable import is_immutable_type
+from toolstile_hookspecs.plain_data import as_plain
+from toolstile_hookspecs.reading_back import Others, others_in
+from toolstile_hookspecs.round_trips import survives_json
+from toolstile_hookspecs.schemas import ClosedJsonSchema, PlainJsonSchema
+from toolstile_hookspecs.secrecy import HIDING
+from toolstile_hookspecs.sets import in_one_order, may_hold_sets
+from toolstile_hookspecs.strict_json import check_names
+from toolstile_hookspecs.unwritable import (
     MAX_DIGITS,
     finite,
     legible,

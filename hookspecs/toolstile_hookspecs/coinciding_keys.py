@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from pydantic_core import from_json, to_json
 
-from toolyard_hookspecs.unwritable import NOT_FINITE
+from toolstile_hookspecs.unwritable import NOT_FINITE
 
 COINCIDING: Final = "it holds two keys that JSON writes alike"
 

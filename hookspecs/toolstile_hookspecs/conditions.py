@@ -11,9 +11,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from toolyard_hookspecs.errors import ConditionError, DefinitionError
-from toolyard_hookspecs.signatures import is_async_callable
-from toolyard_hookspecs.tools import Tool
+from toolstile_hookspecs.errors import ConditionError, DefinitionError
+from toolstile_hookspecs.signatures import is_async_callable
+from toolstile_hookspecs.tools import Tool
 
 F = TypeVar("F", bound=Callable[..., Any])
 Condition = Callable[..., bool]
@@ -37,7 +37,7 @@ def require(condition: Condition, description: str) -> Callable[[F], F]:
         >>> halve(-1, context=None)
         Traceback (most recent call last):
         ...
-        toolyard_hookspecs.errors.ConditionError: Precondition failed: params must be positive
+        toolstile_hookspecs.errors.ConditionError: Precondition failed: params must be positive
     """
     names = _names(condition, description)
     return lambda handler: _wrap(handler, names, before=(condition, description))

@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import uuid4
 
-from toolyard_hookspecs.calls import Outcome, ToolCall
-from toolyard_hookspecs.clock import Clock, SystemClock
-from toolyard_hookspecs.errors import StateError, UnboundResourceError
-from toolyard_hookspecs.filesystem import Filesystem
-from toolyard_hookspecs.limits import BudgetTracker, Cancellation, Deadline, Heartbeat
-from toolyard_hookspecs.secret import Secret
+from toolstile_hookspecs.calls import Outcome, ToolCall
+from toolstile_hookspecs.clock import Clock, SystemClock
+from toolstile_hookspecs.errors import StateError, UnboundResourceError
+from toolstile_hookspecs.filesystem import Filesystem
+from toolstile_hookspecs.limits import BudgetTracker, Cancellation, Deadline, Heartbeat
+from toolstile_hookspecs.secret import Secret
 
 if TYPE_CHECKING:
-    from toolyard_hookspecs.prompts import Prompt, RenderedPrompt
-    from toolyard_hookspecs.replaying import CallRecord, HandlerState
-    from toolyard_hookspecs.resources import CallResources
-    from toolyard_hookspecs.sessions import SessionProtocol
+    from toolstile_hookspecs.prompts import Prompt, RenderedPrompt
+    from toolstile_hookspecs.replaying import CallRecord, HandlerState
+    from toolstile_hookspecs.resources import CallResources
+    from toolstile_hookspecs.sessions import SessionProtocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ class ToolContext:
         """Keep a fact for the call's event, under `plugin.name`.
 
         Raises:
-            CallClosed: When the call was abandoned or has ended; `toolyard_rollback` can note.
+            CallClosed: When the call was abandoned or has ended; `toolstile_rollback` can note.
         """
         if self.control is not None:
             self.control.note(name, value)

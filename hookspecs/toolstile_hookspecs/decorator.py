@@ -20,14 +20,14 @@ from typing import (
     overload,
 )
 
-from toolyard_hookspecs.docstrings import docstring_of, first_paragraph, first_sentence
-from toolyard_hookspecs.errors import DefinitionError
-from toolyard_hookspecs.faults import as_sentence
-from toolyard_hookspecs.idempotency import IdempotencyConfig
-from toolyard_hookspecs.likeness import suggest
-from toolyard_hookspecs.signatures import Signature, read_full_form, read_function
-from toolyard_hookspecs.tool_faults import MAX_DESCRIPTION
-from toolyard_hookspecs.tools import (
+from toolstile_hookspecs.docstrings import docstring_of, first_paragraph, first_sentence
+from toolstile_hookspecs.errors import DefinitionError
+from toolstile_hookspecs.faults import as_sentence
+from toolstile_hookspecs.idempotency import IdempotencyConfig
+from toolstile_hookspecs.likeness import suggest
+from toolstile_hookspecs.signatures import Signature, read_full_form, read_function
+from toolstile_hookspecs.tool_faults import MAX_DESCRIPTION
+from toolstile_hookspecs.tools import (
     Category,
     Concurrency,
     Consequence,
@@ -162,7 +162,7 @@ def tool(function: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
         DefinitionError: Naming the tool, every fault and the remedies.
 
     Example:
-        >>> from toolyard_hookspecs import tool
+        >>> from toolstile_hookspecs import tool
         >>> @tool(category="read")
         ... def add(a: int, b: int) -> int:
         ...     '''Add two integers.'''

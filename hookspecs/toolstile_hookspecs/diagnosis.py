@@ -1,4 +1,4 @@
-"""What a plugin finds out about that which it relies on, for `toolyard doctor`."""
+"""What a plugin finds out about that which it relies on, for `toolstile doctor`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from toolyard_hookspecs.errors import DefinitionError
+from toolstile_hookspecs.errors import DefinitionError
 
 
 class Severity(StrEnum):

@@ -39,7 +39,7 @@ else:
             else:
                 self._loop = loop
                 self._callbacks: list[Any] = []
-            self._name = "toolyard"
+            self._name = "toolstile"
             self._num_cancels_requested = 0
             self._must_cancel = False
             self._fut_waiter = None

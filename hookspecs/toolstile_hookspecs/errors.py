@@ -1,6 +1,6 @@
 """Everything the contract raises, drawn as one tree.
 
-    ToolyardError
+    ToolstileError
     ├── DefinitionError              a tool, section, policy or binding is written wrong
     ├── ConfigurationError           a file, key or value of the configuration is wrong
     ├── PluginError                  a plugin cannot be loaded or registered
@@ -31,8 +31,8 @@ ones "cannot" or "requires human intervention".
 from __future__ import annotations
 
 
-class ToolyardError(Exception):
-    """The base of every error that Toolyard raises on purpose.
+class ToolstileError(Exception):
+    """The base of every error that Toolstile raises on purpose.
 
     Attributes:
         call: The `ToolCall` it came from, where `dispatch_all` returned it in its place.
@@ -41,42 +41,42 @@ class ToolyardError(Exception):
     call: object = None
 
 
-class DefinitionError(ToolyardError, ValueError):
+class DefinitionError(ToolstileError, ValueError):
     """A tool, section, policy or binding is written wrong; raised where it is written."""
 
 
-class ConfigurationError(ToolyardError, ValueError):
+class ConfigurationError(ToolstileError, ValueError):
     """The configuration is wrong; names the file, the key and what was expected."""
 
 
-class PluginError(ToolyardError):
+class PluginError(ToolstileError):
     """A plugin cannot be loaded or registered; names it, the cause and the remedy."""
 
 
-class PromptValidationError(ToolyardError, ValueError):
+class PromptValidationError(ToolstileError, ValueError):
     """A prompt's sections do not fit together (a tool or key twice, a missing value)."""
 
 
-class ToolValidationError(ToolyardError, ValueError):
+class ToolValidationError(ToolstileError, ValueError):
     """Arguments are refused. The model reads the text as it is, so name every fault at once."""
 
 
-class ConditionError(ToolyardError):
+class ConditionError(ToolstileError):
     """A condition declared with `require` or `ensure` does not hold.
 
     Its text is the author's description of the condition and nothing else.
     """
 
 
-class PromptEvaluationError(ToolyardError):
+class PromptEvaluationError(ToolstileError):
     """The evaluation cannot go on. Leaves `dispatch` after the call is rolled back."""
 
 
-class DeadlineExceededError(ToolyardError):
+class DeadlineExceededError(ToolstileError):
     """The deadline has passed. The host turns it into a `PromptEvaluationError`."""
 
 
-class VisibilityExpansionRequired(ToolyardError):
+class VisibilityExpansionRequired(ToolstileError):
     """The model asked for sections that are shown as summaries.
 
     Leaves `dispatch` after the call is rolled back; whoever drives the conversation
@@ -97,7 +97,7 @@ class VisibilityExpansionRequired(ToolyardError):
         return type(self), (self.section_keys, self.reason)
 
 
-class Interrupt(ToolyardError):
+class Interrupt(ToolstileError):
     """A handler pauses the run, for a person or a graph framework.
 
     Leaves `dispatch` after the call is rolled back. Exceptions of other frameworks
@@ -105,19 +105,19 @@ class Interrupt(ToolyardError):
     """
 
 
-class CallClosed(ToolyardError):
+class CallClosed(ToolstileError):
     """The call is over (finished, timed out or cancelled), so it can change nothing more."""
 
 
-class CallRefused(ToolyardError):
+class CallRefused(ToolstileError):
     """A plugin keeps a call from running, or what it did from counting as done.
 
-    For `toolyard_snapshot`, `toolyard_execute` and a participant's `prepare`. The model reads
+    For `toolstile_snapshot`, `toolstile_execute` and a participant's `prepare`. The model reads
     the text as it is.
     """
 
 
-class EffectUnknownError(ToolyardError):
+class EffectUnknownError(ToolstileError):
     """A handler cannot tell whether it had its effect: what it called has ended without an answer.
 
     The call fails, and the model reads the text as it is. What is to happen once counts neither
@@ -125,11 +125,11 @@ class EffectUnknownError(ToolyardError):
     """
 
 
-class LedgerError(ToolyardError):
+class LedgerError(ToolstileError):
     """The ledger cannot be read or written. Its text says why and what to do."""
 
 
-class StateError(ToolyardError):
+class StateError(ToolstileError):
     """A session, slice or reducer was used wrongly."""
 
 
@@ -141,7 +141,7 @@ class SnapshotError(StateError):
     """A snapshot cannot be read, or is of a format or version that this session cannot take."""
 
 
-class ResourceError(ToolyardError):
+class ResourceError(ToolstileError):
     """A resource cannot be given to a handler."""
 
 

@@ -11,8 +11,8 @@ from urllib.parse import unquote
 from pydantic import ValidationError
 from pydantic_core.core_schema import ErrorType
 
-from toolyard_hookspecs.exact_reading import NOT_ISO_8601, without_guards
-from toolyard_hookspecs.likeness import suggest
+from toolstile_hookspecs.exact_reading import NOT_ISO_8601, without_guards
+from toolstile_hookspecs.likeness import suggest
 
 Schema = Mapping[str, Any]
 

@@ -52,7 +52,7 @@ class Filesystem(Protocol):
     Failures are the built-in ones: `FileNotFoundError`, `FileExistsError`,
     `IsADirectoryError`, `NotADirectoryError`, `PermissionError` for what is read-only or
     outside, `ValueError` for a path that cannot be one, `OSError` for a directory that is
-    not empty. `toolyard_hookspecs.testing.FilesystemContract` says the rest, as tests.
+    not empty. `toolstile_hookspecs.testing.FilesystemContract` says the rest, as tests.
     """
 
     def read(self, path: str) -> str:

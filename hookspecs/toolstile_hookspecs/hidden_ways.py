@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
-from toolyard_hookspecs.faults import ALL_SECRET, Schema, holds_secret
+from toolstile_hookspecs.faults import ALL_SECRET, Schema, holds_secret
 
 _CONDITIONAL: Final = {"if", "then", "else", "dependentSchemas", "dependencies"}
 _LEFT_OVER: Final = {"unevaluatedProperties", "unevaluatedItems", "additionalItems", "contains"}

@@ -24,30 +24,30 @@ from collections.abc import Awaitable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from toolyard_hookspecs.markers import hookspec
+from toolstile_hookspecs.markers import hookspec
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from toolyard_hookspecs.approval import ApprovalAnswer, ApprovalRequest
-    from toolyard_hookspecs.calls import ToolCall, ToolInvoked
-    from toolyard_hookspecs.context import ToolContext
-    from toolyard_hookspecs.diagnosis import Finding
-    from toolyard_hookspecs.errors import SnapshotError
-    from toolyard_hookspecs.host import Catalog, Command, Dialect, HostHandle
-    from toolyard_hookspecs.participants import Participant
-    from toolyard_hookspecs.policies import PolicyDecision
-    from toolyard_hookspecs.resources import Binding
-    from toolyard_hookspecs.results import ToolResult
-    from toolyard_hookspecs.sections import Section
-    from toolyard_hookspecs.tools import Tool
+    from toolstile_hookspecs.approval import ApprovalAnswer, ApprovalRequest
+    from toolstile_hookspecs.calls import ToolCall, ToolInvoked
+    from toolstile_hookspecs.context import ToolContext
+    from toolstile_hookspecs.diagnosis import Finding
+    from toolstile_hookspecs.errors import SnapshotError
+    from toolstile_hookspecs.host import Catalog, Command, Dialect, HostHandle
+    from toolstile_hookspecs.participants import Participant
+    from toolstile_hookspecs.policies import PolicyDecision
+    from toolstile_hookspecs.resources import Binding
+    from toolstile_hookspecs.results import ToolResult
+    from toolstile_hookspecs.sections import Section
+    from toolstile_hookspecs.tools import Tool
 
 
 # --- Set-up: once in the host's life --------------------------------------------------
 
 
 @hookspec(firstresult=True)
-def toolyard_settings() -> type[BaseModel] | None:
+def toolstile_settings() -> type[BaseModel] | None:
     """Declare the pydantic model that the plugin's table in the configuration must fit.
 
     Called once, when the plugin is registered. Every plugin answers for itself; nothing
@@ -63,13 +63,13 @@ def toolyard_settings() -> type[BaseModel] | None:
         >>> class Settings(BaseModel):
         ...     url: str = "http://localhost"
         >>> @hookimpl
-        ... def toolyard_settings():
+        ... def toolstile_settings():
         ...     return Settings
     """
 
 
 @hookspec
-def toolyard_sections(settings: Any) -> Iterable[Section] | None:
+def toolstile_sections(settings: Any) -> Iterable[Section] | None:
     """Offer tools, in sections that tell the model how to use them.
 
     Called when the plugin is registered, and again after `catalog.invalidate(plugin)`.
@@ -84,13 +84,13 @@ def toolyard_sections(settings: Any) -> Iterable[Section] | None:
 
     Example:
         >>> @hookimpl
-        ... def toolyard_sections():
+        ... def toolstile_sections():
         ...     return [MarkdownSection(key="math", title="Math", tools=[add])]
     """
 
 
 @hookspec
-def toolyard_policies(settings: Any) -> Mapping[str, type[Any]] | None:
+def toolstile_policies(settings: Any) -> Mapping[str, type[Any]] | None:
     """Offer kinds of policies that configuration and sections can make.
 
     Called when the plugin is registered, before policies are made. Every plugin is asked.
@@ -105,13 +105,13 @@ def toolyard_policies(settings: Any) -> Mapping[str, type[Any]] | None:
 
     Example:
         >>> @hookimpl
-        ... def toolyard_policies():
+        ... def toolstile_policies():
         ...     return {"office_hours": OfficeHours}
     """
 
 
 @hookspec
-def toolyard_resources(settings: Any) -> Iterable[Binding[Any]] | None:
+def toolstile_resources(settings: Any) -> Iterable[Binding[Any]] | None:
     """Offer resources that handlers get by type.
 
     Called when the plugin is registered. Every plugin is asked; the bindings of
@@ -126,13 +126,13 @@ def toolyard_resources(settings: Any) -> Iterable[Binding[Any]] | None:
 
     Example:
         >>> @hookimpl
-        ... def toolyard_resources(settings):
+        ... def toolstile_resources(settings):
         ...     return [Binding(Tracker, lambda resources: Tracker(settings.url))]
     """
 
 
 @hookspec
-def toolyard_commands() -> Iterable[Command] | None:
+def toolstile_commands() -> Iterable[Command] | None:
     """Add commands to the command line, or options to those there are.
 
     Called when the command line starts. Every plugin is asked. An exception is
@@ -143,13 +143,13 @@ def toolyard_commands() -> Iterable[Command] | None:
 
     Example:
         >>> @hookimpl
-        ... def toolyard_commands():
+        ... def toolstile_commands():
         ...     return [Command("tickets", "List open tickets.", run=list_tickets)]
     """
 
 
 @hookspec
-def toolyard_dialects() -> Iterable[Dialect] | None:
+def toolstile_dialects() -> Iterable[Dialect] | None:
     """Offer the message shapes of a provider.
 
     Called when the first dialect is asked for. Every plugin is asked. A name that
@@ -160,13 +160,13 @@ def toolyard_dialects() -> Iterable[Dialect] | None:
 
     Example:
         >>> @hookimpl
-        ... def toolyard_dialects():
+        ... def toolstile_dialects():
         ...     return [MyProvider()]
     """
 
 
 @hookspec
-def toolyard_lifespan(
+def toolstile_lifespan(
     host: HostHandle, settings: Any
 ) -> AbstractContextManager[None] | AbstractAsyncContextManager[None] | None:
     """Keep something running while the host is open: a connection, a server.
@@ -187,17 +187,17 @@ def toolyard_lifespan(
         >>> from contextlib import contextmanager
         >>> @hookimpl
         ... @contextmanager
-        ... def toolyard_lifespan(host, settings):
+        ... def toolstile_lifespan(host, settings):
         ...     with connect(settings.url):
         ...         yield
     """
 
 
 @hookspec
-def toolyard_diagnose(settings: Any, bound: Mapping[type[Any], str]) -> Iterable[Finding] | None:
+def toolstile_diagnose(settings: Any, bound: Mapping[type[Any], str]) -> Iterable[Finding] | None:
     """Find out whether what the plugin relies on is there: a file, a server, a program.
 
-    Called by `toolyard doctor` only, on a host that is not open. Every plugin is asked. It
+    Called by `toolstile doctor` only, on a host that is not open. Every plugin is asked. It
     changes nothing, makes no file, and waits for a few seconds at most.
 
     Args:
@@ -210,7 +210,7 @@ def toolyard_diagnose(settings: Any, bound: Mapping[type[Any], str]) -> Iterable
 
     Example:
         >>> @hookimpl
-        ... def toolyard_diagnose(settings):
+        ... def toolstile_diagnose(settings):
         ...     if not settings.file.exists():
         ...         yield Finding.error(str(settings.file), "It is not there.", "Make it.")
     """
@@ -220,13 +220,13 @@ def toolyard_diagnose(settings: Any, bound: Mapping[type[Any], str]) -> Iterable
 
 
 @hookspec
-def toolyard_trace(call: ToolCall, settings: Any) -> AbstractContextManager[None] | None:
+def toolstile_trace(call: ToolCall, settings: Any) -> AbstractContextManager[None] | None:
     """Wrap a call as a whole: where a span opens.
 
     Called first of all, for every call; the context manager is left last of all, after
     telemetry. Every plugin is asked; left in reverse order. Context variables that are set
     on entering hold for all stages of the call, in whatever thread they run, for the calls
-    made within it, and in `toolyard_telemetry`.
+    made within it, and in `toolstile_telemetry`.
 
     A context manager may be more than that: a `StageTrace`, which hears of every stage, or
     a `CrossingTrace`, which goes along into the process of an isolated handler.
@@ -242,13 +242,13 @@ def toolyard_trace(call: ToolCall, settings: Any) -> AbstractContextManager[None
 
     Example:
         >>> @hookimpl
-        ... def toolyard_trace(call):
+        ... def toolstile_trace(call):
         ...     return tracer.start_as_current_span(f"execute_tool {call.name}")
     """
 
 
 @hookspec(firstresult=True)
-def toolyard_lookup(
+def toolstile_lookup(
     call: ToolCall, catalog: Catalog, settings: Any
 ) -> Tool[Any, Any] | Awaitable[Tool[Any, Any] | None] | None:
     """Say which tool a call means.
@@ -257,7 +257,7 @@ def toolyard_lookup(
     up the name, then the wire name, among the tools of the prompt.
 
     Args:
-        call: The call as it came, its arguments as text; see `toolyard_trace`.
+        call: The call as it came, its arguments as text; see `toolstile_trace`.
         catalog: The tools there are.
         settings: The plugin's own validated settings, or None.
 
@@ -266,13 +266,13 @@ def toolyard_lookup(
 
     Example:
         >>> @hookimpl
-        ... def toolyard_lookup(call, catalog):
+        ... def toolstile_lookup(call, catalog):
         ...     return catalog.get(ALIASES.get(call.name, call.name))
     """
 
 
 @hookspec(firstresult=True)
-def toolyard_parse(tool: Tool[Any, Any], call: ToolCall, settings: Any) -> Any:
+def toolstile_parse(tool: Tool[Any, Any], call: ToolCall, settings: Any) -> Any:
     """Turn the arguments into the tool's typed params.
 
     Called once a tool is found, and again after an approver edited the arguments. The
@@ -281,7 +281,7 @@ def toolyard_parse(tool: Tool[Any, Any], call: ToolCall, settings: Any) -> Any:
 
     Args:
         tool: The tool.
-        call: The call as it came, its arguments as text; see `toolyard_trace`.
+        call: The call as it came, its arguments as text; see `toolstile_trace`.
         settings: The plugin's own validated settings, or None.
 
     Returns:
@@ -290,14 +290,14 @@ def toolyard_parse(tool: Tool[Any, Any], call: ToolCall, settings: Any) -> Any:
 
     Example:
         >>> @hookimpl(wrapper=True)
-        ... def toolyard_parse(tool, call):
+        ... def toolstile_parse(tool, call):
         ...     params = yield
         ...     return params
     """
 
 
 @hookspec
-def toolyard_check(
+def toolstile_check(
     tool: Tool[Any, Any], params: Any, context: ToolContext, settings: Any
 ) -> PolicyDecision | Awaitable[PolicyDecision | None] | None:
     """Say whether a call may go on.
@@ -316,14 +316,14 @@ def toolyard_check(
 
     Example:
         >>> @hookimpl
-        ... def toolyard_check(tool, params, context):
+        ... def toolstile_check(tool, params, context):
         ...     if tool.category == "delete":
         ...         return PolicyDecision.ask("Deletions are for good.")
     """
 
 
 @hookspec(firstresult=True)
-def toolyard_approve(
+def toolstile_approve(
     request: ApprovalRequest, settings: Any
 ) -> ApprovalAnswer | bool | Awaitable[ApprovalAnswer | bool | None] | None:
     """Answer when a policy or the tool asks for a person.
@@ -342,13 +342,13 @@ def toolyard_approve(
 
     Example:
         >>> @hookimpl
-        ... def toolyard_approve(request):
+        ... def toolstile_approve(request):
         ...     return ask_on_chat(request.tool.name, request.arguments, request.reasons)
     """
 
 
 @hookspec
-def toolyard_snapshot(
+def toolstile_snapshot(
     context: ToolContext, tool: Tool[Any, Any], settings: Any
 ) -> Participant | Awaitable[Participant | None] | None:
     """Take part in the call's transaction.
@@ -367,13 +367,13 @@ def toolyard_snapshot(
 
     Example:
         >>> @hookimpl
-        ... def toolyard_snapshot(context):
+        ... def toolstile_snapshot(context):
         ...     return Savepoint(database)
     """
 
 
 @hookspec(firstresult=True)
-def toolyard_execute(tool: Tool[Any, Any], params: Any, context: ToolContext, settings: Any) -> Any:
+def toolstile_execute(tool: Tool[Any, Any], params: Any, context: ToolContext, settings: Any) -> Any:
     """Answer in the handler's place.
 
     Called before the handler would run. The first answer wins; with none the handler
@@ -393,14 +393,14 @@ def toolyard_execute(tool: Tool[Any, Any], params: Any, context: ToolContext, se
 
     Example:
         >>> @hookimpl
-        ... def toolyard_execute(tool, params, context):
+        ... def toolstile_execute(tool, params, context):
         ...     if "remote" in tool.tags:
         ...         return partial(run_on_worker, tool.name)
     """
 
 
 @hookspec(firstresult=True)
-def toolyard_render(tool: Tool[Any, Any], result: ToolResult[Any], settings: Any) -> str | None:
+def toolstile_render(tool: Tool[Any, Any], result: ToolResult[Any], settings: Any) -> str | None:
     """Turn a result into the text that the model reads.
 
     Called once, when there is a result. The first answer wins; with none it is the
@@ -417,13 +417,13 @@ def toolyard_render(tool: Tool[Any, Any], result: ToolResult[Any], settings: Any
 
     Example:
         >>> @hookimpl(wrapper=True)
-        ... def toolyard_render(tool, result):
+        ... def toolstile_render(tool, result):
         ...     return shorten((yield))
     """
 
 
 @hookspec
-def toolyard_on_result(
+def toolstile_on_result(
     tool: Tool[Any, Any],
     params: Any,
     result: ToolResult[Any],
@@ -447,13 +447,13 @@ def toolyard_on_result(
 
     Example:
         >>> @hookimpl
-        ... def toolyard_on_result(tool, params, result, context):
+        ... def toolstile_on_result(tool, params, result, context):
         ...     context.session.dispatch(ToolUsed(tool.name))
     """
 
 
 @hookspec
-def toolyard_rollback(
+def toolstile_rollback(
     tool: Tool[Any, Any], params: Any, context: ToolContext, reason: str, settings: Any
 ) -> None:
     """Hear that a call's changes are gone.
@@ -470,13 +470,13 @@ def toolyard_rollback(
 
     Example:
         >>> @hookimpl
-        ... def toolyard_rollback(tool, reason):
+        ... def toolstile_rollback(tool, reason):
         ...     log.info("%s rolled back: %s", tool.name, reason)
     """
 
 
 @hookspec
-def toolyard_telemetry(event: ToolInvoked, changes: str | SnapshotError, settings: Any) -> None:
+def toolstile_telemetry(event: ToolInvoked, changes: str | SnapshotError, settings: Any) -> None:
     """Observe a call, whatever became of it.
 
     Called once per call, after commit or rollback. Every plugin is asked, each by
@@ -492,6 +492,6 @@ def toolyard_telemetry(event: ToolInvoked, changes: str | SnapshotError, setting
 
     Example:
         >>> @hookimpl
-        ... def toolyard_telemetry(event):
+        ... def toolstile_telemetry(event):
         ...     counter.add(1, {"tool": event.tool_name, "status": event.status})
     """

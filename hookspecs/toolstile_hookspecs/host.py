@@ -8,17 +8,17 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from toolyard_hookspecs.approval import ApprovalAnswer, Approver
-from toolyard_hookspecs.calls import Outcome, ToolCall
-from toolyard_hookspecs.clock import Clock
-from toolyard_hookspecs.errors import VisibilityExpansionRequired
-from toolyard_hookspecs.limits import Deadline
-from toolyard_hookspecs.policies import KeptApart
-from toolyard_hookspecs.prompts import Prompt, RenderedPrompt
-from toolyard_hookspecs.resources import ResourceResolver
-from toolyard_hookspecs.secret import Secret
-from toolyard_hookspecs.sessions import SessionProtocol
-from toolyard_hookspecs.tools import Tool
+from toolstile_hookspecs.approval import ApprovalAnswer, Approver
+from toolstile_hookspecs.calls import Outcome, ToolCall
+from toolstile_hookspecs.clock import Clock
+from toolstile_hookspecs.errors import VisibilityExpansionRequired
+from toolstile_hookspecs.limits import Deadline
+from toolstile_hookspecs.policies import KeptApart
+from toolstile_hookspecs.prompts import Prompt, RenderedPrompt
+from toolstile_hookspecs.resources import ResourceResolver
+from toolstile_hookspecs.secret import Secret
+from toolstile_hookspecs.sessions import SessionProtocol
+from toolstile_hookspecs.tools import Tool
 
 Progress = Callable[[ToolCall, float, float | None, str | None], None]
 """Hears how far a call is: what is done, of how much in all, and what is being done.
@@ -232,7 +232,7 @@ class Command:
 
     Args:
         name: What is typed.
-        help: One line for `toolyard --help`.
+        help: One line for `toolstile --help`.
         run: Does it; returns the exit status. None with `extends`.
         configure: Adds arguments to its parser.
         extends: Whether `name` is a command that exists and gets the options; `log`, `out` and

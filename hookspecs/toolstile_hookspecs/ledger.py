@@ -1,7 +1,7 @@
 """Where the effects of calls are recorded: what a ledger's store keeps, and what it must do.
 
 A store is shared by threads, processes and perhaps machines. Each of its methods is atomic;
-none of them waits for another call. `toolyard_hookspecs.testing.LedgerStoreContract` shows
+none of them waits for another call. `toolstile_hookspecs.testing.LedgerStoreContract` shows
 whether one keeps to this.
 """
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Protocol, runtime_checkable
 
-from toolyard_hookspecs.clock import Clock, SystemClock
-from toolyard_hookspecs.errors import DeadlineExceededError, DefinitionError
-from toolyard_hookspecs.forks import renewed_in_forks
+from toolstile_hookspecs.clock import Clock, SystemClock
+from toolstile_hookspecs.errors import DeadlineExceededError, DefinitionError
+from toolstile_hookspecs.forks import renewed_in_forks
 
 _SYSTEM: Final = SystemClock()
 # One for all: it is held for moments, and most calls are neither cancelled nor waited for.

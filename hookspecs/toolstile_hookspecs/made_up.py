@@ -9,7 +9,7 @@ from typing import Any, Final, get_origin
 
 from pydantic import BaseModel
 
-from toolyard_hookspecs.codecs import Codec, ValueCodec
+from toolstile_hookspecs.codecs import Codec, ValueCodec
 
 _ALWAYS_EQUAL: Final = (list, dict, set, frozenset, tuple, str, bytes, int, float, bool)
 # As `Any`, since what is in a core schema is unknown to type checkers, too.
@@ -27,7 +27,7 @@ def makes_up_defaults(codec: ValueCodec) -> bool:
             a class, such as `list`, gives the same each time, as far as can be told.
 
     Example:
-        >>> from toolyard_hookspecs.codecs import NoParams
+        >>> from toolstile_hookspecs.codecs import NoParams
         >>> makes_up_defaults(NoParams())
         False
     """

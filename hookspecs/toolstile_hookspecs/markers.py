@@ -8,44 +8,44 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import pluggy
 
 if TYPE_CHECKING:
-    from toolyard_hookspecs.tools import Tool
+    from toolstile_hookspecs.tools import Tool
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-PROJECT: Final = "toolyard"
-ENTRY_POINT_GROUP: Final = "toolyard"
-HOOK_PREFIX: Final = "toolyard_"
+PROJECT: Final = "toolstile"
+ENTRY_POINT_GROUP: Final = "toolstile"
+HOOK_PREFIX: Final = "toolstile_"
 
 hookspec = pluggy.HookspecMarker(PROJECT)
-"""Marks a specification in `toolyard_hookspecs.hooks`."""
+"""Marks a specification in `toolstile_hookspecs.hooks`."""
 
 hookimpl = pluggy.HookimplMarker(PROJECT)
 """Marks a plugin's implementation of a hook.
 
 Example:
-    >>> from toolyard_hookspecs import hookimpl
+    >>> from toolstile_hookspecs import hookimpl
     >>> @hookimpl(tryfirst=True)
-    ... def toolyard_check(tool, params, context):
+    ... def toolstile_check(tool, params, context):
     ...     return None
 """
 
-CONCERNS: Final = "toolyard_concerns"
+CONCERNS: Final = "toolstile_concerns"
 
 
 def concerns(predicate: Callable[[Tool[Any, Any]], bool]) -> Callable[[F], F]:
     """Leave an implementation out of the calls of tools that it does not concern.
 
-    For `toolyard_snapshot` and `toolyard_execute`: it is not asked for other tools, whose
+    For `toolstile_snapshot` and `toolstile_execute`: it is not asked for other tools, whose
     calls then cost and wait for nothing.
 
     Args:
         predicate: Tells of a tool whether it is to be asked; evaluated once for each tool.
 
     Example:
-        >>> from toolyard_hookspecs import hookimpl
+        >>> from toolstile_hookspecs import hookimpl
         >>> @hookimpl
         ... @concerns(lambda tool: "remote" in tool.tags)
-        ... def toolyard_execute(tool, params, context):
+        ... def toolstile_execute(tool, params, context):
         ...     return None
     """
 

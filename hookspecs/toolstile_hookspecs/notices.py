@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-_MARK: Final = "toolyard_notice"
+_MARK: Final = "toolstile_notice"
 
 NOTICE: Final[Mapping[str, object]] = MappingProxyType({_MARK: True})
 """Makes a log record a notice, as its `extra`.

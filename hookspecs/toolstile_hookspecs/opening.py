@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
 
-from toolyard_hookspecs.context import ToolContext
-from toolyard_hookspecs.decorator import tool
-from toolyard_hookspecs.errors import StateError, VisibilityExpansionRequired
-from toolyard_hookspecs.results import ToolResult
-from toolyard_hookspecs.tools import Tool
+from toolstile_hookspecs.context import ToolContext
+from toolstile_hookspecs.decorator import tool
+from toolstile_hookspecs.errors import StateError, VisibilityExpansionRequired
+from toolstile_hookspecs.results import ToolResult
+from toolstile_hookspecs.tools import Tool
 
 if TYPE_CHECKING:
-    from toolyard_hookspecs.prompts import Prompt
+    from toolstile_hookspecs.prompts import Prompt
 
 
 @cache

@@ -8,13 +8,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
-from toolyard_hookspecs.errors import DefinitionError
+from toolstile_hookspecs.errors import DefinitionError
 
 if TYPE_CHECKING:
-    from toolyard_hookspecs.context import ToolContext
-    from toolyard_hookspecs.results import ToolResult
-    from toolyard_hookspecs.sessions import SliceView
-    from toolyard_hookspecs.tools import Tool
+    from toolstile_hookspecs.context import ToolContext
+    from toolstile_hookspecs.results import ToolResult
+    from toolstile_hookspecs.sessions import SliceView
+    from toolstile_hookspecs.tools import Tool
 
 RESERVED: Final = "/reserved"
 """How the names of records end that `reserve` keeps and no rollback touches."""

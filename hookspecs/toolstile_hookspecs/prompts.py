@@ -9,19 +9,19 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
-from toolyard_hookspecs.errors import DefinitionError, PromptValidationError
-from toolyard_hookspecs.opening import section_tools
-from toolyard_hookspecs.policies import ToolPolicy
-from toolyard_hookspecs.resources import Binding
-from toolyard_hookspecs.section_faults import several_faults, two_places
-from toolyard_hookspecs.sections import (
+from toolstile_hookspecs.errors import DefinitionError, PromptValidationError
+from toolstile_hookspecs.opening import section_tools
+from toolstile_hookspecs.policies import ToolPolicy
+from toolstile_hookspecs.resources import Binding
+from toolstile_hookspecs.section_faults import several_faults, two_places
+from toolstile_hookspecs.sections import (
     OpenedSections,
     Section,
     Visibility,
     refuse_other_than_sections,
 )
-from toolyard_hookspecs.sessions import SessionProtocol
-from toolyard_hookspecs.tools import Tool
+from toolstile_hookspecs.sessions import SessionProtocol
+from toolstile_hookspecs.tools import Tool
 
 
 @dataclass(frozen=True)

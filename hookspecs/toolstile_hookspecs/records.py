@@ -11,8 +11,8 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from toolyard_hookspecs.docstrings import argument_texts, docstring_of
-from toolyard_hookspecs.errors import DefinitionError
+from toolstile_hookspecs.docstrings import argument_texts, docstring_of
+from toolstile_hookspecs.errors import DefinitionError
 
 _RECEIVERS = frozenset({"self", "cls"})
 _PLAIN: Final[dict[type, type | tuple[type, ...]]] = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from toolyard_hookspecs.results import ToolResult
+from toolstile_hookspecs.results import ToolResult
 
 
 class HandlerState(StrEnum):
@@ -44,7 +44,7 @@ class CallRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """The recorded result of an earlier call, as an answer to `toolyard_execute`.
+    """The recorded result of an earlier call, as an answer to `toolstile_execute`.
 
     A plain `ToolResult` is dispatched to the reducers of its value's type, as the handler's
     would be. This one is not: where the session does not hold yet what the earlier call

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, overload, runtime_checkable
 
-from toolyard_hookspecs.calling import call_fault
-from toolyard_hookspecs.errors import DefinitionError
+from toolstile_hookspecs.calling import call_fault
+from toolstile_hookspecs.errors import DefinitionError
 
 if TYPE_CHECKING:
-    from toolyard_hookspecs.context import ToolContext
+    from toolstile_hookspecs.context import ToolContext
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -117,7 +117,7 @@ class Binding(Generic[T]):
             msg = (
                 f"Binding for {self.kind!r}: its provider is async or yields, and nobody awaits "
                 "it or goes on with it; return the resource, which may have close(). What has to "
-                "be awaited is opened in an async toolyard_lifespan, and the provider returns it."
+                "be awaited is opened in an async toolstile_lifespan, and the provider returns it."
             )
             raise DefinitionError(msg)
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
-from toolyard_hookspecs.reading_back import is_by_author
+from toolstile_hookspecs.reading_back import is_by_author
 
 Schema = Mapping[str, Any]
 

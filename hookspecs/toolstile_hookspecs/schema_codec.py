@@ -12,9 +12,9 @@ from typing import Any, Final, cast
 
 import pydantic_core
 
-from toolyard_hookspecs.coinciding_keys import distinct
-from toolyard_hookspecs.errors import DefinitionError, ToolValidationError
-from toolyard_hookspecs.faults import (
+from toolstile_hookspecs.coinciding_keys import distinct
+from toolstile_hookspecs.errors import DefinitionError, ToolValidationError
+from toolstile_hookspecs.faults import (
     MAX_FAULTS,
     MAX_REASON,
     MISSING,
@@ -26,12 +26,12 @@ from toolyard_hookspecs.faults import (
     pointed,
     shorten,
 )
-from toolyard_hookspecs.hidden_ways import secrecy_of
-from toolyard_hookspecs.likeness import suggest
-from toolyard_hookspecs.plain_data import as_plain
-from toolyard_hookspecs.schema_keywords import KEYWORDS
-from toolyard_hookspecs.strict_json import check_names
-from toolyard_hookspecs.unwritable import finite, legible
+from toolstile_hookspecs.hidden_ways import secrecy_of
+from toolstile_hookspecs.likeness import suggest
+from toolstile_hookspecs.plain_data import as_plain
+from toolstile_hookspecs.schema_keywords import KEYWORDS
+from toolstile_hookspecs.strict_json import check_names
+from toolstile_hookspecs.unwritable import finite, legible
 
 Json = str | bytes
 

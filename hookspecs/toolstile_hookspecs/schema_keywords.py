@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final, cast
 
-from toolyard_hookspecs.bounded_patterns import bounded
+from toolstile_hookspecs.bounded_patterns import bounded
 
 Schema = Mapping[str, Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, cast
 
-from toolyard_hookspecs.faults import Schema, pointed
+from toolstile_hookspecs.faults import Schema, pointed
 
 _COMPOSED: Final = ("anyOf", "oneOf", "allOf")
 

@@ -15,8 +15,8 @@ from typing import Annotated, Any, Final, cast, get_args, get_origin
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchemaWarningKind
 from pydantic_core import core_schema
 
-from toolyard_hookspecs.docstrings import argument_texts
-from toolyard_hookspecs.reading_back import is_by_author
+from toolstile_hookspecs.docstrings import argument_texts
+from toolstile_hookspecs.reading_back import is_by_author
 
 _parsing = threading.Lock()
 """Held while a syntax tree is made: Python 3.11 raises when several threads make one at once."""

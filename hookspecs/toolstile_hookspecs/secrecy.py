@@ -15,17 +15,17 @@ from urllib.parse import quote, quote_plus
 from pydantic import BaseModel, SecretBytes, SecretStr
 from pydantic import Secret as PydanticSecret
 
-from toolyard_hookspecs.faults import Schema
-from toolyard_hookspecs.schema_parts import (
+from toolstile_hookspecs.faults import Schema
+from toolstile_hookspecs.schema_parts import (
     alternatives,
     of_item,
     of_property,
     schemas_among,
 )
-from toolyard_hookspecs.secret import Secret
+from toolstile_hookspecs.secret import Secret
 
 if TYPE_CHECKING:
-    from toolyard_hookspecs.codecs import ValueCodec
+    from toolstile_hookspecs.codecs import ValueCodec
 
 MASK: Final = "***"
 MIN_LENGTH: Final = 3

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any, Final
 
-from toolyard_hookspecs.calling import call_fault
+from toolstile_hookspecs.calling import call_fault
 
 TEXTS: Final = ("key", "title", "template")
 FUNCTIONS: Final = ("enabled", "on_session")

@@ -10,12 +10,12 @@ from typing import Any, Final, Generic, Protocol
 
 from typing_extensions import TypeVar
 
-from toolyard_hookspecs.errors import DefinitionError, PromptValidationError
-from toolyard_hookspecs.policies import ToolPolicy
-from toolyard_hookspecs.resources import Binding, refuse_other_than_binding
-from toolyard_hookspecs.section_faults import kind_faults
-from toolyard_hookspecs.sessions import SessionProtocol
-from toolyard_hookspecs.tools import Tool
+from toolstile_hookspecs.errors import DefinitionError, PromptValidationError
+from toolstile_hookspecs.policies import ToolPolicy
+from toolstile_hookspecs.resources import Binding, refuse_other_than_binding
+from toolstile_hookspecs.section_faults import kind_faults
+from toolstile_hookspecs.sessions import SessionProtocol
+from toolstile_hookspecs.tools import Tool
 
 P = TypeVar("P", default=Any)
 

@@ -157,7 +157,7 @@ class SessionProtocol(Protocol):
 class Redoable(Protocol):
     """What the branch of a call is besides a session: it tells what the call did to the state.
 
-    For plugins that give a recorded result in the handler's place, in `toolyard_execute`: with
+    For plugins that give a recorded result in the handler's place, in `toolstile_execute`: with
     it belongs what the handler did.
     """
 

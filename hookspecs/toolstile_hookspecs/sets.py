@@ -11,13 +11,13 @@ from pydantic import PydanticUserError, TypeAdapter
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import core_schema
 
-from toolyard_hookspecs.faults import Schema
-from toolyard_hookspecs.schema_parts import alternatives, of_item, of_property
-from toolyard_hookspecs.schemas import PlainJsonSchema
+from toolstile_hookspecs.faults import Schema
+from toolstile_hookspecs.schema_parts import alternatives, of_item, of_property
+from toolstile_hookspecs.schemas import PlainJsonSchema
 
 Writer = Callable[..., bytes]
 
-_UNORDERED: Final = "x-toolyard-unordered"
+_UNORDERED: Final = "x-toolstile-unordered"
 
 
 def may_hold_sets(schema: Schema) -> bool:

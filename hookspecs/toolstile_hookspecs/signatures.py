@@ -12,10 +12,10 @@ from typing import Annotated, Any, Final, NoReturn, Union, cast, get_args, get_o
 
 from pydantic import BaseModel
 
-from toolyard_hookspecs.context import ToolContext
-from toolyard_hookspecs.errors import DefinitionError
-from toolyard_hookspecs.records import make_record
-from toolyard_hookspecs.results import ToolResult
+from toolstile_hookspecs.context import ToolContext
+from toolstile_hookspecs.errors import DefinitionError
+from toolstile_hookspecs.records import make_record
+from toolstile_hookspecs.results import ToolResult
 
 ANYTHING: Final = Any
 Handler = Callable[..., Any]

@@ -12,8 +12,8 @@ from typing import Any, Final, NoReturn
 
 import pydantic_core
 
-from toolyard_hookspecs.errors import ToolValidationError
-from toolyard_hookspecs.faults import shorten
+from toolstile_hookspecs.errors import ToolValidationError
+from toolstile_hookspecs.faults import shorten
 
 
 def check_names(text: str | bytes) -> None:
@@ -35,7 +35,7 @@ def check_names(text: str | bytes) -> None:
         >>> check_names('{"a": 1, "a": 2}')
         Traceback (most recent call last):
         ...
-        toolyard_hookspecs.errors.ToolValidationError: Invalid arguments: the name 'a' is given \
+        toolstile_hookspecs.errors.ToolValidationError: Invalid arguments: the name 'a' is given \
 twice in one object. Give it once, then retry.
     """
     try:

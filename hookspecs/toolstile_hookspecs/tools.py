@@ -21,14 +21,14 @@ from typing import (
     get_origin,
 )
 
-from toolyard_hookspecs.codecs import NoParams, ValueCodec, as_json, codec_of, describe
-from toolyard_hookspecs.errors import DefinitionError, ToolValidationError
-from toolyard_hookspecs.faults import RETRY, known_names
-from toolyard_hookspecs.idempotency import IdempotencyConfig
-from toolyard_hookspecs.likeness import suggest
-from toolyard_hookspecs.schema_codec import SchemaCodec
-from toolyard_hookspecs.signatures import ANYTHING, Signature, read_full_form
-from toolyard_hookspecs.tool_faults import (
+from toolstile_hookspecs.codecs import NoParams, ValueCodec, as_json, codec_of, describe
+from toolstile_hookspecs.errors import DefinitionError, ToolValidationError
+from toolstile_hookspecs.faults import RETRY, known_names
+from toolstile_hookspecs.idempotency import IdempotencyConfig
+from toolstile_hookspecs.likeness import suggest
+from toolstile_hookspecs.schema_codec import SchemaCodec
+from toolstile_hookspecs.signatures import ANYTHING, Signature, read_full_form
+from toolstile_hookspecs.tool_faults import (
     MAX_DESCRIPTION,
     description_faults,
     name_faults,
@@ -138,7 +138,7 @@ class Tool(Generic[P, R]):
 
     Example:
         >>> from dataclasses import dataclass
-        >>> from toolyard_hookspecs import ToolResult
+        >>> from toolstile_hookspecs import ToolResult
         >>> @dataclass(frozen=True)
         ... class Greet:
         ...     name: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
-from toolyard_hookspecs.calls import Stage
+from toolstile_hookspecs.calls import Stage
 
 
 @runtime_checkable

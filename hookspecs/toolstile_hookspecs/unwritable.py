@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, cast
 
-from toolyard_hookspecs.faults import MAX_REASON, place, shorten
+from toolstile_hookspecs.faults import MAX_REASON, place, shorten
 
 NOT_FINITE: Final = "it holds NaN or Infinity, which JSON cannot say"
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 CONTRACT_VERSION: Final = "1.0"
 """Grows by a minor number with what is added, by a major number with what is removed."""
 
-REQUIRES: Final = "toolyard_requires"
+REQUIRES: Final = "toolstile_requires"
 """The attribute in which a plugin says which version of the contract it needs at least."""
 
 _VERSION: Final = re.compile(r"(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})", re.ASCII)
@@ -53,13 +53,13 @@ def deprecated(what: str, *, since: str, until: str, instead: str) -> ContractDe
         ValueError: When it would be gone before the next major version.
 
     Example:
-        >>> from toolyard_hookspecs import hookspec
+        >>> from toolstile_hookspecs import hookspec
         >>> @hookspec(
         ...     warn_on_impl=deprecated(
-        ...         "toolyard_old", since="1.3", until="2.0", instead="Use toolyard_new."
+        ...         "toolstile_old", since="1.3", until="2.0", instead="Use toolstile_new."
         ...     )
         ... )
-        ... def toolyard_old(call):
+        ... def toolstile_old(call):
         ...     "Do it the old way."
     """
     (major, minor), removal = parsed_version(since), parsed_version(until)
@@ -69,7 +69,7 @@ def deprecated(what: str, *, since: str, until: str, instead: str) -> ContractDe
             f"{until} is no major version after that."
         )
     return ContractDeprecationWarning(
-        f"{what} is deprecated since version {since} of Toolyard's contract, and will be gone in "
+        f"{what} is deprecated since version {since} of Toolstile's contract, and will be gone in "
         f"{until}. {instead}"
     )
 

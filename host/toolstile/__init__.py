@@ -1,4 +1,4 @@
-"""Toolyard: the host that every tool call of an agent passes through.
+"""Toolstile: the host that every tool call of an agent passes through.
 
 Names are loaded when first used, so that the command line starts quickly.
 """
@@ -8,39 +8,39 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from toolyard._version import __version__
+from toolstile._version import __version__
 
 if TYPE_CHECKING:
-    from toolyard.executor import Executor
-    from toolyard.host import Host
-    from toolyard.manual import (
+    from toolstile.executor import Executor
+    from toolstile.host import Host
+    from toolstile.manual import (
         PendingToolTracker,
         create_snapshot,
         restore_snapshot,
         tool_transaction,
     )
-    from toolyard.resources.registry import ResourceRegistry
-    from toolyard.settings import Settings
-    from toolyard.state.session import Session
-    from toolyard_hookspecs import *  # noqa: F403 - applications need one import only
+    from toolstile.resources.registry import ResourceRegistry
+    from toolstile.settings import Settings
+    from toolstile.state.session import Session
+    from toolstile_hookspecs import *  # noqa: F403 - applications need one import only
 
 _HOMES = {
-    "Executor": "toolyard.executor",
-    "Host": "toolyard.host",
-    "PendingToolTracker": "toolyard.manual",
-    "ResourceRegistry": "toolyard.resources.registry",
-    "Session": "toolyard.state.session",
-    "Settings": "toolyard.settings",
-    "create_snapshot": "toolyard.manual",
-    "restore_snapshot": "toolyard.manual",
-    "tool_transaction": "toolyard.manual",
+    "Executor": "toolstile.executor",
+    "Host": "toolstile.host",
+    "PendingToolTracker": "toolstile.manual",
+    "ResourceRegistry": "toolstile.resources.registry",
+    "Session": "toolstile.state.session",
+    "Settings": "toolstile.settings",
+    "create_snapshot": "toolstile.manual",
+    "restore_snapshot": "toolstile.manual",
+    "tool_transaction": "toolstile.manual",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    home = importlib.import_module(_HOMES.get(name, "toolyard_hookspecs"))
+    home = importlib.import_module(_HOMES.get(name, "toolstile_hookspecs"))
     try:
         value = getattr(home, name)
     except AttributeError:
@@ -51,7 +51,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    contract = importlib.import_module("toolyard_hookspecs")
+    contract = importlib.import_module("toolstile_hookspecs")
     return sorted({*globals(), *_HOMES, *contract.__all__})
 
 

@@ -1,8 +1,8 @@
-"""`python -m toolyard` is `toolyard`."""
+"""`python -m toolstile` is `toolstile`."""
 
 import sys
 
-from toolyard.cli.main import main
+from toolstile.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

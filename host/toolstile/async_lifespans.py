@@ -9,9 +9,9 @@ from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from toolyard.lifespans import NOT_STOPPED
+from toolstile.lifespans import NOT_STOPPED
 
-log = logging.getLogger("toolyard")
+log = logging.getLogger("toolstile")
 
 
 class AsyncLife:

@@ -8,15 +8,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet, WeakValueDictionary
 
-from toolyard.pipeline.async_driver import AsyncDriver
-from toolyard.pipeline.background import Background
-from toolyard.pipeline.sync_driver import SyncDriver
-from toolyard.pipeline.workers import Workers
-from toolyard.resources.exclusive import Claim, ExclusiveLock, Ticket
-from toolyard_hookspecs import Tool
+from toolstile.pipeline.async_driver import AsyncDriver
+from toolstile.pipeline.background import Background
+from toolstile.pipeline.sync_driver import SyncDriver
+from toolstile.pipeline.workers import Workers
+from toolstile.resources.exclusive import Claim, ExclusiveLock, Ticket
+from toolstile_hookspecs import Tool
 
 if TYPE_CHECKING:
-    from toolyard.pipeline.call_run import CallRun
+    from toolstile.pipeline.call_run import CallRun
 
 
 class Engine:
@@ -47,7 +47,7 @@ class Engine:
 
     def isolated(self, run: CallRun) -> Callable[..., Any]:
         """Return a handler that runs the tool's own in a process of its own."""
-        from toolyard.isolation.parent import IsolatedHandler
+        from toolstile.isolation.parent import IsolatedHandler
 
         return IsolatedHandler(run)
 

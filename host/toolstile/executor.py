@@ -7,19 +7,19 @@ from collections.abc import Coroutine, Iterable, Mapping
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from toolyard.executor_options import ExecutorOptions
-from toolyard.pipeline.batch import BatchOrder
-from toolyard.pipeline.call_run import CallRun
-from toolyard.pipeline.given_calls import several_calls
-from toolyard.pipeline.plan import Manner, Plan, Table
-from toolyard.pipeline.planning import Planning
-from toolyard.pipeline.rehearsing import Rehearsal
-from toolyard.pipeline.resuming import Resumption
-from toolyard.pipeline.stages import life_of
-from toolyard.resources.registry import ResourceRegistry
-from toolyard.runtime import runtime_of
-from toolyard.section_failures import section_failed
-from toolyard_hookspecs import (
+from toolstile.executor_options import ExecutorOptions
+from toolstile.pipeline.batch import BatchOrder
+from toolstile.pipeline.call_run import CallRun
+from toolstile.pipeline.given_calls import several_calls
+from toolstile.pipeline.plan import Manner, Plan, Table
+from toolstile.pipeline.planning import Planning
+from toolstile.pipeline.rehearsing import Rehearsal
+from toolstile.pipeline.resuming import Resumption
+from toolstile.pipeline.stages import life_of
+from toolstile.resources.registry import ResourceRegistry
+from toolstile.runtime import runtime_of
+from toolstile.section_failures import section_failed
+from toolstile_hookspecs import (
     ApprovalAnswer,
     Binding,
     KeptPolicy,
@@ -32,17 +32,17 @@ from toolyard_hookspecs import (
     Tool,
     ToolCall,
     ToolContext,
-    ToolyardError,
+    ToolstileError,
     VisibilityExpansionRequired,
 )
-from toolyard_hookspecs.calls import NO_META
-from toolyard_hookspecs.facts import DRY_RUN, NO_CHANGES
+from toolstile_hookspecs.calls import NO_META
+from toolstile_hookspecs.facts import DRY_RUN, NO_CHANGES
 
 if TYPE_CHECKING:
-    from toolyard.host import Host
-    from toolyard.policies.kept import Keeper
-    from toolyard.policies.sealing import Seal
-    from toolyard.state.session import Session
+    from toolstile.host import Host
+    from toolstile.policies.kept import Keeper
+    from toolstile.policies.sealing import Seal
+    from toolstile.state.session import Session
 
 _DRY: Final[Mapping[str, Any]] = MappingProxyType({DRY_RUN: True})
 _HOST_CLOSED: Final = (
@@ -129,7 +129,7 @@ class Executor:
             Interrupt: When the handler pauses the run.
 
         Example:
-            >>> from toolyard import Host, MarkdownSection, Prompt, ToolCall, tool
+            >>> from toolstile import Host, MarkdownSection, Prompt, ToolCall, tool
             >>> @tool
             ... def add(a: int, b: int) -> int:
             ...     \"\"\"Add two integers.\"\"\"
@@ -190,7 +190,7 @@ class Executor:
             TypeError: The answer is none; the token holds as before.
 
         Example:
-            >>> from toolyard import ApprovalAnswer, Host, MarkdownSection, Prompt, ToolCall, tool
+            >>> from toolstile import ApprovalAnswer, Host, MarkdownSection, Prompt, ToolCall, tool
             >>> @tool(requires_confirmation=True)
             ... def erase(name: str) -> str:
             ...     \"\"\"Erase something for good.\"\"\"
@@ -345,7 +345,7 @@ class Executor:
         kept = [each for each in policies if isinstance(each, KeptPolicy)]
         if not kept:
             return None
-        from toolyard.policies.kept import Keeper  # few keep anything
+        from toolstile.policies.kept import Keeper  # few keep anything
 
         keeper = Keeper(kept, self._kept_apart)
         keeper.load(self.session, self.runtime.kept)
@@ -409,7 +409,7 @@ def _in_place(
     runs: list[CallRun], ended: list[Outcome | BaseException]
 ) -> list[Outcome | BaseException]:
     for run, each in zip(runs, ended, strict=True):
-        if isinstance(each, ToolyardError):
+        if isinstance(each, ToolstileError):
             each.call = run.call_made
         elif isinstance(each, BaseException) and not isinstance(each, Exception):
             raise each

@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from toolyard.settings import given
-from toolyard.state.session import Session
-from toolyard_hookspecs import (
+from toolstile.settings import given
+from toolstile.state.session import Session
+from toolstile_hookspecs import (
     Approver,
     Binding,
     Clock,
@@ -19,9 +19,9 @@ from toolyard_hookspecs import (
     RunContext,
     Secret,
 )
-from toolyard_hookspecs.host import Progress
-from toolyard_hookspecs.likeness import nearest
-from toolyard_hookspecs.prompts import as_bindings
+from toolstile_hookspecs.host import Progress
+from toolstile_hookspecs.likeness import nearest
+from toolstile_hookspecs.prompts import as_bindings
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class ExecutorOptions:
         resources: Bindings that win over those of plugins and sections.
         on_progress: Hears the progress that handlers report.
         dry_run: Let contained tools run, note what each call would change in its event, as
-            `toolyard.diff`, and keep nothing; deny the others. Each call sees what those
+            `toolstile.diff`, and keep nothing; deny the others. Each call sees what those
             before it would have changed.
         clock: Where its calls take the time from; else the host's.
         kept_apart: Where its policies keep what outlives the session; else as the host says.

@@ -12,16 +12,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 from weakref import WeakSet
 
-from toolyard.executor_options import options_of
-from toolyard.lifespans import enter_lifespan_of, enter_lifespans
-from toolyard.plugins.registry import Plugins
-from toolyard.policies.configured import make_policies
-from toolyard.policies.rules import named, refuse_duplicates
-from toolyard.policies.strays import StrayNames
-from toolyard.settings import Settings, given, load
-from toolyard.settings.overriding import overridden
-from toolyard.state.session import Session
-from toolyard_hookspecs import (
+from toolstile.executor_options import options_of
+from toolstile.lifespans import enter_lifespan_of, enter_lifespans
+from toolstile.plugins.registry import Plugins
+from toolstile.policies.configured import make_policies
+from toolstile.policies.rules import named, refuse_duplicates
+from toolstile.policies.strays import StrayNames
+from toolstile.settings import Settings, given, load
+from toolstile.settings.overriding import overridden
+from toolstile.state.session import Session
+from toolstile_hookspecs import (
     HOST_TIMEOUT,
     Approver,
     Binding,
@@ -36,22 +36,22 @@ from toolyard_hookspecs import (
     SystemClock,
     ToolPolicy,
 )
-from toolyard_hookspecs.likeness import suggest
-from toolyard_hookspecs.prompts import as_bindings
-from toolyard_hookspecs.tools import HostDefault
+from toolstile_hookspecs.likeness import suggest
+from toolstile_hookspecs.prompts import as_bindings
+from toolstile_hookspecs.tools import HostDefault
 
 if TYPE_CHECKING:
-    from toolyard.engine import Engine
-    from toolyard.executor import Executor
-    from toolyard.overrides import Overrides
-    from toolyard.policies.sealing import Seal
+    from toolstile.engine import Engine
+    from toolstile.executor import Executor
+    from toolstile.overrides import Overrides
+    from toolstile.policies.sealing import Seal
 
 _WITHOUT_DIALECTS: Final = (
     "Plugins bring them, and none that is loaded does. Write Host(discover=['dialects']) for those "
     "that are built in, or leave discover out."
 )
 
-_reports = logging.getLogger("toolyard.plugins.reports")
+_reports = logging.getLogger("toolstile.plugins.reports")
 
 
 class Host:
@@ -157,7 +157,7 @@ class Host:
         """What all executors share: threads, the background loop, the drivers."""
         engine = self._engine
         if engine is None:
-            from toolyard.engine import Engine  # listing tools needs no event loop
+            from toolstile.engine import Engine  # listing tools needs no event loop
 
             with self._making:
                 engine = self._engine = self._engine or Engine(self._interrupts)
@@ -168,7 +168,7 @@ class Host:
         """What seals the tokens of calls that wait for approval."""
         with self._making:
             if self._seal is None:
-                from toolyard.policies.sealing import seal_for  # few calls wait
+                from toolstile.policies.sealing import seal_for  # few calls wait
 
                 self._seal = seal_for(self.configuration, self.clock)
             return self._seal
@@ -237,7 +237,7 @@ class Host:
             StateError: When the host is not open.
             ConfigurationError: When an argument is not what it should be; names it.
         """
-        from toolyard.executor import Executor  # brings the whole pipeline
+        from toolstile.executor import Executor  # brings the whole pipeline
 
         if not self.is_open:
             msg = "This host is not open; write: with Host() as host, host.executor() as tools: ..."
@@ -264,7 +264,7 @@ class Host:
     @property
     def original_prompt(self) -> Prompt:
         """The same prompt with the texts of the code, whatever is overridden."""
-        return Prompt.of("toolyard", "default", tuple(self.plugins.sections()))
+        return Prompt.of("toolstile", "default", tuple(self.plugins.sections()))
 
     @property
     def approver(self) -> Approver | None:
@@ -272,12 +272,12 @@ class Host:
         name = self.configuration.approver
         if self._given_approver is not None or name is None:
             return self._given_approver
-        for each in self.plugins.implementations("toolyard_approve"):
+        for each in self.plugins.implementations("toolstile_approve"):
             if each.plugin == name:
                 return _with_settings(each.call, self.settings(name))
-        there = sorted(each.plugin for each in self.plugins.implementations("toolyard_approve"))
+        there = sorted(each.plugin for each in self.plugins.implementations("toolstile_approve"))
         msg = (
-            f"approver = {name!r}: no loaded plugin of that name implements toolyard_approve "
+            f"approver = {name!r}: no loaded plugin of that name implements toolstile_approve "
             f"(there are: {', '.join(there) or 'none'}){self._why_none(name, there)}"
         )
         raise ConfigurationError(msg)
@@ -295,7 +295,7 @@ class Host:
         """Return a prompt with the texts that the configured file overrides."""
         if self._overrides is None:
             return prompt
-        from toolyard.overrides import override  # most hosts override nothing
+        from toolstile.overrides import override  # most hosts override nothing
 
         return override(prompt, self._overrides)
 
@@ -317,7 +317,7 @@ class Host:
         if found is None:
             known = sorted(self.dialects())
             near = suggest(name, known) or f". Known: {', '.join(known) or 'none'}."
-            causes = (self._off(), *self.plugins.faults_in("toolyard_dialects"))
+            causes = (self._off(), *self.plugins.faults_in("toolstile_dialects"))
             told = " ".join(filter(None, causes)) or ("" if known else _WITHOUT_DIALECTS)
             raise ConfigurationError(f"There is no dialect {name!r}{near} {told}".rstrip())
         return found
@@ -418,7 +418,7 @@ def _load_overrides(configuration: Settings) -> Overrides | None:
     path = configuration.prompt_overrides
     if path is None:
         return None
-    from toolyard.overrides import load_overrides  # most hosts override nothing
+    from toolstile.overrides import load_overrides  # most hosts override nothing
 
     return load_overrides(path)
 

@@ -6,22 +6,22 @@ import logging
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
-from toolyard.plugins.faults import (
+from toolstile.plugins.faults import (
     PluginFault,
     in_configuration,
     one_line,
     raised_in,
     wrong_answer,
 )
-from toolyard.plugins.reports import described
-from toolyard_hookspecs import ConfigurationError, PluginError, ToolyardError
+from toolstile.plugins.reports import described
+from toolstile_hookspecs import ConfigurationError, PluginError, ToolstileError
 
 if TYPE_CHECKING:
-    from toolyard.host import Host
-    from toolyard.plugins.implementations import Implementation
+    from toolstile.host import Host
+    from toolstile.plugins.implementations import Implementation
 
-log = logging.getLogger("toolyard")
-_HOOK: Final = "toolyard_lifespan"
+log = logging.getLogger("toolstile")
+_HOOK: Final = "toolstile_lifespan"
 NOT_STOPPED: Final = "Plugin %s failed to stop what it kept running."
 
 
@@ -34,7 +34,7 @@ def enter_lifespans(host: Host, stack: ExitStack) -> None:
 
     Raises:
         PluginError: Naming the plugin that raised on entering, the cause and the remedy.
-        ToolyardError: What a plugin raised that is one already, such as `ConfigurationError`.
+        ToolstileError: What a plugin raised that is one already, such as `ConfigurationError`.
     """
     try:
         for each in host.plugins.implementations(_HOOK):
@@ -65,7 +65,7 @@ def _fault_of(error: Exception, plugin: str, host: Host) -> PluginFault:
         return in_configuration(error, plugin, host.configuration)
     if isinstance(error, PluginFault):
         return error
-    if isinstance(error, ToolyardError):
+    if isinstance(error, ToolstileError):
         remedy = raised_in(_HOOK, error).remedy
         return PluginFault(f"It cannot be started: {one_line(error)}.", remedy)
     return raised_in(_HOOK, error)
@@ -76,7 +76,7 @@ def enter_lifespan_of(plugin: str, host: Host, stack: ExitStack) -> None:
 
     Raises:
         PluginError: When the plugin raises on entering; names it, the cause and the remedy.
-        ToolyardError: What it raised that is one already, such as `ConfigurationError`.
+        ToolstileError: What it raised that is one already, such as `ConfigurationError`.
     """
     for each in host.plugins.implementations(_HOOK):
         if each.plugin == plugin:
@@ -86,7 +86,7 @@ def enter_lifespan_of(plugin: str, host: Host, stack: ExitStack) -> None:
 def _enter_or_name(host: Host, stack: ExitStack, each: Implementation) -> None:
     try:
         _enter(host, stack, each)
-    except ToolyardError:
+    except ToolstileError:
         raise
     except Exception as error:
         fault = _fault_of(error, each.plugin, host)
@@ -107,7 +107,7 @@ def _enter(host: Host, stack: ExitStack, each: Implementation) -> None:
         lifespan.__enter__()
         stack.callback(_leave, each.plugin, lifespan)
         return
-    from toolyard.async_lifespans import AsyncLife  # brings asyncio, which few plugins need
+    from toolstile.async_lifespans import AsyncLife  # brings asyncio, which few plugins need
 
     life = AsyncLife(each.plugin, lifespan, host.engine.background.loop)
     # Whoever waits until it is entered may be interrupted, as by Ctrl-C.

@@ -18,8 +18,8 @@ asks for it meanwhile is refused at once. Changes that others make to the sessio
 put back as well, so run one such tool at a time.
 
 Example:
-    >>> from toolyard.resources.registry import ResourceRegistry
-    >>> from toolyard.state.session import Session
+    >>> from toolstile.resources.registry import ResourceRegistry
+    >>> from toolstile.state.session import Session
     >>> session, resources = Session(), ResourceRegistry.build({}).open()
     >>> with tool_transaction(session, resources, tag="import") as snapshot:
     ...     session[str].append("half done")
@@ -37,12 +37,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, cast, runtime_checkable
 
-from toolyard.resources.call import CallScope
-from toolyard.resources.closing import Failures
-from toolyard.resources.held import HeldResources
-from toolyard.resources.roles import Role, has_method, role_of
-from toolyard_hookspecs.errors import SnapshotError, StateError
-from toolyard_hookspecs.sessions import SessionProtocol, SessionSnapshot
+from toolstile.resources.call import CallScope
+from toolstile.resources.closing import Failures
+from toolstile.resources.held import HeldResources
+from toolstile.resources.roles import Role, has_method, role_of
+from toolstile_hookspecs.errors import SnapshotError, StateError
+from toolstile_hookspecs.sessions import SessionProtocol, SessionSnapshot
 
 log = logging.getLogger(__name__)
 
@@ -174,8 +174,8 @@ class PendingToolTracker:
         resources: Its open resources; the module says which of them take part.
 
     Example:
-        >>> from toolyard.resources.registry import ResourceRegistry
-        >>> from toolyard.state.session import Session
+        >>> from toolstile.resources.registry import ResourceRegistry
+        >>> from toolstile.state.session import Session
         >>> session, resources = Session(), ResourceRegistry.build({}).open()
         >>> tracker = PendingToolTracker(session=session, resources=resources)
         >>> tracker.begin_tool_execution(tool_use_id="abc", tool_name="write_file")

@@ -15,9 +15,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from toolyard.settings.files import read_toml
-from toolyard.settings.tables import validate_table
-from toolyard_hookspecs import (
+from toolstile.settings.files import read_toml
+from toolstile.settings.tables import validate_table
+from toolstile_hookspecs import (
     Binding,
     ConfigurationError,
     DefinitionError,
@@ -29,9 +29,9 @@ from toolyard_hookspecs import (
     ToolPolicy,
     Visibility,
 )
-from toolyard_hookspecs.sections import fill
+from toolstile_hookspecs.sections import fill
 
-log = logging.getLogger("toolyard.overrides")
+log = logging.getLogger("toolstile.overrides")
 
 
 class _Strict(BaseModel):

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, overload
 from weakref import WeakKeyDictionary
 
-from toolyard.pipeline.gates import Turns
-from toolyard.state.session import Session
-from toolyard_hookspecs import InflightCall
-from toolyard_hookspecs.forks import renewed_in_forks
+from toolstile.pipeline.gates import Turns
+from toolstile.state.session import Session
+from toolstile_hookspecs import InflightCall
+from toolstile_hookspecs.forks import renewed_in_forks
 
 if TYPE_CHECKING:
-    from toolyard.pipeline.call_run import CallRun
+    from toolstile.pipeline.call_run import CallRun
 
 
 class Inflight(Sequence[InflightCall]):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from toolyard.plugins.faults import one_line
-from toolyard.plugins.places import place_of
-from toolyard_hookspecs import Catalog, PluginError, Section
+from toolstile.plugins.faults import one_line
+from toolstile.plugins.places import place_of
+from toolstile_hookspecs import Catalog, PluginError, Section
 
 
 def section_failed(
@@ -23,7 +23,7 @@ def section_failed(
     owners = (catalog.plugin_of(each.name) for each in section.tools)
     plugin = next((each for each in owners if each is not None), None)
     whose = "" if plugin is None else f" of plugin {plugin}"
-    block = "" if plugin is None else f", or block the plugin with TOOLYARD_BLOCK={plugin}"
+    block = "" if plugin is None else f", or block the plugin with TOOLSTILE_BLOCK={plugin}"
     return PluginError(
         f"Section {section.key!r}{whose} keeps every call from running: its {function} raised "
         f"{one_line(error).rstrip('.')}{where}. Mend it{block}."

@@ -1,1 +1,1 @@
-"""The plugins that come with Toolyard, one folder each; found as anyone else's are."""
+"""The plugins that come with Toolstile, one folder each; found as anyone else's are."""

@@ -1,4 +1,4 @@
-"""Where plugins keep their files: made when needed, and looked at for `toolyard doctor`."""
+"""Where plugins keep their files: made when needed, and looked at for `toolstile doctor`."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from toolyard_hookspecs import Finding
+from toolstile_hookspecs import Finding
 
-_OURS: Final = ".toolyard"
+_OURS: Final = ".toolstile"
 
 
 def make_directory_of(file: Path) -> None:
     """Make the directory of a file, with those above, where it is not there.
 
-    Version control is told to leave a new `.toolyard` alone: its files tell of calls.
+    Version control is told to leave a new `.toolstile` alone: its files tell of calls.
     """
     directory = file.parent
     if directory.is_dir():

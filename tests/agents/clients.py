@@ -25,14 +25,14 @@ class Agent(ABC):
         npm: What has its program.
         home: Its home directory: nothing of the user's is read or written.
         project: The directory that it works in.
-        toolyard: The command that serves Toolyard's tools.
+        toolstile: The command that serves Toolstile's tools.
         configuration: What it reads.
     """
 
     npm: Npm
     home: Path
     project: Path
-    toolyard: Path
+    toolstile: Path
     configuration: Path
 
     #: What it puts before the names of a server's tools.
@@ -71,11 +71,11 @@ class Agent(ABC):
 class ClaudeCode(Agent):
     """Claude Code in print mode, with the servers of one file and no others."""
 
-    prefix = "mcp__toolyard__"
+    prefix = "mcp__toolstile__"
 
     def command(self, message: str) -> list[str]:
         file = self.home / "servers.json"
-        servers = configured("claude-code", self.toolyard, self.configuration)
+        servers = configured("claude-code", self.toolstile, self.configuration)
         file.write_text(json.dumps(servers))
         return [
             self.npm.program("claude", "@anthropic-ai/claude-code@2.1.330"),
@@ -85,7 +85,7 @@ class ClaudeCode(Agent):
             str(file),
             "--strict-mcp-config",
             "--allowedTools",
-            "mcp__toolyard",
+            "mcp__toolstile",
         ]
 
     def settings(self, model: str) -> dict[str, str]:
@@ -100,11 +100,11 @@ class ClaudeCode(Agent):
 class GeminiCli(Agent):
     """Gemini CLI without its terminal, in a project whose settings name the server."""
 
-    prefix = "mcp_toolyard_"
+    prefix = "mcp_toolstile_"
 
     def command(self, message: str) -> list[str]:
         settings = {
-            **configured("gemini-cli", self.toolyard, self.configuration),
+            **configured("gemini-cli", self.toolstile, self.configuration),
             "security": {"auth": {"selectedType": "gemini-api-key"}},
             "privacy": {"usageStatisticsEnabled": False},
             "general": {"enableAutoUpdate": False},
@@ -118,7 +118,7 @@ class GeminiCli(Agent):
             message,
             "--model",
             "gemini-2.5-pro",
-            # What may be done is for Toolyard to say, not for who would sit at the terminal.
+            # What may be done is for Toolstile to say, not for who would sit at the terminal.
             "--approval-mode",
             "yolo",
         ]

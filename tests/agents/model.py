@@ -27,7 +27,7 @@ class Turn:
 
     Args:
         read: What the newest message holds: the person's, or a tool's result.
-        call: The tool that is called then, by the name that it has in Toolyard.
+        call: The tool that is called then, by the name that it has in Toolstile.
         arguments: Its arguments.
         beside: Tools that are called at the same time, before that one, with their arguments.
         say: What is said when no tool is called.

@@ -1,4 +1,4 @@
-"""Agents that nobody here wrote call tools through Toolyard, and make do with what it denies."""
+"""Agents that nobody here wrote call tools through Toolstile, and make do with what it denies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.node import Npm
 
-from toolyard_plugins.record import verify
+from toolstile_plugins.record import verify
 
 from .clients import Agent, ClaudeCode, GeminiCli
 from .model import Turn, scripted
@@ -35,10 +35,10 @@ def agent(request: pytest.FixtureRequest, npm: Npm, tmp_path: Path) -> Agent:
     for folder in (home, project, shop):
         folder.mkdir()
     (shop / "prices.ini").write_text(PRICES)
-    configuration = tmp_path / "toolyard.toml"
+    configuration = tmp_path / "toolstile.toml"
     configuration.write_text(CONFIGURATION)
-    toolyard = Path(sysconfig.get_path("scripts")) / "toolyard"
-    return request.param(npm, home, project, toolyard, configuration)
+    toolstile = Path(sysconfig.get_path("scripts")) / "toolstile"
+    return request.param(npm, home, project, toolstile, configuration)
 
 
 def recorded(record: Path) -> list[tuple[str, str]]:

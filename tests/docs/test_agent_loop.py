@@ -12,8 +12,8 @@ import pytest
 from tests.agents.model import ScriptedModel, Turn, played, scripted
 from tests.node import Npm
 
-from toolyard import Executor, ToolInvoked
-from toolyard.examples.orders import Desk, Order
+from toolstile import Executor, ToolInvoked
+from toolstile.examples.orders import Desk, Order
 
 # Only the documentation's environment has them, and takes the time to import them.
 anthropic = pytest.importorskip("anthropic")

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from toolyard.settings.environment import BLOCK, KEYS
-from toolyard.testing import Workbenches, assert_ok
-from toolyard_hookspecs.decorator import ToolOptions
+from toolstile.settings.environment import BLOCK, KEYS
+from toolstile.testing import Workbenches, assert_ok
+from toolstile_hookspecs.decorator import ToolOptions
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 
@@ -22,14 +22,14 @@ def test_every_option_of_a_tool_is_in_the_guides_table() -> None:
     assert sorted(named) == sorted(ToolOptions.__annotations__)
 
 
-def test_a_failed_assertion_looks_as_in_the_guide(toolyard_tools: Workbenches) -> None:
+def test_a_failed_assertion_looks_as_in_the_guide(toolstile_tools: Workbenches) -> None:
     text = (GUIDES / "testing.md").read_text("utf-8")
     names: dict[str, Any] = {}
     exec(text.partition("```python\n")[2].partition("```")[0], names)
     shown = text.partition("A failed one shows the call:")[2].partition("```text\n")[2]
 
     with pytest.raises(AssertionError) as failed:
-        assert_ok(toolyard_tools(names["Room"]()).call("set_temperature", degree=20))
+        assert_ok(toolstile_tools(names["Room"]()).call("set_temperature", degree=20))
 
     assert f"{failed.value}\n" == shown.partition("```")[0]
 

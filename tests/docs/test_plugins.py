@@ -1,4 +1,4 @@
-"""The plugins that the documentation writes are such as `toolyard check` has nothing to say of."""
+"""The plugins that the documentation writes are such as `toolstile check` has nothing to say of."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.cli.main import main
+from toolstile.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,7 +30,7 @@ SUITES = [
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working directory without any configuration."""
     for name in list(os.environ):
-        if name.startswith("TOOLYARD_"):
+        if name.startswith("TOOLSTILE_"):
             monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -66,7 +66,7 @@ def test_a_suite_is_clean(
     (last,) = (at for at, block in enumerate(blocks) if f"\nclass {suite}:\n" in block)
     # What the page says of a package: there the hooks are plain functions of the module.
     hooks = (
-        f"{name} = {suite}().{name}" for name in re.findall(r"def (toolyard_\w+)", blocks[last])
+        f"{name} = {suite}().{name}" for name in re.findall(r"def (toolstile_\w+)", blocks[last])
     )
     file = folder / "suite.py"
     file.write_text("\n".join([*blocks[: last + 1], *hooks, ""]), "utf-8")

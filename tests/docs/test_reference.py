@@ -14,8 +14,8 @@ from documenting.pages import Page
 from documenting.reference import PAGES
 from pydantic import BaseModel
 
-import toolyard_hookspecs
-from toolyard_hookspecs import hooks, ledger
+import toolstile_hookspecs
+from toolstile_hookspecs import hooks, ledger
 
 pytestmark = pytest.mark.docs
 
@@ -40,7 +40,7 @@ def test_everything_on_the_page_is_documented(written, name):
 
 
 def test_all_of_the_contract_is_there(written):
-    for name in (*toolyard_hookspecs.__all__, *ledger.__all__):
+    for name in (*toolstile_hookspecs.__all__, *ledger.__all__):
         assert name.startswith("__") or f"### {name}\n" in written["contract.md"].text, name
 
 
@@ -51,7 +51,7 @@ def test_no_sentence_lost_its_beginning(written):
 
 def test_every_built_in_plugin_that_can_be_configured_is_there(written):
     tables = {
-        point.name for point in built_in() if getattr(point.load(), "toolyard_settings", None)
+        point.name for point in built_in() if getattr(point.load(), "toolstile_settings", None)
     }
     assert tables == {
         name for name in tables if f"### `[plugins.{name}]`" in written["settings.md"].text
@@ -96,6 +96,6 @@ def test_a_command_and_an_option_without_documentation_are_found():
 
 
 def test_every_hook_of_the_contract_is_on_the_page(written):
-    named = {name for name in vars(hooks) if name.startswith("toolyard_")}
+    named = {name for name in vars(hooks) if name.startswith("toolstile_")}
     assert named
     assert all(f"\n### {name}\n" in written["hooks.md"].text for name in named)

@@ -19,8 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, SecretBytes, SecretStr, computed_field
 
-from toolyard_hookspecs import DefinitionError, ToolValidationError
-from toolyard_hookspecs.codecs import Codec, NoParams, as_json, codec_of, describe
+from toolstile_hookspecs import DefinitionError, ToolValidationError
+from toolstile_hookspecs.codecs import Codec, NoParams, as_json, codec_of, describe
 
 T = TypeVar("T")
 

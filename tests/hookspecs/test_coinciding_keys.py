@@ -11,10 +11,10 @@ import pytest
 from pydantic import BaseModel, TypeAdapter
 from typing_extensions import TypedDict
 
-from toolyard_hookspecs.codecs import Codec
-from toolyard_hookspecs.coinciding_keys import COINCIDING, could_coincide
-from toolyard_hookspecs.schema_codec import SchemaCodec
-from toolyard_hookspecs.unwritable import NOT_FINITE
+from toolstile_hookspecs.codecs import Codec
+from toolstile_hookspecs.coinciding_keys import COINCIDING, could_coincide
+from toolstile_hookspecs.schema_codec import SchemaCodec
+from toolstile_hookspecs.unwritable import NOT_FINITE
 
 TWINS = {1: "a", "1": "b"}
 

@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     BudgetTracker,
     Cancellation,
     Filesystem,

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     DefinitionError,
     FunctionTool,
     ToolContext,
@@ -333,7 +333,7 @@ def test_it_accepts_exactly_what_the_function_accepts(data):
 
 def test_it_can_be_pickled_by_the_name_it_can_be_imported_by(tmp_path, monkeypatch):
     source = (
-        "from toolyard_hookspecs import tool\n"
+        "from toolstile_hookspecs import tool\n"
         "@tool(isolation='process')\n"
         "def double(a: int) -> int:\n"
         "    'Double.'\n"

@@ -2,7 +2,7 @@
 
 import functools
 
-from toolyard_hookspecs.docstrings import (
+from toolstile_hookspecs.docstrings import (
     argument_texts,
     docstring_of,
     first_paragraph,

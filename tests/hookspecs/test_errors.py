@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from toolyard_hookspecs import ToolyardError, VisibilityExpansionRequired, errors
+from toolstile_hookspecs import ToolstileError, VisibilityExpansionRequired, errors
 
 
 def drawn():
@@ -19,7 +19,7 @@ def drawn():
     return pairs
 
 
-def real(kind=ToolyardError, above=None):
+def real(kind=ToolstileError, above=None):
     yield kind.__name__, above
     for each in kind.__subclasses__():
         if each.__module__ == errors.__name__:

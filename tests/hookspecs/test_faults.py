@@ -7,9 +7,9 @@ import pytest
 from pydantic import BaseModel, SecretStr, field_validator
 from pydantic_core import PydanticCustomError
 
-from toolyard_hookspecs import ToolValidationError
-from toolyard_hookspecs.codecs import Codec
-from toolyard_hookspecs.faults import MAX_FAULTS, holds_secret, known_names, listing
+from toolstile_hookspecs import ToolValidationError
+from toolstile_hookspecs.codecs import Codec
+from toolstile_hookspecs.faults import MAX_FAULTS, holds_secret, known_names, listing
 
 
 class Line(BaseModel):

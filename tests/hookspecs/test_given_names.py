@@ -19,9 +19,9 @@ from pydantic import (
 )
 from typing_extensions import TypedDict
 
-from toolyard_hookspecs.errors import ToolValidationError
-from toolyard_hookspecs.given_names import UNTOLD, name_counter
-from toolyard_hookspecs.strict_json import check_names
+from toolstile_hookspecs.errors import ToolValidationError
+from toolstile_hookspecs.given_names import UNTOLD, name_counter
+from toolstile_hookspecs.strict_json import check_names
 
 
 class Leaf(BaseModel):

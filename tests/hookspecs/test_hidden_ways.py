@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from toolyard_hookspecs import Tool, masked
-from toolyard_hookspecs.faults import ALL_SECRET
-from toolyard_hookspecs.hidden_ways import secrecy_of
-from toolyard_hookspecs.schema_codec import SchemaCodec
+from toolstile_hookspecs import Tool, masked
+from toolstile_hookspecs.faults import ALL_SECRET
+from toolstile_hookspecs.hidden_ways import secrecy_of
+from toolstile_hookspecs.schema_codec import SchemaCodec
 
 PIN = {"type": "string", "writeOnly": True}
 HIDES_PIN = {"properties": {"pin": PIN}}

@@ -6,8 +6,8 @@ import re
 import pluggy
 import pytest
 
-from toolyard_hookspecs import hooks
-from toolyard_hookspecs.markers import HOOK_PREFIX, PROJECT
+from toolstile_hookspecs import hooks
+from toolstile_hookspecs.markers import HOOK_PREFIX, PROJECT
 
 HOOKS = {
     name: function
@@ -16,20 +16,20 @@ HOOKS = {
 }
 
 IN_CALL_ORDER = [
-    "toolyard_trace",
-    "toolyard_lookup",
-    "toolyard_parse",
-    "toolyard_check",
-    "toolyard_approve",
-    "toolyard_snapshot",
-    "toolyard_execute",
-    "toolyard_render",
-    "toolyard_on_result",
-    "toolyard_rollback",
-    "toolyard_telemetry",
+    "toolstile_trace",
+    "toolstile_lookup",
+    "toolstile_parse",
+    "toolstile_check",
+    "toolstile_approve",
+    "toolstile_snapshot",
+    "toolstile_execute",
+    "toolstile_render",
+    "toolstile_on_result",
+    "toolstile_rollback",
+    "toolstile_telemetry",
 ]
 
-RETURNS_NOTHING = {"toolyard_rollback", "toolyard_telemetry"}
+RETURNS_NOTHING = {"toolstile_rollback", "toolstile_telemetry"}
 
 SECTION = re.compile(r"^(Args|Returns|Example):\n(.*?)(?=^\w|\Z)", re.MULTILINE | re.DOTALL)
 
@@ -45,14 +45,14 @@ def arguments_of(function):
 def test_there_are_the_hooks_of_set_up_and_of_every_stage():
     assert list(HOOKS)[-len(IN_CALL_ORDER) :] == IN_CALL_ORDER
     assert set(HOOKS) - set(IN_CALL_ORDER) == {
-        "toolyard_settings",
-        "toolyard_sections",
-        "toolyard_policies",
-        "toolyard_resources",
-        "toolyard_commands",
-        "toolyard_dialects",
-        "toolyard_diagnose",
-        "toolyard_lifespan",
+        "toolstile_settings",
+        "toolstile_sections",
+        "toolstile_policies",
+        "toolstile_resources",
+        "toolstile_commands",
+        "toolstile_dialects",
+        "toolstile_diagnose",
+        "toolstile_lifespan",
     }
 
 

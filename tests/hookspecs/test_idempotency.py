@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from toolyard_hookspecs import IdempotencyConfig
+from toolstile_hookspecs import IdempotencyConfig
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolyard_hookspecs.likeness import near, nearest, suggest
+from toolstile_hookspecs.likeness import near, nearest, suggest
 
 KNOWN = ("price", "customer", "customers")
 

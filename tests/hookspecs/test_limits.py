@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     BudgetTracker,
     Cancellation,
     Deadline,

@@ -9,9 +9,9 @@ from uuid import uuid4
 import pytest
 from pydantic import BaseModel, Field
 
-from toolyard_hookspecs.codecs import Codec, NoParams
-from toolyard_hookspecs.made_up import makes_up_defaults
-from toolyard_hookspecs.schema_codec import SchemaCodec
+from toolstile_hookspecs.codecs import Codec, NoParams
+from toolstile_hookspecs.made_up import makes_up_defaults
+from toolstile_hookspecs.schema_codec import SchemaCodec
 
 
 class Numbered(BaseModel):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from toolyard_hookspecs import PolicyDecision, PolicyState, Reserving, RollbackAware, Verdict
+from toolstile_hookspecs import PolicyDecision, PolicyState, Reserving, RollbackAware, Verdict
 
 
 @pytest.mark.parametrize(

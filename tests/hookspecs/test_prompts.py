@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     DefinitionError,
     MarkdownSection,
     Prompt,

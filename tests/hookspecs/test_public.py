@@ -9,12 +9,12 @@ import sys
 
 import pytest
 
-import toolyard_hookspecs
+import toolstile_hookspecs
 
 MODULES = sorted(
-    each.name for each in pkgutil.walk_packages(toolyard_hookspecs.__path__, "toolyard_hookspecs.")
+    each.name for each in pkgutil.walk_packages(toolstile_hookspecs.__path__, "toolstile_hookspecs.")
 )
-NAMES = toolyard_hookspecs.__all__
+NAMES = toolstile_hookspecs.__all__
 
 
 def own_members(kind):
@@ -30,27 +30,27 @@ def test_the_names_are_sorted_and_there():
     functions = [name for name in NAMES if name[0].islower()]
     assert sorted(constants) + sorted(classes) + sorted(functions) == NAMES
     assert len(set(NAMES)) == len(NAMES)
-    assert all(hasattr(toolyard_hookspecs, name) for name in NAMES)
+    assert all(hasattr(toolstile_hookspecs, name) for name in NAMES)
 
 
 def test_everything_imported_into_the_package_is_public():
     found = {
         name
-        for name, value in vars(toolyard_hookspecs).items()
+        for name, value in vars(toolstile_hookspecs).items()
         if not name.startswith("_") and not inspect.ismodule(value) and name != "annotations"
     }
     assert found == set(NAMES)
 
 
 def test_every_error_is_public():
-    kinds = vars(toolyard_hookspecs.errors).values()
+    kinds = vars(toolstile_hookspecs.errors).values()
     assert {each.__name__ for each in kinds if isinstance(each, type)} <= set(NAMES)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_public_name_says_what_it_is(name):
-    value = getattr(toolyard_hookspecs, name)
+    value = getattr(toolstile_hookspecs, name)
     if not isinstance(value, type) and not inspect.isroutine(value):
         return
     doc = inspect.getdoc(value)
@@ -71,7 +71,7 @@ def test_every_module_says_what_it_is(name):
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("name", MODULES)
 def test_the_examples_in_docstrings_run(name):
-    public = {each: getattr(toolyard_hookspecs, each) for each in NAMES}
+    public = {each: getattr(toolstile_hookspecs, each) for each in NAMES}
     result = doctest.testmod(
         importlib.import_module(name),
         extraglobs=public,
@@ -83,11 +83,11 @@ def test_the_examples_in_docstrings_run(name):
 @pytest.mark.slow
 def test_the_contract_imports_neither_host_nor_plugins():
     text = (
-        "import sys, pkgutil, importlib, toolyard_hookspecs as t\n"
-        "for m in pkgutil.walk_packages(t.__path__, 'toolyard_hookspecs.'):\n"
+        "import sys, pkgutil, importlib, toolstile_hookspecs as t\n"
+        "for m in pkgutil.walk_packages(t.__path__, 'toolstile_hookspecs.'):\n"
         "    if '.testing' not in m.name: importlib.import_module(m.name)\n"
         "print([m for m in sys.modules if m.split('.')[0] in "
-        "{'toolyard', 'toolyard_plugins', 'rich', 'importlib_metadata'}])"
+        "{'toolstile', 'toolstile_plugins', 'rich', 'importlib_metadata'}])"
     )
     run = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
@@ -95,9 +95,9 @@ def test_the_contract_imports_neither_host_nor_plugins():
 
 def test_calls_and_contexts_are_built_in_the_two_ways_the_host_builds_them():
     for kind in (
-        toolyard_hookspecs.ToolInvoked,
-        toolyard_hookspecs.Outcome,
-        toolyard_hookspecs.ToolContext,
+        toolstile_hookspecs.ToolInvoked,
+        toolstile_hookspecs.Outcome,
+        toolstile_hookspecs.ToolContext,
     ):
         made = object.__new__(kind)
         made.__dict__.update(session=None)

@@ -23,8 +23,8 @@ from pydantic import (
 )
 from typing_extensions import TypedDict
 
-from toolyard_hookspecs import DefinitionError, ToolValidationError, tool
-from toolyard_hookspecs.codecs import Codec
+from toolstile_hookspecs import DefinitionError, ToolValidationError, tool
+from toolstile_hookspecs.codecs import Codec
 
 
 class Square(BaseModel):

@@ -5,7 +5,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     Binding,
     Branchable,
     Closeable,
@@ -14,7 +14,7 @@ from toolyard_hookspecs import (
     PostConstruct,
     Scope,
 )
-from toolyard_hookspecs.resources import is_borrowed
+from toolstile_hookspecs.resources import is_borrowed
 
 
 def test_a_binding_is_a_singleton_unless_it_says_otherwise():
@@ -100,7 +100,7 @@ async def _both(resources):
 
 @pytest.mark.parametrize("provider", [_awaited, partial(_awaited, number=1), _yielding, _both])
 def test_a_provider_that_nobody_would_wait_for_is_refused_with_the_remedy(provider):
-    with pytest.raises(DefinitionError, match=r"async or yields.*an async toolyard_lifespan"):
+    with pytest.raises(DefinitionError, match=r"async or yields.*an async toolstile_lifespan"):
         Binding(dict, provider)
 
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 import pytest
 from pydantic import BaseModel
 
-from toolyard_hookspecs import ToolRenderableResult, ToolResult, render_value
+from toolstile_hookspecs import ToolRenderableResult, ToolResult, render_value
 
 
 @dataclass

@@ -28,8 +28,8 @@ from pydantic import (
 )
 from typing_extensions import TypedDict
 
-from toolyard_hookspecs.codecs import Codec
-from toolyard_hookspecs.round_trips import may_lose, survives_json
+from toolstile_hookspecs.codecs import Codec
+from toolstile_hookspecs.round_trips import may_lose, survives_json
 
 pytestmark = pytest.mark.slow
 

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from toolyard_hookspecs import DefinitionError, ToolValidationError
-from toolyard_hookspecs.schema_codec import SchemaCodec
+from toolstile_hookspecs import DefinitionError, ToolValidationError
+from toolstile_hookspecs.schema_codec import SchemaCodec
 
 SCHEMA = {
     "type": "object",
@@ -214,5 +214,5 @@ def test_a_value_that_json_cannot_say_does_not_fit():
 def test_jsonschema_is_imported_only_when_needed():
     import subprocess
 
-    text = "import sys, toolyard_hookspecs; sys.exit('jsonschema' in sys.modules)"
+    text = "import sys, toolstile_hookspecs; sys.exit('jsonschema' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", text], check=False).returncode == 0

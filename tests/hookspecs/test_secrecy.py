@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, Field, SecretBytes, SecretStr, computed_field
 from pydantic import Secret as PydanticSecret
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     Secret,
     Stage,
     Status,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard_hookspecs import ToolValidationError
-from toolyard_hookspecs.strict_json import check_names
+from toolstile_hookspecs import ToolValidationError
+from toolstile_hookspecs.strict_json import check_names
 
 
 def refused(text):

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     HOST_TIMEOUT,
     DefinitionError,
     IdempotencyConfig,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from toolyard_hookspecs import CONTRACT_VERSION, ContractDeprecationWarning
-from toolyard_hookspecs.versions import OldName, deprecated, old_names, parsed_version
+from toolstile_hookspecs import CONTRACT_VERSION, ContractDeprecationWarning
+from toolstile_hookspecs.versions import OldName, deprecated, old_names, parsed_version
 
 
 def test_versions_compare_as_numbers():
@@ -20,17 +20,17 @@ def test_what_is_no_version_is_refused(text):
 
 
 def test_a_warning_names_the_thing_both_versions_and_what_to_use():
-    warning = deprecated("toolyard_old", since="1.3", until="2.0", instead="Use toolyard_new.")
+    warning = deprecated("toolstile_old", since="1.3", until="2.0", instead="Use toolstile_new.")
     assert str(warning) == (
-        "toolyard_old is deprecated since version 1.3 of Toolyard's contract, and will be gone in "
-        "2.0. Use toolyard_new."
+        "toolstile_old is deprecated since version 1.3 of Toolstile's contract, and will be gone in "
+        "2.0. Use toolstile_new."
     )
 
 
 @pytest.mark.parametrize("until", ["1.4", "1.0", "2.1", "3.5"])
 def test_nothing_can_go_before_the_next_major_version(until):
     with pytest.raises(ValueError, match=r"stays until 2\.0"):
-        deprecated("toolyard_old", since="1.3", until=until, instead="")
+        deprecated("toolstile_old", since="1.3", until=until, instead="")
 
 
 def test_a_deprecated_name_is_given_with_a_warning_at_the_place_that_asks():

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from toolyard_hookspecs.widths import environment
+from toolstile_hookspecs.widths import environment
 
 
 @pytest.mark.parametrize("columns", ["0", "000", "-3", "\u00b2", "9" * 5000, "wide", ""])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from toolyard import Settings
+from toolstile import Settings
 
 DOCS = Path(__file__).parents[2] / "docs"
 NOT_WRITTEN = {"path", "plugins", "policies", "variables"}

@@ -8,8 +8,8 @@ import pytest
 
 FORKED = """
     import asyncio, contextlib, os, signal, threading
-    from toolyard import Host, MarkdownSection, Prompt, ToolCall, tool
-    from toolyard_hookspecs import hookimpl
+    from toolstile import Host, MarkdownSection, Prompt, ToolCall, tool
+    from toolstile_hookspecs import hookimpl
 
     @tool
     def plain() -> str:
@@ -33,7 +33,7 @@ FORKED = """
     class Kept:
         @hookimpl
         @contextlib.asynccontextmanager
-        async def toolyard_lifespan(self, host):
+        async def toolstile_lifespan(self, host):
             yield
 
     parent = os.getpid()
@@ -75,8 +75,8 @@ def test_a_fork_makes_calls_and_closes_the_host_without_its_parents_threads():
 
 HELD = """
     import importlib, os, signal, sys, threading
-    from toolyard import Binding, Cancellation, Host, MarkdownSection, Prompt
-    from toolyard import ToolCall, ToolContext, tool
+    from toolstile import Binding, Cancellation, Host, MarkdownSection, Prompt
+    from toolstile import ToolCall, ToolContext, tool
 
     class Till:
         def begin(self): ...
@@ -130,12 +130,12 @@ HELD = """
 @pytest.mark.parametrize(
     "lock",
     [
-        "toolyard.resources.exclusive:_mutex",
-        "toolyard.resources.call:_ending",
-        "toolyard.pipeline.jobs:_giving_up",
-        "toolyard.pipeline.limits:_pausing",
-        "toolyard.runtime:_lock",
-        "toolyard_hookspecs.limits:_cancelling",
+        "toolstile.resources.exclusive:_mutex",
+        "toolstile.resources.call:_ending",
+        "toolstile.pipeline.jobs:_giving_up",
+        "toolstile.pipeline.limits:_pausing",
+        "toolstile.runtime:_lock",
+        "toolstile_hookspecs.limits:_cancelling",
     ],
 )
 def test_a_fork_makes_calls_though_another_thread_held_a_lock_as_it_was_made(lock: str) -> None:

@@ -18,9 +18,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from toolyard import Host, Session, Settings
-from toolyard.engine import Engine
-from toolyard_hookspecs import (
+from toolstile import Host, Session, Settings
+from toolstile.engine import Engine
+from toolstile_hookspecs import (
     Binding,
     ConfigurationError,
     Deadline,
@@ -61,7 +61,7 @@ class Offers:
         self.key = key
 
     @hookimpl
-    def toolyard_sections(self) -> list[MarkdownSection]:
+    def toolstile_sections(self) -> list[MarkdownSection]:
         return [MarkdownSection(key=self.key, title="Offers", tools=self.tools)]
 
 
@@ -81,7 +81,7 @@ class Runs:
 
     @hookimpl
     @contextmanager
-    def toolyard_lifespan(self) -> Iterator[None]:
+    def toolstile_lifespan(self) -> Iterator[None]:
         self.note("started")
         yield
         self.note("stopped")
@@ -92,7 +92,7 @@ class RunsAsync(Runs):
 
     @hookimpl
     @asynccontextmanager
-    async def toolyard_lifespan(self) -> AsyncIterator[None]:
+    async def toolstile_lifespan(self) -> AsyncIterator[None]:
         await asyncio.sleep(0)
         self.note("started")
         yield
@@ -131,8 +131,8 @@ def test_an_error_on_starting_stops_what_was_started(kind: type[Runs]) -> None:
     with pytest.raises(PluginError, match="bad cannot be started") as caught:
         host.open()
 
-    assert str(caught.value).startswith("Plugin 'plugin0' cannot be started: toolyard_lifespan")
-    assert "block it with TOOLYARD_BLOCK" in str(caught.value)
+    assert str(caught.value).startswith("Plugin 'plugin0' cannot be started: toolstile_lifespan")
+    assert "block it with TOOLSTILE_BLOCK" in str(caught.value)
     assert isinstance(caught.value.__cause__, RuntimeError)
 
     assert not host.is_open
@@ -147,13 +147,13 @@ def test_a_lifespan_that_is_none_is_told_as_what_the_hook_must_not_answer(
 ) -> None:
     class Wrong:
         @hookimpl
-        def toolyard_lifespan(self) -> Any:
+        def toolstile_lifespan(self) -> Any:
             return answer
 
     with pytest.raises(PluginError) as caught:
         host_of(Wrong()).open()
     assert str(caught.value) == (
-        f"Plugin 'plugin0' cannot be started: toolyard_lifespan returned {told}, which it must "
+        f"Plugin 'plugin0' cannot be started: toolstile_lifespan returned {told}, which it must "
         "not. Return a context manager, such as a function with @contextmanager makes, or None."
     )
 
@@ -177,7 +177,7 @@ def test_an_async_lifespan_that_fails_while_the_host_is_open_is_logged(
     class Crashes:
         @hookimpl
         @asynccontextmanager
-        async def toolyard_lifespan(self) -> AsyncIterator[None]:
+        async def toolstile_lifespan(self) -> AsyncIterator[None]:
             async def crash() -> None:
                 msg = "connection lost"
                 raise ConnectionError(msg)
@@ -202,7 +202,7 @@ def test_an_async_lifespan_is_left_on_an_interrupt_while_it_is_entered(seconds: 
     class Starts:
         @hookimpl
         @asynccontextmanager
-        async def toolyard_lifespan(self) -> AsyncIterator[None]:
+        async def toolstile_lifespan(self) -> AsyncIterator[None]:
             try:
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
                 await asyncio.sleep(seconds)
@@ -232,7 +232,7 @@ def test_an_async_lifespan_is_entered_and_left_in_one_task() -> None:
     class Serves:
         @hookimpl
         @asynccontextmanager
-        async def toolyard_lifespan(self) -> AsyncIterator[None]:
+        async def toolstile_lifespan(self) -> AsyncIterator[None]:
             async def tick() -> None:
                 while True:
                     ticks.append(1)
@@ -259,7 +259,7 @@ def test_a_lifespan_may_dispatch_once_the_host_is_open() -> None:
     class Dispatches:
         @hookimpl
         @contextmanager
-        def toolyard_lifespan(self, host: Any) -> Iterator[None]:
+        def toolstile_lifespan(self, host: Any) -> Iterator[None]:
             yield
             texts.append("stopped")
 
@@ -308,7 +308,7 @@ def test_a_lifespan_may_dispatch_while_it_is_left() -> None:
     class Flushes:
         @hookimpl
         @contextmanager
-        def toolyard_lifespan(self) -> Iterator[None]:
+        def toolstile_lifespan(self) -> Iterator[None]:
             yield
             texts.append(tools.dispatch(ToolCall("add", {"a": 1, "b": 2})).text)
 
@@ -392,7 +392,7 @@ class Brings:
 
     @hookimpl
     @contextmanager
-    def toolyard_lifespan(self, host: HostHandle) -> Iterator[None]:
+    def toolstile_lifespan(self, host: HostHandle) -> Iterator[None]:
         host.register(Offers(add), "brought")
         yield
         host.unregister("brought")
@@ -415,16 +415,16 @@ def test_what_is_not_registered_cannot_be_removed() -> None:
 def test_a_wrong_plugin_is_refused_and_leaves_nothing() -> None:
     class Wrong:
         @hookimpl
-        def toolyard_lookupp(self) -> None: ...
+        def toolstile_lookupp(self) -> None: ...
 
     with host_of(Offers(add)) as host:
-        with pytest.raises(PluginError, match="Did you mean toolyard_lookup"):
+        with pytest.raises(PluginError, match="Did you mean toolstile_lookup"):
             host.register(Wrong())
         assert list(host.catalog.names()) == ["add"]
 
 
 def test_files_may_be_given_by_their_names(tmp_path: Path) -> None:
-    config, file = tmp_path / "toolyard.toml", tmp_path / "quiet.py"
+    config, file = tmp_path / "toolstile.toml", tmp_path / "quiet.py"
     config.write_text("timeout = 3")
     file.write_text('"""Does nothing."""')
     host = Host(discover=False, config=str(config), plugin_files=[str(file)])
@@ -436,7 +436,7 @@ def test_files_may_be_given_by_their_names(tmp_path: Path) -> None:
 
 HOURS = """
 from pydantic import BaseModel
-from toolyard_hookspecs import hookimpl
+from toolstile_hookspecs import hookimpl
 
 class Settings(BaseModel):
     hours: int = 8
@@ -448,10 +448,10 @@ def {hook}():
 UNMET = {
     "is not there": (None, "rules.py"),
     "cannot be imported": ("import no_such_module", "no_such_module"),
-    "misspells a hook": (HOURS.format(hook="toolyard_setings"), "Did you mean toolyard_settings"),
-    "marks no hook": ("def toolyard_check(): pass", "Write @hookimpl above it"),
+    "misspells a hook": (HOURS.format(hook="toolstile_setings"), "Did you mean toolstile_settings"),
+    "marks no hook": ("def toolstile_check(): pass", "Write @hookimpl above it"),
     "has no hook": ("RULES = 1", "implements no hook"),
-    "has settings that do not fit": (HOURS.format(hook="toolyard_settings"), "mean 'hours'"),
+    "has settings that do not fit": (HOURS.format(hook="toolstile_settings"), "mean 'hours'"),
 }
 
 
@@ -461,31 +461,31 @@ def test_a_host_does_not_open_without_a_plugin_that_the_configuration_names(
 ) -> None:
     code, told = UNMET[fault]
     table = "[plugins.rules]\nhuors = 3\n" if "settings" in fault else ""
-    (tmp_path / "toolyard.toml").write_text(f"plugin_files = ['rules.py']\n{table}")
+    (tmp_path / "toolstile.toml").write_text(f"plugin_files = ['rules.py']\n{table}")
     if code is not None:
         (tmp_path / "rules.py").write_text(code)
 
-    host = Host(config=tmp_path / "toolyard.toml")
+    host = Host(config=tmp_path / "toolstile.toml")
     with pytest.raises(ConfigurationError, match=told):
         host.open()
     assert not host.is_open
 
-    with Host(config=tmp_path / "toolyard.toml", block=["rules"]) as host:
+    with Host(config=tmp_path / "toolstile.toml", block=["rules"]) as host:
         assert host.is_open
 
 
 def test_a_host_logs_what_else_is_wrong_with_plugins(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (tmp_path / "toolyard.toml").write_text("[plugins.nowhere]\na = 1")
-    with Host(config=tmp_path / "toolyard.toml"):
+    (tmp_path / "toolstile.toml").write_text("[plugins.nowhere]\na = 1")
+    with Host(config=tmp_path / "toolstile.toml"):
         assert "has a table for 'nowhere', which is not installed" in caplog.text
 
 
 def test_an_unknown_dialect_is_an_error_that_names_the_known() -> None:
     class Speaks:
         @hookimpl
-        def toolyard_dialects(self) -> list[Any]:
+        def toolstile_dialects(self) -> list[Any]:
             return [Klingon()]
 
     class Klingon:
@@ -670,7 +670,7 @@ class OnDuty:
     """A plugin that approves, which the settings name."""
 
     @hookimpl
-    def toolyard_approve(self) -> None:
+    def toolstile_approve(self) -> None:
         return None
 
 
@@ -784,7 +784,7 @@ def test_each_section_is_set_up_once_however_many_there_were_before_it() -> None
 
     class Changing:
         @hookimpl
-        def toolyard_sections(self) -> list[MarkdownSection]:
+        def toolstile_sections(self) -> list[MarkdownSection]:
             nonlocal made
             made += 1
             return [Counting(key="sums", title="Sums", tools=[add])]
@@ -807,7 +807,7 @@ def test_threads_that_need_it_first_get_one_engine(monkeypatch: pytest.MonkeyPat
             time.sleep(0.02)
             super().__init__(interrupts)
 
-    monkeypatch.setattr("toolyard.engine.Engine", Slow)
+    monkeypatch.setattr("toolstile.engine.Engine", Slow)
     host = Host(discover=False)
     with ThreadPoolExecutor(4) as pool:
         engines = set(pool.map(lambda _: host.engine, range(4)))
@@ -891,14 +891,14 @@ def test_options_of_an_executor_are_checked(options: Any, told: str) -> None:
 def test_a_dialect_that_is_missed_may_have_been_offered_wrongly(answer: Any, told: str) -> None:
     class Desk:
         @hookimpl
-        def toolyard_dialects(self) -> Any:
+        def toolstile_dialects(self) -> Any:
             return answer
 
     with Host(discover=False, plugins=[Desk()]) as host:
         with pytest.raises(ConfigurationError) as caught:
             host.dialect("vulcan")
         assert str(caught.value) == (
-            f"There is no dialect 'vulcan'. Known: none. Plugin 'Desk': toolyard_dialects {told}"
+            f"There is no dialect 'vulcan'. Known: none. Plugin 'Desk': toolstile_dialects {told}"
         )
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from toolyard.manual import PendingToolTracker, create_snapshot, restore_snapshot, tool_transaction
-from toolyard.resources.exclusive import Claim, lock_of
-from toolyard.resources.registry import ResourceRegistry
-from toolyard.state.session import Session
-from toolyard_hookspecs import Binding, ResourceBusyError, ResourceError, SnapshotError, StateError
+from toolstile.manual import PendingToolTracker, create_snapshot, restore_snapshot, tool_transaction
+from toolstile.resources.exclusive import Claim, lock_of
+from toolstile.resources.registry import ResourceRegistry
+from toolstile.state.session import Session
+from toolstile_hookspecs import Binding, ResourceBusyError, ResourceError, SnapshotError, StateError
 
 
 class Memory:

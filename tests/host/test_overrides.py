@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from toolyard import Host, Settings
-from toolyard.overrides import hash_of, load_overrides, override, skeleton
-from toolyard_hookspecs import ConfigurationError, MarkdownSection, Prompt, tool
+from toolstile import Host, Settings
+from toolstile.overrides import hash_of, load_overrides, override, skeleton
+from toolstile_hookspecs import ConfigurationError, MarkdownSection, Prompt, tool
 
 
 @tool

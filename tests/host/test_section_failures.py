@@ -2,8 +2,8 @@
 
 import pytest
 
-from toolyard import Host
-from toolyard_hookspecs import (
+from toolstile import Host
+from toolstile_hookspecs import (
     MarkdownSection,
     PluginError,
     Prompt,
@@ -28,7 +28,7 @@ class Desk:
         self.functions = functions
 
     @hookimpl
-    def toolyard_sections(self):
+    def toolstile_sections(self):
         return [MarkdownSection(key="desk", title="Desk", tools=[look], **self.functions)]
 
 
@@ -50,7 +50,7 @@ def test_a_plugins_section_is_named_with_the_place_and_the_remedy(function):
         f"Section 'desk' of plugin Desk keeps every call from running: its {function} raised "
         f"LookupError: no such slice ({__file__}, line "
     )
-    assert told.endswith("Mend it, or block the plugin with TOOLYARD_BLOCK=Desk.")
+    assert told.endswith("Mend it, or block the plugin with TOOLSTILE_BLOCK=Desk.")
 
 
 def test_so_it_is_where_it_uses_the_session_wrongly():

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from toolyard import Host, Settings
-from toolyard_hookspecs import (
+from toolstile import Host, Settings
+from toolstile_hookspecs import (
     DefinitionError,
     MarkdownSection,
     Outcome,
@@ -137,7 +137,7 @@ def test_what_is_within_a_summarised_section_cannot_be_called_until_it_is_opened
 def test_a_plugins_summarised_section_stays_one_under_a_prefix(dispatch: Any) -> None:
     class Plugin:
         @hookimpl
-        def toolyard_sections(self) -> Any:
+        def toolstile_sections(self) -> Any:
             return [replace(SECTIONS[2], template="The whole manual.")]
 
     settings = Settings(plugins={"Plugin": {"prefix": "x_"}})

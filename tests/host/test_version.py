@@ -1,17 +1,17 @@
-"""What packages write to need this version of Toolyard."""
+"""What packages write to need this version of Toolstile."""
 
 import pytest
 
-from toolyard import _version
+from toolstile import _version
 
 
 @pytest.mark.parametrize(
     ("version", "needed"),
     [
-        ("0.1.0", "toolyard>=0.1,<0.2"),
-        ("0.2.0rc1", "toolyard>=0.2,<0.3"),
-        ("0.9.3.dev4", "toolyard>=0.9,<0.10"),
-        ("1.4.2", "toolyard>=1.4,<2"),
+        ("0.1.0", "toolstile>=0.1,<0.2"),
+        ("0.2.0rc1", "toolstile>=0.2,<0.3"),
+        ("0.9.3.dev4", "toolstile>=0.9,<0.10"),
+        ("1.4.2", "toolstile>=1.4,<2"),
     ],
 )
 def test_a_package_needs_versions_that_keep_their_promises(monkeypatch, version, needed):

@@ -44,7 +44,7 @@ def run(*command: str | os.PathLike[str], cwd: Path | None = None) -> str:
     env = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("PYTHON", "TOOLYARD_", "COVERAGE_", "VIRTUAL_ENV"))
+        if not name.startswith(("PYTHON", "TOOLSTILE_", "COVERAGE_", "VIRTUAL_ENV"))
     }
     done = subprocess.run(
         [os.fspath(part) for part in command],
@@ -83,7 +83,7 @@ def tracked_files() -> frozenset[str]:
 @pytest.fixture(scope="session")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Tree:
     """A clean copy of the working tree: the files that belong to it and nothing else."""
-    copy = tmp_path_factory.mktemp("tree") / "toolyard"
+    copy = tmp_path_factory.mktemp("tree") / "toolstile"
     files = tracked_files()
     for name in sorted(files):
         target = copy / name
@@ -148,9 +148,9 @@ class Venv:
         """Runs its Python, isolated from the user's own settings."""
         return run(self.scripts / "python", "-I", *arguments, cwd=cwd)
 
-    def toolyard(self, *arguments: str, cwd: Path) -> str:
+    def toolstile(self, *arguments: str, cwd: Path) -> str:
         """Runs the command that the distribution installs."""
-        return run(self.scripts / "toolyard", *arguments, cwd=cwd)
+        return run(self.scripts / "toolstile", *arguments, cwd=cwd)
 
 
 @pytest.fixture(scope="session", params=SUPPORTED)

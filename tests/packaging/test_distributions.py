@@ -14,9 +14,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.packaging]
 
 #: Each import package, and the folder of the tree that holds it.
 PACKAGES = {
-    "toolyard_hookspecs": "hookspecs",
-    "toolyard": "host",
-    "toolyard_plugins": "plugins",
+    "toolstile_hookspecs": "hookspecs",
+    "toolstile": "host",
+    "toolstile_plugins": "plugins",
 }
 
 
@@ -84,18 +84,18 @@ def test_wheel_carries_the_licence(built, wheel, dist_info, metadata):
 def test_wheel_declares_the_command_and_the_built_in_plugins(wheel, dist_info):
     entry_points = configparser.ConfigParser()
     entry_points.read_string(wheel.read(f"{dist_info}/entry_points.txt").decode())
-    assert set(entry_points.sections()) == {"console_scripts", "pytest11", "toolyard"}
-    assert dict(entry_points["console_scripts"]) == {"toolyard": "toolyard.cli.main:main"}
-    plugins = dict(entry_points["toolyard"])
-    assert plugins["dialects"] == "toolyard_plugins.dialects"
-    assert all(target.startswith("toolyard_plugins.") for target in plugins.values())
+    assert set(entry_points.sections()) == {"console_scripts", "pytest11", "toolstile"}
+    assert dict(entry_points["console_scripts"]) == {"toolstile": "toolstile.cli.main:main"}
+    plugins = dict(entry_points["toolstile"])
+    assert plugins["dialects"] == "toolstile_plugins.dialects"
+    assert all(target.startswith("toolstile_plugins.") for target in plugins.values())
 
 
 def test_every_plugin_entry_point_names_a_module_of_the_wheel(wheel, dist_info):
     entry_points = configparser.ConfigParser()
     entry_points.read_string(wheel.read(f"{dist_info}/entry_points.txt").decode())
     names = set(wheel.namelist())
-    for target in entry_points["toolyard"].values():
+    for target in entry_points["toolstile"].values():
         path = target.partition(":")[0].replace(".", "/")
         assert {f"{path}.py", f"{path}/__init__.py"} & names, target
 

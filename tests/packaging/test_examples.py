@@ -21,7 +21,7 @@ import pytest
 
 from .conftest import SUPPORTED, Venv, find_python, run
 
-EXAMPLES = ("toolyard-cedar", "toolyard-prometheus", "toolyard-sqlite")
+EXAMPLES = ("toolstile-cedar", "toolstile-prometheus", "toolstile-sqlite")
 HERE = Path(__file__).resolve().parent
 DOCS = HERE.parents[1] / "docs"
 GUIDE = DOCS / "guides" / "example-packages.md"
@@ -121,7 +121,7 @@ def guide() -> Guide:
 @pytest.fixture
 def bank(guide, tmp_path) -> Path:
     """A folder with the guide's files, and the database of a bank."""
-    (tmp_path / "toolyard.toml").write_text(guide.configuration, encoding="utf-8")
+    (tmp_path / "toolstile.toml").write_text(guide.configuration, encoding="utf-8")
     (tmp_path / "rules.cedar").write_text(guide.rules, encoding="utf-8")
     with closing(sqlite3.connect(tmp_path / "bank.db")) as connection:
         connection.executescript(ACCOUNTS)
@@ -132,7 +132,7 @@ def bank(guide, tmp_path) -> Path:
 @pytest.mark.packaging
 def test_nothing_is_to_be_mended_in_them(examples, tmp_path):
     assert "No broken requirements found" in examples.venv.python("-m", "pip", "check")
-    examples.venv.toolyard("check", "cedar", "prometheus", "sqlite", cwd=tmp_path)
+    examples.venv.toolstile("check", "cedar", "prometheus", "sqlite", cwd=tmp_path)
 
 
 @pytest.mark.slow
@@ -166,7 +166,7 @@ def test_one_run_has_all_of_them(examples, guide, bank):
         (bank / "calls.jsonl").write_text("\n".join(lines), encoding="utf-8")
         with subprocess.Popen(
             [
-                examples.venv.scripts / "toolyard", "run", "calls.jsonl", "--json",
+                examples.venv.scripts / "toolstile", "run", "calls.jsonl", "--json",
                 "--plugin", HERE / "transfers.py",
             ],
             cwd=bank,
@@ -189,7 +189,7 @@ def test_one_run_has_all_of_them(examples, guide, bank):
     moved, overdrawn, deleted, unknown, waited = [json.loads(each) for each in said.splitlines()]
     assert "error" not in moved
     assert "CHECK constraint failed" in overdrawn["error"]
-    assert deleted["error"] == guide.denial.removeprefix("toolyard: denied: ")
+    assert deleted["error"] == guide.denial.removeprefix("toolstile: denied: ")
     assert "made_up_by_a_model" in unknown["error"]
     assert waited["data"] == "seen"
     assert running.returncode == 1, "some calls have failed"
@@ -200,12 +200,12 @@ def test_one_run_has_all_of_them(examples, guide, bank):
         line.rsplit(" ", 1) for line in metrics.splitlines() if line and not line.startswith("#")
     )
     expected = {
-        'toolyard_calls_total{status="succeeded",tool="transfer"}': 1,
-        'toolyard_calls_total{status="failed",tool="transfer"}': 1,
-        'toolyard_calls_total{status="succeeded",tool="sql_execute"}': 3,
-        'toolyard_calls_total{status="unknown_tool",tool="(unknown)"}': 1,
-        'toolyard_rollbacks_total{status="failed",tool="transfer"}': 1,
-        'toolyard_call_duration_seconds_count{tool="transfer"}': 2,
+        'toolstile_calls_total{status="succeeded",tool="transfer"}': 1,
+        'toolstile_calls_total{status="failed",tool="transfer"}': 1,
+        'toolstile_calls_total{status="succeeded",tool="sql_execute"}': 3,
+        'toolstile_calls_total{status="unknown_tool",tool="(unknown)"}': 1,
+        'toolstile_rollbacks_total{status="failed",tool="transfer"}': 1,
+        'toolstile_call_duration_seconds_count{tool="transfer"}': 2,
     }
     assert {name: float(samples[name]) for name in expected} == expected
     assert set(guide.metrics) <= set(metrics.splitlines())
@@ -214,7 +214,7 @@ def test_one_run_has_all_of_them(examples, guide, bank):
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_their_source_knows_nothing_of_toolyard_but_the_contract(name):
+def test_their_source_knows_nothing_of_toolstile_but_the_contract(name):
     package = name.replace("-", "_")
     files = list((DOCS / "examples" / name / "src").rglob("*.py"))
     assert files
@@ -223,10 +223,10 @@ def test_their_source_knows_nothing_of_toolyard_but_the_contract(name):
         for file in files
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         for module in _modules(node)
-        if module.startswith("toolyard")
+        if module.startswith("toolstile")
     }
     own = {each for each in imported if each.split(".")[0] == package}
-    assert imported - own == {"toolyard_hookspecs"}
+    assert imported - own == {"toolstile_hookspecs"}
 
 
 def _modules(node: ast.AST) -> list[str]:

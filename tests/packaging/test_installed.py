@@ -9,7 +9,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.packaging]
 WHERE = """
 import importlib, sysconfig, pathlib
 site = pathlib.Path(sysconfig.get_path("purelib")).resolve()
-for name in ("toolyard_hookspecs", "toolyard", "toolyard_plugins"):
+for name in ("toolstile_hookspecs", "toolstile", "toolstile_plugins"):
     path = pathlib.Path(importlib.import_module(name).__file__).resolve()
     assert site in path.parents, path
 """
@@ -25,12 +25,12 @@ def test_the_packages_come_from_the_wheel(installed):
 
 def test_version(installed, built, tmp_path):
     version = built.wheel.name.split("-")[1]
-    assert version in installed.toolyard("--version", cwd=tmp_path).split()
+    assert version in installed.toolstile("--version", cwd=tmp_path).split()
 
 
 def test_plugins_finds_the_built_in_ones(installed, tmp_path):
     # One JSON value, or one on each line.
-    said = installed.toolyard("plugins", "--json", cwd=tmp_path).strip()
+    said = installed.toolstile("plugins", "--json", cwd=tmp_path).strip()
     try:
         values = [json.loads(said)]
     except json.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""What `toolyard new` writes, beside the wheel: built, installed and tested."""
+"""What `toolstile new` writes, beside the wheel: built, installed and tested."""
 
 import json
 import re
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.scaffolding.kinds import KINDS
+from toolstile.scaffolding.kinds import KINDS
 
 TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial.md"
 
@@ -24,8 +24,8 @@ def packages(own, tmp_path_factory) -> Path:
     tools = ("hatchling", "mypy", "pytest", "pytest-asyncio", "ruff")
     own.python("-m", "pip", "install", "--quiet", *tools)
     for kind, name in NAMES.items():
-        own.toolyard("new", name, "--kind", kind, cwd=folder)
-    made = [folder / f"toolyard-{name}" for name in NAMES.values()]
+        own.toolstile("new", name, "--kind", kind, cwd=folder)
+    made = [folder / f"toolstile-{name}" for name in NAMES.values()]
     wheels = folder / "wheels"
     build = ("-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation")
     own.python(*build, "--wheel-dir", wheels, *made)
@@ -35,29 +35,29 @@ def packages(own, tmp_path_factory) -> Path:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_its_tests_pass(own, packages, kind):
-    folder = packages / f"toolyard-{NAMES[kind]}"
+    folder = packages / f"toolstile-{NAMES[kind]}"
     said = own.python("-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=folder)
     assert re.search(r"^\d+ passed", said, re.MULTILINE)
 
 
 def test_its_code_is_typed_and_in_order(own, packages):
     for name in NAMES.values():
-        folder = packages / f"toolyard-{name}"
+        folder = packages / f"toolstile-{name}"
         own.python("-m", "mypy", "--cache-dir", packages / "mypy", cwd=folder)
         own.python("-m", "ruff", "check", ".", cwd=folder)
         own.python("-m", "ruff", "format", "--check", ".", cwd=folder)
 
 
 def test_the_desk_of_the_tutorial_is_typed_and_in_order_in_its_place(own, packages, tmp_path):
-    own.toolyard("new", "library", cwd=tmp_path)
-    folder = tmp_path / "toolyard-library"
-    (folder / "src/toolyard_library/tools.py").unlink()
+    own.toolstile("new", "library", cwd=tmp_path)
+    folder = tmp_path / "toolstile-library"
+    (folder / "src/toolstile_library/tools.py").unlink()
     (folder / "tests/test_tools.py").unlink()
     tutorial = TUTORIAL.read_text("utf-8")
     written = dict(re.findall(r"<!-- file: (\S+) -->\n```python\n(.*?)```", tutorial, re.DOTALL))
-    module = folder / "src/toolyard_library/__init__.py"
+    module = folder / "src/toolstile_library/__init__.py"
     module.write_text(written["lending.py"], "utf-8")
-    test = "toolyard-library/tests/test_desk.py"
+    test = "toolstile-library/tests/test_desk.py"
     (tmp_path / test).write_text(written[test], "utf-8")
 
     own.python("-m", "mypy", "--cache-dir", packages / "mypy", cwd=folder)
@@ -66,17 +66,17 @@ def test_the_desk_of_the_tutorial_is_typed_and_in_order_in_its_place(own, packag
 
 
 def test_they_are_all_among_the_plugins(own, packages):
-    said = own.toolyard("plugins", "--json", cwd=packages)
+    said = own.toolstile("plugins", "--json", cwd=packages)
     found = {each["name"]: each for each in map(json.loads, said.splitlines())}
     for name in NAMES.values():
         assert found[name]["status"] == "loaded"
         assert found[name]["cause"] is None
-        assert found[name]["distribution"] == f"toolyard-{name}"
+        assert found[name]["distribution"] == f"toolstile-{name}"
 
 
 CHECK = """
 import sys
-from toolyard.cli.main import main
+from toolstile.cli.main import main
 
 sys.exit(0 if main(["check", "--json"]) == int(sys.argv[1]) else "another status")
 """
@@ -90,7 +90,7 @@ def checked(own, packages):
 
     def checked(change=None, kinds=KINDS) -> dict[str, list[tuple[str, str]]]:
         for kind in kinds if change else ():
-            path = site / f"toolyard_{NAMES[kind].replace('-', '_')}" / "__init__.py"
+            path = site / f"toolstile_{NAMES[kind].replace('-', '_')}" / "__init__.py"
             before[path] = path.read_text("utf-8")
             changed = change(before[path])
             assert changed != before[path]
@@ -116,9 +116,9 @@ def test_there_is_nothing_to_mend_in_them(checked):
 @pytest.mark.parametrize(
     ("pattern", "instead", "where", "told"),
     [
-        (r"def toolyard_(\w+)", r"def toolyard_\1x", "hooks", r"There is no hook toolyard_\w+x\."),
-        (r"(def toolyard_\w+)\(", r"\1(nonsense, ", "hooks", r"has no argument nonsense"),
-        (r"\nimport |\nfrom toolyard", r"\nimport no_such_module\g<0>", "import", "no_such_module"),
+        (r"def toolstile_(\w+)", r"def toolstile_\1x", "hooks", r"There is no hook toolstile_\w+x\."),
+        (r"(def toolstile_\w+)\(", r"\1(nonsense, ", "hooks", r"has no argument nonsense"),
+        (r"\nimport |\nfrom toolstile", r"\nimport no_such_module\g<0>", "import", "no_such_module"),
     ],
     ids=["misspelt hook", "wrong argument", "raising import"],
 )
@@ -131,7 +131,7 @@ def test_a_fault_that_is_put_into_each_is_named(checked, pattern, instead, where
 
 CLASHING = """
 
-from toolyard_hookspecs import MarkdownSection, hookimpl, tool
+from toolstile_hookspecs import MarkdownSection, hookimpl, tool
 
 
 @tool(name="test_of_a_rather_long_name_sui_add")
@@ -140,7 +140,7 @@ def clashing() -> None:
 
 
 @hookimpl
-def toolyard_sections():
+def toolstile_sections():
     return [MarkdownSection(key="clashing", title="Clashing", tools=[clashing])]
 """
 

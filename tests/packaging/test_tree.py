@@ -56,7 +56,7 @@ def test_the_search_lets_pass(line):
 
 
 @pytest.mark.skipif("TOX_ENV_NAME" not in os.environ, reason="only tox installs the wheel")
-@pytest.mark.parametrize("name", ["toolyard_hookspecs", "toolyard", "toolyard_plugins"])
+@pytest.mark.parametrize("name", ["toolstile_hookspecs", "toolstile", "toolstile_plugins"])
 def test_under_tox_the_tests_test_the_wheel(name):
     file = importlib.import_module(name).__file__
     assert file is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from toolyard_hookspecs import MarkdownSection, ToolContext, ToolResult, hookimpl, tool
+from toolstile_hookspecs import MarkdownSection, ToolContext, ToolResult, hookimpl, tool
 
 CHANGE = "UPDATE account SET cents = cents + ? WHERE name = ?"
 
@@ -28,6 +28,6 @@ def wait_for(port: int) -> str:
 
 
 @hookimpl
-def toolyard_sections() -> list[MarkdownSection]:
+def toolstile_sections() -> list[MarkdownSection]:
     """Offer the tools."""
     return [MarkdownSection(key="transfers", title="Transfers", tools=[transfer, wait_for])]

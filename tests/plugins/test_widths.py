@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from toolyard_plugins.approval.terminal import Terminal
-from toolyard_plugins.ledger.showing import show_line, show_table
-from toolyard_plugins.mcp.gateway import checking
-from toolyard_plugins.record.screen import Screen
+from toolstile_plugins.approval.terminal import Terminal
+from toolstile_plugins.ledger.showing import show_line, show_table
+from toolstile_plugins.mcp.gateway import checking
+from toolstile_plugins.record.screen import Screen
 
 
 def _show_line() -> None:

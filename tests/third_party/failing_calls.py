@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from toolyard_bfcl import Backends
-from toolyard_bfcl.json_form import state_form
+from toolstile_bfcl import Backends
+from toolstile_bfcl.json_form import state_form
 
-from toolyard_hookspecs import MarkdownSection, ToolContext, ToolResult, hookimpl, tool
+from toolstile_hookspecs import MarkdownSection, ToolContext, ToolResult, hookimpl, tool
 
 FAULT = "injected fault"
 
@@ -56,14 +56,14 @@ def raise_after_change(suite: str, calls: list[Wanted], *, context: ToolContext)
 
 
 @hookimpl
-def toolyard_sections() -> list[MarkdownSection]:
+def toolstile_sections() -> list[MarkdownSection]:
     """Offer the tools."""
     tools = [raise_after, raise_after_waiting, refuse_after, raise_after_change]
     return [MarkdownSection(key="failing-calls", title="Failing calls", tools=tools)]
 
 
 @hookimpl
-def toolyard_on_result(context: ToolContext) -> None:
+def toolstile_on_result(context: ToolContext) -> None:
     """Veto the calls whose id asks for it."""
     if context.tool_call is not None and context.tool_call.id.startswith("veto-"):
         raise RuntimeError(FAULT)

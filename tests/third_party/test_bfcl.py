@@ -1,7 +1,7 @@
 """A stranger's package of stateful backends runs recorded sessions, with faults and without.
 
 Its wheel is installed beside the host's into a clean environment. Every session goes through
-`toolyard run`: each result and the final state must be the expected ones.
+`toolstile run`: each result and the final state must be the expected ones.
 """
 
 import json
@@ -18,7 +18,7 @@ import pytest
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-DATA = Path(os.environ.get("TOOLYARD_BFCL_DATA", ROOT.parent / "shared" / "data" / "bfcl"))
+DATA = Path(os.environ.get("TOOLSTILE_BFCL_DATA", ROOT.parent / "shared" / "data" / "bfcl"))
 BACKENDS = ("bfcl-eval==2026.3.23", "mpmath==1.3.0")
 FAULT = "injected fault"
 TRAVELLER = (
@@ -34,7 +34,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
         not (DATA / "sessions.jsonl").is_file(),
-        reason=f"no recorded sessions in {DATA}; TOOLYARD_BFCL_DATA can name their folder",
+        reason=f"no recorded sessions in {DATA}; TOOLSTILE_BFCL_DATA can name their folder",
     ),
 ]
 
@@ -46,12 +46,12 @@ def command(*parts: str | os.PathLike[str], cwd: Path) -> subprocess.CompletedPr
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("PYTHON", "TOOLYARD_", "COVERAGE_", "VIRTUAL_ENV"))
+        if not name.startswith(("PYTHON", "TOOLSTILE_", "COVERAGE_", "VIRTUAL_ENV"))
     }
     return subprocess.run(
         [os.fspath(part) for part in parts],
         cwd=cwd,
-        env={**kept, "TOOLYARD_BFCL_DATA": str(DATA)},
+        env={**kept, "TOOLSTILE_BFCL_DATA": str(DATA)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -82,7 +82,7 @@ class Environment:
 
 @dataclass(frozen=True)
 class Ran:
-    """What one `toolyard run` left behind."""
+    """What one `toolstile run` left behind."""
 
     status: int
     envelopes: list[Json]
@@ -94,7 +94,7 @@ class Ran:
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """A clean environment with both wheels and, without their requirements, the backends."""
     folder = tmp_path_factory.mktemp("bfcl")
-    for project in (ROOT, HERE / "toolyard-bfcl"):
+    for project in (ROOT, HERE / "toolstile-bfcl"):
         succeed(
             sys.executable, "-m", "build", "--wheel", "--outdir", folder / "dist", project,
             cwd=folder,
@@ -138,9 +138,9 @@ def run(
     (here / "calls.jsonl").write_text(lines, encoding="utf-8")
     table = {"suites": session["suites"], "start": "start.json", "final_state": "final.json"}
     settings = "\n".join(f"{key} = {json.dumps(value)}" for key, value in table.items())
-    (here / "toolyard.toml").write_text(f"[plugins.bfcl]\n{settings}\n", encoding="utf-8")
-    program = environment.program("toolyard")
-    config = ("--config", "toolyard.toml")
+    (here / "toolstile.toml").write_text(f"[plugins.bfcl]\n{settings}\n", encoding="utf-8")
+    program = environment.program("toolstile")
+    config = ("--config", "toolstile.toml")
     done = command(program, "run", "calls.jsonl", "--json", *config, *options, cwd=here)
     final = here / "final.json"
     return Ran(
@@ -248,7 +248,7 @@ def fault(way: str, number: int, suite: str, session: Json, call: Json) -> Json:
 def test_the_packages_own_tests_pass(environment, tmp_path):
     said = succeed(
         environment.program("python"), "-m", "pytest", "-p", "no:cacheprovider", "-q",
-        HERE / "toolyard-bfcl",
+        HERE / "toolstile-bfcl",
         cwd=tmp_path,
     )  # fmt: skip
     assert "skipped" not in said

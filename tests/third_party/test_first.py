@@ -7,57 +7,57 @@ from pathlib import Path
 
 import pytest
 
-import toolyard_hookspecs
-from toolyard import Host, Settings, ToolCall
-from toolyard.cli.main import main
-from toolyard_hookspecs import ContractDeprecationWarning
+import toolstile_hookspecs
+from toolstile import Host, Settings, ToolCall
+from toolstile.cli.main import main
+from toolstile_hookspecs import ContractDeprecationWarning
 
-PACKAGE = Path(__file__).parent / "toolyard-first"
+PACKAGE = Path(__file__).parent / "toolstile-first"
 
 #: The hooks of version 1.0 of the contract.
 HOOKS = {
-    "toolyard_approve",
-    "toolyard_check",
-    "toolyard_commands",
-    "toolyard_diagnose",
-    "toolyard_dialects",
-    "toolyard_execute",
-    "toolyard_lifespan",
-    "toolyard_lookup",
-    "toolyard_on_result",
-    "toolyard_parse",
-    "toolyard_policies",
-    "toolyard_render",
-    "toolyard_resources",
-    "toolyard_rollback",
-    "toolyard_sections",
-    "toolyard_settings",
-    "toolyard_snapshot",
-    "toolyard_telemetry",
-    "toolyard_trace",
+    "toolstile_approve",
+    "toolstile_check",
+    "toolstile_commands",
+    "toolstile_diagnose",
+    "toolstile_dialects",
+    "toolstile_execute",
+    "toolstile_lifespan",
+    "toolstile_lookup",
+    "toolstile_on_result",
+    "toolstile_parse",
+    "toolstile_policies",
+    "toolstile_render",
+    "toolstile_resources",
+    "toolstile_rollback",
+    "toolstile_sections",
+    "toolstile_settings",
+    "toolstile_snapshot",
+    "toolstile_telemetry",
+    "toolstile_trace",
 }
 
 # What is deprecated since is still there.
 pytestmark = pytest.mark.filterwarnings(
-    "default::toolyard_hookspecs.versions.ContractDeprecationWarning"
+    "default::toolstile_hookspecs.versions.ContractDeprecationWarning"
 )
 
 
 @pytest.fixture
 def first(tmp_path, monkeypatch):
     """The package, installed as pip leaves it; gives what its hooks have heard."""
-    info = tmp_path / "site" / "toolyard_first-1.0.0.dist-info"
+    info = tmp_path / "site" / "toolstile_first-1.0.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: toolyard-first\nVersion: 1.0.0\n", encoding="utf-8"
+        "Metadata-Version: 2.1\nName: toolstile-first\nVersion: 1.0.0\n", encoding="utf-8"
     )
-    (info / "entry_points.txt").write_text("[toolyard]\nfirst = toolyard_first\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text("[toolstile]\nfirst = toolstile_first\n", encoding="utf-8")
     monkeypatch.setattr(sys, "path", [str(PACKAGE / "src"), str(info.parent), *sys.path])
     monkeypatch.chdir(tmp_path)
     importlib.invalidate_caches()
-    parts = importlib.import_module("toolyard_first.parts")
+    parts = importlib.import_module("toolstile_first.parts")
     yield parts.HEARD
-    for name in [each for each in sys.modules if each.split(".")[0] == "toolyard_first"]:
+    for name in [each for each in sys.modules if each.split(".")[0] == "toolstile_first"]:
         del sys.modules[name]
 
 
@@ -70,7 +70,7 @@ def test_it_loads_with_all_it_offers(first):
     with Host(settings=settings) as host:
         (report,) = [each for each in host.plugins.reports if each.name == "first"]
         assert (report.status, report.fault) == ("loaded", None)
-        assert (report.distribution, report.version) == ("toolyard-first", "1.0.0")
+        assert (report.distribution, report.version) == ("toolstile-first", "1.0.0")
         assert set(report.hooks) == HOOKS
         assert report.tools == ("note", "count_notes", "tear_out", "spill", "far")
 
@@ -96,7 +96,7 @@ def test_its_calls_pass_every_stage_as_they_did(first):
         assert tools.dispatch(ToolCall("far")).text == "far away"
         assert tools.dispatch(ToolCall("tear_out")).text == "Torn out."
         assert tools.dispatch(ToolCall("count_notes")).text == "0"
-    assert set(first) >= HOOKS - {"toolyard_diagnose"}
+    assert set(first) >= HOOKS - {"toolstile_diagnose"}
     assert {"commit", "rollback", "stage execute"} <= set(first)
 
 
@@ -108,12 +108,12 @@ def test_its_command_runs(first, capsys):
 def test_the_doctor_asks_it(first, capsys):
     main(["doctor", "--json"])
     assert "They are called Notes." in capsys.readouterr().out
-    assert "toolyard_diagnose" in first
+    assert "toolstile_diagnose" in first
 
 
 def test_every_name_of_the_first_contract_is_there(first):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ContractDeprecationWarning)
-        names = importlib.import_module("toolyard_first.names")
+        names = importlib.import_module("toolstile_first.names")
         assert len(names.__all__) > 100
-        assert all(getattr(toolyard_hookspecs, each) is not None for each in names.__all__)
+        assert all(getattr(toolstile_hookspecs, each) is not None for each in names.__all__)

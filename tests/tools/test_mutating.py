@@ -167,7 +167,7 @@ def test_a_run_forgets_the_last_one(verdicts):
 
 
 def report_of(*outcomes: str, was: str = "a < b", became: str = "a <= b") -> Report:
-    found = [Verdict(f"toolyard.x.y.f__mutmut_{i}", each) for i, each in enumerate(outcomes)]
+    found = [Verdict(f"toolstile.x.y.f__mutmut_{i}", each) for i, each in enumerate(outcomes)]
     return Report(found, lambda name: (was, became))
 
 
@@ -178,16 +178,16 @@ def test_85_of_a_hundred_must_be_noticed(noticed, enough):
 
 def test_the_report_shows_what_nobody_noticed_and_the_score():
     assert str(report_of("failed", "lived", "hung", "unreached", "died")).splitlines() == [
-        "toolyard.x.y.f__mutmut_1 lived",
+        "toolstile.x.y.f__mutmut_1 lived",
         "    - a < b",
         "    + a <= b",
-        "toolyard.x.y.f__mutmut_3 unreached",
+        "toolstile.x.y.f__mutmut_3 unreached",
         "    - a < b",
         "    + a <= b",
         "",
         "| package | mutants | noticed | score |",
         "| --- | ---: | ---: | ---: |",
-        "| `toolyard.x` | 5 | 3 | 60% |",
+        "| `toolstile.x` | 5 | 3 | 60% |",
         "| all | 5 | 3 | 60% |",
     ]
 
@@ -195,7 +195,7 @@ def test_the_report_shows_what_nobody_noticed_and_the_score():
 @pytest.mark.parametrize("same", SAME, ids=lambda each: each["to"])
 def test_a_mutant_that_nobody_could_tell_apart_has_lived_for_a_reason(same):
     told = str(report_of("lived", was=same["from"], became=same["to"]))
-    assert told.startswith(f"toolyard.x.y.f__mutmut_0 lived: {same['why']}\n")
+    assert told.startswith(f"toolstile.x.y.f__mutmut_0 lived: {same['why']}\n")
 
 
 def test_what_nobody_could_tell_apart_is_still_in_the_code():

@@ -57,9 +57,9 @@ def test_what_counts_on_time_fails_and_is_told_what_was_stopped(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("file", "is_ours"),
     [
-        ("toolyard/.tox/slow/lib/python3.13/site-packages/pluggy/_callers.py", False),
-        ("toolyard/.tox/slow/lib/python3.13/site-packages/toolyard/host.py", True),
-        ("checkout/host/toolyard/host.py", True),
+        ("toolstile/.tox/slow/lib/python3.13/site-packages/pluggy/_callers.py", False),
+        ("toolstile/.tox/slow/lib/python3.13/site-packages/toolstile/host.py", True),
+        ("checkout/host/toolstile/host.py", True),
         ("checkout/tests/host/test_host.py", True),
         ("lib/python3.13/asyncio/tasks.py", True),
         ("lib/python3.13/json/decoder.py", False),

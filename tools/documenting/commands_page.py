@@ -9,13 +9,13 @@ from importlib.metadata import entry_points
 
 from documenting.built_in import built_in
 from documenting.pages import Page
-from toolyard import Host, Settings
-from toolyard.cli.extensions import with_extensions
-from toolyard.cli.options import common_options
-from toolyard.cli.program import BUILT_IN
+from toolstile import Host, Settings
+from toolstile.cli.extensions import with_extensions
+from toolstile.cli.options import common_options
+from toolstile.cli.program import BUILT_IN
 
 _INTRO = """\
-What `toolyard --help` and `toolyard COMMAND --help` say, with the commands and options that the
+What `toolstile --help` and `toolstile COMMAND --help` say, with the commands and options that the
 built-in plugins add. [The guide](../guides/cli.md) shows them at work."""
 
 
@@ -23,7 +23,7 @@ def commands_page() -> Page:
     """Write the page."""
     page = Page("Commands")
     page.add(_INTRO)
-    foreign = {each.name for each in entry_points(group="toolyard")} - {p.name for p in built_in()}
+    foreign = {each.name for each in entry_points(group="toolstile")} - {p.name for p in built_in()}
     with Host(settings=Settings(block=tuple(foreign))) as host:
         parser, _, _ = with_extensions(host.plugins.commands(), BUILT_IN)
     common = argparse.ArgumentParser(add_help=False)
@@ -31,10 +31,10 @@ def commands_page() -> Page:
     shared = {option for each in common._actions for option in each.option_strings}
     page.heading(2, "Options of all commands")
     page.add("They can stand before or after the command.")
-    _add_arguments(page, "toolyard", common)
+    _add_arguments(page, "toolstile", common)
     _add_examples(page, parser)
     for command, says in _commands(parser):
-        _add_command(page, f"toolyard {command}", _parsers(parser)[command], says, shared)
+        _add_command(page, f"toolstile {command}", _parsers(parser)[command], says, shared)
     return page
 
 

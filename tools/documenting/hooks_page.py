@@ -10,23 +10,23 @@ from documenting import source
 from documenting.pages import Page
 
 _PARTS = (
-    ("Set-up, once in the host's life", "toolyard_settings"),
-    ("A call, stage by stage", "toolyard_trace"),
+    ("Set-up, once in the host's life", "toolstile_settings"),
+    ("A call, stage by stage", "toolstile_trace"),
 )
 
 _CONCERNS = """\
-`@concerns(predicate)` beneath `@hookimpl` leaves an implementation of `toolyard_snapshot` or
-`toolyard_execute` out of the calls of tools that it does not concern. The predicate is evaluated
+`@concerns(predicate)` beneath `@hookimpl` leaves an implementation of `toolstile_snapshot` or
+`toolstile_execute` out of the calls of tools that it does not concern. The predicate is evaluated
 once for each tool, so the calls of all others cost and wait for nothing."""
 
 _CONCERNS_EXAMPLE = """\
 @hookimpl
 @concerns(lambda tool: "remote" in tool.tags)
-def toolyard_execute(tool, params, context):
+def toolstile_execute(tool, params, context):
     return partial(run_on_worker, tool.name)"""
 
 _WRAPPERS = """\
-`@hookimpl(wrapper=True)` works on `toolyard_parse`, `toolyard_execute` and `toolyard_render`: a
+`@hookimpl(wrapper=True)` works on `toolstile_parse`, `toolstile_execute` and `toolstile_render`: a
 generator that yields once, is sent the stage's answer when it is there, also when that had to be
 awaited, and returns the answer to use. What it raises fails the stage; an exception of the stage is
 thrown into it. An interruption cannot be swallowed. Other wrappers are refused at registration."""
@@ -35,8 +35,8 @@ thrown into it. An interruption cannot be swallowed. Other wrappers are refused 
 def hooks_page() -> Page:
     """Write the page."""
     page = Page("Hooks")
-    module = source.package("toolyard_hookspecs")["hooks"]
-    hooks = [each for name, each in module.functions.items() if name.startswith("toolyard_")]
+    module = source.package("toolstile_hookspecs")["hooks"]
+    hooks = [each for name, each in module.functions.items() if name.startswith("toolstile_")]
     assert module.docstring is not None
     page.add(module.docstring.value)
     starts = {first: title for title, first in _PARTS}
@@ -48,7 +48,7 @@ def hooks_page() -> Page:
         ),
     )
     page.add("The examples on this page use")
-    page.block("python", "from toolyard_hookspecs import *")
+    page.block("python", "from toolstile_hookspecs import *")
     for hook in hooks:
         if hook.name in starts:
             page.heading(2, starts[hook.name])

@@ -9,7 +9,7 @@ import griffe
 from documenting import source
 from documenting.pages import Page
 
-CONTRACT = "toolyard_hookspecs"
+CONTRACT = "toolstile_hookspecs"
 
 
 def names_page(title: str, intro: str, modules: Sequence[str]) -> Page:

@@ -15,13 +15,13 @@ from documenting.settings_page import settings_page
 REFERENCE = ROOT / "docs" / "reference"
 
 _CONTRACT = """\
-Every public name of `toolyard_hookspecs`, which is all that a plugin imports of Toolyard, and at
-the end those of `toolyard_hookspecs.ledger`, which is for [stores](../guides/ledger.md). The
+Every public name of `toolstile_hookspecs`, which is all that a plugin imports of Toolstile, and at
+the end those of `toolstile_hookspecs.ledger`, which is for [stores](../guides/ledger.md). The
 [hooks](hooks.md) have a page of their own."""
 
 _HOST = """\
 What an application needs beside [the contract](contract.md), whose names can be imported from
-`toolyard`, too."""
+`toolstile`, too."""
 
 _TESTING = """\
 What tests of plugins are written with: fixtures that pytest finds by itself, assertions, and suites
@@ -33,13 +33,13 @@ PAGES: dict[Path, Callable[[], Page]] = {
     REFERENCE / "settings.md": settings_page,
     REFERENCE / "commands.md": commands_page,
     REFERENCE / "contract.md": partial(
-        names_page, "The contract", _CONTRACT, ["toolyard_hookspecs", "toolyard_hookspecs.ledger"]
+        names_page, "The contract", _CONTRACT, ["toolstile_hookspecs", "toolstile_hookspecs.ledger"]
     ),
-    REFERENCE / "host.md": partial(names_page, "The host", _HOST, ["toolyard"]),
+    REFERENCE / "host.md": partial(names_page, "The host", _HOST, ["toolstile"]),
     REFERENCE / "testing.md": partial(
         names_page,
         "Testing",
         _TESTING,
-        ["toolyard.testing", "toolyard.testing.plugin", "toolyard_hookspecs.testing"],
+        ["toolstile.testing", "toolstile.testing.plugin", "toolstile_hookspecs.testing"],
     ),
 }

@@ -13,15 +13,15 @@ from pydantic import TypeAdapter
 
 from documenting.built_in import built_in
 from documenting.pages import Page
-from toolyard import Settings
-from toolyard.plugins.host_keys import HostKeys
-from toolyard.settings.environment import BLOCK, KEYS, TABLES
-from toolyard.settings.host_table import HostTable
+from toolstile import Settings
+from toolstile.plugins.host_keys import HostKeys
+from toolstile.settings.environment import BLOCK, KEYS, TABLES
+from toolstile.settings.host_table import HostTable
 
 Schema = Mapping[str, Any]
 
 _INTRO = """\
-What can stand in `toolyard.toml`, or in `[tool.toolyard]` of `pyproject.toml`. An unknown key or a
+What can stand in `toolstile.toml`, or in `[tool.toolstile]` of `pyproject.toml`. An unknown key or a
 value that does not fit is an error which names it. [The guide](../guides/configuration.md) says
 where the file is looked for, and has an example."""
 
@@ -31,7 +31,7 @@ Each plugin reads its own table, `[plugins.NAME]`. Two keys are the host's, what
 _POLICIES = """\
 Each `[[policies]]` table makes a policy of a `kind`, which a plugin offers; the other keys are
 those of the kind. With `keep`, the name of a JSON file, what the policy remembers outlives the
-session; it then needs a `name`. These kinds come with Toolyard:"""
+session; it then needs a `name`. These kinds come with Toolstile:"""
 
 
 def settings_page() -> Page:
@@ -58,13 +58,13 @@ def settings_page() -> Page:
         f"`{TABLES}NAME__TABLE__KEY` that of a table within it."
     )
     for point in built_in():
-        model = _hook(point, "toolyard_settings")
+        model = _hook(point, "toolstile_settings")
         if model is not None:
             _add_model(page, f"plugins.{point.name}", model.model_json_schema(), model)
     page.heading(2, "Policies")
     page.add(_POLICIES)
     for point in built_in():
-        for kind, policy in (_hook(point, "toolyard_policies") or {}).items():
+        for kind, policy in (_hook(point, "toolstile_policies") or {}).items():
             page.heading(3, kind)
             page.says(f"the policy {kind}", _summary(policy))
             page.add(_summary(policy))

@@ -26,7 +26,7 @@ def package(name: str) -> griffe.Module:
             "returns_named_value": False,
         },
     )
-    loaded = {each: loader.load(each) for each in ("toolyard_hookspecs", "toolyard")}
+    loaded = {each: loader.load(each) for each in ("toolstile_hookspecs", "toolstile")}
     loader.resolve_aliases()
     module = loaded[name]
     assert isinstance(module, griffe.Module)

@@ -39,7 +39,7 @@ class Execution:
 
     def __init__(self) -> None:
         self.done: Counter[str] = Counter()
-        self._folder = tempfile.TemporaryDirectory(prefix="toolyard-docs-")
+        self._folder = tempfile.TemporaryDirectory(prefix="toolstile-docs-")
         self._pages = 0
         self._before = Path.cwd()
         self._variables = dict(os.environ)
@@ -179,7 +179,7 @@ class Execution:
 
 def _is_apart(document: Document) -> bool:
     """Tell whether a page installs packages that no other page has."""
-    installs = re.search(r"pip install (?:-e|toolyard-)", document.text)
+    installs = re.search(r"pip install (?:-e|toolstile-)", document.text)
     return EXAMPLES in Path(document.path).parents or installs is not None
 
 

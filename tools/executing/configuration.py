@@ -10,16 +10,16 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
-from toolyard import Host
-from toolyard.settings.host_table import HostTable
-from toolyard_hookspecs import ToolyardError
+from toolstile import Host
+from toolstile.settings.host_table import HostTable
+from toolstile_hookspecs import ToolstileError
 
 if TYPE_CHECKING:
     from executing.workplace import Workplace
 
 
 def is_ours(tables: Mapping[str, object]) -> bool:
-    """Tell whether tables are meant for `toolyard.toml`, not for `pyproject.toml`."""
+    """Tell whether tables are meant for `toolstile.toml`, not for `pyproject.toml`."""
     return not tables.keys() & {"project", "tool", "build-system"}
 
 
@@ -33,7 +33,7 @@ def fault(text: str, folder: Path) -> str | None:
         file.flush()
         try:
             host = Host(config=file.name)
-        except ToolyardError as error:
+        except ToolstileError as error:
             return str(error)
         faulty = (each for each in host.plugins.reports if each.fault and each.status != "blocked")
         return "\n".join(map(str, faulty)) or None

@@ -1,4 +1,4 @@
-"""An environment that has what a reader has after `pip install toolyard`, with all extras."""
+"""An environment that has what a reader has after `pip install toolstile`, with all extras."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
 
 _INSTALL = re.compile(r"\b(?:python -m )?pip install [^&|;]*")
-_OURS = re.compile(r"(?<=\s)(['\"]?)(\.|toolyard[\w-]*)(\[[\w,-]+\])?\1(?=\s|$)")
+_OURS = re.compile(r"(?<=\s)(['\"]?)(\.|toolstile[\w-]*)(\[[\w,-]+\])?\1(?=\s|$)")
 
 #: Runs a program at the terminal that is its standard input.
 AT_TERMINAL = (
@@ -72,7 +72,7 @@ class Environment:
         }
 
     def with_wheel(self, command: str, folder: Path) -> str:
-        """Return a command whose `pip install` takes Toolyard from the wheel.
+        """Return a command whose `pip install` takes Toolstile from the wheel.
 
         Args:
             command: The command.
@@ -82,7 +82,7 @@ class Environment:
 
         def ours(found: re.Match[str]) -> str:
             example = EXAMPLES / found[2]
-            if found[2] not in {".", "toolyard"} and example.is_dir():
+            if found[2] not in {".", "toolstile"} and example.is_dir():
                 # A stranger's package, as it stands in the documentation.
                 return f"'{example}'"
             if found[2] == "." and is_package:

@@ -23,7 +23,7 @@ PATIENCE = 120
 #: Where pages say that files are, and servers answer.
 PLACE, PORT = "/path/to", "8000"
 
-_SERVER = re.compile(r"\btoolyard\b.*\bmcp\b.*--http\b")
+_SERVER = re.compile(r"\btoolstile\b.*\bmcp\b.*--http\b")
 
 _STATE, _PLACE = ".variables-of-the-shell", ".place-of-the-shell"
 

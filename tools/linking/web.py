@@ -40,7 +40,7 @@ def fault(address: str) -> str | None:
     Raises:
         ConnectionError: When its machine cannot be reached, which says nothing about the page.
     """
-    request = Request(address, headers={"User-Agent": "Toolyard's documentation"})
+    request = Request(address, headers={"User-Agent": "Toolstile's documentation"})
     try:
         with urlopen(request, timeout=PATIENCE):
             return None

@@ -21,7 +21,7 @@ class Verdict:
 
     @property
     def package(self) -> str:
-        """Where it is: `toolyard.pipeline`."""
+        """Where it is: `toolstile.pipeline`."""
         return ".".join(self.name.split(".")[:2])
 
     @property

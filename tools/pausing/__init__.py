@@ -2,7 +2,7 @@
 
 Machines do that at any time. What waits for time where it should wait for an event then fails, and
 so does code that believes nothing can happen between two of its lines. The thread is stopped where
-a function of Toolyard, of a test, or of what threads and event loops are made of begins, goes on
+a function of Toolstile, of a test, or of what threads and event loops are made of begins, goes on
 or returns. Where that is depends on the seed and the test; what other threads do meanwhile does not
 stay the same, so that a failure need not come again.
 """

@@ -17,7 +17,7 @@ SECONDS: Final = (0.3, 0.7, 1.2)
 LAST: Final = 2.0**14
 """How many functions a test may have passed by at most before it is paused."""
 
-_PLACES: Final = ("toolyard", "tests", "asyncio", "concurrent", "threading.py", "contextlib.py")
+_PLACES: Final = ("toolstile", "tests", "asyncio", "concurrent", "threading.py", "contextlib.py")
 _HERE: Final = str(Path(__file__).parent)
 _TOOL: Final = sys.monitoring.PROFILER_ID
 _EVENTS: Final = (
@@ -81,9 +81,9 @@ class Pauses:
 def _is_ours(file: str) -> bool:
     if file.startswith(_HERE):
         return False
-    # Only from where packages begin: the folder of a checkout may be called toolyard, too.
+    # Only from where packages begin: the folder of a checkout may be called toolstile, too.
     parts = Path(file).parts[_start_of_packages(file) :]
-    return any(part.startswith("toolyard") or part in _PLACES for part in parts)
+    return any(part.startswith("toolstile") or part in _PLACES for part in parts)
 
 
 def _start_of_packages(file: str) -> int:

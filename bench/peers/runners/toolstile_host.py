@@ -1,4 +1,4 @@
-"""Toolyard: a host with everything in use, as in `bench/full_host.py`, and a bare one."""
+"""Toolstile: a host with everything in use, as in `bench/full_host.py`, and a bare one."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from contestant import KEPT, Attempt, Awaiting, Calling, Contestant, Kept, Offer
 from folders import TEXT, WRITTEN, folder, name_of
 from full_host import executor_for, full_host
 
-from toolyard import Host
-from toolyard_hookspecs import Binding, Filesystem, ToolCall, ToolContext, ToolResult, tool
-from toolyard_plugins.vfs import VirtualFilesystem
+from toolstile import Host
+from toolstile_hookspecs import Binding, Filesystem, ToolCall, ToolContext, ToolResult, tool
+from toolstile_plugins.vfs import VirtualFilesystem
 
 BY_DEFAULT: dict[str, Any] = {}
 
@@ -91,7 +91,7 @@ INCLUDES = (
     "an observer"
 )
 CONTESTANT = Contestant(
-    distributions=("toolyard",),
+    distributions=("toolstile",),
     ways=(
         Way(
             "a full host, `adispatch`",

@@ -1,16 +1,16 @@
 """Suites that the author of a plugin subclasses, to show that it keeps to the contract.
 
 They need pytest, which the contract itself does not. In a `conftest.py`, before the suite is
-imported, `pytest.register_assert_rewrite("toolyard_hookspecs.testing")` makes failures say more.
+imported, `pytest.register_assert_rewrite("toolstile_hookspecs.testing")` makes failures say more.
 """
 
 from __future__ import annotations
 
-from toolyard_hookspecs.testing.filesystem import FilesystemContract
-from toolyard_hookspecs.testing.ledger import LedgerStoreContract
-from toolyard_hookspecs.testing.observers import ObserverContract
-from toolyard_hookspecs.testing.policies import PolicyContract
-from toolyard_hookspecs.testing.tools import ToolSuiteContract
+from toolstile_hookspecs.testing.filesystem import FilesystemContract
+from toolstile_hookspecs.testing.ledger import LedgerStoreContract
+from toolstile_hookspecs.testing.observers import ObserverContract
+from toolstile_hookspecs.testing.policies import PolicyContract
+from toolstile_hookspecs.testing.tools import ToolSuiteContract
 
 __all__ = [
     "FilesystemContract",

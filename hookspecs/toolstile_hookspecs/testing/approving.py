@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolyard_hookspecs.approval import ApprovalAnswer, ApprovalRequest
+from toolstile_hookspecs.approval import ApprovalAnswer, ApprovalRequest
 
 
 def approve(request: ApprovalRequest) -> ApprovalAnswer:  # noqa: ARG001 - whatever it is

@@ -1,4 +1,4 @@
-"""What suites are given by the test kit's fixture `toolyard_tools`, as far as they use it."""
+"""What suites are given by the test kit's fixture `toolstile_tools`, as far as they use it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any, Protocol
 
 import pytest
 
-from toolyard_hookspecs.calls import Outcome, ToolCall, ToolInvoked
-from toolyard_hookspecs.host import Dialect, ExecutorHandle, HostHandle
-from toolyard_hookspecs.sessions import SessionProtocol
-from toolyard_hookspecs.tools import Tool
+from toolstile_hookspecs.calls import Outcome, ToolCall, ToolInvoked
+from toolstile_hookspecs.host import Dialect, ExecutorHandle, HostHandle
+from toolstile_hookspecs.sessions import SessionProtocol
+from toolstile_hookspecs.tools import Tool
 
 
 class BenchHost(HostHandle, Protocol):
@@ -60,12 +60,12 @@ class Bench(Protocol):
 AnyTool = Tool[Any, Any]
 
 MakeBench = Callable[..., Bench]
-"""The fixture `toolyard_tools`: takes plugins and options, see the guide to testing."""
+"""The fixture `toolstile_tools`: takes plugins and options, see the guide to testing."""
 
 OpenBench = Callable[..., Bench]
 """What opens a bench with what is tried, and with further plugins."""
 
-both_drivers = pytest.mark.parametrize("toolyard_driver", ["sync", "async"])
+both_drivers = pytest.mark.parametrize("toolstile_driver", ["sync", "async"])
 
 
 def state_of(bench: Bench) -> str:

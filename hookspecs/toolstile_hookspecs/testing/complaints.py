@@ -15,7 +15,7 @@ def complaints(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [
         each.getMessage()
         for each in caplog.records
-        if each.name.startswith("toolyard")
+        if each.name.startswith("toolstile")
         and each.levelno >= logging.ERROR
         and each.getMessage().startswith(_BEGINNINGS)
     ]

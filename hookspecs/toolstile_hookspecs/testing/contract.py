@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Final, NoReturn
 
 import pytest
 
-from toolyard_hookspecs.calling import call_fault
-from toolyard_hookspecs.errors import DefinitionError
+from toolstile_hookspecs.calling import call_fault
+from toolstile_hookspecs.errors import DefinitionError
 
 _FIXTURE: Final = type(pytest.fixture(lambda: None))
 

@@ -9,17 +9,17 @@ from typing import Any, Final
 
 from pydantic import SecretStr
 
-from toolyard_hookspecs.approval import ApprovalAnswer, ApprovalRequest
-from toolyard_hookspecs.calls import Outcome, Status, ToolCall
-from toolyard_hookspecs.context import ToolContext
-from toolyard_hookspecs.errors import ConflictError, DeadlineExceededError, Interrupt, ToolyardError
-from toolyard_hookspecs.limits import Cancellation
-from toolyard_hookspecs.markers import hookimpl
-from toolyard_hookspecs.policies import PolicyDecision
-from toolyard_hookspecs.results import ToolResult
-from toolyard_hookspecs.sections import MarkdownSection
-from toolyard_hookspecs.testing.benches import Bench
-from toolyard_hookspecs.tools import Tool
+from toolstile_hookspecs.approval import ApprovalAnswer, ApprovalRequest
+from toolstile_hookspecs.calls import Outcome, Status, ToolCall
+from toolstile_hookspecs.context import ToolContext
+from toolstile_hookspecs.errors import ConflictError, DeadlineExceededError, Interrupt, ToolstileError
+from toolstile_hookspecs.limits import Cancellation
+from toolstile_hookspecs.markers import hookimpl
+from toolstile_hookspecs.policies import PolicyDecision
+from toolstile_hookspecs.results import ToolResult
+from toolstile_hookspecs.sections import MarkdownSection
+from toolstile_hookspecs.testing.benches import Bench
+from toolstile_hookspecs.tools import Tool
 
 SECRET: Final = "hunter2-open-sesame"  # noqa: S105 - made up
 LONG: Final = 30.0
@@ -74,19 +74,19 @@ class EveryOutcome:
         self._tools = tuple(_tool(name, handler) for name, handler in handlers.items())
 
     @hookimpl
-    def toolyard_sections(self) -> list[MarkdownSection]:
+    def toolstile_sections(self) -> list[MarkdownSection]:
         """Offer the tools."""
         return [MarkdownSection(key="every-outcome", title="Outcomes", tools=self._tools)]
 
     @hookimpl
-    def toolyard_check(self, tool: Tool[Any, Any]) -> PolicyDecision | None:
+    def toolstile_check(self, tool: Tool[Any, Any]) -> PolicyDecision | None:
         """Deny the one that is to be denied."""
         if tool.name == "denied":
             return PolicyDecision.deny("It cannot be called.")
         return None
 
     @hookimpl
-    def toolyard_snapshot(self, tool: Tool[Any, Any]) -> BadlyCommitting | None:
+    def toolstile_snapshot(self, tool: Tool[Any, Any]) -> BadlyCommitting | None:
         """Take part in the one that is not to be committed."""
         return BadlyCommitting() if tool.name == "commit_failed" else None
 
@@ -137,7 +137,7 @@ def dispatched(bench: Bench, call: ToolCall) -> tuple[str, str]:
     """Dispatch a call, and return its status and text, also where an exception leaves."""
     try:
         outcome: Outcome = bench.dispatch(call)
-    except ToolyardError:
+    except ToolstileError:
         event = bench.events[-1]
         return event.status.value, event.text
     return outcome.status.value, outcome.text

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from toolyard_hookspecs.filesystem import Filesystem
+from toolstile_hookspecs.filesystem import Filesystem
 
 TEXTS = [
     "",

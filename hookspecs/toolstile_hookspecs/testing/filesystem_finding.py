@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from toolyard_hookspecs.filesystem import Filesystem
+from toolstile_hookspecs.filesystem import Filesystem
 
 FILES = [
     ".env",

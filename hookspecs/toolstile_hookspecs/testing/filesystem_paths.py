@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolyard_hookspecs.filesystem import Filesystem
+from toolstile_hookspecs.filesystem import Filesystem
 
 ALIASES = [
     "./d/a.txt",

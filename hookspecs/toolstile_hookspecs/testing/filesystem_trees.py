@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from toolyard_hookspecs.errors import StateError
-from toolyard_hookspecs.filesystem import Filesystem
+from toolstile_hookspecs.errors import StateError
+from toolstile_hookspecs.filesystem import Filesystem
 
 
 def tree(files: Filesystem, path: str = "") -> dict[str, bytes | None]:

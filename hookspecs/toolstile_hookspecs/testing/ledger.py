@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from toolyard_hookspecs.errors import LedgerError
-from toolyard_hookspecs.ledger import Claim, EffectState, LedgerStore, RecordedResult
-from toolyard_hookspecs.testing.contract import Contract
+from toolstile_hookspecs.errors import LedgerError
+from toolstile_hookspecs.ledger import Claim, EffectState, LedgerStore, RecordedResult
+from toolstile_hookspecs.testing.contract import Contract
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123_457, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from toolyard_hookspecs.testing.benches import Bench, MakeBench, OpenBench, both_drivers, state_of
-from toolyard_hookspecs.testing.complaints import complaints
-from toolyard_hookspecs.testing.contract import Contract
-from toolyard_hookspecs.testing.every_outcome import (
+from toolstile_hookspecs.testing.benches import Bench, MakeBench, OpenBench, both_drivers, state_of
+from toolstile_hookspecs.testing.complaints import complaints
+from toolstile_hookspecs.testing.contract import Contract
+from toolstile_hookspecs.testing.every_outcome import (
     SECRET,
     EveryOutcome,
     dispatched,
@@ -25,7 +25,7 @@ from toolyard_hookspecs.testing.every_outcome import (
 class ObserverContract(Contract):
     """Tests of an observer; a subclass says with `plugin` what it is.
 
-    It hears of calls that come to every end there is. `options` is what `toolyard_tools` takes
+    It hears of calls that come to every end there is. `options` is what `toolstile_tools` takes
     besides the plugin. `heard` gives a function of a bench that tells how many calls the observer
     has heard of so far; `written` one that returns everything that it has written, as text;
     `break_it` one that makes it fail inside, as where what it writes to is gone. Of these, leave
@@ -56,7 +56,7 @@ class ObserverContract(Contract):
 
     @pytest.fixture
     def options(self) -> Mapping[str, Any]:
-        """Return what `toolyard_tools` takes besides the plugin."""
+        """Return what `toolstile_tools` takes besides the plugin."""
         return {}
 
     @pytest.fixture
@@ -76,14 +76,14 @@ class ObserverContract(Contract):
 
     @pytest.fixture
     def open_with(
-        self, toolyard_tools: MakeBench, options: Mapping[str, Any]
+        self, toolstile_tools: MakeBench, options: Mapping[str, Any]
     ) -> Iterator[OpenBench]:
         """Return what opens a bench with plugins, whose calls come to every end."""
         ends = EveryOutcome()
 
         def opened(*plugins: object) -> Bench:
             given = {"approver": wait_for_a_person, **(options if plugins else {})}
-            return toolyard_tools(*plugins, ends, **given)
+            return toolstile_tools(*plugins, ends, **given)
 
         yield opened
         ends.over.set()

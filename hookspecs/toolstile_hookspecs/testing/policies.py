@@ -10,13 +10,13 @@ from typing import Any, ClassVar, Final
 
 import pytest
 
-from toolyard_hookspecs.calls import Status, ToolCall
-from toolyard_hookspecs.context import ToolContext
-from toolyard_hookspecs.limits import Cancellation
-from toolyard_hookspecs.markers import hookimpl
-from toolyard_hookspecs.policies import PolicyDecision
-from toolyard_hookspecs.testing.approving import approve
-from toolyard_hookspecs.testing.benches import (
+from toolstile_hookspecs.calls import Status, ToolCall
+from toolstile_hookspecs.context import ToolContext
+from toolstile_hookspecs.limits import Cancellation
+from toolstile_hookspecs.markers import hookimpl
+from toolstile_hookspecs.policies import PolicyDecision
+from toolstile_hookspecs.testing.approving import approve
+from toolstile_hookspecs.testing.benches import (
     AnyTool,
     Bench,
     MakeBench,
@@ -24,10 +24,10 @@ from toolyard_hookspecs.testing.benches import (
     both_drivers,
     state_of,
 )
-from toolyard_hookspecs.testing.complaints import complaints
-from toolyard_hookspecs.testing.contract import Contract, refuse
-from toolyard_hookspecs.testing.stand_ins import STAND_INS, STRANGE_CALLS
-from toolyard_hookspecs.testing.tools import CancelAtTheEnd
+from toolstile_hookspecs.testing.complaints import complaints
+from toolstile_hookspecs.testing.contract import Contract, refuse
+from toolstile_hookspecs.testing.stand_ins import STAND_INS, STRANGE_CALLS
+from toolstile_hookspecs.testing.tools import CancelAtTheEnd
 
 Call = tuple[str, Mapping[str, Any]]
 
@@ -38,10 +38,10 @@ SAYS_WHAT_TO_DO: Final = re.compile(r"\b(retry|cannot|human|person)\b", re.IGNOR
 class PolicyContract(Contract):
     """Tests of a policy; a subclass says with `policy` what it is.
 
-    A policy is a `ToolPolicy`, or a plugin (a module or object) with `toolyard_check`. It is asked
+    A policy is a `ToolPolicy`, or a plugin (a module or object) with `toolstile_check`. It is asked
     about calls of `tools`, which do nothing: `allowed` and `denied` are calls of these, each a
     tool's name with arguments, and `prepare` is called with a bench before each of them. `options`
-    is what `toolyard_tools` takes besides. Whatever it asks a person is approved. `break_it` is
+    is what `toolstile_tools` takes besides. Whatever it asks a person is approved. `break_it` is
     called to make the policy fail inside; where nothing can, leave it.
 
     Attributes:
@@ -85,7 +85,7 @@ class PolicyContract(Contract):
 
     @pytest.fixture
     def options(self) -> Mapping[str, Any]:
-        """Return what `toolyard_tools` takes besides."""
+        """Return what `toolstile_tools` takes besides."""
         return {}
 
     @pytest.fixture
@@ -101,21 +101,21 @@ class PolicyContract(Contract):
     @pytest.fixture
     def open_with(
         self,
-        toolyard_tools: MakeBench,
+        toolstile_tools: MakeBench,
         policy: Any,
         tools: Sequence[AnyTool],
         options: Mapping[str, Any],
         prepare: Callable[[Bench], None],
     ) -> OpenBench:
         """Return what opens a bench that is ready for a call, with further plugins."""
-        is_plugin = hasattr(policy, "toolyard_check")
+        is_plugin = hasattr(policy, "toolstile_check")
 
         def opened(*others: object) -> Bench:
             given: dict[str, Any] = {"approver": approve, **options}
             if not is_plugin:
                 given["policies"] = [policy, *given.get("policies", ())]
             plugins = (policy,) if is_plugin else ()
-            bench = toolyard_tools(*plugins, *tools, *others, **given)
+            bench = toolstile_tools(*plugins, *tools, *others, **given)
             prepare(bench)
             return bench
 
@@ -229,7 +229,7 @@ class Asking:
         self.params: list[bytes] = []
 
     @hookimpl
-    async def toolyard_check(self, tool: AnyTool, params: Any, context: ToolContext) -> None:
+    async def toolstile_check(self, tool: AnyTool, params: Any, context: ToolContext) -> None:
         """Ask, but not again after an approval."""
         if self.answers or not self.is_on:
             return
@@ -240,7 +240,7 @@ class Asking:
         self._look(tool, params, context)
 
     def _ask(self, tool: AnyTool, params: Any, context: ToolContext) -> Any:
-        check = getattr(self._policy, "toolyard_check", None)
+        check = getattr(self._policy, "toolstile_check", None)
         if check is None:
             return self._policy.check(tool, params, context=context)
         given = {"tool": tool, "params": params, "context": context, "settings": self.settings}

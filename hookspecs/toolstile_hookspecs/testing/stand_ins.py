@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, get_args
 
-from toolyard_hookspecs.context import ToolContext
-from toolyard_hookspecs.results import ToolResult
-from toolyard_hookspecs.tools import Category, Consequence, Tool
+from toolstile_hookspecs.context import ToolContext
+from toolstile_hookspecs.results import ToolResult
+from toolstile_hookspecs.tools import Category, Consequence, Tool
 
 
 @dataclass

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from toolyard_hookspecs.calls import Stage, Status, ToolCall
-from toolyard_hookspecs.limits import Cancellation
-from toolyard_hookspecs.markers import hookimpl
-from toolyard_hookspecs.testing.approving import approve
-from toolyard_hookspecs.testing.benches import (
+from toolstile_hookspecs.calls import Stage, Status, ToolCall
+from toolstile_hookspecs.limits import Cancellation
+from toolstile_hookspecs.markers import hookimpl
+from toolstile_hookspecs.testing.approving import approve
+from toolstile_hookspecs.testing.benches import (
     AnyTool,
     Bench,
     MakeBench,
@@ -20,8 +20,8 @@ from toolyard_hookspecs.testing.benches import (
     both_drivers,
     state_of,
 )
-from toolyard_hookspecs.testing.contract import Contract, refuse
-from toolyard_hookspecs.testing.wrong_arguments import (
+from toolstile_hookspecs.testing.contract import Contract, refuse
+from toolstile_hookspecs.testing.wrong_arguments import (
     UNKNOWN,
     required_arguments,
     takes_no_others,
@@ -33,7 +33,7 @@ class ToolSuiteContract(Contract):
     """Tests of a suite of tools; a subclass says with `plugin` what offers it.
 
     Every tool is called as its examples say, each time in a new host and session. `options` is
-    what `toolyard_tools` takes besides the plugin, `settings` for one. `prepare` is called with a
+    what `toolstile_tools` takes besides the plugin, `settings` for one. `prepare` is called with a
     bench and a tool before each call of the tool, and makes what its examples build on. `outside`
     is called with a bench and gives a picture, to be compared, of what the tools change outside of
     the session. Whatever a person is asked is approved.
@@ -76,7 +76,7 @@ class ToolSuiteContract(Contract):
 
     @pytest.fixture
     def options(self) -> Mapping[str, Any]:
-        """Return what `toolyard_tools` takes besides the plugin."""
+        """Return what `toolstile_tools` takes besides the plugin."""
         return {}
 
     @pytest.fixture
@@ -90,9 +90,9 @@ class ToolSuiteContract(Contract):
         return lambda bench: None  # noqa: ARG005 - most suites keep all in the session
 
     @pytest.fixture
-    def bench(self, toolyard_tools: MakeBench, plugin: object, options: Mapping[str, Any]) -> Bench:
+    def bench(self, toolstile_tools: MakeBench, plugin: object, options: Mapping[str, Any]) -> Bench:
         """Return a bench with the suite, on which nothing was called yet."""
-        return toolyard_tools(plugin, **{"approver": approve, **options})
+        return toolstile_tools(plugin, **{"approver": approve, **options})
 
     @pytest.fixture
     def suite(self, bench: Bench) -> list[AnyTool]:
@@ -102,7 +102,7 @@ class ToolSuiteContract(Contract):
     @pytest.fixture
     def open_for(
         self,
-        toolyard_tools: MakeBench,
+        toolstile_tools: MakeBench,
         plugin: object,
         options: Mapping[str, Any],
         prepare: Callable[[Bench, AnyTool], None],
@@ -110,7 +110,7 @@ class ToolSuiteContract(Contract):
         """Return what opens a bench that is ready for a tool, with further plugins."""
 
         def opened(tool: AnyTool, *others: object) -> Bench:
-            bench = toolyard_tools(plugin, *others, **{"approver": approve, **options})
+            bench = toolstile_tools(plugin, *others, **{"approver": approve, **options})
             prepare(bench, tool)
             return bench
 
@@ -119,7 +119,7 @@ class ToolSuiteContract(Contract):
     # --- what is offered ---
 
     def test_it_offers_tools(self, suite: list[AnyTool]) -> None:
-        assert suite, "The plugin offers no tool. Return sections with tools from toolyard_sections"
+        assert suite, "The plugin offers no tool. Return sections with tools from toolstile_sections"
 
     def test_every_tool_has_an_example(self, suite: list[AnyTool]) -> None:
         without = [each.name for each in suite if not self._calls(each)]
@@ -144,9 +144,9 @@ class ToolSuiteContract(Contract):
                 Draft202012Validator.check_schema(codec.schema())
 
     def test_every_dialect_takes_them(
-        self, suite: list[AnyTool], toolyard_tools: MakeBench
+        self, suite: list[AnyTool], toolstile_tools: MakeBench
     ) -> None:
-        dialects = toolyard_tools("dialects").host.dialects()
+        dialects = toolstile_tools("dialects").host.dialects()
         for dialect in dialects.values():
             for each in suite:
                 (schema,) = dialect.schemas([each])
@@ -260,7 +260,7 @@ class Veto:
         self.is_on = False
 
     @hookimpl
-    def toolyard_on_result(self, tool: AnyTool) -> None:
+    def toolstile_on_result(self, tool: AnyTool) -> None:
         """Refuse it."""
         if self.is_on:
             raise RuntimeError(f"The suite of tests vetoes {tool.name}.")
@@ -273,7 +273,7 @@ class CancelAtTheEnd:
         self.stop: Cancellation | None = None
 
     @hookimpl(wrapper=True)
-    def toolyard_execute(self) -> Generator[None, Any, Any]:
+    def toolstile_execute(self) -> Generator[None, Any, Any]:
         """Go around the handler."""
         result = yield
         if self.stop is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from toolyard_hookspecs.tools import Tool
+from toolstile_hookspecs.tools import Tool
 
 UNKNOWN: Final = "no_such_argument"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from toolyard.plugins.faults import PluginFault
+from toolstile.plugins.faults import PluginFault
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from toolyard._version import requirement
-from toolyard.checks.finding import Finding
-from toolyard.plugins.reports import PluginReport
-from toolyard_hookspecs.markers import PROJECT
+from toolstile._version import requirement
+from toolstile.checks.finding import Finding
+from toolstile.plugins.reports import PluginReport
+from toolstile_hookspecs.markers import PROJECT
 
 _REQUIREMENT: Final = re.compile(
     rf"{PROJECT}(?![\w.-])\s*(?:\[[^]]*\])?\s*(?P<versions>[^;]*)", re.IGNORECASE

@@ -6,24 +6,24 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from toolyard.checks.finding import Finding, of_fault
-from toolyard.checks.package import package_findings
-from toolyard.checks.policies import policy_findings
-from toolyard.checks.resources import resource_findings
-from toolyard.checks.settings import settings_findings, undeclared, undefined
-from toolyard.checks.sources import import_findings
-from toolyard.checks.tools import tool_findings
-from toolyard.host import Host
-from toolyard.plugins.discovery import installed
-from toolyard.plugins.faults import PluginFault, one_line
-from toolyard.plugins.files import forget, load_file
-from toolyard.plugins.inspection import hook_faults
-from toolyard.plugins.manager import HookManager
-from toolyard.plugins.places import place_of
-from toolyard.plugins.records import LoadedPlugin
-from toolyard.plugins.reports import PluginReport
-from toolyard.state.session import Session
-from toolyard_hookspecs import Prompt, ToolyardError
+from toolstile.checks.finding import Finding, of_fault
+from toolstile.checks.package import package_findings
+from toolstile.checks.policies import policy_findings
+from toolstile.checks.resources import resource_findings
+from toolstile.checks.settings import settings_findings, undeclared, undefined
+from toolstile.checks.sources import import_findings
+from toolstile.checks.tools import tool_findings
+from toolstile.host import Host
+from toolstile.plugins.discovery import installed
+from toolstile.plugins.faults import PluginFault, one_line
+from toolstile.plugins.files import forget, load_file
+from toolstile.plugins.inspection import hook_faults
+from toolstile.plugins.manager import HookManager
+from toolstile.plugins.places import place_of
+from toolstile.plugins.records import LoadedPlugin
+from toolstile.plugins.reports import PluginReport
+from toolstile.state.session import Session
+from toolstile_hookspecs import Prompt, ToolstileError
 
 _DEFAULTS: Final = (
     "Where a key can have a default, give it one in the plugin: without, no host opens where the "
@@ -140,7 +140,7 @@ def _prompt(record: LoadedPlugin) -> Iterator[Finding]:
         for section in prompt.everywhere():
             section.setup(session)
         prompt.tools(session)
-    except ToolyardError as error:
+    except ToolstileError as error:
         yield Finding("prompt", str(error), "Mend the section, its template or its tools.")
     except Exception as error:  # noqa: BLE001 - a section's own code can raise anything
         cause = f"Its sections cannot be rendered, or set up: {one_line(error)}."

@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from toolyard.checks.finding import Finding
-from toolyard.plugins.faults import one_line
-from toolyard.plugins.records import LoadedPlugin
-from toolyard.policies.rules import named
-from toolyard.settings.known import fields
-from toolyard.settings.undefined import to_define, undefined_name
-from toolyard_hookspecs import DefinitionError, Section
+from toolstile.checks.finding import Finding
+from toolstile.plugins.faults import one_line
+from toolstile.plugins.records import LoadedPlugin
+from toolstile.policies.rules import named
+from toolstile.settings.known import fields
+from toolstile.settings.undefined import to_define, undefined_name
+from toolstile_hookspecs import DefinitionError, Section
 
 _NEEDED: Final = {
     "check": "check(self, tool, params, *, context)",

@@ -6,11 +6,11 @@ import inspect
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from toolyard.checks.finding import Finding
-from toolyard.plugins.faults import kind_of
-from toolyard.plugins.records import LoadedPlugin
-from toolyard_hookspecs import Binding
-from toolyard_hookspecs.resources import is_borrowed
+from toolstile.checks.finding import Finding
+from toolstile.plugins.faults import kind_of
+from toolstile.plugins.records import LoadedPlugin
+from toolstile_hookspecs import Binding
+from toolstile_hookspecs.resources import is_borrowed
 
 
 def resource_findings(record: LoadedPlugin) -> Iterator[Finding]:

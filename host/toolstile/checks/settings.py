@@ -9,10 +9,10 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
-from toolyard.checks.finding import Finding, of_fault
-from toolyard.plugins.contributions import undefined_in
-from toolyard.plugins.records import LoadedPlugin
-from toolyard_hookspecs.markers import HOOK_PREFIX
+from toolstile.checks.finding import Finding, of_fault
+from toolstile.plugins.contributions import undefined_in
+from toolstile.plugins.records import LoadedPlugin
+from toolstile_hookspecs.markers import HOOK_PREFIX
 
 
 def settings_findings(record: LoadedPlugin) -> Iterator[Finding]:
@@ -48,7 +48,7 @@ def settings_findings(record: LoadedPlugin) -> Iterator[Finding]:
 
 def undeclared(plugin: object) -> Iterator[Finding]:
     """Yield the hooks that take settings, where the plugin declares none."""
-    if hasattr(plugin, "toolyard_settings"):
+    if hasattr(plugin, "toolstile_settings"):
         return
     named = {each: getattr(plugin, each) for each in dir(plugin) if each.startswith(HOOK_PREFIX)}
     wanting = [
@@ -61,14 +61,14 @@ def undeclared(plugin: object) -> Iterator[Finding]:
             "settings",
             f"{', '.join(wanting)} {'takes' if len(wanting) == 1 else 'take'} settings, which are "
             "always None: the plugin declares none.",
-            "Declare a model of them with toolyard_settings, or leave the argument out.",
+            "Declare a model of them with toolstile_settings, or leave the argument out.",
         )
 
 
 def undefined(plugin: object) -> Iterator[Finding]:
     """Yield what the annotations of the settings' model name, and nothing defines."""
     try:
-        model = cast("Any", plugin).toolyard_settings()
+        model = cast("Any", plugin).toolstile_settings()
     except Exception:  # noqa: BLE001 - it is the plugin's, and what it raises is told elsewhere
         return
     if isinstance(model, type) and issubclass(model, BaseModel):

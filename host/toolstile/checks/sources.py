@@ -1,4 +1,4 @@
-"""Checks what the source of a plugin imports: of Toolyard only what is promised to stay."""
+"""Checks what the source of a plugin imports: of Toolstile only what is promised to stay."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from toolyard.checks.finding import Finding
-from toolyard.plugins.reports import PluginReport
-from toolyard_hookspecs.markers import PROJECT
+from toolstile.checks.finding import Finding
+from toolstile.plugins.reports import PluginReport
+from toolstile_hookspecs.markers import PROJECT
 
-CONTRACT: Final = "toolyard_hookspecs"
-_INTERNALS: Final = frozenset({"toolyard", "toolyard_plugins"})
-_FOR_TESTS: Final = "toolyard.testing"
+CONTRACT: Final = "toolstile_hookspecs"
+_INTERNALS: Final = frozenset({"toolstile", "toolstile_plugins"})
+_FOR_TESTS: Final = "toolstile.testing"
 
 
 def import_findings(report: PluginReport) -> Iterator[Finding]:

@@ -8,12 +8,12 @@ from typing import Any
 
 from pydantic import PydanticUserError
 
-from toolyard.checks.finding import Finding
-from toolyard.plugins.faults import one_line
-from toolyard_hookspecs import Dialect, FunctionTool, Tool
-from toolyard_hookspecs.docstrings import argument_texts, docstring_of
-from toolyard_hookspecs.faults import pointed
-from toolyard_hookspecs.likeness import nearest
+from toolstile.checks.finding import Finding
+from toolstile.plugins.faults import one_line
+from toolstile_hookspecs import Dialect, FunctionTool, Tool
+from toolstile_hookspecs.docstrings import argument_texts, docstring_of
+from toolstile_hookspecs.faults import pointed
+from toolstile_hookspecs.likeness import nearest
 
 
 def tool_findings(

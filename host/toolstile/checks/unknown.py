@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from toolyard.plugins.reports import PluginReport
-from toolyard.scaffolding.naming import PREFIX
-from toolyard_hookspecs.likeness import suggest
-from toolyard_hookspecs.markers import ENTRY_POINT_GROUP
+from toolstile.plugins.reports import PluginReport
+from toolstile.scaffolding.naming import PREFIX
+from toolstile_hookspecs.likeness import suggest
+from toolstile_hookspecs.markers import ENTRY_POINT_GROUP
 
 _TO_INSTALL: Final = (
     "A package that is being written is found after `python -m pip install -e .` in its folder."

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
-from toolyard_hookspecs import ApprovalRequest, Approver
+from toolstile_hookspecs import ApprovalRequest, Approver
 
 
 def undisturbed(

@@ -1,4 +1,4 @@
-"""`toolyard call`: one call, and what a model would read."""
+"""`toolstile call`: one call, and what a model would read."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import argparse
 import os
 import sys
 
-from toolyard.cli.endings import Endings
-from toolyard.cli.exits import Exit
-from toolyard.cli.failures import say, say_interrupted
-from toolyard.cli.reader import STDIN, read_arguments, read_source
-from toolyard.cli.text import with_lines
-from toolyard.host import Host
-from toolyard_hookspecs import ToolCall
+from toolstile.cli.endings import Endings
+from toolstile.cli.exits import Exit
+from toolstile.cli.failures import say, say_interrupted
+from toolstile.cli.reader import STDIN, read_arguments, read_source
+from toolstile.cli.text import with_lines
+from toolstile.host import Host
+from toolstile_hookspecs import ToolCall
 
 
 def call(host: Host, args: argparse.Namespace) -> int:

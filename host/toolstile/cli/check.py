@@ -1,4 +1,4 @@
-"""`toolyard check`: what the author of a plugin should mend."""
+"""`toolstile check`: what the author of a plugin should mend."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from toolyard.checks.finding import Finding
-from toolyard.checks.plugin import findings_in
-from toolyard.checks.unknown import brought_by, why_unknown
-from toolyard.cli.console import Terminal
-from toolyard.cli.exits import Exit
-from toolyard.cli.extensions import with_extensions
-from toolyard.cli.failures import UsageError
-from toolyard.cli.options import COMMANDS
-from toolyard.cli.styled import Styled
-from toolyard.cli.table import Column, Table, widest
-from toolyard.host import Host
-from toolyard.plugins.offers import commands
-from toolyard.plugins.reports import PluginReport
-from toolyard_hookspecs import Command
-from toolyard_hookspecs.quantities import counted
-from toolyard_hookspecs.terminals import printable
+from toolstile.checks.finding import Finding
+from toolstile.checks.plugin import findings_in
+from toolstile.checks.unknown import brought_by, why_unknown
+from toolstile.cli.console import Terminal
+from toolstile.cli.exits import Exit
+from toolstile.cli.extensions import with_extensions
+from toolstile.cli.failures import UsageError
+from toolstile.cli.options import COMMANDS
+from toolstile.cli.styled import Styled
+from toolstile.cli.table import Column, Table, widest
+from toolstile.host import Host
+from toolstile.plugins.offers import commands
+from toolstile.plugins.reports import PluginReport
+from toolstile_hookspecs import Command
+from toolstile_hookspecs.quantities import counted
+from toolstile_hookspecs.terminals import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def _of_commands(host: Host, plugin: str) -> Iterator[Finding]:
 
     Those that another plugin has already are told of with what it offers.
     """
-    offered = commands(host.plugins.implementations("toolyard_commands")).commands
+    offered = commands(host.plugins.implementations("toolstile_commands")).commands
     own = [command for owner, command in offered if owner == plugin]
     left_out: list[tuple[Command, str]] = []
 

@@ -11,13 +11,13 @@ import argcomplete
 from argcomplete.completers import BaseCompleter, FilesCompleter
 from argcomplete.lexers import split_line
 
-from toolyard.cli.example import SESSIONS, named_plugins
-from toolyard.cli.extensions import with_extensions
-from toolyard.cli.options import common_options, take_common
-from toolyard.cli.program import BUILT_IN
-from toolyard.host import Host
-from toolyard.settings import Settings
-from toolyard_hookspecs import ToolyardError
+from toolstile.cli.example import SESSIONS, named_plugins
+from toolstile.cli.extensions import with_extensions
+from toolstile.cli.options import common_options, take_common
+from toolstile.cli.program import BUILT_IN
+from toolstile.host import Host
+from toolstile.settings import Settings
+from toolstile_hookspecs import ToolstileError
 
 PATHS: Final = {"FILE": (), "DIR": (), "FILE.py": ("py",)}
 """What stands for a path in the help, and the endings of the files that it can be."""
@@ -50,7 +50,7 @@ def _make_host(line: str) -> Host:
         common, _ = take_common(words[1:])
         files = named_plugins(common)
         return Host(config=common.config, block=common.block, plugin_files=files)
-    except (ToolyardError, SystemExit):
+    except (ToolstileError, SystemExit):
         # Whatever is wrong is told when the command is run; its name can be completed anyway.
         return Host(settings=Settings())
 

@@ -1,4 +1,4 @@
-"""`toolyard completion`: what a shell has to read to complete commands."""
+"""`toolstile completion`: what a shell has to read to complete commands."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import sys
 
 from argcomplete.shell_integration import shellcode
 
-from toolyard.cli.exits import Exit
+from toolstile.cli.exits import Exit
 
 
 def completion(args: argparse.Namespace) -> int:
     """Print the script for a shell."""
-    script = shellcode(["toolyard"], shell=args.shell)
+    script = shellcode(["toolstile"], shell=args.shell)
     if args.out is None:
         sys.stdout.write(script.rstrip("\n") + "\n")
     else:

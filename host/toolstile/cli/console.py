@@ -6,8 +6,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final
 
-from toolyard.cli.styled import Styled
-from toolyard_hookspecs.widths import environment
+from toolstile.cli.styled import Styled
+from toolstile_hookspecs.widths import environment
 
 if TYPE_CHECKING:
     from rich.console import Console

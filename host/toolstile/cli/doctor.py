@@ -1,4 +1,4 @@
-"""`toolyard doctor`: what is wrong where it runs, and how to mend it."""
+"""`toolstile doctor`: what is wrong where it runs, and how to mend it."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from toolyard.cli.console import Terminal
-from toolyard.cli.example import named_plugins
-from toolyard.cli.exits import Exit
-from toolyard.cli.styled import Styled
-from toolyard.diagnosis.setup import of_configuration, of_plugins, of_what_they_rely_on
-from toolyard.diagnosis.surroundings import surroundings
-from toolyard.host import Host
-from toolyard.settings import Settings
-from toolyard_hookspecs import Finding, Severity, ToolyardError
-from toolyard_hookspecs.quantities import counted
-from toolyard_hookspecs.terminals import printable
+from toolstile.cli.console import Terminal
+from toolstile.cli.example import named_plugins
+from toolstile.cli.exits import Exit
+from toolstile.cli.styled import Styled
+from toolstile.diagnosis.setup import of_configuration, of_plugins, of_what_they_rely_on
+from toolstile.diagnosis.surroundings import surroundings
+from toolstile.host import Host
+from toolstile.settings import Settings
+from toolstile_hookspecs import Finding, Severity, ToolstileError
+from toolstile_hookspecs.quantities import counted
+from toolstile_hookspecs.terminals import printable
 
 SIGNS: Final = {
     Severity.OK: ("✓", "+", "green"),
@@ -29,7 +29,7 @@ SIGNS: Final = {
 }
 
 _NOT_STARTED: Final = (
-    "Nothing was started: `toolyard plugins` starts the plugins, and tells which cannot be."
+    "Nothing was started: `toolstile plugins` starts the plugins, and tells which cannot be."
 )
 
 Area = tuple[str, Iterable[Finding]]
@@ -57,7 +57,7 @@ def _areas(args: argparse.Namespace) -> Iterator[Area]:
     try:
         with contextlib.redirect_stdout(sys.stderr):
             host = _make_host(args)
-    except ToolyardError as error:
+    except ToolstileError as error:
         remedy = "When it is mended, run this again."
         faults = str(error).splitlines()
         yield "configuration", [Finding.error("configuration", each, remedy) for each in faults]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     ExecutorHandle,
     Outcome,
     RenderedPrompt,
@@ -18,8 +18,8 @@ from toolyard_hookspecs import (
     ToolInvoked,
     VisibilityExpansionRequired,
 )
-from toolyard_hookspecs.calls import wire_time
-from toolyard_hookspecs.facts import APPROVAL, DIFF, DRY_RUN
+from toolstile_hookspecs.calls import wire_time
+from toolstile_hookspecs.facts import APPROVAL, DIFF, DRY_RUN
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ def _notes(event: ToolInvoked) -> tuple[str, ...]:
     if approval is not None:
         notes.append(approval)
     if event.rolled_back and not _is_rehearsed(event):
-        # What a tool that is not contained did elsewhere is not for Toolyard to put back.
+        # What a tool that is not contained did elsewhere is not for Toolstile to put back.
         where = "" if event.tool is not None and event.tool.contained else " here"
         notes.append(f"rolled back: nothing it changed{where} remains")
     if event.replayed:

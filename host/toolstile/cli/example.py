@@ -1,4 +1,4 @@
-"""Where the examples that come with Toolyard are."""
+"""Where the examples that come with Toolstile are."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from toolyard.cli.text import listed
+from toolstile.cli.text import listed
 
 SESSIONS: Final = {"orders": "session.jsonl", "workspace": "workspace.jsonl"}
 """The session of each example, by its name; the first is run unless one is named."""
@@ -53,4 +53,4 @@ def example_session(name: str) -> tuple[str, str]:
 def _folder() -> Path:
     from importlib.resources import files  # no other command has to wait for it
 
-    return Path(str(files("toolyard"))) / "examples"
+    return Path(str(files("toolstile"))) / "examples"

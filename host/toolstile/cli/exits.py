@@ -13,7 +13,7 @@ class Exit(IntEnum):
     USAGE = 2
     """The input, the configuration or the command itself was wrong; no call was made."""
     INTERNAL = 70
-    """Something in Toolyard or a plugin broke that should not have."""
+    """Something in Toolstile or a plugin broke that should not have."""
     HUNG_UP = 129
     """Ended by SIGHUP, when its terminal was closed."""
     INTERRUPTED = 130

@@ -7,12 +7,12 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, cast
 
-from toolyard.cli.failures import say
-from toolyard.cli.options import MORE, Parser, beneath, main_parser
-from toolyard.host import Host
-from toolyard.plugins.faults import one_line
-from toolyard.settings.overriding import without_configured
-from toolyard_hookspecs import Command, HostHandle, PluginError
+from toolstile.cli.failures import say
+from toolstile.cli.options import MORE, Parser, beneath, main_parser
+from toolstile.host import Host
+from toolstile.plugins.faults import one_line
+from toolstile.settings.overriding import without_configured
+from toolstile_hookspecs import Command, HostHandle, PluginError
 
 Run = Callable[[Any, argparse.Namespace], int]
 Tell = Callable[[Command, str], None]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import ClassVar
 
-from toolyard.cli.exits import Exit
-from toolyard_hookspecs.terminals import printable
+from toolstile.cli.exits import Exit
+from toolstile_hookspecs.terminals import printable
 
 
 class CommandFailure(Exception):
@@ -30,10 +30,10 @@ class UsageError(CommandFailure):
 
 
 def say(kind: str, *texts: str) -> None:
-    """Write lines for people to stderr, `toolyard: error: ...`, made safe for a terminal."""
+    """Write lines for people to stderr, `toolstile: error: ...`, made safe for a terminal."""
     for text in texts:
         first, *rest = (printable(line) for line in text.splitlines() or [""])
-        sys.stderr.write("\n  ".join([f"toolyard: {kind}: {first}", *rest]) + "\n")
+        sys.stderr.write("\n  ".join([f"toolstile: {kind}: {first}", *rest]) + "\n")
     sys.stderr.flush()
 
 

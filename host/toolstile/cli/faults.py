@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from toolyard.cli.failures import UsageError, say
-from toolyard.host import Host
+from toolstile.cli.failures import UsageError, say
+from toolstile.host import Host
 
 
 def report_faults(host: Host) -> None:

@@ -8,20 +8,20 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Final, TextIO
 
-from toolyard.cli.text import with_lines
-from toolyard_hookspecs.notices import is_notice
-from toolyard_hookspecs.terminals import printable
+from toolstile.cli.text import with_lines
+from toolstile_hookspecs.notices import is_notice
+from toolstile_hookspecs.terminals import printable
 
 NOTIFYING: Final = frozenset(
     {
-        "toolyard.overrides",
-        "toolyard.policies",
-        "toolyard.policies.names",
+        "toolstile.overrides",
+        "toolstile.policies",
+        "toolstile.policies.names",
     }
 )
 """The host's loggers whose records are all notices."""
 
-SAID: Final = "toolyard.plugins.reports"
+SAID: Final = "toolstile.plugins.reports"
 """The logger of what commands say themselves: which plugins did not load."""
 
 _TRACEBACK: Final = "Traceback (most recent call last):\n"
@@ -37,7 +37,7 @@ class _Lines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         # The host writes tracebacks into its messages itself, where it has to mask secrets in them.
         message, _, traceback = record.getMessage().partition(f"\n{_TRACEBACK}")
-        line = f"toolyard: {record.levelname.lower()}: {printable(message)}"
+        line = f"toolstile: {record.levelname.lower()}: {printable(message)}"
         if traceback and self._tracebacks:
             line = f"{line}\n{with_lines(_TRACEBACK + traceback)}"
         elif traceback:

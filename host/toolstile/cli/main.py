@@ -1,4 +1,4 @@
-"""The entry point; it stays lean, so that `toolyard --version` answers at once."""
+"""The entry point; it stays lean, so that `toolstile --version` answers at once."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import os
 import sys
 from collections.abc import Sequence
 
-from toolyard._version import __version__
-from toolyard.cli.exits import Exit
+from toolstile._version import __version__
+from toolstile.cli.exits import Exit
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Example:
         >>> main(["--version"])
-        toolyard 0.1.0
+        toolstile 0.1.0
         0
     """
     arguments = sys.argv[1:] if argv is None else list(argv)
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         _close_stdout()
         sys.stderr.write(
-            f"toolyard: error: the output cannot be written: {error.strerror}. Make room there, or "
+            f"toolstile: error: the output cannot be written: {error.strerror}. Make room there, or "
             "write elsewhere, then run the command again.\n"
         )
         return Exit.INTERNAL
@@ -56,17 +56,17 @@ def _run(arguments: list[str], *, owns_process: bool) -> int:
     if "--version" in given:
         # To import what writes JSON would take longer than all the rest.
         as_json = f'{{"version": "{__version__}"}}'
-        sys.stdout.write(f"{as_json if '--json' in given else f'toolyard {__version__}'}\n")
+        sys.stdout.write(f"{as_json if '--json' in given else f'toolstile {__version__}'}\n")
         return Exit.OK
     # The variable by which a shell asks what can come next.
     if owns_process and "_ARGCOMPLETE" in os.environ:
-        from toolyard.cli.completing import answer_shell
+        from toolstile.cli.completing import answer_shell
 
         answer_shell()
     if owns_process:
         # What is imported now stays for good: looking through it for garbage is a waste.
         gc.disable()
-    from toolyard.cli.program import run_program  # it imports all the rest
+    from toolstile.cli.program import run_program  # it imports all the rest
 
     return run_program(arguments, owns_process=owns_process)
 

@@ -1,4 +1,4 @@
-"""`toolyard new`: a package to begin with."""
+"""`toolstile new`: a package to begin with."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import shlex
 import sys
 from pathlib import Path
 
-from toolyard.cli.exits import Exit
-from toolyard.cli.failures import UsageError
-from toolyard.scaffolding.naming import Names, names_for
-from toolyard.scaffolding.writing import write_package
+from toolstile.cli.exits import Exit
+from toolstile.cli.failures import UsageError
+from toolstile.scaffolding.naming import Names, names_for
+from toolstile.scaffolding.writing import write_package
 
 
 def new(args: argparse.Namespace) -> int:
@@ -41,7 +41,7 @@ def new(args: argparse.Namespace) -> int:
         f"{folder}{os.sep} has a plugin, {names.plugin}, with tests that pass. Next:\n\n"
         f"  cd {shlex.quote(str(folder))}\n"
         "  python -m pip install -e . pytest\n"
-        "  toolyard plugins\n"
+        "  toolstile plugins\n"
         "  python -m pytest\n\n"
         f"Then make it yours, beginning with src/{names.package}/__init__.py.\n"
     )

@@ -10,35 +10,35 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, cast
 
-from toolyard.cli.command_examples import examples_of
-from toolyard.cli.example import OPTION, SESSIONS, THE_EXAMPLES, named_examples
-from toolyard.cli.exits import Exit
-from toolyard.cli.failures import say
-from toolyard.cli.text import listed
-from toolyard.scaffolding.kinds import DEFAULT_KIND, KINDS
-from toolyard_hookspecs.likeness import nearest, suggest
+from toolstile.cli.command_examples import examples_of
+from toolstile.cli.example import OPTION, SESSIONS, THE_EXAMPLES, named_examples
+from toolstile.cli.exits import Exit
+from toolstile.cli.failures import say
+from toolstile.cli.text import listed
+from toolstile.scaffolding.kinds import DEFAULT_KIND, KINDS
+from toolstile_hookspecs.likeness import nearest, suggest
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
 EXAMPLES: Final = """\
 examples:
-  toolyard run --example                    run a session that comes with Toolyard
-  toolyard run --example workspace          run another, which works on files
-  toolyard run session.jsonl                run recorded calls, one JSON object a line
-  toolyard run chat.json --json             run a recorded conversation, answer in JSON
-  toolyard call list_directory '{}'         make one call
-  toolyard tools --schema anthropic         show the tools as a provider takes them
-  toolyard prompt                           print the prompt, with its tools listed
-  toolyard plugins                          show what is loaded, and what is not and why
-  toolyard check --plugin room.py           say what to mend in a plugin that is being written
-  toolyard new weather                      write a package for a plugin of your own
-  toolyard doctor                           find out what is wrong here, and how to mend it
+  toolstile run --example                    run a session that comes with Toolstile
+  toolstile run --example workspace          run another, which works on files
+  toolstile run session.jsonl                run recorded calls, one JSON object a line
+  toolstile run chat.json --json             run a recorded conversation, answer in JSON
+  toolstile call list_directory '{}'         make one call
+  toolstile tools --schema anthropic         show the tools as a provider takes them
+  toolstile prompt                           print the prompt, with its tools listed
+  toolstile plugins                          show what is loaded, and what is not and why
+  toolstile check --plugin room.py           say what to mend in a plugin that is being written
+  toolstile new weather                      write a package for a plugin of your own
+  toolstile doctor                           find out what is wrong here, and how to mend it
 
 exit status: 0 all succeeded, 1 a call failed, 2 input or configuration wrong
 """
 
-MORE: Final = "The options that `toolyard --help` lists can be given here, too."
+MORE: Final = "The options that `toolstile --help` lists can be given here, too."
 
 COMMANDS: Final = {
     "run": "dispatch recorded calls and show what became of each",
@@ -58,7 +58,7 @@ WITHOUT_HOST: Final = frozenset({"completion", "doctor", "new"})
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that says what is wrong the way all of Toolyard does."""
+    """A parser that says what is wrong the way all of Toolstile does."""
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
         """Print the help; argparse would not tell of an output that cannot be written."""
@@ -158,7 +158,7 @@ def common_options(parser: argparse.ArgumentParser) -> None:
         OPTION,
         choices=tuple(SESSIONS),
         metavar="[NAME]",
-        help=f"also load an example that comes with Toolyard: {listed(tuple(SESSIONS))}; the first "
+        help=f"also load an example that comes with Toolstile: {listed(tuple(SESSIONS))}; the first "
         "unless one is named",
     )
     group.add_argument(
@@ -183,7 +183,7 @@ def common_options(parser: argparse.ArgumentParser) -> None:
 
 def take_common(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     """Split the common options, wherever they stand, from the rest."""
-    parser = Parser(prog="toolyard", add_help=False, allow_abbrev=False)
+    parser = Parser(prog="toolstile", add_help=False, allow_abbrev=False)
     common_options(parser)
     end = arguments.index("--") if "--" in arguments else len(arguments)
     common, rest = parser.parse_known_args(named_examples(arguments[:end]))
@@ -198,15 +198,15 @@ def main_parser(more: Iterable[tuple[str, str]] = ()) -> tuple[Parser, dict[str,
         more: Name and help of further commands.
     """
     parser = Parser(
-        prog="toolyard",
-        usage="toolyard [options] COMMAND ...",
+        prog="toolstile",
+        usage="toolstile [options] COMMAND ...",
         description="Drive the calls of an agent's tools through one host.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     adder = parser.add_subparsers(
-        prog="toolyard", title="commands", metavar="COMMAND", dest="command"
+        prog="toolstile", title="commands", metavar="COMMAND", dest="command"
     )
     parsers: dict[str, Parser] = {}
     for name, text in (*COMMANDS.items(), *more):
@@ -240,7 +240,7 @@ def check_command(rest: Sequence[str], known: Iterable[str], *, example: bool) -
     known = list(known)
     if rest[1:] and rest[0].startswith("-") and rest[0] not in _FIRST:
         told = f"there is no option {rest[0].partition('=')[0]} of all commands"
-        _refuse(f"{told}; if one of them has it, give it after the command", "toolyard")
+        _refuse(f"{told}; if one of them has it, give it after the command", "toolstile")
     if is_unknown(rest, known):
         near = suggest(rest[0], known)
         told = f"there is no command {rest[0]!r}{near or f'. There are {listed(known)}.'}"

@@ -1,4 +1,4 @@
-"""`toolyard plugins`: what is loaded, and what is not and why."""
+"""`toolstile plugins`: what is loaded, and what is not and why."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, Final
 
-from toolyard.cli.console import Terminal
-from toolyard.cli.exits import Exit
-from toolyard.cli.failures import say
-from toolyard.cli.styled import Styled
-from toolyard.cli.table import Column, Table, widest
-from toolyard.host import Host
-from toolyard.lifespans import enter_possible_lifespans
-from toolyard.plugins.faults import PluginFault
-from toolyard.plugins.reports import PluginReport, Status
-from toolyard_hookspecs import ConfigurationError
-from toolyard_hookspecs.quantities import counted
-from toolyard_hookspecs.terminals import printable
+from toolstile.cli.console import Terminal
+from toolstile.cli.exits import Exit
+from toolstile.cli.failures import say
+from toolstile.cli.styled import Styled
+from toolstile.cli.table import Column, Table, widest
+from toolstile.host import Host
+from toolstile.lifespans import enter_possible_lifespans
+from toolstile.plugins.faults import PluginFault
+from toolstile.plugins.reports import PluginReport, Status
+from toolstile_hookspecs import ConfigurationError
+from toolstile_hookspecs.quantities import counted
+from toolstile_hookspecs.terminals import printable
 
 STATUS: Final[dict[Status, tuple[str, str, str]]] = {
     "loaded": ("✓ loaded", "+ loaded", "green"),
@@ -97,7 +97,7 @@ def _texts(report: PluginReport) -> list[Styled]:
     if report.tools:
         texts.append(Styled(printable(f"tools: {', '.join(report.tools)}")))
     if report.hooks:
-        hooks = ", ".join(name.removeprefix("toolyard_") for name in report.hooks)
+        hooks = ", ".join(name.removeprefix("toolstile_") for name in report.hooks)
         texts.append(Styled(printable(f"hooks: {hooks}"), "dim"))
     return texts or [Styled(printable(report.summary), "dim")]
 

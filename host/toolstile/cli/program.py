@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from toolyard.cli.example import named_plugins
-from toolyard.cli.exits import Exit
-from toolyard.cli.extensions import Run, configure, with_extensions
-from toolyard.cli.failures import CommandFailure, say
-from toolyard.cli.faults import report_faults
-from toolyard.cli.logs import logging_to_stderr
-from toolyard.cli.options import (
+from toolstile.cli.example import named_plugins
+from toolstile.cli.exits import Exit
+from toolstile.cli.extensions import Run, configure, with_extensions
+from toolstile.cli.failures import CommandFailure, say
+from toolstile.cli.faults import report_faults
+from toolstile.cli.logs import logging_to_stderr
+from toolstile.cli.options import (
     COMMANDS,
     WITHOUT_HOST,
     check_command,
@@ -29,11 +29,11 @@ from toolyard.cli.options import (
     parse,
     take_common,
 )
-from toolyard.cli.signals import Stopped, stop_on_signals
-from toolyard.cli.wire import json_lines
-from toolyard.host import Host
-from toolyard.settings import load
-from toolyard_hookspecs import ToolyardError
+from toolstile.cli.signals import Stopped, stop_on_signals
+from toolstile.cli.wire import json_lines
+from toolstile.host import Host
+from toolstile.settings import load
+from toolstile_hookspecs import ToolstileError
 
 
 def _built_in(name: str) -> Run:
@@ -47,7 +47,7 @@ def _built_in(name: str) -> Run:
 
 def _command(name: str) -> Callable[..., int]:
     """Return the function that is a command, from the module that is named like it."""
-    command: Callable[..., int] = getattr(importlib.import_module(f"toolyard.cli.{name}"), name)
+    command: Callable[..., int] = getattr(importlib.import_module(f"toolstile.cli.{name}"), name)
     return command
 
 
@@ -146,7 +146,7 @@ def _make_host(common: argparse.Namespace, rest: list[str]) -> Host | None:
             settings = replace(settings, plugin_files=(*settings.plugin_files, *files))
             return Host(settings=settings, block=common.block, **options)
         return Host(config=common.config, block=common.block, plugin_files=files, **options)
-    except ToolyardError as error:
+    except ToolstileError as error:
         if not _asks_for_help(rest):
             raise
         say("warning", str(error))
@@ -165,7 +165,7 @@ def _explain(error: Exception, verbosity: int) -> int:
     if isinstance(error, CommandFailure):
         say("error", *error.faults)
         return error.status
-    if isinstance(error, ToolyardError):
+    if isinstance(error, ToolstileError):
         say("error", str(error))
         return Exit.USAGE
     if isinstance(error, OSError) and error.errno in NO_ROOM:
@@ -186,9 +186,9 @@ def _written(error: OSError) -> str | None:
         return str(error.filename)
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     modules = [str(frame.f_globals.get("__name__", "")) for frame in frames]
-    ours = [name for name in modules if name.startswith("toolyard")]
+    ours = [name for name in modules if name.startswith("toolstile")]
     who = modules[-1] if ours[-1] == __name__ else ours[-1]
-    return None if who.startswith("toolyard.cli.") else f"a file of {who}"
+    return None if who.startswith("toolstile.cli.") else f"a file of {who}"
 
 
 def _let_anything_be_written() -> None:

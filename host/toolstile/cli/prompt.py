@@ -1,14 +1,14 @@
-"""`toolyard prompt`: what the sections of all plugins tell a model."""
+"""`toolstile prompt`: what the sections of all plugins tell a model."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from toolyard.cli.exits import Exit
-from toolyard.cli.failures import UsageError
-from toolyard.host import Host
-from toolyard.overrides import skeleton
+from toolstile.cli.exits import Exit
+from toolstile.cli.failures import UsageError
+from toolstile.host import Host
+from toolstile.overrides import skeleton
 
 
 def prompt(host: Host, args: argparse.Namespace) -> int:

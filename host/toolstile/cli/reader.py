@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn, Protocol, cast
 
-from toolyard.cli.failures import UsageError
-from toolyard_hookspecs import ToolCall
-from toolyard_hookspecs.faults import as_sentence
-from toolyard_hookspecs.likeness import suggest
-from toolyard_hookspecs.quantities import counted
+from toolstile.cli.failures import UsageError
+from toolstile_hookspecs import ToolCall
+from toolstile_hookspecs.faults import as_sentence
+from toolstile_hookspecs.likeness import suggest
+from toolstile_hookspecs.quantities import counted
 
 KEYS: Final = ("id", "name", "arguments")
 MAX_FAULTS: Final = 10

@@ -10,17 +10,17 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
-from toolyard.cli.console import Terminal
-from toolyard.cli.endings import Ending
-from toolyard.cli.failures import say_interrupted
-from toolyard.cli.styled import Styled
-from toolyard.cli.table import Column, Table, widest
-from toolyard.cli.text import lines_of
-from toolyard.cli.wire import JsonLines
-from toolyard_hookspecs import Stage, Status, ToolCall
-from toolyard_hookspecs.facts import NO_CHANGES
-from toolyard_hookspecs.quantities import counted, duration
-from toolyard_hookspecs.terminals import printable
+from toolstile.cli.console import Terminal
+from toolstile.cli.endings import Ending
+from toolstile.cli.failures import say_interrupted
+from toolstile.cli.styled import Styled
+from toolstile.cli.table import Column, Table, widest
+from toolstile.cli.text import lines_of
+from toolstile.cli.wire import JsonLines
+from toolstile_hookspecs import Stage, Status, ToolCall
+from toolstile_hookspecs.facts import NO_CHANGES
+from toolstile_hookspecs.quantities import counted, duration
+from toolstile_hookspecs.terminals import printable
 
 if TYPE_CHECKING:
     from rich.console import Console

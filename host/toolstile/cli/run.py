@@ -1,4 +1,4 @@
-"""`toolyard run`: recorded calls, dispatched in one session."""
+"""`toolstile run`: recorded calls, dispatched in one session."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from toolyard.cli.asking import undisturbed
-from toolyard.cli.console import Terminal
-from toolyard.cli.endings import Ending, Endings
-from toolyard.cli.example import THE_EXAMPLES, example_session
-from toolyard.cli.exits import Exit
-from toolyard.cli.failures import UsageError, say
-from toolyard.cli.reader import STDIN, read_calls, read_source
-from toolyard.cli.report import JsonReport, Report, TableReport
-from toolyard.host import Host
-from toolyard_hookspecs import ExecutorHandle, ToolCall, ToolInvoked
-from toolyard_hookspecs.quantities import counted
+from toolstile.cli.asking import undisturbed
+from toolstile.cli.console import Terminal
+from toolstile.cli.endings import Ending, Endings
+from toolstile.cli.example import THE_EXAMPLES, example_session
+from toolstile.cli.exits import Exit
+from toolstile.cli.failures import UsageError, say
+from toolstile.cli.reader import STDIN, read_calls, read_source
+from toolstile.cli.report import JsonReport, Report, TableReport
+from toolstile.host import Host
+from toolstile_hookspecs import ExecutorHandle, ToolCall, ToolInvoked
+from toolstile_hookspecs.quantities import counted
 
 
 def run(host: Host, args: argparse.Namespace) -> int:

@@ -70,7 +70,7 @@ class Stopping:
     def open(self) -> None:
         """Start to watch; only the main thread can."""
         signal.set_wakeup_fd(self._wakeup.fileno(), warn_on_full_buffer=False)
-        threading.Thread(target=self.watch, name="toolyard-signals", daemon=True).start()
+        threading.Thread(target=self.watch, name="toolstile-signals", daemon=True).start()
 
     def close(self) -> None:
         """Stop watching."""
@@ -102,7 +102,7 @@ class Stopping:
             self.last_words()
         if sys.stderr.isatty():
             sys.stderr.write(SHOW_CURSOR)
-        sys.stderr.write("toolyard: a handler did not end; the process was ended over it.\n")
+        sys.stderr.write("toolstile: a handler did not end; the process was ended over it.\n")
         sys.stdout.flush()
         sys.stderr.flush()
 

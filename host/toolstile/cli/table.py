@@ -12,8 +12,8 @@ from typing import Final, Literal
 
 from rich.cells import cell_len
 
-from toolyard.cli.console import Terminal
-from toolyard.cli.styled import Styled
+from toolstile.cli.console import Terminal
+from toolstile.cli.styled import Styled
 
 MARGIN: Final = 1
 GAP: Final = 2

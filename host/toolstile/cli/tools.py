@@ -1,4 +1,4 @@
-"""`toolyard tools`: what can be called."""
+"""`toolstile tools`: what can be called."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any
 
 from pydantic import PydanticUserError
 
-from toolyard.cli.console import Terminal
-from toolyard.cli.exits import Exit
-from toolyard.cli.failures import say
-from toolyard.cli.styled import Styled
-from toolyard.cli.table import Column, Table, widest
-from toolyard.host import Host
-from toolyard_hookspecs import Tool
-from toolyard_hookspecs.quantities import counted
-from toolyard_hookspecs.terminals import printable
-from toolyard_hookspecs.tools import HostDefault
+from toolstile.cli.console import Terminal
+from toolstile.cli.exits import Exit
+from toolstile.cli.failures import say
+from toolstile.cli.styled import Styled
+from toolstile.cli.table import Column, Table, widest
+from toolstile.host import Host
+from toolstile_hookspecs import Tool
+from toolstile_hookspecs.quantities import counted
+from toolstile_hookspecs.terminals import printable
+from toolstile_hookspecs.tools import HostDefault
 
 CONSEQUENCES = {"low": "dim", "medium": "", "high": "yellow"}
 
@@ -90,7 +90,7 @@ def _print_table(host: Host) -> None:
     terminal = Terminal()
     found = _offered(host)
     if not found:
-        terminal.print("No plugin offers a tool. `toolyard plugins` lists the plugins.")
+        terminal.print("No plugin offers a tool. `toolstile plugins` lists the plugins.")
         return
     plugins = [printable(host.catalog.plugin_of(tool.name) or "") for tool in found]
     table = Table(

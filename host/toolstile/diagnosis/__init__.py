@@ -1,1 +1,1 @@
-"""What is wrong where Toolyard runs, and how to mend it: what `toolyard doctor` tells."""
+"""What is wrong where Toolstile runs, and how to mend it: what `toolstile doctor` tells."""

@@ -8,23 +8,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from toolyard.checks.resources import resource_findings
-from toolyard.host import Host
-from toolyard.plugins.faults import one_line
-from toolyard.plugins.reports import PluginReport, described
-from toolyard.policies.kept import read
-from toolyard.settings.environment import PREFIX
-from toolyard.settings.secrecy import secrets_in, without_secrets
-from toolyard_hookspecs import ConfigurationError, Finding, KeptPolicy
+from toolstile.checks.resources import resource_findings
+from toolstile.host import Host
+from toolstile.plugins.faults import one_line
+from toolstile.plugins.reports import PluginReport, described
+from toolstile.policies.kept import read
+from toolstile.settings.environment import PREFIX
+from toolstile.settings.secrecy import secrets_in, without_secrets
+from toolstile_hookspecs import ConfigurationError, Finding, KeptPolicy
 
-HOOK = "toolyard_diagnose"
+HOOK = "toolstile_diagnose"
 
 
 def of_configuration(host: Host) -> Iterator[Finding]:
     """Yield where the configuration comes from, and what is wrong with it as a whole."""
     settings = host.configuration
     if settings.path is None:
-        yield Finding.ok("configuration", "No toolyard.toml was found; the defaults hold.")
+        yield Finding.ok("configuration", "No toolstile.toml was found; the defaults hold.")
     else:
         yield Finding.ok("configuration", f"{settings.path}")
     # The names only: a value may be a secret.
@@ -40,7 +40,7 @@ def of_configuration(host: Host) -> Iterator[Finding]:
         yield Finding.error(
             f"prompt overrides {overrides}",
             "There is no such file.",
-            "Write it with `toolyard prompt --overrides`, or mend prompt_overrides.",
+            "Write it with `toolstile prompt --overrides`, or mend prompt_overrides.",
         )
     for file in sorted({each.file for each in host.policies if isinstance(each, KeptPolicy)}):
         yield _of_kept(file)
@@ -119,7 +119,7 @@ def _no_finding(plugin: str, answer: object) -> Finding:
 
 
 def _of_plugin(report: PluginReport) -> Finding:
-    subject, remedy = _subject(report), report.remedy or "See `toolyard plugins`."
+    subject, remedy = _subject(report), report.remedy or "See `toolstile plugins`."
     if report.fault is None:
         return Finding.ok(subject, f"It is {report.status}.")
     if report.status == "blocked":

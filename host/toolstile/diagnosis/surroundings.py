@@ -10,11 +10,11 @@ from typing import Final
 
 from importlib_metadata import PackageNotFoundError, requires, version
 
-from toolyard._version import __version__
-from toolyard_hookspecs import CONTRACT_VERSION, Finding
-from toolyard_hookspecs.markers import PROJECT
+from toolstile._version import __version__
+from toolstile_hookspecs import CONTRACT_VERSION, Finding
+from toolstile_hookspecs.markers import PROJECT
 
-# Of what the standard allows, the part in which Toolyard states its requirements.
+# Of what the standard allows, the part in which Toolstile states its requirements.
 _REQUIREMENT: Final = re.compile(
     r"(?P<name>[A-Za-z0-9._-]+)(\[[^]]*\])?(?P<bounds>[^;]*)(;.*extra == ['\"](?P<extra>[^'\"]+))?"
 )
@@ -22,7 +22,7 @@ _BOUND: Final = re.compile(r"(?P<sign>>=|<)(?P<version>[0-9.]+)")
 
 
 def surroundings() -> Iterator[Finding]:
-    """Yield what is the case with the Python and with what Toolyard requires."""
+    """Yield what is the case with the Python and with what Toolstile requires."""
     yield Finding.ok("Python", f"{platform.python_version()}, {sys.executable}")
     contract = f"version {CONTRACT_VERSION} of the contract"
     yield Finding.ok(PROJECT, f"{__version__}, with {contract}")

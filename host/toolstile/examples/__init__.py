@@ -1,1 +1,1 @@
-"""The example that comes with Toolyard: `toolyard run --example`."""
+"""The example that comes with Toolstile: `toolstile run --example`."""

@@ -1,6 +1,6 @@
 """A small order desk: a whole plugin in a single file.
 
-    toolyard run --example
+    toolstile run --example
 
 Its state is a slice of the session, changed by events through a pure reducer. Because
 every call works on a branch of the session, a call that fails leaves no trace there.
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     MarkdownSection,
     PolicyDecision,
     SessionProtocol,
@@ -177,7 +177,7 @@ def ship_order(number: int, *, context: ToolContext) -> ToolResult[Order]:
 
 
 @hookimpl
-def toolyard_sections() -> list[MarkdownSection]:
+def toolstile_sections() -> list[MarkdownSection]:
     """Offer the tools, with the guidance that goes with them."""
     return [
         MarkdownSection(
@@ -191,7 +191,7 @@ def toolyard_sections() -> list[MarkdownSection]:
 
 
 @hookimpl
-def toolyard_check(
+def toolstile_check(
     tool: Tool[Any, Any], params: Any, context: ToolContext
 ) -> PolicyDecision | None:
     """Refuse large orders of customers whose credit nobody has checked."""

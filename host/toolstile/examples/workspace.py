@@ -1,7 +1,7 @@
 """A release of a bakery's price list, in a directory: a whole plugin in a single file.
 
-    toolyard run --example workspace --approve all
-    toolyard mcp --example workspace
+    toolstile run --example workspace --approve all
+    toolstile mcp --example workspace
 
 The directory is a copy of the files beside this one, which is removed in the end. The tools of
 this plugin know nothing of the plugin that makes the workspace: they use whatever `Filesystem`
@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     Command,
     ConfigurationError,
     Filesystem,
@@ -72,7 +72,7 @@ def set_version(version: str, *, context: ToolContext) -> ToolResult[None]:
 
 
 @hookimpl
-def toolyard_sections() -> list[MarkdownSection]:
+def toolstile_sections() -> list[MarkdownSection]:
     """Offer the tools, with the guidance that goes with them."""
     return [
         MarkdownSection(
@@ -85,7 +85,7 @@ def toolyard_sections() -> list[MarkdownSection]:
 
 
 @hookimpl
-def toolyard_commands() -> list[Command]:
+def toolstile_commands() -> list[Command]:
     """Let the calls work on a copy of the example's files, unless a workspace is given."""
     commands = [Command(name, extends=True, settings=work_on_a_copy) for name in ("run", "call")]
     return [*commands, Command("mcp", extends=True, optional=True, settings=work_on_a_copy)]
@@ -104,14 +104,14 @@ def work_on_a_copy(args: argparse.Namespace) -> dict[str, str]:
                 f"change those in {args.workspace}. Leave --workspace out, or give a file of calls."
             )
         return {}
-    root = _copies.enter_context(TemporaryDirectory(prefix="toolyard-example-"))
+    root = _copies.enter_context(TemporaryDirectory(prefix="toolstile-example-"))
     shutil.copytree(FILES, root, dirs_exist_ok=True)
     return {"plugins.vfs.root": root}
 
 
 @hookimpl
 @contextmanager
-def toolyard_lifespan() -> Generator[None]:
+def toolstile_lifespan() -> Generator[None]:
     """Remove the copy when the host closes."""
     with _copies:
         yield

@@ -19,11 +19,11 @@ from multiprocessing.connection import Connection
 from types import ModuleType
 from typing import Any
 
-from toolyard.isolation.messages import MAIN, Done, Rest, Start, portable_error
-from toolyard.isolation.proxies import Parent, make_context
-from toolyard_hookspecs import Tool, tool
+from toolstile.isolation.messages import MAIN, Done, Rest, Start, portable_error
+from toolstile.isolation.proxies import Parent, make_context
+from toolstile_hookspecs import Tool, tool
 
-log = logging.getLogger("toolyard.isolation")
+log = logging.getLogger("toolstile.isolation")
 
 
 def main() -> None:

@@ -7,17 +7,17 @@ import pickle
 from dataclasses import dataclass
 from typing import Any
 
-from toolyard.pipeline.refusals import text_of
-from toolyard_hookspecs import (
+from toolstile.pipeline.refusals import text_of
+from toolstile_hookspecs import (
     Outcome,
     ToolCall,
     ToolInvoked,
     ToolResult,
-    ToolyardError,
+    ToolstileError,
     VisibilityExpansionRequired,
 )
 
-MAIN = "__toolyard_main__"
+MAIN = "__toolstile_main__"
 """What the parent's `__main__` is called in the process of a handler, where it does not run."""
 
 
@@ -100,7 +100,7 @@ def portable_error(error: BaseException) -> BaseException:
         pickle.loads(pickle.dumps(error))  # noqa: S301 - made here
     except Exception:  # noqa: BLE001 - pickling runs anybody's code
         for kind in type(error).__mro__:
-            if kind.__module__ == ToolyardError.__module__ and kind is not ToolyardError:
+            if kind.__module__ == ToolstileError.__module__ and kind is not ToolstileError:
                 return _of_kind(kind, text_of(error))
         return RuntimeError(f"{type(error).__name__}: {text_of(error)}")
     return error

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
-from toolyard.isolation.messages import (
+from toolstile.isolation.messages import (
     MAIN,
     Answer,
     Ask,
@@ -28,14 +28,14 @@ from toolyard.isolation.messages import (
     portable_outcome,
     travels,
 )
-from toolyard.pipeline.limits import ProcessDied
-from toolyard.pipeline.plugin_faults import log_observer
-from toolyard_hookspecs import Deadline, FunctionTool, ResourceError, ToolCall, ToolContext
+from toolstile.pipeline.limits import ProcessDied
+from toolstile.pipeline.plugin_faults import log_observer
+from toolstile_hookspecs import Deadline, FunctionTool, ResourceError, ToolCall, ToolContext
 
 if TYPE_CHECKING:
-    from toolyard.pipeline.call_run import CallRun
+    from toolstile.pipeline.call_run import CallRun
 
-log = logging.getLogger("toolyard.isolation")
+log = logging.getLogger("toolstile.isolation")
 
 
 class IsolatedHandler:
@@ -109,7 +109,7 @@ class IsolatedHandler:
                     yield pickle.dumps(crossing)
             except Exception:  # noqa: BLE001 - logged without secrets
                 text = "The trace of plugin %s cannot go along into a process."
-                log_observer(self._run, log, plugin, "toolyard_trace", text)
+                log_observer(self._run, log, plugin, "toolstile_trace", text)
 
     def _serve(self, pipe: _Pipe, services: _Services) -> Done:
         with services:
@@ -142,7 +142,7 @@ class _Process:
             descriptor = theirs.fileno()
             # -P: what lies in the working directory must not stand in for our own modules.
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                [sys.executable, "-P", "-m", "toolyard.isolation.child", str(descriptor)],
+                [sys.executable, "-P", "-m", "toolstile.isolation.child", str(descriptor)],
                 pass_fds=(descriptor,),
                 stdin=subprocess.DEVNULL,
                 stdout=2,
@@ -150,7 +150,7 @@ class _Process:
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             )
             threading.Thread(
-                target=self._reap, args=(self._process,), name="toolyard-reaper", daemon=True
+                target=self._reap, args=(self._process,), name="toolstile-reaper", daemon=True
             ).start()
             return Connection(ours.detach())
 

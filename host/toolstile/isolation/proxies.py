@@ -12,8 +12,8 @@ from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast, overload
 
-from toolyard.isolation.messages import Answer, Ask, Rest
-from toolyard_hookspecs import (
+from toolstile.isolation.messages import Answer, Ask, Rest
+from toolstile_hookspecs import (
     CallRecord,
     FileMatch,
     FileStat,

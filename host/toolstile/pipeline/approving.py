@@ -8,16 +8,16 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from toolyard.pipeline.asking import settle
-from toolyard.pipeline.call_run import CallRun
-from toolyard.pipeline.limits import Limit, TimedOut
-from toolyard.pipeline.masking import log_failure, mask
-from toolyard.pipeline.refusals import Refusal, unreadable
-from toolyard.pipeline.resuming import token_for
-from toolyard.pipeline.steps import Run, Staged
-from toolyard.policies.approval import digest_of, read_answer, request_for
-from toolyard.resources.participants import ExclusivePart
-from toolyard_hookspecs import (
+from toolstile.pipeline.asking import settle
+from toolstile.pipeline.call_run import CallRun
+from toolstile.pipeline.limits import Limit, TimedOut
+from toolstile.pipeline.masking import log_failure, mask
+from toolstile.pipeline.refusals import Refusal, unreadable
+from toolstile.pipeline.resuming import token_for
+from toolstile.pipeline.steps import Run, Staged
+from toolstile.policies.approval import digest_of, read_answer, request_for
+from toolstile.resources.participants import ExclusivePart
+from toolstile_hookspecs import (
     Answer,
     ApprovalAnswer,
     ApprovalRequest,
@@ -25,12 +25,12 @@ from toolyard_hookspecs import (
     Status,
     ToolValidationError,
 )
-from toolyard_hookspecs.codecs import as_json
-from toolyard_hookspecs.facts import APPROVAL, APPROVAL_REASON, APPROVAL_TICKET, APPROVAL_TOKEN
-from toolyard_hookspecs.faults import as_sentence
-from toolyard_hookspecs.signatures import is_async_callable
+from toolstile_hookspecs.codecs import as_json
+from toolstile_hookspecs.facts import APPROVAL, APPROVAL_REASON, APPROVAL_TICKET, APPROVAL_TOKEN
+from toolstile_hookspecs.faults import as_sentence
+from toolstile_hookspecs.signatures import is_async_callable
 
-log = logging.getLogger("toolyard.policies")
+log = logging.getLogger("toolstile.policies")
 
 UNANSWERED: Final = "unanswered"
 _NOT_KEPT: Final = " Nothing of it is kept."

@@ -9,15 +9,15 @@ from contextlib import suppress
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
-from toolyard.pipeline.limits import Limit
-from toolyard.pipeline.plugin_faults import log_observer, name_who_raised
-from toolyard.pipeline.steps import Abandonable, Run, Staged
-from toolyard.plugins.implementations import Implementation
+from toolstile.pipeline.limits import Limit
+from toolstile.pipeline.plugin_faults import log_observer, name_who_raised
+from toolstile.pipeline.steps import Abandonable, Run, Staged
+from toolstile.plugins.implementations import Implementation
 
 if TYPE_CHECKING:
-    from toolyard.pipeline.call_run import CallRun
+    from toolstile.pipeline.call_run import CallRun
 
-log = logging.getLogger("toolyard.pipeline")
+log = logging.getLogger("toolstile.pipeline")
 SLOW = 0.05
 ENDLESS = Limit()
 

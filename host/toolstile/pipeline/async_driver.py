@@ -7,9 +7,9 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from toolyard.pipeline.background import Background, guarded
-from toolyard.pipeline.jobs import Job
-from toolyard.pipeline.limits import (
+from toolstile.pipeline.background import Background, guarded
+from toolstile.pipeline.jobs import Job
+from toolstile.pipeline.limits import (
     CALLER_CANCELLED,
     INTERRUPTED,
     Cancelled,
@@ -17,15 +17,15 @@ from toolyard.pipeline.limits import (
     TimedOut,
     why_given_up,
 )
-from toolyard.pipeline.pace import look_out
-from toolyard.pipeline.steps import Run, Step, WaitFor, raised
-from toolyard.pipeline.sync_driver import Pipeline
-from toolyard.pipeline.workers import Workers
-from toolyard_hookspecs import DeadlineExceededError
-from toolyard_hookspecs.eager import begin
+from toolstile.pipeline.pace import look_out
+from toolstile.pipeline.steps import Run, Step, WaitFor, raised
+from toolstile.pipeline.sync_driver import Pipeline
+from toolstile.pipeline.workers import Workers
+from toolstile_hookspecs import DeadlineExceededError
+from toolstile_hookspecs.eager import begin
 
 T = TypeVar("T")
-log = logging.getLogger("toolyard.pipeline")
+log = logging.getLogger("toolstile.pipeline")
 # A busy loop may look a little late at what is over.
 BLOCKED = 0.1
 

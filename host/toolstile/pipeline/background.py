@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from toolyard.pipeline.steps import raised
+from toolstile.pipeline.steps import raised
 
 
 class Background:
@@ -60,7 +60,7 @@ class Background:
         loop = asyncio.new_event_loop()
         started = threading.Event()
         self._thread = threading.Thread(
-            target=_serve, args=(loop, started.set), name="toolyard-loop", daemon=True
+            target=_serve, args=(loop, started.set), name="toolstile-loop", daemon=True
         )
         self._thread.start()
         started.wait()

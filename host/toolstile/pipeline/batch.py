@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from enum import IntEnum
 
-from toolyard.pipeline.gates import Gate
+from toolstile.pipeline.gates import Gate
 
 
 class Milestone(IntEnum):

@@ -12,20 +12,20 @@ from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any, Final
 
-from toolyard.pipeline.batch import BatchOrder, Milestone
-from toolyard.pipeline.control import Control
-from toolyard.pipeline.gates import Gate, Turns
-from toolyard.pipeline.given_calls import check_call
-from toolyard.pipeline.lifetime import HAS_ENDED, Lifetime
-from toolyard.pipeline.limits import Limit
-from toolyard.pipeline.marks import ENDED, LOOKUP, NOT_BEGUN, SUCCEEDED
-from toolyard.pipeline.refusals import waits_for_itself
-from toolyard.pipeline.steps import WaitFor
-from toolyard.resources.call import CallScope
-from toolyard.resources.self_waits import holds_up
-from toolyard.state.branch import Branch
-from toolyard.state.redoing import NOTHING
-from toolyard_hookspecs import (
+from toolstile.pipeline.batch import BatchOrder, Milestone
+from toolstile.pipeline.control import Control
+from toolstile.pipeline.gates import Gate, Turns
+from toolstile.pipeline.given_calls import check_call
+from toolstile.pipeline.lifetime import HAS_ENDED, Lifetime
+from toolstile.pipeline.limits import Limit
+from toolstile.pipeline.marks import ENDED, LOOKUP, NOT_BEGUN, SUCCEEDED
+from toolstile.pipeline.refusals import waits_for_itself
+from toolstile.pipeline.steps import WaitFor
+from toolstile.resources.call import CallScope
+from toolstile.resources.self_waits import holds_up
+from toolstile.state.branch import Branch
+from toolstile.state.redoing import NOTHING
+from toolstile_hookspecs import (
     Cancellation,
     HandlerState,
     Outcome,
@@ -36,14 +36,14 @@ from toolyard_hookspecs import (
     ToolContext,
     ToolResult,
 )
-from toolyard_hookspecs.forks import renewed_in_forks
+from toolstile_hookspecs.forks import renewed_in_forks
 
 if TYPE_CHECKING:
-    from toolyard.engine import SerialTicket
-    from toolyard.executor import Executor
-    from toolyard.pipeline.plan import Plan
-    from toolyard.pipeline.resuming import Resumption
-    from toolyard_hookspecs import Participant, PolicyDecision, Tool
+    from toolstile.engine import SerialTicket
+    from toolstile.executor import Executor
+    from toolstile.pipeline.plan import Plan
+    from toolstile.pipeline.resuming import Resumption
+    from toolstile_hookspecs import Participant, PolicyDecision, Tool
 
 
 class CallRun(Lifetime["CallRun"]):
@@ -440,6 +440,6 @@ PATIENCE: Final = 2.0
 """Seconds for which others wait for a cancelled task to end; a thread may never end."""
 _new: Any = object.__new__
 _lock = renewed_in_forks(__name__, "_lock", threading.Lock)
-_told_of: Final[ContextVar[CallRun | None]] = ContextVar("toolyard_told_of", default=None)
+_told_of: Final[ContextVar[CallRun | None]] = ContextVar("toolstile_told_of", default=None)
 _NO_SESSION = "so it can neither read nor change the session any more."
 _OVER = f"The call is over, {_NO_SESSION}"

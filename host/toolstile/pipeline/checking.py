@@ -6,21 +6,21 @@ import logging
 from time import perf_counter
 from typing import Any, Final
 
-from toolyard.pipeline.approving import approve, canonical, refuse_unaskable
-from toolyard.pipeline.asking import SLOW, settle, warn_of_slow
-from toolyard.pipeline.call_run import CallRun
-from toolyard.pipeline.marks import ADMITTED, CHECK
-from toolyard.pipeline.masking import log_failure, mask
-from toolyard.pipeline.parsing import ask_parsers
-from toolyard.pipeline.plan import Plan, Table, as_strict_as
-from toolyard.pipeline.refusals import Refusal
-from toolyard.pipeline.resuming import ASKED_BEFORE
-from toolyard.pipeline.steps import Staged
-from toolyard.pipeline.undoing import undo
-from toolyard.plugins.implementations import Implementation
-from toolyard.policies.approval import digest_of
-from toolyard.policies.rules import Rule
-from toolyard_hookspecs import (
+from toolstile.pipeline.approving import approve, canonical, refuse_unaskable
+from toolstile.pipeline.asking import SLOW, settle, warn_of_slow
+from toolstile.pipeline.call_run import CallRun
+from toolstile.pipeline.marks import ADMITTED, CHECK
+from toolstile.pipeline.masking import log_failure, mask
+from toolstile.pipeline.parsing import ask_parsers
+from toolstile.pipeline.plan import Plan, Table, as_strict_as
+from toolstile.pipeline.refusals import Refusal
+from toolstile.pipeline.resuming import ASKED_BEFORE
+from toolstile.pipeline.steps import Staged
+from toolstile.pipeline.undoing import undo
+from toolstile.plugins.implementations import Implementation
+from toolstile.policies.approval import digest_of
+from toolstile.policies.rules import Rule
+from toolstile_hookspecs import (
     Answer,
     ApprovalAnswer,
     ConfigurationError,
@@ -33,10 +33,10 @@ from toolyard_hookspecs import (
     ToolContext,
     ToolValidationError,
 )
-from toolyard_hookspecs.codecs import as_json
-from toolyard_hookspecs.faults import RETRY
+from toolstile_hookspecs.codecs import as_json
+from toolstile_hookspecs.faults import RETRY
 
-log = logging.getLogger("toolyard.policies")
+log = logging.getLogger("toolstile.policies")
 ALLOW = PolicyDecision.allow()
 MAX_QUESTIONS: Final = 20
 """How often a person is asked about one call, who edits its arguments each time."""

@@ -6,18 +6,18 @@ import logging
 from collections import deque
 from typing import Any
 
-from toolyard.pipeline.asking import settle, settle_surely
-from toolyard.pipeline.call_run import CallRun
-from toolyard.pipeline.marks import COMMIT
-from toolyard.pipeline.masking import log_failure
-from toolyard.pipeline.plan import Table
-from toolyard.pipeline.refusals import CommitFailed
-from toolyard.pipeline.steps import Staged, WaitFor
-from toolyard.pipeline.undoing import undo_participants
-from toolyard.resources.call import Part
-from toolyard_hookspecs import Participant
+from toolstile.pipeline.asking import settle, settle_surely
+from toolstile.pipeline.call_run import CallRun
+from toolstile.pipeline.marks import COMMIT
+from toolstile.pipeline.masking import log_failure
+from toolstile.pipeline.plan import Table
+from toolstile.pipeline.refusals import CommitFailed
+from toolstile.pipeline.steps import Staged, WaitFor
+from toolstile.pipeline.undoing import undo_participants
+from toolstile.resources.call import Part
+from toolstile_hookspecs import Participant
 
-log = logging.getLogger("toolyard.pipeline")
+log = logging.getLogger("toolstile.pipeline")
 
 
 def commit(run: CallRun, table: Table) -> Staged | None:

@@ -10,11 +10,11 @@ from collections.abc import Awaitable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from toolyard.pipeline.marks import ENDED
-from toolyard.pipeline.masking import holds_secrets, without_masked
-from toolyard.pipeline.refusals import unreadable
-from toolyard.state.redoing import NOTHING
-from toolyard_hookspecs import (
+from toolstile.pipeline.marks import ENDED
+from toolstile.pipeline.masking import holds_secrets, without_masked
+from toolstile.pipeline.refusals import unreadable
+from toolstile.state.redoing import NOTHING
+from toolstile_hookspecs import (
     CallRecord,
     Cancellation,
     Deadline,
@@ -28,11 +28,11 @@ from toolyard_hookspecs import (
     ToolContext,
     ToolValidationError,
 )
-from toolyard_hookspecs.loops import is_on_loop
+from toolstile_hookspecs.loops import is_on_loop
 
 if TYPE_CHECKING:
-    from toolyard.pipeline.call_run import CallRun
-    from toolyard.pipeline.gates import Gate
+    from toolstile.pipeline.call_run import CallRun
+    from toolstile.pipeline.gates import Gate
 
 
 class Control:

@@ -8,33 +8,33 @@ import traceback
 from dataclasses import replace
 from typing import Any, Final, cast
 
-from toolyard.pipeline.asking import observe
-from toolyard.pipeline.call_run import CallRun
-from toolyard.pipeline.checking import own_params, params_for
-from toolyard.pipeline.limits import CANCELLED, Cancelled
-from toolyard.pipeline.marks import SUCCEEDED, TELEMETRY
-from toolyard.pipeline.masking import log_failure, mask
-from toolyard.pipeline.plan import Table
-from toolyard.pipeline.refusals import Called, Failure, Refusal, read_failure
-from toolyard.pipeline.steps import Staged, was_raised
-from toolyard.pipeline.undoing import undo
-from toolyard.resources.self_waits import CURRENT
-from toolyard.state.redoing import NOTHING
-from toolyard_hookspecs import (
+from toolstile.pipeline.asking import observe
+from toolstile.pipeline.call_run import CallRun
+from toolstile.pipeline.checking import own_params, params_for
+from toolstile.pipeline.limits import CANCELLED, Cancelled
+from toolstile.pipeline.marks import SUCCEEDED, TELEMETRY
+from toolstile.pipeline.masking import log_failure, mask
+from toolstile.pipeline.plan import Table
+from toolstile.pipeline.refusals import Called, Failure, Refusal, read_failure
+from toolstile.pipeline.steps import Staged, was_raised
+from toolstile.pipeline.undoing import undo
+from toolstile.resources.self_waits import CURRENT
+from toolstile.state.redoing import NOTHING
+from toolstile_hookspecs import (
     CallClosed,
     HandlerState,
     Outcome,
     Status,
     ToolInvoked,
     ToolResult,
-    ToolyardError,
+    ToolstileError,
 )
-from toolyard_hookspecs.faults import shorten
-from toolyard_hookspecs.unwritable import encodable
+from toolstile_hookspecs.faults import shorten
+from toolstile_hookspecs.unwritable import encodable
 
 MAX_ARGUMENTS: Final = 500
 """Characters shown of arguments that a person has changed."""
-log = logging.getLogger("toolyard.pipeline")
+log = logging.getLogger("toolstile.pipeline")
 
 _new: Any = object.__new__
 
@@ -158,7 +158,7 @@ def _as_what_closed_it(run: CallRun, error: BaseException) -> BaseException:
     """Return what a closed call met as what it is: its cancellation, or its caller's end."""
     if not isinstance(error, CallClosed):
         return error
-    closing: ToolyardError
+    closing: ToolstileError
     if run.was_cancelled:
         closing = Cancelled(CANCELLED)
     elif run.closed is not None:
@@ -181,7 +181,7 @@ def tell_rollback(run: CallRun, table: Table, reason: str) -> None:
                 log_failure(run, log, "Policy %s failed to hear of a rollback.", rule.name)
         for each in table.rollbacks:
             params = own_params(run, each)
-            observe(run, (each,), "toolyard_rollback", plan.tool, params, run.context, reason)
+            observe(run, (each,), "toolstile_rollback", plan.tool, params, run.context, reason)
 
 
 def _log(run: CallRun, failure: Failure) -> None:
@@ -240,10 +240,10 @@ def publish(run: CallRun, table: Table) -> None:
     shown["held_result"] = result
     executor.session.log(event)
     if table.telemetry:
-        observe(run, table.telemetry, "toolyard_telemetry", event)
+        observe(run, table.telemetry, "toolstile_telemetry", event)
     if table.retelling:
         changes = run.session_changes if succeeded else NOTHING
-        observe(run, table.retelling, "toolyard_telemetry", event, changes)
+        observe(run, table.retelling, "toolstile_telemetry", event, changes)
     if run.error is not None:
         _let_go_of_frames(fields, run, run.error)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeGuard
 
-from toolyard_hookspecs import Cancellation, Deadline, ToolCall
+from toolstile_hookspecs import Cancellation, Deadline, ToolCall
 
 _REMEDY: Final = (
     "write ToolCall(name, arguments), or have a dialect read the calls of a model's reply"

@@ -8,18 +8,18 @@ from functools import partial
 from types import CoroutineType, GeneratorType
 from typing import Any
 
-from toolyard.pipeline.asking import ENDLESS, Wrapped, ask, settle_for
-from toolyard.pipeline.call_run import CallRun
-from toolyard.pipeline.checking import own_params
-from toolyard.pipeline.gates import Gate
-from toolyard.pipeline.limits import Cancelled, Limit, ProcessDied, TimedOut
-from toolyard.pipeline.marks import BEGUN, CLAIMED, RETURNED
-from toolyard.pipeline.plan import Plan, Table
-from toolyard.pipeline.plugin_faults import wrong_answer
-from toolyard.pipeline.refusals import Refusal, without_handler
-from toolyard.pipeline.steps import Run, Staged, WaitFor, raised
-from toolyard.plugins.implementations import Implementation
-from toolyard_hookspecs import (
+from toolstile.pipeline.asking import ENDLESS, Wrapped, ask, settle_for
+from toolstile.pipeline.call_run import CallRun
+from toolstile.pipeline.checking import own_params
+from toolstile.pipeline.gates import Gate
+from toolstile.pipeline.limits import Cancelled, Limit, ProcessDied, TimedOut
+from toolstile.pipeline.marks import BEGUN, CLAIMED, RETURNED
+from toolstile.pipeline.plan import Plan, Table
+from toolstile.pipeline.plugin_faults import wrong_answer
+from toolstile.pipeline.refusals import Refusal, without_handler
+from toolstile.pipeline.steps import Run, Staged, WaitFor, raised
+from toolstile.plugins.implementations import Implementation
+from toolstile_hookspecs import (
     ConflictError,
     EffectUnknownError,
     HandlerState,
@@ -28,8 +28,8 @@ from toolyard_hookspecs import (
     Tool,
     ToolResult,
 )
-from toolyard_hookspecs.facts import REPLAYED_EFFECT
-from toolyard_hookspecs.signatures import is_async_callable
+from toolstile_hookspecs.facts import REPLAYED_EFFECT
+from toolstile_hookspecs.signatures import is_async_callable
 
 _VALUES = frozenset({int, float, bool, str, dict, list})
 

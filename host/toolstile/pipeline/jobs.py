@@ -16,13 +16,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from toolyard.pipeline.background import Background, guarded
-from toolyard.pipeline.steps import Run, raised
-from toolyard.pipeline.workers import Workers
-from toolyard_hookspecs import StateError
-from toolyard_hookspecs.forks import renewed_in_forks
+from toolstile.pipeline.background import Background, guarded
+from toolstile.pipeline.steps import Run, raised
+from toolstile.pipeline.workers import Workers
+from toolstile_hookspecs import StateError
+from toolstile_hookspecs.forks import renewed_in_forks
 
-log = logging.getLogger("toolyard.pipeline")
+log = logging.getLogger("toolstile.pipeline")
 BLOCKED = 0.05
 _WAITS_FOR_ITSELF = (
     "it is async, and was dispatched from the event loop that has to run it, which would wait "

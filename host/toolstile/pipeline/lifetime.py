@@ -6,8 +6,8 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar, cast
 
-from toolyard.pipeline.limits import CANCELLED, Cancelled, Limit
-from toolyard_hookspecs import CallClosed, Cancellation, Deadline, ToolCall
+from toolstile.pipeline.limits import CANCELLED, Cancelled, Limit
+from toolstile_hookspecs import CallClosed, Cancellation, Deadline, ToolCall
 
 # The calls it is among, which are of its own kind.
 N = TypeVar("N", bound="Lifetime[Any]")

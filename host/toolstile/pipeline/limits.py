@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import time
 
-from toolyard_hookspecs import Cancellation, Deadline, DeadlineExceededError, ToolyardError
-from toolyard_hookspecs.forks import renewed_in_forks
-from toolyard_hookspecs.quantities import in_seconds
+from toolstile_hookspecs import Cancellation, Deadline, DeadlineExceededError, ToolstileError
+from toolstile_hookspecs.forks import renewed_in_forks
+from toolstile_hookspecs.quantities import in_seconds
 
 # One for all limits: it is held for moments, and only by calls that begin or end to wait.
 # While a timeout stands still it is looked at again after this many seconds.
@@ -15,15 +15,15 @@ _LOOK_AGAIN = 0.05
 _pausing = renewed_in_forks(__name__, "_pausing", threading.Lock)
 
 
-class TimedOut(ToolyardError):
+class TimedOut(ToolstileError):
     """The tool's own timeout has passed while its handler ran."""
 
 
-class Cancelled(ToolyardError):
+class Cancelled(ToolstileError):
     """The call was cancelled from outside."""
 
 
-class ProcessDied(ToolyardError):
+class ProcessDied(ToolstileError):
     """A handler's own process ended without a result."""
 
 
@@ -35,7 +35,7 @@ CALLER_CANCELLED = "lost its caller, which was cancelled"
 """What befell a call whose caller, on a loop, was: said after its name."""
 
 
-def why_given_up(fault: ToolyardError) -> str:
+def why_given_up(fault: ToolstileError) -> str:
     """Return what befell a call, to be said after its name: `timed out after 2 seconds`."""
     if isinstance(fault, TimedOut):
         return str(fault)
@@ -102,7 +102,7 @@ class Limit:
                 self._ends += time.monotonic() - self._paused
             self._paused = None
 
-    def fault(self) -> ToolyardError | None:
+    def fault(self) -> ToolstileError | None:
         """Return why it is over, or None when it is not."""
         if self.cancellation is not None and self.cancellation.aborted:
             return Cancelled(CANCELLED)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from toolyard.pipeline.asking import first_result
-from toolyard.pipeline.call_run import CallRun
-from toolyard.pipeline.parsing import shown_call
-from toolyard.pipeline.plan import Plan, Table
-from toolyard.pipeline.plugin_faults import wrong_answer
-from toolyard.pipeline.refusals import Refusal
-from toolyard.pipeline.steps import Staged, Step
-from toolyard_hookspecs import Status, Tool
+from toolstile.pipeline.asking import first_result
+from toolstile.pipeline.call_run import CallRun
+from toolstile.pipeline.parsing import shown_call
+from toolstile.pipeline.plan import Plan, Table
+from toolstile.pipeline.plugin_faults import wrong_answer
+from toolstile.pipeline.refusals import Refusal
+from toolstile.pipeline.steps import Staged, Step
+from toolstile_hookspecs import Status, Tool
 
 
 def look_up(run: CallRun, table: Table, by_name: Plan | None) -> Generator[Step, Any, Plan]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from toolyard.pipeline.batch import Milestone
-from toolyard_hookspecs import HandlerState, Stage, Status
+from toolstile.pipeline.batch import Milestone
+from toolstile_hookspecs import HandlerState, Stage, Status
 
 LOOKUP: Final = Stage.LOOKUP
 PARSE: Final = Stage.PARSE

@@ -10,12 +10,12 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from toolyard_hookspecs import Tool, ToolResult, hide, hide_within, secrets_in, secrets_of
-from toolyard_hookspecs.codecs import ValueCodec
-from toolyard_hookspecs.secrecy import secrets_given
+from toolstile_hookspecs import Tool, ToolResult, hide, hide_within, secrets_in, secrets_of
+from toolstile_hookspecs.codecs import ValueCodec
+from toolstile_hookspecs.secrecy import secrets_given
 
 if TYPE_CHECKING:
-    from toolyard.pipeline.call_run import CallRun
+    from toolstile.pipeline.call_run import CallRun
 
 
 def mask(run: CallRun, text: str) -> str:

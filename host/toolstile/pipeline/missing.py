@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from toolyard_hookspecs import Prompt, Section, SessionProtocol
-from toolyard_hookspecs.likeness import near
+from toolstile_hookspecs import Prompt, Section, SessionProtocol
+from toolstile_hookspecs.likeness import near
 
 ALIKE: Final = 0.7
 """How alike two names must be: more than elsewhere, as a model calls what it is told of."""

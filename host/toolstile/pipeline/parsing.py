@@ -7,13 +7,13 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, cast
 
-from toolyard.pipeline.asking import Wrapped, first_result
-from toolyard.pipeline.call_run import CallRun
-from toolyard.pipeline.plan import Table
-from toolyard.pipeline.refusals import Refusal, unreadable
-from toolyard.pipeline.steps import Staged
-from toolyard_hookspecs import Status, Tool, ToolCall, ToolValidationError
-from toolyard_hookspecs.codecs import as_json
+from toolstile.pipeline.asking import Wrapped, first_result
+from toolstile.pipeline.call_run import CallRun
+from toolstile.pipeline.plan import Table
+from toolstile.pipeline.refusals import Refusal, unreadable
+from toolstile.pipeline.steps import Staged
+from toolstile_hookspecs import Status, Tool, ToolCall, ToolValidationError
+from toolstile_hookspecs.codecs import as_json
 
 
 def shown_call(run: CallRun) -> ToolCall:

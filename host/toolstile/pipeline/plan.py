@@ -6,15 +6,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from toolyard.pipeline.missing import Missing
-from toolyard.pipeline.pace import Pace
-from toolyard.plugins.implementations import Implementation
-from toolyard.plugins.registry import Plugins
-from toolyard.policies.rules import Rule
-from toolyard_hookspecs import Tool
-from toolyard_hookspecs.made_up import makes_up_defaults
-from toolyard_hookspecs.signatures import Handler
-from toolyard_hookspecs.tools import HostDefault
+from toolstile.pipeline.missing import Missing
+from toolstile.pipeline.pace import Pace
+from toolstile.plugins.implementations import Implementation
+from toolstile.plugins.registry import Plugins
+from toolstile.policies.rules import Rule
+from toolstile_hookspecs import Tool
+from toolstile_hookspecs.made_up import makes_up_defaults
+from toolstile_hookspecs.signatures import Handler
+from toolstile_hookspecs.tools import HostDefault
 
 Implementations = tuple[Implementation, ...]
 
@@ -135,8 +135,8 @@ def plan_for(
         confirms=tool.requires_confirmation,
         approves_diff=approves_diff,
         shows_diff=approves_diff or manner.dry_run,
-        snapshots=_concerned(plugins.implementations("toolyard_snapshot"), tool),
-        executes=_concerned(plugins.implementations("toolyard_execute"), tool),
+        snapshots=_concerned(plugins.implementations("toolstile_snapshot"), tool),
+        executes=_concerned(plugins.implementations("toolstile_execute"), tool),
         runs_here=not (elsewhere or tool.signature.is_async or timeout is not None),
         wraps=tool.signature.wraps,
     )
@@ -209,19 +209,19 @@ def table_of(plugins: Plugins, plans: Mapping[str, Plan], behind: Mapping[str, s
     switched_off = (each.name for each in plugins.reports if each.status == "blocked")
     names = dict.fromkeys(plan.tool.name for plan in plans.values())
     missing = Missing(tuple(names), behind, tuple(switched_off))
-    observers = hooks("toolyard_telemetry")
+    observers = hooks("toolstile_telemetry")
     return Table(
         generation=plugins.generation,
         plans=plans,
         missing=missing,
-        traces=hooks("toolyard_trace"),
-        lookups=hooks("toolyard_lookup"),
-        parses=hooks("toolyard_parse"),
-        parse_wrappers=plugins.wrappers("toolyard_parse"),
-        execute_wrappers=plugins.wrappers("toolyard_execute"),
-        renders=hooks("toolyard_render"),
-        render_wrappers=plugins.wrappers("toolyard_render"),
-        rollbacks=hooks("toolyard_rollback"),
+        traces=hooks("toolstile_trace"),
+        lookups=hooks("toolstile_lookup"),
+        parses=hooks("toolstile_parse"),
+        parse_wrappers=plugins.wrappers("toolstile_parse"),
+        execute_wrappers=plugins.wrappers("toolstile_execute"),
+        renders=hooks("toolstile_render"),
+        render_wrappers=plugins.wrappers("toolstile_render"),
+        rollbacks=hooks("toolstile_rollback"),
         telemetry=tuple(each for each in observers if not each.wants_changes),
         retelling=tuple(each for each in observers if each.wants_changes),
     )

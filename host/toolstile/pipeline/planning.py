@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from toolyard.pipeline.missing import behind_summaries
-from toolyard.pipeline.plan import Manner, Plan, as_strict_as, plan_for, table_of
-from toolyard.plugins.wire_names import serving_wire_names
-from toolyard.policies.prompt_rules import PromptRules
-from toolyard.section_failures import section_failed
-from toolyard_hookspecs import OpenedSections, Prompt, Section, Tool, Visibility
+from toolstile.pipeline.missing import behind_summaries
+from toolstile.pipeline.plan import Manner, Plan, as_strict_as, plan_for, table_of
+from toolstile.plugins.wire_names import serving_wire_names
+from toolstile.policies.prompt_rules import PromptRules
+from toolstile.section_failures import section_failed
+from toolstile_hookspecs import OpenedSections, Prompt, Section, Tool, Visibility
 
 if TYPE_CHECKING:
-    from toolyard.host import Host
-    from toolyard.state.session import Session
+    from toolstile.host import Host
+    from toolstile.state.session import Session
 
 MAX_OTHERS: Final = 256
 """How many plans are kept of tools that lookup hooks gave."""

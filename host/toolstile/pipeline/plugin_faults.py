@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from toolyard.pipeline.masking import log_failure
-from toolyard.pipeline.refusals import PluginFailed, text_of
-from toolyard.plugins.faults import kind_of
-from toolyard.plugins.implementations import Implementation
-from toolyard_hookspecs import NOTICE
+from toolstile.pipeline.masking import log_failure
+from toolstile.pipeline.refusals import PluginFailed, text_of
+from toolstile.plugins.faults import kind_of
+from toolstile.plugins.implementations import Implementation
+from toolstile_hookspecs import NOTICE
 
 if TYPE_CHECKING:
-    from toolyard.pipeline.call_run import CallRun
+    from toolstile.pipeline.call_run import CallRun
 
 
 def name_who_raised(error: BaseException, who: str, hook: str) -> None:

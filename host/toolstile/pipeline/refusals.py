@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
-from toolyard.pipeline.limits import CANCELLED, Cancelled, TimedOut
-from toolyard_hookspecs import (
+from toolstile.pipeline.limits import CANCELLED, Cancelled, TimedOut
+from toolstile_hookspecs import (
     CallClosed,
     CallRefused,
     ConditionError,
@@ -21,10 +21,10 @@ from toolyard_hookspecs import (
     Status,
     ToolResult,
     ToolValidationError,
-    ToolyardError,
+    ToolstileError,
     VisibilityExpansionRequired,
 )
-from toolyard_hookspecs.faults import in_one_line
+from toolstile_hookspecs.faults import in_one_line
 
 MAX_TEXT = 2_000
 # They cannot leave a generator or a coroutine as they are, only as a RuntimeError about it.
@@ -33,7 +33,7 @@ _NO_MORE = "It may still be running, but can change nothing any more"
 PASSED_ON = (VisibilityExpansionRequired, PromptEvaluationError, Interrupt)
 
 
-class Refusal(ToolyardError):
+class Refusal(ToolstileError):
     """The host itself refuses the call, with a text for the model."""
 
     def __init__(self, status: Status, message: str) -> None:
@@ -85,7 +85,7 @@ def unreadable(name: str, what: str, error: ToolValidationError) -> Refusal:
     )
 
 
-class HandlerFailed(ToolyardError):
+class HandlerFailed(ToolstileError):
     """The handler returned a failed result."""
 
     def __init__(self, result: ToolResult[Any]) -> None:
@@ -93,11 +93,11 @@ class HandlerFailed(ToolyardError):
         self.result = result
 
 
-class PluginFailed(ToolyardError):
+class PluginFailed(ToolstileError):
     """A plugin raised, or answered what it must not, so that the handler cannot run."""
 
 
-class CommitFailed(ToolyardError):
+class CommitFailed(ToolstileError):
     """A participant failed after the decision to commit; nothing is rolled back."""
 
 

@@ -6,23 +6,23 @@ from collections import deque
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-from toolyard.pipeline.call_run import CallRun
-from toolyard.pipeline.committing import (
+from toolstile.pipeline.call_run import CallRun
+from toolstile.pipeline.committing import (
     commit_all,
     join_session,
     let_none_join,
     prepare_to_join,
 )
-from toolyard.pipeline.ending import tell_rollback
-from toolyard.pipeline.masking import secrets_of_call
-from toolyard.pipeline.plan import Table
-from toolyard.pipeline.reviewing import describe
-from toolyard.pipeline.steps import Staged, Step
-from toolyard.pipeline.undoing import undo, undo_participants
-from toolyard_hookspecs import ToolCall, hide
+from toolstile.pipeline.ending import tell_rollback
+from toolstile.pipeline.masking import secrets_of_call
+from toolstile.pipeline.plan import Table
+from toolstile.pipeline.reviewing import describe
+from toolstile.pipeline.steps import Staged, Step
+from toolstile.pipeline.undoing import undo, undo_participants
+from toolstile_hookspecs import ToolCall, hide
 
 if TYPE_CHECKING:
-    from toolyard.executor import Executor
+    from toolstile.executor import Executor
 
 
 class Rehearsal(CallRun):

@@ -8,16 +8,16 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from toolyard.pipeline.asking import Wrapped, ask
-from toolyard.pipeline.call_run import CallRun
-from toolyard.pipeline.masking import log_failure, note_secrets
-from toolyard.pipeline.plan import Plan, Table
-from toolyard.pipeline.refusals import Refusal
-from toolyard_hookspecs import Outcome, Status
-from toolyard_hookspecs.results import reads_as_json, render_result
-from toolyard_hookspecs.unwritable import encodable, why_unwritable
+from toolstile.pipeline.asking import Wrapped, ask
+from toolstile.pipeline.call_run import CallRun
+from toolstile.pipeline.masking import log_failure, note_secrets
+from toolstile.pipeline.plan import Plan, Table
+from toolstile.pipeline.refusals import Refusal
+from toolstile_hookspecs import Outcome, Status
+from toolstile_hookspecs.results import reads_as_json, render_result
+from toolstile_hookspecs.unwritable import encodable, why_unwritable
 
-log = logging.getLogger("toolyard.pipeline")
+log = logging.getLogger("toolstile.pipeline")
 
 _WHOLE = "it is the outcome of another call; return its result, or its text"
 

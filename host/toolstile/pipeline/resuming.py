@@ -5,17 +5,17 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from toolyard.pipeline.masking import log_failure
-from toolyard.pipeline.refusals import Refusal
-from toolyard.policies.approval import read_answer
-from toolyard.policies.sealing import Approvable, Bearer, TokenRefused
-from toolyard_hookspecs import Answer, ApprovalAnswer, Stage, Status
-from toolyard_hookspecs.facts import APPROVAL
+from toolstile.pipeline.masking import log_failure
+from toolstile.pipeline.refusals import Refusal
+from toolstile.policies.approval import read_answer
+from toolstile.policies.sealing import Approvable, Bearer, TokenRefused
+from toolstile_hookspecs import Answer, ApprovalAnswer, Stage, Status
+from toolstile_hookspecs.facts import APPROVAL
 
 if TYPE_CHECKING:
-    from toolyard.pipeline.call_run import CallRun
+    from toolstile.pipeline.call_run import CallRun
 
-log = logging.getLogger("toolyard.policies")
+log = logging.getLogger("toolstile.policies")
 
 REFUSED = "refused"
 ASKED_BEFORE = "A person was asked about it before."

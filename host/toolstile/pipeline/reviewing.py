@@ -6,26 +6,26 @@ import textwrap
 from collections.abc import Generator
 from typing import Any
 
-from toolyard.pipeline.approving import approve, canonical
-from toolyard.pipeline.asking import settle
-from toolyard.pipeline.call_run import CallRun
-from toolyard.pipeline.checking import (
+from toolstile.pipeline.approving import approve, canonical
+from toolstile.pipeline.asking import settle
+from toolstile.pipeline.call_run import CallRun
+from toolstile.pipeline.checking import (
     MAX_QUESTIONS,
     as_edited,
     ask_rules_by_now,
     check,
     parse_edited,
 )
-from toolyard.pipeline.committing import let_none_join
-from toolyard.pipeline.ending import tell_rollback
-from toolyard.pipeline.masking import mask
-from toolyard.pipeline.plan import Table
-from toolyard.pipeline.refusals import Refusal
-from toolyard.pipeline.steps import Staged, Step
-from toolyard.pipeline.undoing import undo
-from toolyard.policies.approval import digest_of
-from toolyard_hookspecs import Answer, Stage, Status, ToolCall
-from toolyard_hookspecs.facts import DIFF, NO_CHANGES
+from toolstile.pipeline.committing import let_none_join
+from toolstile.pipeline.ending import tell_rollback
+from toolstile.pipeline.masking import mask
+from toolstile.pipeline.plan import Table
+from toolstile.pipeline.refusals import Refusal
+from toolstile.pipeline.steps import Staged, Step
+from toolstile.pipeline.undoing import undo
+from toolstile.policies.approval import digest_of
+from toolstile_hookspecs import Answer, Stage, Status, ToolCall
+from toolstile_hookspecs.facts import DIFF, NO_CHANGES
 
 
 class Edited(Exception):

@@ -17,13 +17,13 @@ from collections.abc import Generator
 from types import GeneratorType
 from typing import Any, Final
 
-from toolyard.pipeline.call_run import CallRun
-from toolyard.pipeline.checking import admit, check, refuse_unsettled
-from toolyard.pipeline.committing import commit
-from toolyard.pipeline.ending import end_surely, publish_surely, roll_back
-from toolyard.pipeline.handling import ask_and_run, run_handler
-from toolyard.pipeline.lookup import look_up
-from toolyard.pipeline.marks import (
+from toolstile.pipeline.call_run import CallRun
+from toolstile.pipeline.checking import admit, check, refuse_unsettled
+from toolstile.pipeline.committing import commit
+from toolstile.pipeline.ending import end_surely, publish_surely, roll_back
+from toolstile.pipeline.handling import ask_and_run, run_handler
+from toolstile.pipeline.lookup import look_up
+from toolstile.pipeline.marks import (
     ADMITTED,
     CHECK,
     CLAIMED,
@@ -37,15 +37,15 @@ from toolyard.pipeline.marks import (
     RESERVE,
     VALIDATE,
 )
-from toolyard.pipeline.parsing import ask_parsers, parse, shown_call
-from toolyard.pipeline.plan import Plan, Table
-from toolyard.pipeline.refusals import HandlerFailed, without_handler
-from toolyard.pipeline.rendering import render
-from toolyard.pipeline.reviewing import Edited, start_over
-from toolyard.pipeline.steps import Staged, Step, WaitFor
-from toolyard.pipeline.telling import tell_session
-from toolyard.pipeline.tracing import Entered, enter_traces, leave_traces
-from toolyard.pipeline.transaction import (
+from toolstile.pipeline.parsing import ask_parsers, parse, shown_call
+from toolstile.pipeline.plan import Plan, Table
+from toolstile.pipeline.refusals import HandlerFailed, without_handler
+from toolstile.pipeline.rendering import render
+from toolstile.pipeline.reviewing import Edited, start_over
+from toolstile.pipeline.steps import Staged, Step, WaitFor
+from toolstile.pipeline.telling import tell_session
+from toolstile.pipeline.tracing import Entered, enter_traces, leave_traces
+from toolstile.pipeline.transaction import (
     look_again,
     redo_after_conflict,
     show_and_validate,
@@ -54,8 +54,8 @@ from toolyard.pipeline.transaction import (
     tell_result,
     wait_for_turn,
 )
-from toolyard.resources.self_waits import CURRENT
-from toolyard_hookspecs import ConflictError, Outcome, Replay, Stage
+from toolstile.resources.self_waits import CURRENT
+from toolstile_hookspecs import ConflictError, Outcome, Replay, Stage
 
 CONFLICTING: Final = frozenset({EXECUTE, VALIDATE, ON_RESULT, PREPARE})
 """Stages at which a conflict can show: a resource may notice it before the commit."""

@@ -6,8 +6,8 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from toolyard.pipeline.limits import Limit
-from toolyard.pipeline.pace import Pace
+from toolstile.pipeline.limits import Limit
+from toolstile.pipeline.pace import Pace
 
 
 class Waitable(Protocol):
@@ -78,7 +78,7 @@ Staged = Generator[Step, Any, Any]
 """A part of a pipeline: what it asks for, what it is sent for that, what it returns."""
 
 
-_MARK: Final = "_toolyard_raised"
+_MARK: Final = "_toolstile_raised"
 
 
 def raised(error: BaseException) -> BaseException:

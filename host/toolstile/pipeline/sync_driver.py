@@ -12,12 +12,12 @@ from itertools import count
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from toolyard.pipeline.background import Background
-from toolyard.pipeline.jobs import Job
-from toolyard.pipeline.limits import INTERRUPTED, Limit, why_given_up
-from toolyard.pipeline.pace import look_out
-from toolyard.pipeline.steps import Run, Step, WaitFor, raised
-from toolyard.pipeline.workers import Workers
+from toolstile.pipeline.background import Background
+from toolstile.pipeline.jobs import Job
+from toolstile.pipeline.limits import INTERRUPTED, Limit, why_given_up
+from toolstile.pipeline.pace import look_out
+from toolstile.pipeline.steps import Run, Step, WaitFor, raised
+from toolstile.pipeline.workers import Workers
 
 T = TypeVar("T")
 Pipeline = Generator[Step, Any, T]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from toolyard.pipeline.call_run import CallRun
-from toolyard.pipeline.plan import Plan, Table
-from toolyard.state.redoing import named_in
-from toolyard_hookspecs import CallRefused, Replay, SnapshotError, StateError
+from toolstile.pipeline.call_run import CallRun
+from toolstile.pipeline.plan import Plan, Table
+from toolstile.state.redoing import named_in
+from toolstile_hookspecs import CallRefused, Replay, SnapshotError, StateError
 
 
 def tell_session(run: CallRun, table: Table, plan: Plan) -> None:

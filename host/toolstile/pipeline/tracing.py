@@ -6,17 +6,17 @@ import logging
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final
 
-from toolyard.pipeline.asking import ask
-from toolyard.pipeline.call_run import CallRun
-from toolyard.pipeline.parsing import shown_call
-from toolyard.pipeline.plugin_faults import log_observer
-from toolyard_hookspecs import Stage
+from toolstile.pipeline.asking import ask
+from toolstile.pipeline.call_run import CallRun
+from toolstile.pipeline.parsing import shown_call
+from toolstile.pipeline.plugin_faults import log_observer
+from toolstile_hookspecs import Stage
 
 if TYPE_CHECKING:
-    from toolyard.pipeline.plan import Table
+    from toolstile.pipeline.plan import Table
 
-log = logging.getLogger("toolyard.pipeline")
-_HOOK: Final = "toolyard_trace"
+log = logging.getLogger("toolstile.pipeline")
+_HOOK: Final = "toolstile_trace"
 
 _STAGE: Any = CallRun.__dict__["stage"]
 Entered = list[tuple[str, AbstractContextManager[Any]]]

@@ -6,31 +6,31 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
-from toolyard.pipeline.asking import SLOW, ask, settle, waits, warn_of_slow
-from toolyard.pipeline.call_run import CallRun
-from toolyard.pipeline.checking import check_again, params_for
-from toolyard.pipeline.marks import (
+from toolstile.pipeline.asking import SLOW, ask, settle, waits, warn_of_slow
+from toolstile.pipeline.call_run import CallRun
+from toolstile.pipeline.checking import check_again, params_for
+from toolstile.pipeline.marks import (
     ENDED,
     FORKED,
     VALIDATE,
 )
-from toolyard.pipeline.plan import Plan
-from toolyard.pipeline.plugin_faults import check_participant, hook_failed, name_who_raised
-from toolyard.pipeline.refusals import (
+from toolstile.pipeline.plan import Plan
+from toolstile.pipeline.plugin_faults import check_participant, hook_failed, name_who_raised
+from toolstile.pipeline.refusals import (
     Refusal,
     says_what_happened,
     wrote_unshown,
 )
-from toolyard.pipeline.reviewing import (
+from toolstile.pipeline.reviewing import (
     is_as_shown,
     refuse_unshown,
     review,
 )
-from toolyard.pipeline.steps import Staged, WaitFor
-from toolyard.pipeline.undoing import take_part_once_there, undo
-from toolyard.policies.rules import Rule
-from toolyard.resources.self_waits import CURRENT
-from toolyard_hookspecs import ResourceBusyError, Status
+from toolstile.pipeline.steps import Staged, WaitFor
+from toolstile.pipeline.undoing import take_part_once_there, undo
+from toolstile.policies.rules import Rule
+from toolstile.resources.self_waits import CURRENT
+from toolstile_hookspecs import ResourceBusyError, Status
 
 
 def redo_after_conflict(run: CallRun, plan: Plan) -> Staged:

@@ -8,14 +8,14 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any
 
-from toolyard.pipeline.asking import settle_surely, waits
-from toolyard.pipeline.call_run import CallRun
-from toolyard.pipeline.masking import log_failure
-from toolyard.pipeline.plugin_faults import check_participant
-from toolyard.pipeline.steps import Staged
-from toolyard.plugins.implementations import Implementation
+from toolstile.pipeline.asking import settle_surely, waits
+from toolstile.pipeline.call_run import CallRun
+from toolstile.pipeline.masking import log_failure
+from toolstile.pipeline.plugin_faults import check_participant
+from toolstile.pipeline.steps import Staged
+from toolstile.plugins.implementations import Implementation
 
-log = logging.getLogger("toolyard.pipeline")
+log = logging.getLogger("toolstile.pipeline")
 
 Action = Callable[[], Any]
 

@@ -18,7 +18,7 @@ class Workers:
 
     __slots__ = ("_idle", "_most_idle", "_name")
 
-    def __init__(self, name: str = "toolyard") -> None:
+    def __init__(self, name: str = "toolstile") -> None:
         self._idle: list[SimpleQueue[Task | None]] = []
         self._most_idle = MAX_IDLE
         self._name = name

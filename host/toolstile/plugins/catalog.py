@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolyard.plugins.contributions import Contribution
-from toolyard.plugins.wire_names import serving_wire_names
-from toolyard_hookspecs import Tool
+from toolstile.plugins.contributions import Contribution
+from toolstile.plugins.wire_names import serving_wire_names
+from toolstile_hookspecs import Tool
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from toolyard.plugins.contributions import Contribution
-from toolyard.plugins.faults import PluginFault
-from toolyard_hookspecs import Section, Tool
-from toolyard_hookspecs.section_faults import two_places
+from toolstile.plugins.contributions import Contribution
+from toolstile.plugins.faults import PluginFault
+from toolstile_hookspecs import Section, Tool
+from toolstile_hookspecs.section_faults import two_places
 
 Owned = tuple[str, Contribution]
 """How a plugin is described, and what it offers."""
@@ -86,7 +86,7 @@ def _refuse_others(plugin: str, new: Contribution, other: str, there: Contributi
             raise PluginFault(
                 f"Plugin {plugin!r} offers the policy kind {kind!r}, which plugin {other} offers "
                 "already.",
-                "Rename it in the plugin, or switch one of the two off with TOOLYARD_BLOCK.",
+                "Rename it in the plugin, or switch one of the two off with TOOLSTILE_BLOCK.",
             )
     bound = {binding.kind for binding in there.bindings}
     for binding in new.bindings:
@@ -94,7 +94,7 @@ def _refuse_others(plugin: str, new: Contribution, other: str, there: Contributi
             raise PluginFault(
                 f"Plugin {plugin!r} binds {binding.kind.__qualname__}, which plugin {other} has "
                 "bound already.",
-                "Switch one of the two off with TOOLYARD_BLOCK; what an application binds itself "
+                "Switch one of the two off with TOOLSTILE_BLOCK; what an application binds itself "
                 "wins over both.",
             )
 
@@ -113,5 +113,5 @@ def _another(this: str, plugin: str) -> str:
     return (
         f"If the plugin is yours, give {this} there. "
         f'Or write prefix = "x_" into [plugins.{plugin}] of the configuration, or switch one of '
-        "the two off with TOOLYARD_BLOCK."
+        "the two off with TOOLSTILE_BLOCK."
     )

@@ -11,14 +11,14 @@ from typing import Any, Final, TypeGuard, cast
 
 from pydantic import BaseModel
 
-from toolyard.plugins.faults import PluginFault, in_configuration, raised_in, wrong_answer
-from toolyard.plugins.host_keys import RESERVED, host_keys, own_keys
-from toolyard.plugins.implementations import Implementation
-from toolyard.plugins.renaming import with_prefix
-from toolyard.settings import Settings, validate_table
-from toolyard.settings.paths import beside
-from toolyard.settings.undefined import to_define, undefined_name
-from toolyard_hookspecs import Binding, ConfigurationError, DefinitionError, Section, Tool
+from toolstile.plugins.faults import PluginFault, in_configuration, raised_in, wrong_answer
+from toolstile.plugins.host_keys import RESERVED, host_keys, own_keys
+from toolstile.plugins.implementations import Implementation
+from toolstile.plugins.renaming import with_prefix
+from toolstile.settings import Settings, validate_table
+from toolstile.settings.paths import beside
+from toolstile.settings.undefined import to_define, undefined_name
+from toolstile_hookspecs import Binding, ConfigurationError, DefinitionError, Section, Tool
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ def with_sections(contribution: Contribution, implementations: Implementations) 
     Raises:
         PluginFault: When the hook raises, or answers what it must not.
     """
-    hook = "toolyard_sections"
+    hook = "toolstile_sections"
     asked = _asked(hook, implementations, contribution.settings)
     # A section is the plugin's own object, whose properties may raise anything.
     with guarded(f"A section of {hook}"):
@@ -103,8 +103,8 @@ def _prefixed(sections: tuple[Section, ...], prefix: str) -> tuple[Section, ...]
 
 def _settings(plugin: str, implementations: Implementations, settings: Settings) -> Any:
     table = own_keys(settings, plugin)
-    for each in implementations("toolyard_settings"):
-        with guarded("toolyard_settings"):
+    for each in implementations("toolstile_settings"):
+        with guarded("toolstile_settings"):
             model = each.call()
         if model is None:
             continue
@@ -141,7 +141,7 @@ def _beside_the_file(
 
 def _check_model(model: object) -> None:
     if not (inspect.isclass(model) and issubclass(model, BaseModel)):
-        raise wrong_answer("toolyard_settings", model, "a pydantic model, the class itself")
+        raise wrong_answer("toolstile_settings", model, "a pydantic model, the class itself")
     if taken := [key for key in RESERVED if key in model.model_fields]:
         raise PluginFault(
             f"The model of its settings has the field {taken[0]!r}, which is a key of the host's.",
@@ -162,7 +162,7 @@ def undefined_in(model: type[BaseModel]) -> PluginFault | None:
 
 
 def _policies(implementations: Implementations, settings: object) -> dict[str, type[Any]]:
-    hook = "toolyard_policies"
+    hook = "toolstile_policies"
     kinds: dict[str, type[Any]] = {}
     for each in implementations(hook):
         with guarded(hook):
@@ -179,7 +179,7 @@ def _policies(implementations: Implementations, settings: object) -> dict[str, t
 
 
 def _bindings(implementations: Implementations, settings: object) -> tuple[Binding[Any], ...]:
-    hook = "toolyard_resources"
+    hook = "toolstile_resources"
     bindings: dict[type[Any], Binding[Any]] = {}
     for each in _asked(hook, implementations, settings):
         if not _is_binding(each):

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
-from toolyard.plugins.faults import PluginFault, one_line
-from toolyard_hookspecs.markers import ENTRY_POINT_GROUP, PROJECT
+from toolstile.plugins.faults import PluginFault, one_line
+from toolstile_hookspecs.markers import ENTRY_POINT_GROUP, PROJECT
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class FoundPlugin:
 
     def _import_fault(self, error: BaseException) -> PluginFault:
         reinstall = f"Reinstall {self.distribution or 'the plugin'}"
-        block = f"or switch it off with TOOLYARD_BLOCK={self.name}"
+        block = f"or switch it off with TOOLSTILE_BLOCK={self.name}"
         if isinstance(error, ModuleNotFoundError) and error.name is not None:
             own = re.split(r"[:\s\[]", self.value, maxsplit=1)[0]
             if own != error.name and not own.startswith(f"{error.name}."):
@@ -65,7 +65,7 @@ class FoundPlugin:
         return PluginFault(
             f"{self.value} cannot be imported: {one_line(error)}.",
             f"{reinstall} in a version that works here, {block}. "
-            f"Its author finds the place with `toolyard check {self.name}`.",
+            f"Its author finds the place with `toolstile check {self.name}`.",
         )
 
 
@@ -98,7 +98,7 @@ _scanned: dict[_Fingerprint, tuple[FoundPlugin, ...]] = {}
 def installed() -> tuple[FoundPlugin, ...]:
     """Return the plugins of the installed distributions; none of them is imported.
 
-    Toolyard's own come first, then all others by name and distribution. The scan is kept
+    Toolstile's own come first, then all others by name and distribution. The scan is kept
     until the import path, or a directory on it, changes.
     """
     fingerprint = tuple((entry, _modified(entry)) for entry in sys.path)

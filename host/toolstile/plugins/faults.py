@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 from typing import Final
 
-from toolyard.settings import Settings
-from toolyard.settings.files import OWN_FILE, PROJECT_FILE
-from toolyard_hookspecs import ConfigurationError
+from toolstile.settings import Settings
+from toolstile.settings.files import OWN_FILE, PROJECT_FILE
+from toolstile_hookspecs import ConfigurationError
 
 MAX_CAUSE: Final = 300
 
@@ -49,7 +49,7 @@ def _where_to_mend(plugin: str, settings: Settings) -> str:
             f"Its settings are written below [plugins.{plugin}] in a {OWN_FILE}, here or in a "
             "directory above."
         )
-    above = "tool.toolyard." if settings.path.name == PROJECT_FILE else ""
+    above = "tool.toolstile." if settings.path.name == PROJECT_FILE else ""
     return f"Its settings are written below [{above}plugins.{plugin}] there."
 
 
@@ -58,7 +58,7 @@ def raised_in(hook: str, error: BaseException) -> PluginFault:
     told = one_line(error)
     return PluginFault(
         f"{hook} raised {told}{'' if told.endswith('?') else '.'}",
-        "Mend the plugin, or block it with TOOLYARD_BLOCK.",
+        "Mend the plugin, or block it with TOOLSTILE_BLOCK.",
     )
 
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from toolyard.plugins.faults import PluginFault, one_line
+from toolstile.plugins.faults import PluginFault, one_line
 
 log = logging.getLogger(__name__)
 
@@ -66,4 +66,4 @@ def _check_file(path: Path) -> None:
 def _module_name(path: Path) -> str:
     # Two files of one name stay apart, and none takes the place of an installed module.
     digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
-    return f"toolyard_file_{digest}_{path.stem}"
+    return f"toolstile_file_{digest}_{path.stem}"

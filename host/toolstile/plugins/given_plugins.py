@@ -7,9 +7,9 @@ from collections.abc import Set as AbstractSet
 from pathlib import PurePath
 from typing import Final
 
-from toolyard_hookspecs import MarkdownSection, PluginError, Prompt, Tool
-from toolyard_hookspecs.markers import HOOK_PREFIX
-from toolyard_hookspecs.policies import POLICY_METHODS
+from toolstile_hookspecs import MarkdownSection, PluginError, Prompt, Tool
+from toolstile_hookspecs.markers import HOOK_PREFIX
+from toolstile_hookspecs.policies import POLICY_METHODS
 
 _OFFERED: Final = (Tool, MarkdownSection, Prompt)
 _PLAIN: Final = (str, bytes, int, float, type(None), PurePath, Mapping, Sequence, AbstractSet)
@@ -56,7 +56,7 @@ def _remedy(plugin: object) -> str | None:
         return _remedy_for_plain(plugin)
     if isinstance(plugin, _OFFERED):
         return (
-            "Offer tools in sections: return these from the hook toolyard_sections of a plugin, or "
+            "Offer tools in sections: return these from the hook toolstile_sections of a plugin, or "
             "write host.executor(prompt=Prompt.of(ns, key, sections))."
         )
     if all(callable(getattr(_class_of(plugin), each, None)) for each in POLICY_METHODS):

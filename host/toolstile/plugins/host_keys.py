@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, Field, StrictBool
 
-from toolyard.settings import Settings, validate_table
+from toolstile.settings import Settings, validate_table
 
 RESERVED: Final = ("enabled", "prefix")
 

@@ -9,21 +9,21 @@ from typing import Any, Final, cast
 
 import pluggy
 
-from toolyard_hookspecs import Tool
-from toolyard_hookspecs.markers import CONCERNS
+from toolstile_hookspecs import Tool
+from toolstile_hookspecs.markers import CONCERNS
 
 STAGES: Final = frozenset(
     {
-        "toolyard_trace",
-        "toolyard_lookup",
-        "toolyard_parse",
-        "toolyard_check",
-        "toolyard_snapshot",
-        "toolyard_execute",
-        "toolyard_render",
-        "toolyard_on_result",
-        "toolyard_rollback",
-        "toolyard_telemetry",
+        "toolstile_trace",
+        "toolstile_lookup",
+        "toolstile_parse",
+        "toolstile_check",
+        "toolstile_snapshot",
+        "toolstile_execute",
+        "toolstile_render",
+        "toolstile_on_result",
+        "toolstile_rollback",
+        "toolstile_telemetry",
     }
 )
 """Hooks of every call: implementations that want their settings have them bound."""

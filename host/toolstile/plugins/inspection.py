@@ -8,28 +8,28 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from toolyard.plugins.faults import PluginFault
-from toolyard.plugins.manager import HookManager
-from toolyard_hookspecs import Tool
-from toolyard_hookspecs.likeness import nearest
-from toolyard_hookspecs.markers import HOOK_PREFIX, PROJECT
+from toolstile.plugins.faults import PluginFault
+from toolstile.plugins.manager import HookManager
+from toolstile_hookspecs import Tool
+from toolstile_hookspecs.likeness import nearest
+from toolstile_hookspecs.markers import HOOK_PREFIX, PROJECT
 
-WRAPPABLE: Final = ("toolyard_parse", "toolyard_execute", "toolyard_render")
+WRAPPABLE: Final = ("toolstile_parse", "toolstile_execute", "toolstile_render")
 AWAITABLE: Final = (
-    "toolyard_lookup",
-    "toolyard_parse",
-    "toolyard_check",
-    "toolyard_approve",
-    "toolyard_snapshot",
-    "toolyard_execute",
-    "toolyard_on_result",
+    "toolstile_lookup",
+    "toolstile_parse",
+    "toolstile_check",
+    "toolstile_approve",
+    "toolstile_snapshot",
+    "toolstile_execute",
+    "toolstile_on_result",
 )
 ITERABLE: Final = (
-    "toolyard_sections",
-    "toolyard_resources",
-    "toolyard_commands",
-    "toolyard_dialects",
-    "toolyard_diagnose",
+    "toolstile_sections",
+    "toolstile_resources",
+    "toolstile_commands",
+    "toolstile_dialects",
+    "toolstile_diagnose",
 )
 
 _MARK: Final = f"{PROJECT}_impl"
@@ -166,7 +166,7 @@ def _check_kind(hook: str, function: Callable[..., Any], options: Mapping[str, A
         raise PluginFault(
             f"{hook} is async, but this hook is never awaited.",
             "Write it with def; what has to wait belongs into a handler, or into an async "
-            "context manager that toolyard_lifespan returns.",
+            "context manager that toolstile_lifespan returns.",
         )
 
 
@@ -176,11 +176,11 @@ def _instead_of_wrapper(hook: str, option: str) -> str:
             "Write @hookimpl(wrapper=True), and in the function `result = yield` followed by "
             "`return result`."
         )
-    if hook in {"toolyard_trace", "toolyard_lifespan"}:
+    if hook in {"toolstile_trace", "toolstile_lifespan"}:
         return f"Return a context manager instead; remove {option}=True."
     return (
         f"Write a plain function without {option}=True; to go around a call as a whole, return "
-        "a context manager from toolyard_trace."
+        "a context manager from toolstile_trace."
     )
 
 
@@ -192,7 +192,7 @@ def _async_generator(hook: str, *, wrapper: bool) -> tuple[str, str]:
         )
     remedy = (
         "Write @asynccontextmanager between @hookimpl and the function."
-        if hook == "toolyard_lifespan"
+        if hook == "toolstile_lifespan"
         else "Return the answer instead of yielding it."
     )
     return f"{hook} is an async generator.", remedy
@@ -200,7 +200,7 @@ def _async_generator(hook: str, *, wrapper: bool) -> tuple[str, str]:
 
 def _generator(hook: str) -> tuple[str, str]:
     cause = f"{hook} yields, so its answer would be a generator."
-    if hook in {"toolyard_trace", "toolyard_lifespan"}:
+    if hook in {"toolstile_trace", "toolstile_lifespan"}:
         return cause, "Write @contextmanager between @hookimpl and the function."
     if hook in WRAPPABLE:
         return cause, "Write @hookimpl(wrapper=True), or return the answer."

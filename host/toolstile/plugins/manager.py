@@ -8,8 +8,8 @@ from typing import Final, cast
 
 import pluggy
 
-from toolyard_hookspecs import hooks
-from toolyard_hookspecs.markers import HOOK_PREFIX, PROJECT
+from toolstile_hookspecs import hooks
+from toolstile_hookspecs.markers import HOOK_PREFIX, PROJECT
 
 
 class _PrefixManager(pluggy.PluginManager):

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import cast
 
-from toolyard.plugins.contributions import listed
-from toolyard.plugins.faults import PluginFault, wrong_answer
-from toolyard.plugins.implementations import Implementation
-from toolyard_hookspecs import Command, Dialect
+from toolstile.plugins.contributions import listed
+from toolstile.plugins.faults import PluginFault, wrong_answer
+from toolstile.plugins.implementations import Implementation
+from toolstile_hookspecs import Command, Dialect
 
 
 @dataclass(slots=True)
@@ -28,12 +28,12 @@ class Offers:
 
 
 def dialects(implementations: Iterable[Implementation]) -> Offers:
-    """Return the dialects that implementations of `toolyard_dialects` offer."""
+    """Return the dialects that implementations of `toolstile_dialects` offer."""
     offers, owners = Offers(), dict[str, str]()
     for plugin, each in _offered(implementations, offers):
         name = getattr(each, "name", None)
         if not isinstance(name, str) or isinstance(each, type):
-            fault = wrong_answer("toolyard_dialects", each, "dialects: objects with a name")
+            fault = wrong_answer("toolstile_dialects", each, "dialects: objects with a name")
             offers.faults.append((plugin, fault))
         elif name in owners:
             offers.faults.append((plugin, _taken("dialect", name, owners[name])))
@@ -44,12 +44,12 @@ def dialects(implementations: Iterable[Implementation]) -> Offers:
 
 
 def commands(implementations: Iterable[Implementation]) -> Offers:
-    """Return the commands that implementations of `toolyard_commands` offer."""
+    """Return the commands that implementations of `toolstile_commands` offer."""
     offers, owners = Offers(), dict[str, str]()
     for plugin, each in _offered(implementations, offers):
         if not isinstance(each, Command):
             fault = wrong_answer(
-                "toolyard_commands", each, "commands: Command(name, help, run=...)"
+                "toolstile_commands", each, "commands: Command(name, help, run=...)"
             )
             offers.faults.append((plugin, fault))
         elif not each.extends and each.name in owners:
@@ -78,5 +78,5 @@ def _offered(
 def _taken(what: str, name: str, owner: str) -> PluginFault:
     return PluginFault(
         f"It offers the {what} {name!r}, which plugin {owner!r} has already.",
-        "Rename it in the plugin, or switch one of the two off with TOOLYARD_BLOCK.",
+        "Rename it in the plugin, or switch one of the two off with TOOLSTILE_BLOCK.",
     )

@@ -39,10 +39,10 @@ def _machinery() -> tuple[str, ...]:
     import importlib_metadata
     import pydantic
 
-    import toolyard
-    import toolyard_hookspecs
+    import toolstile
+    import toolstile_hookspecs
 
-    packages = (importlib, importlib_metadata, pydantic, toolyard, toolyard_hookspecs)
+    packages = (importlib, importlib_metadata, pydantic, toolstile, toolstile_hookspecs)
     # The packages of plugins may lie beside ours, and have names that begin like it.
     folders = (f"{Path(each.__file__ or '').parent}{os.sep}" for each in packages)
     return (*folders, str(dataclasses.__file__))

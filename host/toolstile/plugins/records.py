@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
 
-from toolyard.plugins.contributions import Contribution
-from toolyard.plugins.faults import PluginFault
-from toolyard.plugins.places import place_of
-from toolyard.plugins.reports import PluginReport, Source, Status, described
-from toolyard_hookspecs.markers import HOOK_PREFIX
+from toolstile.plugins.contributions import Contribution
+from toolstile.plugins.faults import PluginFault
+from toolstile.plugins.places import place_of
+from toolstile.plugins.reports import PluginReport, Source, Status, described
+from toolstile_hookspecs.markers import HOOK_PREFIX
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,24 +11,24 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from toolyard.plugins import offers
-from toolyard.plugins.catalog import PluginCatalog
-from toolyard.plugins.contributions import Contribution
-from toolyard.plugins.discovery import FoundPlugin, installed
-from toolyard.plugins.faults import PluginFault, in_configuration
-from toolyard.plugins.files import forget, load_file
-from toolyard.plugins.given_plugins import refuse_hookless
-from toolyard.plugins.host_keys import host_keys
-from toolyard.plugins.implementations import Implementation
-from toolyard.plugins.records import LoadedPlugin, Origin, default_name
-from toolyard.plugins.reports import PluginReport
-from toolyard.plugins.requirements import refuse_newer, stated_by, stated_in_source
-from toolyard.plugins.roster import Roster
-from toolyard.plugins.view import view_of
-from toolyard.settings import Settings
-from toolyard.settings.model import folded
-from toolyard_hookspecs import Binding, Command, ConfigurationError, Dialect, PluginError, Section
-from toolyard_hookspecs.likeness import nearest
+from toolstile.plugins import offers
+from toolstile.plugins.catalog import PluginCatalog
+from toolstile.plugins.contributions import Contribution
+from toolstile.plugins.discovery import FoundPlugin, installed
+from toolstile.plugins.faults import PluginFault, in_configuration
+from toolstile.plugins.files import forget, load_file
+from toolstile.plugins.given_plugins import refuse_hookless
+from toolstile.plugins.host_keys import host_keys
+from toolstile.plugins.implementations import Implementation
+from toolstile.plugins.records import LoadedPlugin, Origin, default_name
+from toolstile.plugins.reports import PluginReport
+from toolstile.plugins.requirements import refuse_newer, stated_by, stated_in_source
+from toolstile.plugins.roster import Roster
+from toolstile.plugins.view import view_of
+from toolstile.settings import Settings
+from toolstile.settings.model import folded
+from toolstile_hookspecs import Binding, Command, ConfigurationError, Dialect, PluginError, Section
+from toolstile_hookspecs.likeness import nearest
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class Plugins:
         block: Names of further plugins that are switched off.
 
     Example:
-        >>> from toolyard.settings import Settings
+        >>> from toolstile.settings import Settings
         >>> plugins = Plugins(settings=Settings(), block=["podman"])
         >>> plugins.catalog.names()
         ()
@@ -71,7 +71,7 @@ class Plugins:
     def discover(self, only: Collection[str] | None = None) -> None:
         """Register the plugins of the installed distributions, then the configured files.
 
-        Toolyard's own come first, the others by name. Each is loaded by itself; what goes
+        Toolstile's own come first, the others by name. Each is loaded by itself; what goes
         wrong with one becomes its report. What is registered already stays as it is.
 
         Args:
@@ -230,8 +230,8 @@ class Plugins:
         view, known = self._view, self._dialects
         if known is not None and known[0] == view.generation:
             return known[1]
-        found = offers.dialects(view.implementations["toolyard_dialects"])
-        self._complain("toolyard_dialects", found)
+        found = offers.dialects(view.implementations["toolstile_dialects"])
+        self._complain("toolstile_dialects", found)
         dialects = MappingProxyType(found.dialects)
         self._dialects = (view.generation, dialects)
         return dialects
@@ -247,8 +247,8 @@ class Plugins:
 
     def commands(self) -> tuple[Command, ...]:
         """Return the commands for the command line; a plugin's fault goes into its report."""
-        found = offers.commands(self._view.implementations["toolyard_commands"])
-        self._complain("toolyard_commands", found)
+        found = offers.commands(self._view.implementations["toolstile_commands"])
+        self._complain("toolstile_commands", found)
         return tuple(command for _, command in found.commands)
 
     # --- How ---------------------------------------------------------------------------------
@@ -306,7 +306,7 @@ class Plugins:
         except ConfigurationError as error:
             raise in_configuration(error, name, self.settings) from error
         if name in self._block:
-            configured = f"TOOLYARD_BLOCK or `block` in {self.settings.source_of('block')}"
+            configured = f"TOOLSTILE_BLOCK or `block` in {self.settings.source_of('block')}"
             where = configured if name in self.settings.block else "--block or the application"
             cause = f"It is switched off by {where}."
             remedy = "To use it, take its name out there."
@@ -338,7 +338,7 @@ class Plugins:
         record = self._roster.records.get(name)
         if record is None:
             near = nearest(name, self._roster.records)
-            hint = f"Did you mean {near!r}?" if near else "See `toolyard plugins`."
+            hint = f"Did you mean {near!r}?" if near else "See `toolstile plugins`."
             msg = f"There is no plugin {name!r}. {hint}"
             raise PluginError(msg)
         return record
@@ -354,7 +354,7 @@ class Plugins:
                 self._put(record, contribution, turn)
         except PluginFault as fault:
             with self._lock:
-                self._roster.complain(name, "toolyard_sections", [fault])
+                self._roster.complain(name, "toolstile_sections", [fault])
             msg = f"Plugin {record.origin} keeps the tools it had: {fault.cause} {fault.remedy}"
             raise PluginError(msg.rstrip()) from fault.__cause__
 
@@ -368,7 +368,7 @@ class Plugins:
             return
         self._roster.put(name, contribution)
         self._renewed[name] = turn
-        self._roster.complain(name, "toolyard_sections", [])
+        self._roster.complain(name, "toolstile_sections", [])
         self._publish()
 
     def _complain(self, hook: str, found: offers.Offers) -> None:

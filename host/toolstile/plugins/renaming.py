@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     Binding,
     DefinitionError,
     Section,
@@ -15,8 +15,8 @@ from toolyard_hookspecs import (
     ToolPolicy,
     Visibility,
 )
-from toolyard_hookspecs.tool_faults import NAME
-from toolyard_hookspecs.tools import NO_NAMES
+from toolstile_hookspecs.tool_faults import NAME
+from toolstile_hookspecs.tools import NO_NAMES
 
 T = TypeVar("T", bound=Tool[Any, Any])
 

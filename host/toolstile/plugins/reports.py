@@ -82,8 +82,8 @@ def described(name: str, distribution: str | None, version: str | None) -> str:
     """Return a plugin's name with where it comes from.
 
     Example:
-        >>> described("tickets", "toolyard-tickets", "1.2")
-        "'tickets' (toolyard-tickets 1.2)"
+        >>> described("tickets", "toolstile-tickets", "1.2")
+        "'tickets' (toolstile-tickets 1.2)"
     """
     if distribution is None:
         return repr(name)

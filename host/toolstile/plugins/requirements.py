@@ -8,10 +8,10 @@ import logging
 from pathlib import Path
 from typing import Final
 
-from toolyard._version import __version__
-from toolyard.plugins.faults import PluginFault
-from toolyard.plugins.records import Origin
-from toolyard_hookspecs.versions import CONTRACT_VERSION, REQUIRES, parsed_version
+from toolstile._version import __version__
+from toolstile.plugins.faults import PluginFault
+from toolstile.plugins.records import Origin
+from toolstile_hookspecs.versions import CONTRACT_VERSION, REQUIRES, parsed_version
 
 log = logging.getLogger(__name__)
 
@@ -40,9 +40,9 @@ def refuse_newer(stated: object, origin: Origin) -> None:
         ) from None
     if needed > parsed_version(CONTRACT_VERSION):
         raise PluginFault(
-            f"It needs version {stated} of Toolyard's contract, and toolyard {__version__}, which "
+            f"It needs version {stated} of Toolstile's contract, and toolstile {__version__}, which "
             f"is installed, has {CONTRACT_VERSION}.",
-            f"Install a newer toolyard, or an older version of {origin.distribution or 'it'}.",
+            f"Install a newer toolstile, or an older version of {origin.distribution or 'it'}.",
         )
 
 

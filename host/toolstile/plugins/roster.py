@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import pluggy
 
-from toolyard.plugins.clashes import refuse_clashes
-from toolyard.plugins.contributions import Contribution, collect, with_sections
-from toolyard.plugins.faults import PluginFault, one_line
-from toolyard.plugins.implementations import Implementation, implementation
-from toolyard.plugins.inspection import hooks_of
-from toolyard.plugins.manager import HookManager
-from toolyard.plugins.records import LoadedPlugin, Origin
-from toolyard.settings import Settings
-from toolyard_hookspecs import ContractDeprecationWarning
+from toolstile.plugins.clashes import refuse_clashes
+from toolstile.plugins.contributions import Contribution, collect, with_sections
+from toolstile.plugins.faults import PluginFault, one_line
+from toolstile.plugins.implementations import Implementation, implementation
+from toolstile.plugins.inspection import hooks_of
+from toolstile.plugins.manager import HookManager
+from toolstile.plugins.records import LoadedPlugin, Origin
+from toolstile.settings import Settings
+from toolstile_hookspecs import ContractDeprecationWarning
 
 
 class Roster:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from toolyard.plugins.catalog import ToolIndex, index
-from toolyard.plugins.implementations import Implementation
-from toolyard.plugins.roster import Roster
-from toolyard_hookspecs import Binding, Section
+from toolstile.plugins.catalog import ToolIndex, index
+from toolstile.plugins.implementations import Implementation
+from toolstile.plugins.roster import Roster
+from toolstile_hookspecs import Binding, Section
 
 Calls = Mapping[str, tuple[Implementation, ...]]
 

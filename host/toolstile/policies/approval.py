@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable
 from typing import Any
 
-from toolyard_hookspecs import ApprovalAnswer, ApprovalRequest, Tool, ToolCall, ToolContext
+from toolstile_hookspecs import ApprovalAnswer, ApprovalRequest, Tool, ToolCall, ToolContext
 
 
 def digest_of(tool: Tool[Any, Any], arguments: bytes, diff: str | None = None) -> str:

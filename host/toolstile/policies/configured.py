@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from toolyard.settings import Settings, validate_table
-from toolyard.settings.known import fields
-from toolyard.settings.model import NO_FILE
-from toolyard.settings.paths import beside, expanded
-from toolyard.settings.tables import show
-from toolyard_hookspecs import ConfigurationError, KeptPolicy, ToolPolicy
-from toolyard_hookspecs.likeness import suggest
+from toolstile.settings import Settings, validate_table
+from toolstile.settings.known import fields
+from toolstile.settings.model import NO_FILE
+from toolstile.settings.paths import beside, expanded
+from toolstile.settings.tables import show
+from toolstile_hookspecs import ConfigurationError, KeptPolicy, ToolPolicy
+from toolstile_hookspecs.likeness import suggest
 
 OWN_KEYS: Final = ("kind", "keep")
 """The keys of a table that are the host's; all others are the kind's fields."""

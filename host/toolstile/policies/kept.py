@@ -16,18 +16,18 @@ from typing import Any, Final, Protocol, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from toolyard.policies.locking import locked
-from toolyard_hookspecs import (
+from toolstile.policies.locking import locked
+from toolstile_hookspecs import (
     ConfigurationError,
     KeptApart,
     KeptPolicy,
     PolicyState,
     SessionProtocol,
 )
-from toolyard_hookspecs.faults import first_fault
-from toolyard_hookspecs.policies import RESERVED, record_of
+from toolstile_hookspecs.faults import first_fault
+from toolstile_hookspecs.policies import RESERVED, record_of
 
-FORMAT: Final = "toolyard.policies"
+FORMAT: Final = "toolstile.policies"
 VERSION: Final = 1
 
 Records = dict[str, PolicyState]
@@ -175,7 +175,7 @@ def read(file: Path) -> Records:
     """Return the records in a file, none where there is no file.
 
     Raises:
-        ConfigurationError: When it cannot be read, or was not written by Toolyard.
+        ConfigurationError: When it cannot be read, or was not written by Toolstile.
     """
     try:
         if not stat.S_ISREG(file.stat().st_mode):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from toolyard.policies.renamed import knowing
-from toolyard.policies.rules import (
+from toolstile.policies.renamed import knowing
+from toolstile.policies.rules import (
     CONTAINED_ONLY,
     Rule,
     named,
@@ -14,11 +14,11 @@ from toolyard.policies.rules import (
     rule_of,
     rules_of_plugins,
 )
-from toolyard.policies.strays import governed_by, names_known_to, names_within
-from toolyard_hookspecs import Prompt, Section, Tool, ToolPolicy
+from toolstile.policies.strays import governed_by, names_known_to, names_within
+from toolstile_hookspecs import Prompt, Section, Tool, ToolPolicy
 
 if TYPE_CHECKING:
-    from toolyard.host import Host
+    from toolstile.host import Host
 
 
 class PromptRules:
@@ -83,7 +83,7 @@ class PromptRules:
 
     def _hook_rules(self) -> list[Rule]:
         hooks = self._host.plugins.implementations
-        return rules_of_plugins(hooks("toolyard_check"), hooks("toolyard_on_result"))
+        return rules_of_plugins(hooks("toolstile_check"), hooks("toolstile_on_result"))
 
 
 def _places(sections: Sequence[Section], above: str = "") -> dict[int, str]:

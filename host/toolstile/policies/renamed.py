@@ -8,8 +8,8 @@ import re
 from collections.abc import Awaitable, Mapping
 from typing import Any, cast
 
-from toolyard.policies.rules import Rule
-from toolyard_hookspecs import PolicyDecision, Tool
+from toolstile.policies.rules import Rule
+from toolstile_hookspecs import PolicyDecision, Tool
 
 
 def knowing(rule: Rule, originals: Mapping[str, Tool[Any, Any]]) -> Rule:

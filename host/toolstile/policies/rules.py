@@ -9,9 +9,9 @@ from typing import Any, Final, cast
 
 from pydantic import BaseModel
 
-from toolyard.plugins.implementations import Implementation
-from toolyard.settings.known import fields
-from toolyard_hookspecs import (
+from toolstile.plugins.implementations import Implementation
+from toolstile.settings.known import fields
+from toolstile_hookspecs import (
     DefinitionError,
     KeptPolicy,
     PolicyDecision,
@@ -20,7 +20,7 @@ from toolyard_hookspecs import (
     Tool,
     ToolPolicy,
 )
-from toolyard_hookspecs.policies import POLICY_METHODS
+from toolstile_hookspecs.policies import POLICY_METHODS
 
 Question = Callable[..., Any]
 

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from toolyard.policies.spent import SpentInMemory, SpentTokens
-from toolyard.settings import Settings
-from toolyard_hookspecs import Clock, ToolyardError
+from toolstile.policies.spent import SpentInMemory, SpentTokens
+from toolstile.settings import Settings
+from toolstile_hookspecs import Clock, ToolstileError
 
 VERSION: Final = "1"
 
 
-class TokenRefused(ToolyardError):
+class TokenRefused(ToolstileError):
     """A token does not hold; the text says why, as a sentence."""
 
 
@@ -141,7 +141,7 @@ class Seal:
         }
 
     def _sign(self, what: str, text: str) -> str:
-        message = f"toolyard approval {what}\0".encode() + _bytes(text)
+        message = f"toolstile approval {what}\0".encode() + _bytes(text)
         return hmac.new(self._key, message, hashlib.sha256).hexdigest()
 
 
@@ -150,7 +150,7 @@ def seal_for(settings: Settings, clock: Clock) -> Seal:
     key, file = settings.approval_key, settings.approval_spent
     if key is None or file is None:
         return Seal(os.urandom(32), clock, settings.approval_expiry, SpentInMemory())
-    from toolyard.policies.spent_file import SpentInFile  # brings SQLite, which few hosts need
+    from toolstile.policies.spent_file import SpentInFile  # brings SQLite, which few hosts need
 
     return Seal(key.encode(), clock, settings.approval_expiry, SpentInFile(file))
 

@@ -6,11 +6,11 @@ import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from toolyard_hookspecs import Catalog, KeptPolicy, Prompt, Section, Tool, ToolPolicy
-from toolyard_hookspecs.likeness import near
-from toolyard_hookspecs.opening import section_tools
+from toolstile_hookspecs import Catalog, KeptPolicy, Prompt, Section, Tool, ToolPolicy
+from toolstile_hookspecs.likeness import near
+from toolstile_hookspecs.opening import section_tools
 
-log = logging.getLogger("toolyard.policies.names")
+log = logging.getLogger("toolstile.policies.names")
 
 SUGGESTED: Final = 2
 

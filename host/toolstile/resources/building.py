@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolyard.resources.naming import name_of
-from toolyard_hookspecs.errors import CircularDependencyError
+from toolstile.resources.naming import name_of
+from toolstile_hookspecs.errors import CircularDependencyError
 
 
 class Build:

@@ -8,18 +8,18 @@ from _thread import RLock  # `threading.RLock` is a function around it
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, TypeVar, cast, overload
 
-from toolyard.resources import stepwise
-from toolyard.resources.closing import Failures, interrupting
-from toolyard.resources.container import Container, ToolScope
-from toolyard.resources.exclusive import Claim, ExclusiveLock, lock_of
-from toolyard.resources.naming import name_of
-from toolyard.resources.owner import CallOwner, Turn
-from toolyard.resources.participants import BranchPart, ExclusivePart
-from toolyard.resources.roles import Role
-from toolyard.resources.shelf import Built
-from toolyard.resources.waiting import block, suspend
-from toolyard_hookspecs.errors import CallClosed, ResourceBusyError
-from toolyard_hookspecs.forks import renewed_in_forks
+from toolstile.resources import stepwise
+from toolstile.resources.closing import Failures, interrupting
+from toolstile.resources.container import Container, ToolScope
+from toolstile.resources.exclusive import Claim, ExclusiveLock, lock_of
+from toolstile.resources.naming import name_of
+from toolstile.resources.owner import CallOwner, Turn
+from toolstile.resources.participants import BranchPart, ExclusivePart
+from toolstile.resources.roles import Role
+from toolstile.resources.shelf import Built
+from toolstile.resources.waiting import block, suspend
+from toolstile_hookspecs.errors import CallClosed, ResourceBusyError
+from toolstile_hookspecs.forks import renewed_in_forks
 
 T = TypeVar("T")
 D = TypeVar("D")

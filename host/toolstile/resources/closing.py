@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from types import CoroutineType
 from typing import Final, Protocol, cast
 
-from toolyard.resources.naming import name_of
-from toolyard_hookspecs.errors import ResourceError
-from toolyard_hookspecs.resources import Closeable
+from toolstile.resources.naming import name_of
+from toolstile_hookspecs.errors import ResourceError
+from toolstile_hookspecs.resources import Closeable
 
 
 class Failures:
@@ -80,10 +80,10 @@ class _Closing(Protocol):
 
 
 _RETURN_IT: Final = (
-    "Open and close the resource in an async toolyard_lifespan, and let the provider return it."
+    "Open and close the resource in an async toolstile_lifespan, and let the provider return it."
 )
 _BORROW_IT: Final = (
-    "Close the resource where that can be awaited, such as in an async toolyard_lifespan, and give "
+    "Close the resource where that can be awaited, such as in an async toolstile_lifespan, and give "
     "it with Binding.instance: then the host does not close it."
 )
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
-from toolyard.resources.building import Build, refuse_circle, refuse_descent
-from toolyard.resources.closing import Failures, close_all, is_closeable, refuse_coroutine
-from toolyard.resources.naming import name_of, unbound
-from toolyard.resources.shelf import Built, Shelf
-from toolyard_hookspecs.errors import ResourceError
-from toolyard_hookspecs.participants import Decider, Recovering
-from toolyard_hookspecs.resources import Binding, PostConstruct, Scope, is_borrowed
+from toolstile.resources.building import Build, refuse_circle, refuse_descent
+from toolstile.resources.closing import Failures, close_all, is_closeable, refuse_coroutine
+from toolstile.resources.naming import name_of, unbound
+from toolstile.resources.shelf import Built, Shelf
+from toolstile_hookspecs.errors import ResourceError
+from toolstile_hookspecs.participants import Decider, Recovering
+from toolstile_hookspecs.resources import Binding, PostConstruct, Scope, is_borrowed
 
 T = TypeVar("T")
 D = TypeVar("D")

@@ -14,10 +14,10 @@ from collections.abc import Callable, Hashable
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
-from toolyard.resources.naming import name_of
-from toolyard.resources.self_waits import is_below
-from toolyard_hookspecs.errors import ResourceBusyError
-from toolyard_hookspecs.forks import renewed_in_forks
+from toolstile.resources.naming import name_of
+from toolstile.resources.self_waits import is_below
+from toolstile_hookspecs.errors import ResourceBusyError
+from toolstile_hookspecs.forks import renewed_in_forks
 
 log = logging.getLogger(__name__)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from toolyard.resources.closing import Failures
-from toolyard.resources.exclusive import Claim, lock_of
+from toolstile.resources.closing import Failures
+from toolstile.resources.exclusive import Claim, lock_of
 
 
 class HeldResources:

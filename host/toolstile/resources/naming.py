@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from toolyard_hookspecs.errors import UnboundResourceError
-from toolyard_hookspecs.likeness import nearest
+from toolstile_hookspecs.errors import UnboundResourceError
+from toolstile_hookspecs.likeness import nearest
 
 
 def name_of(kind: Any) -> str:

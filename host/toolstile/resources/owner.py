@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any, Protocol
 
-from toolyard_hookspecs.context import ToolContext
-from toolyard_hookspecs.limits import Cancellation, Deadline
+from toolstile_hookspecs.context import ToolContext
+from toolstile_hookspecs.limits import Cancellation, Deadline
 
 
 class Turn(Protocol):

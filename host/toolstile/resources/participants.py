@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from toolyard.resources.closing import Failures, refuse_coroutine
-from toolyard.resources.exclusive import Claim, ExclusiveLock
-from toolyard.resources.naming import name_of
-from toolyard.resources.roles import has_method
-from toolyard_hookspecs.errors import ResourceBusyError
-from toolyard_hookspecs.resources import ResourceBranch
+from toolstile.resources.closing import Failures, refuse_coroutine
+from toolstile.resources.exclusive import Claim, ExclusiveLock
+from toolstile.resources.naming import name_of
+from toolstile.resources.roles import has_method
+from toolstile_hookspecs.errors import ResourceBusyError
+from toolstile_hookspecs.resources import ResourceBranch
 
 MOMENT: Final = 0.001
 """Seconds between two looks at whether a nested call has ended."""

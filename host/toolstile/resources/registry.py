@@ -7,10 +7,10 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, cast
 
-from toolyard.resources.container import Container
-from toolyard.resources.naming import name_of
-from toolyard_hookspecs.errors import DefinitionError
-from toolyard_hookspecs.resources import Binding, refuse_other_than_binding
+from toolstile.resources.container import Container
+from toolstile.resources.naming import name_of
+from toolstile_hookspecs.errors import DefinitionError
+from toolstile_hookspecs.resources import Binding, refuse_other_than_binding
 
 
 class ResourceRegistry:

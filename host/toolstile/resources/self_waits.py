@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextvars import ContextVar, Token
 from typing import Any, Final
 
-CURRENT: Final[ContextVar[Any]] = ContextVar("toolyard_current_call", default=None)
+CURRENT: Final[ContextVar[Any]] = ContextVar("toolstile_current_call", default=None)
 """The call at work here; in a tuple while it has its turn to commit."""
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolyard.resources.building import Build
-from toolyard.resources.roles import Role, role_of
+from toolstile.resources.building import Build
+from toolstile.resources.roles import Role, role_of
 
 
 class Built:

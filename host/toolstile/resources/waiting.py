@@ -8,10 +8,10 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import Protocol
 
-from toolyard.resources.exclusive import Ticket
-from toolyard.resources.owner import CallOwner, Turn
-from toolyard_hookspecs.errors import CallClosed, DeadlineExceededError, ResourceError
-from toolyard_hookspecs.loops import is_on_loop
+from toolstile.resources.exclusive import Ticket
+from toolstile.resources.owner import CallOwner, Turn
+from toolstile_hookspecs.errors import CallClosed, DeadlineExceededError, ResourceError
+from toolstile_hookspecs.loops import is_on_loop
 
 # A clock held still in a test, or set ahead, is looked at again after this many seconds.
 _LOOK_AGAIN = 60.0

@@ -1,1 +1,1 @@
-"""Whole packages to begin with: what `toolyard new` writes."""
+"""Whole packages to begin with: what `toolstile new` writes."""

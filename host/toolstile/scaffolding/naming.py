@@ -8,9 +8,9 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Final
 
-from toolyard.plugins.discovery import installed
+from toolstile.plugins.discovery import installed
 
-PREFIX: Final = "toolyard-"
+PREFIX: Final = "toolstile-"
 MAX_NAME: Final = 30
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
@@ -68,8 +68,8 @@ def names_for(name: str) -> Names:
         ValueError: When it is no name, or cannot be taken; says why and what to do.
 
     Example:
-        >>> names_for("toolyard-lunch-menu").package
-        'toolyard_lunch_menu'
+        >>> names_for("toolstile-lunch-menu").package
+        'toolstile_lunch_menu'
     """
     plugin = name.removeprefix(PREFIX)
     if _NAME.fullmatch(plugin) is None or len(plugin) > MAX_NAME:

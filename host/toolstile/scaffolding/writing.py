@@ -13,10 +13,10 @@ from pathlib import Path, PurePosixPath
 from string import Template
 from typing import Final
 
-from toolyard._version import requirement
-from toolyard.scaffolding.kinds import KINDS
-from toolyard.scaffolding.naming import Names
-from toolyard_hookspecs import CONTRACT_VERSION
+from toolstile._version import requirement
+from toolstile.scaffolding.kinds import KINDS
+from toolstile.scaffolding.naming import Names
+from toolstile_hookspecs import CONTRACT_VERSION
 
 ENDING: Final = ".txt"
 """What the templates' names end in, so that nobody takes them for code."""
@@ -25,7 +25,7 @@ USAGE: Final = "usage.md"
 """The part of the README that each kind has of its own."""
 
 PYDANTIC: Final = "pydantic>=2.13"
-"""What a package says that uses pydantic, as Toolyard itself does."""
+"""What a package says that uses pydantic, as Toolstile itself does."""
 
 _IMPORTS_PYDANTIC: Final = re.compile(r"^(?:from|import) pydantic", re.MULTILINE)
 
@@ -72,7 +72,7 @@ def write_package(names: Names, kind: str, parent: Path) -> tuple[Path, list[str
 
 def rendered(names: Names, kind: str) -> dict[str, str]:
     """Return the files of a package, by their paths in it."""
-    templates = files("toolyard.scaffolding") / "templates"
+    templates = files("toolstile.scaffolding") / "templates"
     own = dict(_templates(templates / kind))
     values = {
         "distribution": names.distribution,
@@ -92,7 +92,7 @@ def rendered(names: Names, kind: str) -> dict[str, str]:
 
 
 def _requirements(sources: Mapping[str, str]) -> str:
-    """Return what a package needs: Toolyard, and whatever else its own source imports."""
+    """Return what a package needs: Toolstile, and whatever else its own source imports."""
     code = "\n".join(text for path, text in sources.items() if path.startswith("src/"))
     needed = [PYDANTIC, requirement()] if _IMPORTS_PYDANTIC.search(code) else [requirement()]
     return ", ".join(f'"{each}"' for each in needed)

@@ -7,25 +7,25 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from toolyard.settings.host_table import HostTable
-from toolyard.settings.model import folded
-from toolyard_hookspecs import ConfigurationError
-from toolyard_hookspecs.likeness import nearest
+from toolstile.settings.host_table import HostTable
+from toolstile.settings.model import folded
+from toolstile_hookspecs import ConfigurationError
+from toolstile_hookspecs.likeness import nearest
 
-BLOCK: Final = "TOOLYARD_BLOCK"
-TABLES: Final = "TOOLYARD_PLUGINS__"
+BLOCK: Final = "TOOLSTILE_BLOCK"
+TABLES: Final = "TOOLSTILE_PLUGINS__"
 
 KEYS: Final = {
-    "TOOLYARD_TIMEOUT": "timeout",
-    "TOOLYARD_APPROVAL_EXPIRY": "approval_expiry",
-    "TOOLYARD_APPROVAL_KEY": "approval_key",
-    "TOOLYARD_APPROVAL_SPENT": "approval_spent",
-    "TOOLYARD_APPROVAL_TIMEOUT": "approval_timeout",
-    "TOOLYARD_APPROVE_DIFF": "approve_diff",
-    "TOOLYARD_APPROVER": "approver",
-    "TOOLYARD_MAX_ARGUMENTS": "max_arguments",
+    "TOOLSTILE_TIMEOUT": "timeout",
+    "TOOLSTILE_APPROVAL_EXPIRY": "approval_expiry",
+    "TOOLSTILE_APPROVAL_KEY": "approval_key",
+    "TOOLSTILE_APPROVAL_SPENT": "approval_spent",
+    "TOOLSTILE_APPROVAL_TIMEOUT": "approval_timeout",
+    "TOOLSTILE_APPROVE_DIFF": "approve_diff",
+    "TOOLSTILE_APPROVER": "approver",
+    "TOOLSTILE_MAX_ARGUMENTS": "max_arguments",
 }
-PREFIX: Final = "TOOLYARD_"
+PREFIX: Final = "TOOLSTILE_"
 _TABLES: Final = TABLES.removeprefix(PREFIX).rstrip("_")
 _SPELT: Final = (*(each.removeprefix(PREFIX) for each in (*KEYS, BLOCK)), _TABLES)
 _OF_FILES: Final = frozenset(HostTable.model_fields) - {*KEYS.values(), "block", "plugins"}
@@ -51,7 +51,7 @@ class Override:
 
 
 def blocked(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the plugins that TOOLYARD_BLOCK switches off."""
+    """Return the plugins that TOOLSTILE_BLOCK switches off."""
     return tuple(name for part in environ.get(BLOCK, "").split(",") if (name := part.strip()))
 
 
@@ -63,7 +63,7 @@ def overrides(environ: Mapping[str, str], plugins: Mapping[str, object]) -> Iter
         plugins: The tables there are, whose names are recognised in upper case.
 
     Raises:
-        ConfigurationError: For a TOOLYARD_PLUGINS__ variable that names no key, for one that is
+        ConfigurationError: For a TOOLSTILE_PLUGINS__ variable that names no key, for one that is
             misspelt, and for one that stands for what only a file can give.
     """
     for variable in sorted(environ):
@@ -105,19 +105,19 @@ def _refuse_slip(variable: str) -> None:
     first, *keys = variable.removeprefix(PREFIX).split("__")
     if first.lower() in _OF_FILES:
         raise ConfigurationError(
-            f"{variable} is no variable of Toolyard's; write {first.lower()} in the configuration "
+            f"{variable} is no variable of Toolstile's; write {first.lower()} in the configuration "
             "file."
         )
     near = nearest(first, _SPELT, _ALIKE)
     if near is not None:
         meant = TABLES + ("__".join(keys) or "NAME__KEY") if near == _TABLES else PREFIX + near
-        raise ConfigurationError(f"{variable} is no variable of Toolyard's; did you mean {meant}?")
+        raise ConfigurationError(f"{variable} is no variable of Toolstile's; did you mean {meant}?")
 
 
 def _path(variable: str, plugins: Mapping[str, object]) -> tuple[str, ...]:
     name, *keys = (part.lower() for part in variable.removeprefix(TABLES).split("__"))
     if not name or not keys or not all(keys):
-        msg = f"{variable}: write TOOLYARD_PLUGINS__NAME__KEY, a plugin's name and one of its keys."
+        msg = f"{variable}: write TOOLSTILE_PLUGINS__NAME__KEY, a plugin's name and one of its keys."
         raise ConfigurationError(msg)
     table = next((each for each in plugins if folded(each) == name), name)
     return ("plugins", table, *keys)

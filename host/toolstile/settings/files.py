@@ -8,16 +8,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
-from toolyard_hookspecs import ConfigurationError
+from toolstile_hookspecs import ConfigurationError
 
-OWN_FILE: Final = "toolyard.toml"
+OWN_FILE: Final = "toolstile.toml"
 PROJECT_FILE: Final = "pyproject.toml"
 
 
 def find(start: Path) -> tuple[Path, Mapping[str, Any]] | None:
     """Return the nearest configuration upward from a directory, with its table.
 
-    In one directory `toolyard.toml` comes before `[tool.toolyard]` of `pyproject.toml`.
+    In one directory `toolstile.toml` comes before `[tool.toolstile]` of `pyproject.toml`.
 
     Raises:
         ConfigurationError: When a file that is there cannot be read, or is none.
@@ -43,7 +43,7 @@ def read_given(path: Path) -> Mapping[str, Any]:
 
     Raises:
         ConfigurationError: When it is not there, cannot be read, or is a `pyproject.toml`
-            without `[tool.toolyard]`.
+            without `[tool.toolstile]`.
     """
     if not _is_file(path):
         what = "is not a file" if path.exists() else "does not exist"
@@ -53,7 +53,7 @@ def read_given(path: Path) -> Mapping[str, Any]:
         return _own_table(path)
     table = _project_table(path)
     if table is None:
-        msg = f"{path} has no table [tool.toolyard]; add it, or name another file with --config."
+        msg = f"{path} has no table [tool.toolstile]; add it, or name another file with --config."
         raise ConfigurationError(msg)
     return table
 
@@ -61,10 +61,10 @@ def read_given(path: Path) -> Mapping[str, Any]:
 def _own_table(path: Path) -> Mapping[str, Any]:
     table = read_toml(path)
     tool = table.get("tool")
-    if isinstance(tool, Mapping) and "toolyard" in tool:
-        misplaced = "tool.toolyard"
-    elif isinstance(table.get("toolyard"), Mapping):
-        misplaced = "toolyard"
+    if isinstance(tool, Mapping) and "toolstile" in tool:
+        misplaced = "tool.toolstile"
+    elif isinstance(table.get("toolstile"), Mapping):
+        misplaced = "toolstile"
     else:
         return table
     raise ConfigurationError(
@@ -74,15 +74,15 @@ def _own_table(path: Path) -> Mapping[str, Any]:
 
 
 def _project_table(path: Path) -> Mapping[str, Any] | None:
-    # Most projects do not configure Toolyard: theirs need not be parsed, nor even be right.
-    if b"toolyard" not in _bytes(path):
+    # Most projects do not configure Toolstile: theirs need not be parsed, nor even be right.
+    if b"toolstile" not in _bytes(path):
         return None
     tool = read_toml(path).get("tool")
-    table = cast("Mapping[str, Any]", tool).get("toolyard") if isinstance(tool, Mapping) else None
+    table = cast("Mapping[str, Any]", tool).get("toolstile") if isinstance(tool, Mapping) else None
     if table is None:
         return None
     if not isinstance(table, Mapping):
-        msg = f"{path}: tool.toolyard: expected a table, [tool.toolyard]."
+        msg = f"{path}: tool.toolstile: expected a table, [tool.toolstile]."
         raise ConfigurationError(msg)
     return cast("Mapping[str, Any]", table)
 

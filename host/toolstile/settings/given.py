@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, cast
 
-from toolyard_hookspecs import ConfigurationError
+from toolstile_hookspecs import ConfigurationError
 
 KEY_LENGTH: Final = 32
 KEY_REMEDY: Final = (
@@ -183,7 +183,7 @@ def approver_fault(value: object) -> str | None:
         "approver is 'duty'; give a function of the request, or name the plugin in the settings"
     """
     # A function may be a plugin, too, and a mock has whatever it is asked for.
-    is_plugin = hasattr(value, "toolyard_approve") and not (
+    is_plugin = hasattr(value, "toolstile_approve") and not (
         callable(value) and not isinstance(value, type)
     )
     if not isinstance(value, str) and not is_plugin:

@@ -8,9 +8,9 @@ from typing import Annotated, Any, cast
 
 from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
-from toolyard.settings.given import KEY_REMEDY, key_fault
-from toolyard.settings.model import DEFAULT_APPROVAL_EXPIRY, DEFAULT_MAX_ARGUMENTS, DEFAULT_TIMEOUT
-from toolyard_hookspecs import DefinitionError
+from toolstile.settings.given import KEY_REMEDY, key_fault
+from toolstile.settings.model import DEFAULT_APPROVAL_EXPIRY, DEFAULT_MAX_ARGUMENTS, DEFAULT_TIMEOUT
+from toolstile_hookspecs import DefinitionError
 
 NEVER = "none"
 
@@ -66,7 +66,7 @@ Seconds = Annotated[
 
 
 class HostTable(BaseModel):
-    """What may stand in `toolyard.toml` or `[tool.toolyard]`; see `Settings`."""
+    """What may stand in `toolstile.toml` or `[tool.toolstile]`; see `Settings`."""
 
     block: tuple[str, ...] = ()
     timeout: Seconds = DEFAULT_TIMEOUT

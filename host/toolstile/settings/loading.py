@@ -8,12 +8,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
-from toolyard.settings import environment, files
-from toolyard.settings.host_table import HostTable
-from toolyard.settings.model import Settings
-from toolyard.settings.paths import expanded
-from toolyard.settings.tables import validate_table
-from toolyard_hookspecs import ConfigurationError
+from toolstile.settings import environment, files
+from toolstile.settings.host_table import HostTable
+from toolstile.settings.model import Settings
+from toolstile.settings.paths import expanded
+from toolstile.settings.tables import validate_table
+from toolstile_hookspecs import ConfigurationError
 
 
 def load(

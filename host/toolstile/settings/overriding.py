@@ -7,11 +7,11 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, cast
 
-from toolyard.settings.environment import Override, apply
-from toolyard.settings.host_table import HostTable
-from toolyard.settings.model import Settings
-from toolyard.settings.tables import validate_table
-from toolyard_hookspecs import ConfigurationError
+from toolstile.settings.environment import Override, apply
+from toolstile.settings.host_table import HostTable
+from toolstile.settings.model import Settings
+from toolstile.settings.tables import validate_table
+from toolstile_hookspecs import ConfigurationError
 
 SOURCE: Final = "the command line"
 TOO_LATE: Final = frozenset({"block", "plugin_files"})

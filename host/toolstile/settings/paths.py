@@ -8,8 +8,8 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Union, cast, get_args, get_origin
 
-from toolyard.settings.known import fields
-from toolyard_hookspecs import ConfigurationError
+from toolstile.settings.known import fields
+from toolstile_hookspecs import ConfigurationError
 
 LISTS: Final = frozenset({list, tuple, set, frozenset, Sequence, Iterable, AbstractSet})
 """What a list of a file may become."""

@@ -9,12 +9,12 @@ from typing import Any, Final, TypeVar, cast
 from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from toolyard.settings.known import keys, keys_within
-from toolyard.settings.secrecy import holds_secret, secrets_in, without_secrets
-from toolyard.settings.undefined import undefined_name
-from toolyard_hookspecs import ConfigurationError, DefinitionError
-from toolyard_hookspecs.faults import as_sentence
-from toolyard_hookspecs.likeness import nearest, suggest
+from toolstile.settings.known import keys, keys_within
+from toolstile.settings.secrecy import holds_secret, secrets_in, without_secrets
+from toolstile.settings.undefined import undefined_name
+from toolstile_hookspecs import ConfigurationError, DefinitionError
+from toolstile_hookspecs.faults import as_sentence
+from toolstile_hookspecs.likeness import nearest, suggest
 
 M = TypeVar("M")
 Path = tuple[str | int, ...]
@@ -113,7 +113,7 @@ def _place(path: Path, source: str | Callable[[str], str]) -> str:
 def _lacking(model: type[Any], error: PydanticUserError) -> str:
     """Return why no table fits, without the advice for whoever wrote the model.
 
-    `toolyard check` has that.
+    `toolstile check` has that.
     """
     name = undefined_name(model)
     if name is not None:

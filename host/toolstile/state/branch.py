@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from toolyard.state import redoing
-from toolyard.state.applied import AppliedEffect
-from toolyard.state.cells import Cell
-from toolyard.state.changes import described
-from toolyard.state.copies import private
-from toolyard.state.items import EMPTY, Items
-from toolyard.state.records import Records, RecordSlice, is_reserved, own, refuse_reserved
-from toolyard.state.reducers import Kept, Registration, impure, reduced
-from toolyard.state.reserving import ReservingView
-from toolyard.state.slices import BranchedLog
-from toolyard.state.snapshot import Snapshot, fitting
-from toolyard.state.store import Head, check_kind, several_kinds
-from toolyard.state.transaction import CALLER_ENDED, OVER, Transaction
-from toolyard_hookspecs.errors import StateError
-from toolyard_hookspecs.policies import PolicyState
-from toolyard_hookspecs.sessions import Reducer, SessionProtocol, SliceView
+from toolstile.state import redoing
+from toolstile.state.applied import AppliedEffect
+from toolstile.state.cells import Cell
+from toolstile.state.changes import described
+from toolstile.state.copies import private
+from toolstile.state.items import EMPTY, Items
+from toolstile.state.records import Records, RecordSlice, is_reserved, own, refuse_reserved
+from toolstile.state.reducers import Kept, Registration, impure, reduced
+from toolstile.state.reserving import ReservingView
+from toolstile.state.slices import BranchedLog
+from toolstile.state.snapshot import Snapshot, fitting
+from toolstile.state.store import Head, check_kind, several_kinds
+from toolstile.state.transaction import CALLER_ENDED, OVER, Transaction
+from toolstile_hookspecs.errors import StateError
+from toolstile_hookspecs.policies import PolicyState
+from toolstile_hookspecs.sessions import Reducer, SessionProtocol, SliceView
 
 S = TypeVar("S")
 E = TypeVar("E")

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from threading import RLock
 from typing import Any, Protocol
 
-from toolyard.state.copies import Copies
-from toolyard.state.items import Items, readable
-from toolyard.state.reducers import cleared, keep, reduced, seeded
-from toolyard.state.slices import refuse_registration
-from toolyard_hookspecs.errors import CallClosed, StateError
-from toolyard_hookspecs.sessions import Reducer, SlicePolicy, append_all
+from toolstile.state.copies import Copies
+from toolstile.state.items import Items, readable
+from toolstile.state.reducers import cleared, keep, reduced, seeded
+from toolstile.state.slices import refuse_registration
+from toolstile_hookspecs.errors import CallClosed, StateError
+from toolstile_hookspecs.sessions import Reducer, SlicePolicy, append_all
 
 
 class CellOwner(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from toolyard.state.cells import Cell
+from toolstile.state.cells import Cell
 
 _SHOWN = 3
 _WIDTH = 200

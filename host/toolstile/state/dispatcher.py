@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable
 from threading import Lock
 from typing import Any, TypeVar
 
-from toolyard_hookspecs.errors import StateError
-from toolyard_hookspecs.signatures import is_async_callable
+from toolstile_hookspecs.errors import StateError
+from toolstile_hookspecs.signatures import is_async_callable
 
 E = TypeVar("E")
 Handler = Callable[[Any], None]
 
-log = logging.getLogger("toolyard.state")
+log = logging.getLogger("toolstile.state")
 
 
 class Subscribers:

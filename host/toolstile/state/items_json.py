@@ -10,9 +10,9 @@ from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from toolyard.state.same_again import is_same
-from toolyard_hookspecs.errors import SnapshotError
-from toolyard_hookspecs.faults import place
+from toolstile.state.same_again import is_same
+from toolstile_hookspecs.errors import SnapshotError
+from toolstile_hookspecs.faults import place
 
 
 def type_name(kind: type[Any]) -> str:

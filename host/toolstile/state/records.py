@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, Final, NoReturn, Protocol, cast
 
-from toolyard_hookspecs.errors import StateError
-from toolyard_hookspecs.policies import RESERVED, PolicyState
+from toolstile_hookspecs.errors import StateError
+from toolstile_hookspecs.policies import RESERVED, PolicyState
 
 Records = Mapping[str, PolicyState]
 """The records by name; replaced, never changed."""

@@ -20,12 +20,12 @@ from weakref import WeakValueDictionary
 from pydantic import Discriminator, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from toolyard.state.cells import Cell
-from toolyard.state.items_json import dumped, loaded, refuse_lossy, type_name
-from toolyard.state.reducers import cleared, seeded
-from toolyard_hookspecs.errors import SnapshotError
-from toolyard_hookspecs.faults import first_fault
-from toolyard_hookspecs.sessions import SliceView
+from toolstile.state.cells import Cell
+from toolstile.state.items_json import dumped, loaded, refuse_lossy, type_name
+from toolstile.state.reducers import cleared, seeded
+from toolstile_hookspecs.errors import SnapshotError
+from toolstile_hookspecs.faults import first_fault
+from toolstile_hookspecs.sessions import SliceView
 
 Doing = Literal["dispatch", "publish", "append", "seed"]
 
@@ -35,7 +35,7 @@ NO_WRITES: Final[Mapping[type[Any], int]] = MappingProxyType({})
 _written_here: Final[WeakValueDictionary[str, type[Any]]] = WeakValueDictionary()
 """The types that were named in this process: some are in no module."""
 
-_OF_FILE: Final = re.compile(r"^toolyard_file_[0-9a-f]{8}_")
+_OF_FILE: Final = re.compile(r"^toolstile_file_[0-9a-f]{8}_")
 """What the module of a plugin in a file is called by its place, which differs elsewhere."""
 
 

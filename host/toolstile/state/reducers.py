@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from toolyard.state.copies import Copies, is_shared, private
-from toolyard.state.items import Items, readable
-from toolyard_hookspecs.errors import StateError
-from toolyard_hookspecs.sessions import Append, Reducer
+from toolstile.state.copies import Copies, is_shared, private
+from toolstile.state.items import Items, readable
+from toolstile_hookspecs.errors import StateError
+from toolstile_hookspecs.sessions import Append, Reducer
 
 
 class Registration(NamedTuple):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar, cast
 
-from toolyard.state.copies import Copies
-from toolyard.state.items import Items, readable
-from toolyard.state.records import Records, RecordSlice, RecordsOwner, is_reserved
-from toolyard.state.store import Store, check_kind
-from toolyard_hookspecs.errors import StateError
-from toolyard_hookspecs.policies import RESERVED, PolicyState
-from toolyard_hookspecs.sessions import Dispatcher, SessionProtocol, SliceView
+from toolstile.state.copies import Copies
+from toolstile.state.items import Items, readable
+from toolstile.state.records import Records, RecordSlice, RecordsOwner, is_reserved
+from toolstile.state.store import Store, check_kind
+from toolstile_hookspecs.errors import StateError
+from toolstile_hookspecs.policies import RESERVED, PolicyState
+from toolstile_hookspecs.sessions import Dispatcher, SessionProtocol, SliceView
 
 S = TypeVar("S")
 

@@ -7,25 +7,25 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar, cast
 from uuid import uuid4
 
-from toolyard.state.branch import Branch
-from toolyard.state.copies import is_shared
-from toolyard.state.dispatcher import Subscribers
-from toolyard.state.items import Items
-from toolyard.state.logs import Log
-from toolyard.state.records import Records, RecordSlice, with_reserved_of
-from toolyard.state.reducers import keep
-from toolyard.state.reserving import ReservingView
-from toolyard.state.session_json import Saved, read, write
-from toolyard.state.slices import SessionSlice
-from toolyard.state.snapshot import Snapshot, fitting
-from toolyard.state.store import Head, Store, check_kind, several_kinds
-from toolyard_hookspecs.calls import ToolInvoked
-from toolyard_hookspecs.policies import PolicyState
-from toolyard_hookspecs.sessions import SliceView
+from toolstile.state.branch import Branch
+from toolstile.state.copies import is_shared
+from toolstile.state.dispatcher import Subscribers
+from toolstile.state.items import Items
+from toolstile.state.logs import Log
+from toolstile.state.records import Records, RecordSlice, with_reserved_of
+from toolstile.state.reducers import keep
+from toolstile.state.reserving import ReservingView
+from toolstile.state.session_json import Saved, read, write
+from toolstile.state.slices import SessionSlice
+from toolstile.state.snapshot import Snapshot, fitting
+from toolstile.state.store import Head, Store, check_kind, several_kinds
+from toolstile_hookspecs.calls import ToolInvoked
+from toolstile_hookspecs.policies import PolicyState
+from toolstile_hookspecs.sessions import SliceView
 
 S = TypeVar("S")
 
-log = logging.getLogger("toolyard.state")
+log = logging.getLogger("toolstile.state")
 
 
 class Session:

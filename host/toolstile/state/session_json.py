@@ -6,13 +6,13 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from toolyard.state.applied import AppliedEffect
-from toolyard.state.items_json import dumped, loaded, refuse_lossy, type_name
-from toolyard.state.records import Records
-from toolyard_hookspecs.errors import SnapshotError
-from toolyard_hookspecs.policies import PolicyState
+from toolstile.state.applied import AppliedEffect
+from toolstile.state.items_json import dumped, loaded, refuse_lossy, type_name
+from toolstile.state.records import Records
+from toolstile_hookspecs.errors import SnapshotError
+from toolstile_hookspecs.policies import PolicyState
 
-FORMAT = "toolyard.session"
+FORMAT = "toolstile.session"
 VERSION = 1
 
 
@@ -101,8 +101,8 @@ def _document(text: str) -> dict[str, Any]:
     version = fields.get("version")
     if version != VERSION:
         raise SnapshotError(
-            f"The session's JSON is of version {version!r}; this Toolyard reads version {VERSION}. "
-            "Read it with the Toolyard that wrote it."
+            f"The session's JSON is of version {version!r}; this Toolstile reads version {VERSION}. "
+            "Read it with the Toolstile that wrote it."
         )
     return fields
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from toolyard.state.copies import Copies
-from toolyard.state.items import readable
-from toolyard.state.reducers import cleared, keep, reduced, seeded
-from toolyard.state.store import Store
-from toolyard_hookspecs.errors import StateError
-from toolyard_hookspecs.sessions import Reducer, SlicePolicy, append_all
-from toolyard_hookspecs.signatures import is_async_callable
+from toolstile.state.copies import Copies
+from toolstile.state.items import readable
+from toolstile.state.reducers import cleared, keep, reduced, seeded
+from toolstile.state.store import Store
+from toolstile_hookspecs.errors import StateError
+from toolstile_hookspecs.sessions import Reducer, SlicePolicy, append_all
+from toolstile_hookspecs.signatures import is_async_callable
 
 
 def refuse_log(kind: type[Any]) -> StateError:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from toolyard.state.session_json import Saved, write
-from toolyard.state.store import Head, Store
-from toolyard_hookspecs.errors import SnapshotError
+from toolstile.state.session_json import Saved, write
+from toolstile.state.store import Head, Store
+from toolstile_hookspecs.errors import SnapshotError
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,12 +7,12 @@ from threading import RLock
 from typing import Any
 from uuid import uuid4
 
-from toolyard.state.copies import Copies
-from toolyard.state.dispatcher import Subscribers
-from toolyard.state.items import EMPTY, Items, readable
-from toolyard.state.logs import Log
-from toolyard.state.records import NO_RECORDS, Records, overlaid
-from toolyard.state.reducers import (
+from toolstile.state.copies import Copies
+from toolstile.state.dispatcher import Subscribers
+from toolstile.state.items import EMPTY, Items, readable
+from toolstile.state.logs import Log
+from toolstile.state.records import NO_RECORDS, Records, overlaid
+from toolstile.state.reducers import (
     Kept,
     ReducerTable,
     Registration,
@@ -22,10 +22,10 @@ from toolyard.state.reducers import (
     reduced,
     with_reducer,
 )
-from toolyard_hookspecs.calls import ToolInvoked
-from toolyard_hookspecs.errors import StateError
-from toolyard_hookspecs.policies import PolicyState
-from toolyard_hookspecs.sessions import Append, Reducer, SessionProtocol, SlicePolicy
+from toolstile_hookspecs.calls import ToolInvoked
+from toolstile_hookspecs.errors import StateError
+from toolstile_hookspecs.policies import PolicyState
+from toolstile_hookspecs.sessions import Append, Reducer, SessionProtocol, SlicePolicy
 
 
 class Head:

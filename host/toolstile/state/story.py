@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from toolyard.state.applied import AppliedEffect
-from toolyard.state.cells import Cell
-from toolyard.state.redoing import NO_WRITES, Effect, Told, told
+from toolstile.state.applied import AppliedEffect
+from toolstile.state.cells import Cell
+from toolstile.state.redoing import NO_WRITES, Effect, Told, told
 
 Cells = Mapping[type[Any], Cell]
 

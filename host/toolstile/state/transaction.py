@@ -6,15 +6,15 @@ from _thread import RLock  # `threading.RLock` is a function around it
 from collections.abc import Mapping
 from typing import Any, Final
 
-from toolyard.state.applied import AppliedEffect
-from toolyard.state.cells import FROZEN, Cell
-from toolyard.state.items import EMPTY, Items
-from toolyard.state.records import NO_RECORDS, Overlay, Records, overlaid, put_over
-from toolyard.state.redoing import Told
-from toolyard.state.store import Store
-from toolyard.state.story import NO_STORY
-from toolyard_hookspecs.errors import CallClosed, ConflictError, StateError
-from toolyard_hookspecs.policies import PolicyState
+from toolstile.state.applied import AppliedEffect
+from toolstile.state.cells import FROZEN, Cell
+from toolstile.state.items import EMPTY, Items
+from toolstile.state.records import NO_RECORDS, Overlay, Records, overlaid, put_over
+from toolstile.state.redoing import Told
+from toolstile.state.store import Store
+from toolstile.state.story import NO_STORY
+from toolstile_hookspecs.errors import CallClosed, ConflictError, StateError
+from toolstile_hookspecs.policies import PolicyState
 
 OVER = "The call is over, so it can neither read nor change the session any more."
 CALLER_ENDED = "The call that made this one has ended, so this one can change nothing more."

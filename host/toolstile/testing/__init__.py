@@ -1,7 +1,7 @@
 """What tests of plugins are written with: fixtures for pytest, and assertions about outcomes.
 
-pytest finds the fixtures by itself; see `toolyard.testing.plugin`. Names are loaded when first
-used: pytest imports this package in every run, also in those that have nothing to do with Toolyard,
+pytest finds the fixtures by itself; see `toolstile.testing.plugin`. Names are loaded when first
+used: pytest imports this package in every run, also in those that have nothing to do with Toolstile,
 and before coverage is measured.
 """
 
@@ -11,11 +11,11 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from toolyard.testing.answers import Answers, InOrder
-    from toolyard.testing.clock import FakeClock
-    from toolyard.testing.hosts import Hosts
-    from toolyard.testing.outcomes import assert_failed, assert_ok, described
-    from toolyard.testing.workbench import Workbench, Workbenches
+    from toolstile.testing.answers import Answers, InOrder
+    from toolstile.testing.clock import FakeClock
+    from toolstile.testing.hosts import Hosts
+    from toolstile.testing.outcomes import assert_failed, assert_ok, described
+    from toolstile.testing.workbench import Workbench, Workbenches
 
 __all__ = [
     "Answers",

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from toolyard_hookspecs import CallRefused, Tool, ToolResult, hookimpl
+from toolstile_hookspecs import CallRefused, Tool, ToolResult, hookimpl
 
 _RESULT: Final[type[Any]] = ToolResult
 
@@ -29,7 +29,7 @@ class Answers:
     """A plugin that answers calls in the handlers' place.
 
     Lookup, parsing, policies and rendering go on as ever. A call of a tool without an answer is
-    refused, and kept in `unexpected`; the fixture `toolyard_tools` then fails the test at its end.
+    refused, and kept in `unexpected`; the fixture `toolstile_tools` then fails the test at its end.
 
     Args:
         answers: By the tool's name: a value, a `ToolResult`, an exception to raise, a function of
@@ -50,7 +50,7 @@ class Answers:
         self._lock = threading.Lock()
 
     @hookimpl(tryfirst=True)
-    def toolyard_execute(
+    def toolstile_execute(
         self, tool: Tool[Any, Any], params: Any
     ) -> Callable[..., ToolResult[Any]] | None:
         """Answer in the handler's place."""

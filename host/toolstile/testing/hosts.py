@@ -8,12 +8,12 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from toolyard.host import Host
-from toolyard.plugins.discovery import FoundPlugin, installed
-from toolyard.settings import Settings
-from toolyard.settings.model import folded
-from toolyard_hookspecs import MarkdownSection, PluginError, Section, Tool, hookimpl
-from toolyard_hookspecs.likeness import nearest
+from toolstile.host import Host
+from toolstile.plugins.discovery import FoundPlugin, installed
+from toolstile.settings import Settings
+from toolstile.settings.model import folded
+from toolstile_hookspecs import MarkdownSection, PluginError, Section, Tool, hookimpl
+from toolstile_hookspecs.likeness import nearest
 
 Tables = Mapping[str, Mapping[str, Any]]
 
@@ -24,7 +24,7 @@ class Hosts:
     No configuration file is read, and nothing that is installed is loaded unless it is named.
 
     Example:
-        >>> host = toolyard_host("vfs", my_plugin, settings={"vfs": {}})  # doctest: +SKIP
+        >>> host = toolstile_host("vfs", my_plugin, settings={"vfs": {}})  # doctest: +SKIP
     """
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class LooseTools:
         self._tools = tuple(tools)
 
     @hookimpl
-    def toolyard_sections(self) -> list[Section]:
+    def toolstile_sections(self) -> list[Section]:
         """Offer the tools in a section of their own."""
         return [MarkdownSection(key="tools-of-the-test", title="Tools", tools=self._tools)]
 

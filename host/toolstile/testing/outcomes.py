@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Iterable
 from typing import Any, Final, NoReturn, TypeVar
 
-from toolyard_hookspecs import Outcome, Stage, Status, ToolInvoked, Verdict
+from toolstile_hookspecs import Outcome, Stage, Status, ToolInvoked, Verdict
 
 _Kind = TypeVar("_Kind", Status, Stage)
 

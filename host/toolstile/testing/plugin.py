@@ -1,6 +1,6 @@
-"""The fixtures that pytest finds wherever Toolyard is installed.
+"""The fixtures that pytest finds wherever Toolstile is installed.
 
-Nothing of Toolyard is imported before a fixture is used: pytest imports this module in every run,
+Nothing of Toolstile is imported before a fixture is used: pytest imports this module in every run,
 before coverage is measured.
 """
 
@@ -12,26 +12,26 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from toolyard.testing.clock import FakeClock
-    from toolyard.testing.hosts import Hosts
-    from toolyard.testing.workbench import Driver, Workbenches
+    from toolstile.testing.clock import FakeClock
+    from toolstile.testing.hosts import Hosts
+    from toolstile.testing.workbench import Driver, Workbenches
 
 
 @pytest.fixture
-def toolyard_clock() -> FakeClock:
+def toolstile_clock() -> FakeClock:
     """A clock that stands still until `advance(seconds)` is called; give it as `clock=`."""
-    from toolyard.testing.clock import FakeClock
+    from toolstile.testing.clock import FakeClock
 
     return FakeClock()
 
 
 @pytest.fixture
-def toolyard_host() -> Iterator[Hosts]:
+def toolstile_host() -> Iterator[Hosts]:
     """What opens hosts with chosen plugins, and closes them with the test.
 
-    `host = toolyard_host("vfs", my_plugin)`; see `toolyard.testing.Hosts`.
+    `host = toolstile_host("vfs", my_plugin)`; see `toolstile.testing.Hosts`.
     """
-    from toolyard.testing.hosts import Hosts
+    from toolstile.testing.hosts import Hosts
 
     hosts = Hosts()
     try:
@@ -41,23 +41,23 @@ def toolyard_host() -> Iterator[Hosts]:
 
 
 @pytest.fixture
-def toolyard_driver() -> Driver:
-    """The driver that `toolyard_tools` calls through; parametrize it with "sync" and "async"."""
+def toolstile_driver() -> Driver:
+    """The driver that `toolstile_tools` calls through; parametrize it with "sync" and "async"."""
     return "sync"
 
 
 @pytest.fixture
-def toolyard_tools(toolyard_host: Hosts, toolyard_driver: Driver) -> Iterator[Workbenches]:
+def toolstile_tools(toolstile_host: Hosts, toolstile_driver: Driver) -> Iterator[Workbenches]:
     """What makes ready to call the tools of chosen plugins.
 
-    `toolyard_tools(my_plugin).call("add", a=1, b=2)`; see `toolyard.testing.Workbenches`.
+    `toolstile_tools(my_plugin).call("add", a=1, b=2)`; see `toolstile.testing.Workbenches`.
     """
-    from toolyard.testing.workbench import Workbenches
+    from toolstile.testing.workbench import Workbenches
 
-    if toolyard_driver not in ("sync", "async"):
-        msg = f'toolyard_driver is {toolyard_driver!r}; parametrize it with "sync" and "async".'
+    if toolstile_driver not in ("sync", "async"):
+        msg = f'toolstile_driver is {toolstile_driver!r}; parametrize it with "sync" and "async".'
         raise pytest.UsageError(msg)
-    benches = Workbenches(toolyard_host, toolyard_driver)
+    benches = Workbenches(toolstile_host, toolstile_driver)
     unexpected: list[str] = []
     try:
         yield benches

@@ -9,16 +9,16 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from toolyard.executor import Executor
-from toolyard.executor_options import ExecutorOptions
-from toolyard.host import Host
-from toolyard.settings import Settings
-from toolyard.state.session import Session
-from toolyard.testing.answers import Answers
-from toolyard.testing.hosts import Hosts, Tables, with_plugin_table
-from toolyard_hookspecs import ConfigurationError, Outcome, StateError, ToolCall, ToolInvoked
-from toolyard_hookspecs.likeness import nearest
-from toolyard_hookspecs.loops import is_on_loop
+from toolstile.executor import Executor
+from toolstile.executor_options import ExecutorOptions
+from toolstile.host import Host
+from toolstile.settings import Settings
+from toolstile.state.session import Session
+from toolstile.testing.answers import Answers
+from toolstile.testing.hosts import Hosts, Tables, with_plugin_table
+from toolstile_hookspecs import ConfigurationError, Outcome, StateError, ToolCall, ToolInvoked
+from toolstile_hookspecs.likeness import nearest
+from toolstile_hookspecs.loops import is_on_loop
 
 Driver = Literal["sync", "async"]
 
@@ -32,7 +32,7 @@ OPTIONS: Final = HOST_OPTIONS | {
 """What a host and an executor are made with."""
 
 OWN_OPTIONS: Final = frozenset({"answers", "settings"})
-"""What `toolyard_tools` itself makes something of."""
+"""What `toolstile_tools` itself makes something of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Workbench:
         answers: What answers in the handlers' place, if anything does.
 
     Example:
-        >>> tools = toolyard_tools(add)  # doctest: +SKIP
+        >>> tools = toolstile_tools(add)  # doctest: +SKIP
         >>> tools.call("add", a=1, b=2).text  # doctest: +SKIP
         '3'
     """
@@ -114,7 +114,7 @@ class Workbenches:
         driver: Through which driver they call.
 
     Example:
-        >>> tools = toolyard_tools("planning")  # doctest: +SKIP
+        >>> tools = toolstile_tools("planning")  # doctest: +SKIP
     """
 
     def __init__(self, hosts: Hosts, driver: Driver = "sync") -> None:
@@ -173,7 +173,7 @@ def _refuse_unknown(options: Iterable[str]) -> None:
         if name not in known:
             near = nearest(name, known)
             hint = f"Did you mean {near}?" if near else f"There are {', '.join(known)}."
-            msg = f"toolyard_tools has no option {name}. {hint}"
+            msg = f"toolstile_tools has no option {name}. {hint}"
             raise ConfigurationError(msg)
 
 

@@ -1,8 +1,8 @@
 """Approval by the person at the terminal, or by a rule given on the command line.
 
 Settings, `[plugins.approval]`: `mode`, one of `auto`, `ask`, `all`, `none`, `read`; see `Mode`.
-It answers where the configuration names it, `approver = "approval"`. `toolyard run`,
-`toolyard call` and `toolyard replay` do so where no other approver is configured; `--approve`
+It answers where the configuration names it, `approver = "approval"`. `toolstile run`,
+`toolstile call` and `toolstile replay` do so where no other approver is configured; `--approve`
 does in any case.
 """
 
@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from toolyard_hookspecs import ApprovalAnswer, ApprovalRequest, Command, hookimpl
-from toolyard_plugins.approval.settings import ApprovalSettings, Mode
+from toolstile_hookspecs import ApprovalAnswer, ApprovalRequest, Command, hookimpl
+from toolstile_plugins.approval.settings import ApprovalSettings, Mode
 
 __all__ = ["ApprovalSettings", "Mode"]
 
@@ -23,22 +23,22 @@ CHOICES: Final = (Mode.ALL, Mode.NONE, Mode.READ, Mode.ASK)
 
 
 @hookimpl
-def toolyard_settings() -> type[BaseModel]:
+def toolstile_settings() -> type[BaseModel]:
     """Declare the settings."""
     return ApprovalSettings
 
 
 @hookimpl
-def toolyard_approve(request: ApprovalRequest, settings: ApprovalSettings) -> ApprovalAnswer:
+def toolstile_approve(request: ApprovalRequest, settings: ApprovalSettings) -> ApprovalAnswer:
     """Answer as the mode says."""
     # Late: terminals and editors bring much along, and few commands ask.
-    from toolyard_plugins.approval.answering import answer
+    from toolstile_plugins.approval.answering import answer
 
     return answer(request, settings)
 
 
 @hookimpl
-def toolyard_commands() -> list[Command]:
+def toolstile_commands() -> list[Command]:
     """Let the commands that dispatch calls say how they are approved."""
     return [
         Command(

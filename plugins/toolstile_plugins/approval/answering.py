@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from toolyard_hookspecs import ApprovalAnswer, ApprovalRequest
-from toolyard_plugins.approval.dialogue import Dialogue
-from toolyard_plugins.approval.settings import ApprovalSettings, Mode
-from toolyard_plugins.approval.terminal import (
+from toolstile_hookspecs import ApprovalAnswer, ApprovalRequest
+from toolstile_plugins.approval.dialogue import Dialogue
+from toolstile_plugins.approval.settings import ApprovalSettings, Mode
+from toolstile_plugins.approval.terminal import (
     Terminal,
     Unavailable,
     Withdrawn,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from toolyard_hookspecs import ApprovalAnswer, ApprovalRequest
-from toolyard_plugins.approval.editing import edit
-from toolyard_plugins.approval.showing import Shown
-from toolyard_plugins.approval.terminal import Terminal
+from toolstile_hookspecs import ApprovalAnswer, ApprovalRequest
+from toolstile_plugins.approval.editing import edit
+from toolstile_plugins.approval.showing import Shown
+from toolstile_plugins.approval.terminal import Terminal
 
 CLOSED = "The input was closed before anyone answered."
 

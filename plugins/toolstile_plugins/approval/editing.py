@@ -10,11 +10,11 @@ import tempfile
 from pathlib import Path
 from typing import Any, cast
 
-from toolyard_hookspecs import ToolValidationError
-from toolyard_hookspecs.terminals import printable, printable_lines
-from toolyard_plugins.approval.secrecy import unmasked
-from toolyard_plugins.approval.showing import Shown
-from toolyard_plugins.approval.terminal import Terminal
+from toolstile_hookspecs import ToolValidationError
+from toolstile_hookspecs.terminals import printable, printable_lines
+from toolstile_plugins.approval.secrecy import unmasked
+from toolstile_plugins.approval.showing import Shown
+from toolstile_plugins.approval.terminal import Terminal
 
 
 def edit(shown: Shown, terminal: Terminal) -> str | None:
@@ -57,7 +57,7 @@ def _in_line(shown: Shown, terminal: Terminal) -> str | None:
 
 def _in_editor(editor: str, shown: Shown, terminal: Terminal) -> str | None:
     before = json.dumps(shown.masked, ensure_ascii=False, indent=2) + "\n"
-    with tempfile.TemporaryDirectory(prefix="toolyard-") as folder:
+    with tempfile.TemporaryDirectory(prefix="toolstile-") as folder:
         path = Path(folder, f"{shown.request.tool.name}.json")
         path.write_text(before, encoding="utf-8", errors="surrogatepass")
         try:

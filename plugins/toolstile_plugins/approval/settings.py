@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, PrivateAttr
 
-from toolyard_hookspecs import ApprovalRequest, Tool
+from toolstile_hookspecs import ApprovalRequest, Tool
 
 
 class Mode(StrEnum):

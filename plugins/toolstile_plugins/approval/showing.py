@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from toolyard_hookspecs import ApprovalRequest, hide, masked, secrets_of
-from toolyard_hookspecs.terminals import printable, printable_lines
-from toolyard_plugins.approval.secrecy import MASK
+from toolstile_hookspecs import ApprovalRequest, hide, masked, secrets_of
+from toolstile_hookspecs.terminals import printable, printable_lines
+from toolstile_plugins.approval.secrecy import MASK
 
 LINES: Final = 60
 """Lines that are shown unless all are asked for."""

@@ -11,8 +11,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
-from toolyard_hookspecs import Cancellation
-from toolyard_hookspecs.widths import environment
+from toolstile_hookspecs import Cancellation
+from toolstile_hookspecs.widths import environment
 
 if TYPE_CHECKING:
     from rich.console import Console

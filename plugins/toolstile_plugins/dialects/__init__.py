@@ -8,15 +8,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from toolyard_hookspecs import Dialect, hookimpl
+from toolstile_hookspecs import Dialect, hookimpl
 
 if TYPE_CHECKING:
-    from toolyard_plugins.dialects.anthropic import Anthropic
-    from toolyard_plugins.dialects.gemini import Gemini
-    from toolyard_plugins.dialects.mcp import Mcp
-    from toolyard_plugins.dialects.openai import OpenAI, OpenAIResponses
+    from toolstile_plugins.dialects.anthropic import Anthropic
+    from toolstile_plugins.dialects.gemini import Gemini
+    from toolstile_plugins.dialects.mcp import Mcp
+    from toolstile_plugins.dialects.openai import OpenAI, OpenAIResponses
 
-__all__ = ["Anthropic", "Gemini", "Mcp", "OpenAI", "OpenAIResponses", "toolyard_dialects"]
+__all__ = ["Anthropic", "Gemini", "Mcp", "OpenAI", "OpenAIResponses", "toolstile_dialects"]
 
 _MODULES: Final = {
     "OpenAI": "openai",
@@ -37,6 +37,6 @@ def __getattr__(name: str) -> Any:
 
 
 @hookimpl
-def toolyard_dialects() -> list[Dialect]:
+def toolstile_dialects() -> list[Dialect]:
     """Offer the built-in dialects."""
     return [__getattr__(name)() for name in _MODULES]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     Contents,
     DeadlineExceededError,
     Interrupt,

@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from toolyard_hookspecs import Outcome, Prompt, Tool, ToolCall, ToolValidationError
-from toolyard_plugins.dialects import reading
-from toolyard_plugins.dialects.answers import Answer, answer
-from toolyard_plugins.dialects.schema import object_rooted
+from toolstile_hookspecs import Outcome, Prompt, Tool, ToolCall, ToolValidationError
+from toolstile_plugins.dialects import reading
+from toolstile_plugins.dialects.answers import Answer, answer
+from toolstile_plugins.dialects.schema import object_rooted
 
 TOOL_USE: Final = "tool_use"
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from toolyard_hookspecs import Outcome, Prompt, Tool, ToolCall
-from toolyard_plugins.dialects import reading
-from toolyard_plugins.dialects.answers import Answer, answer
-from toolyard_plugins.dialects.gemini_schema import parameters
+from toolstile_hookspecs import Outcome, Prompt, Tool, ToolCall
+from toolstile_plugins.dialects import reading
+from toolstile_plugins.dialects.answers import Answer, answer
+from toolstile_plugins.dialects.gemini_schema import parameters
 
 NO_ID: Final = "gemini.no_id"
 """In a call's `meta`: the model gave no id, so its answer carries none."""

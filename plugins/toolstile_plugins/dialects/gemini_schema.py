@@ -14,7 +14,7 @@ import json
 import math
 from typing import Any, Final, cast
 
-from toolyard_plugins.dialects.schema import Schema, inline, json_type, object_rooted, without_keys
+from toolstile_plugins.dialects.schema import Schema, inline, json_type, object_rooted, without_keys
 
 _KEPT: Final = {
     "string": ("minLength", "maxLength", "pattern"),

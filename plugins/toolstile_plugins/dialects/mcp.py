@@ -16,13 +16,13 @@ from typing import Any, Final, cast
 from pydantic import PydanticUserError
 from pydantic_core import from_json, to_json
 
-from toolyard_hookspecs import Contents, Outcome, Prompt, Tool, ToolCall, ToolValidationError
-from toolyard_hookspecs.faults import in_one_line
-from toolyard_hookspecs.schema_codec import SchemaCodec
-from toolyard_plugins.dialects import reading
-from toolyard_plugins.dialects.answers import Answer, answer
-from toolyard_plugins.dialects.mcp_contents import blocks
-from toolyard_plugins.dialects.schema import (
+from toolstile_hookspecs import Contents, Outcome, Prompt, Tool, ToolCall, ToolValidationError
+from toolstile_hookspecs.faults import in_one_line
+from toolstile_hookspecs.schema_codec import SchemaCodec
+from toolstile_plugins.dialects import reading
+from toolstile_plugins.dialects.answers import Answer, answer
+from toolstile_plugins.dialects.mcp_contents import blocks
+from toolstile_plugins.dialects.schema import (
     DEFINITIONS,
     Schema,
     dereferenced,

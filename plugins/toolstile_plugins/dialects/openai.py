@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from toolyard_hookspecs import Outcome, Prompt, Tool, ToolCall
-from toolyard_plugins.dialects import reading
-from toolyard_plugins.dialects.answers import answer
-from toolyard_plugins.dialects.openai_strict import strict_schema
-from toolyard_plugins.dialects.schema import Schema, object_rooted
+from toolstile_hookspecs import Outcome, Prompt, Tool, ToolCall
+from toolstile_plugins.dialects import reading
+from toolstile_plugins.dialects.answers import answer
+from toolstile_plugins.dialects.openai_strict import strict_schema
+from toolstile_plugins.dialects.schema import Schema, object_rooted
 
 FUNCTION_CALL: Final = "function_call"
 

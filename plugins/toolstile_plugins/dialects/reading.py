@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from pydantic import PydanticUserError
 
-from toolyard_hookspecs import DefinitionError, Prompt, Tool, ToolCall
+from toolstile_hookspecs import DefinitionError, Prompt, Tool, ToolCall
 
 
 def field(thing: object, *names: str) -> Any:

@@ -1,6 +1,6 @@
 """The ledger: calls of tools that declare `idempotency` have their effect once.
 
-Settings, `[plugins.ledger]`: see `LedgerSettings`. `toolyard ledger` lists what is recorded,
+Settings, `[plugins.ledger]`: see `LedgerSettings`. `toolstile ledger` lists what is recorded,
 shows it, and settles what is unknown.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     Binding,
     Command,
     Decider,
@@ -24,14 +24,14 @@ from toolyard_hookspecs import (
     concerns,
     hookimpl,
 )
-from toolyard_hookspecs.context import CallControl
-from toolyard_hookspecs.ledger import LedgerStore
-from toolyard_plugins.ledger.claiming import claim_or_replay
-from toolyard_plugins.ledger.effects import EffectLedger, ToolEffect
-from toolyard_plugins.ledger.holding import Holding
-from toolyard_plugins.ledger.options import offered_commands
-from toolyard_plugins.ledger.settings import LedgerSettings, offered_store
-from toolyard_plugins.ledger.stores.memory import MemoryStore
+from toolstile_hookspecs.context import CallControl
+from toolstile_hookspecs.ledger import LedgerStore
+from toolstile_plugins.ledger.claiming import claim_or_replay
+from toolstile_plugins.ledger.effects import EffectLedger, ToolEffect
+from toolstile_plugins.ledger.holding import Holding
+from toolstile_plugins.ledger.options import offered_commands
+from toolstile_plugins.ledger.settings import LedgerSettings, offered_store
+from toolstile_plugins.ledger.stores.memory import MemoryStore
 
 __all__ = ["EffectLedger", "LedgerSettings", "MemoryStore", "ToolEffect"]
 
@@ -45,23 +45,23 @@ def is_idempotent(tool: Tool[Any, Any]) -> bool:
 
 
 @hookimpl
-def toolyard_settings() -> type[BaseModel]:
+def toolstile_settings() -> type[BaseModel]:
     """Declare the settings."""
     return LedgerSettings
 
 
 @hookimpl
-def toolyard_diagnose(
+def toolstile_diagnose(
     settings: LedgerSettings, bound: Mapping[type[Any], str]
 ) -> Iterable[Finding]:
     """Find out whether the store can be used."""
-    from toolyard_plugins.ledger.diagnosing import diagnosed  # only `toolyard doctor` asks
+    from toolstile_plugins.ledger.diagnosing import diagnosed  # only `toolstile doctor` asks
 
     return diagnosed(settings, offering=bound.get(LedgerStore))
 
 
 @hookimpl
-def toolyard_resources(settings: LedgerSettings) -> list[Binding[Any]]:
+def toolstile_resources(settings: LedgerSettings) -> list[Binding[Any]]:
     """Offer the ledger; whoever binds another one replaces it."""
     return [
         Binding(EffectLedger, lambda resources: settings.ledger(offered_store(resources))),
@@ -74,7 +74,7 @@ def toolyard_resources(settings: LedgerSettings) -> list[Binding[Any]]:
 
 @hookimpl
 @contextmanager
-def toolyard_lifespan(host: HostHandle, settings: LedgerSettings) -> Generator[None]:
+def toolstile_lifespan(host: HostHandle, settings: LedgerSettings) -> Generator[None]:
     """Close the ledger when the host closes."""
     settings.keep_time(host.clock)
     try:
@@ -85,7 +85,7 @@ def toolyard_lifespan(host: HostHandle, settings: LedgerSettings) -> Generator[N
 
 @hookimpl
 @concerns(is_idempotent)
-def toolyard_snapshot(context: ToolContext, tool: Tool[Any, Any]) -> Holding | None:
+def toolstile_snapshot(context: ToolContext, tool: Tool[Any, Any]) -> Holding | None:
     """Take part in the calls of tools that are to be recorded."""
     control = context.control
     if control is None:
@@ -103,7 +103,7 @@ def toolyard_snapshot(context: ToolContext, tool: Tool[Any, Any]) -> Holding | N
 
 @hookimpl(tryfirst=True)
 @concerns(is_idempotent)
-def toolyard_execute(params: Any, context: ToolContext) -> Awaitable[Replay | None] | Replay | None:
+def toolstile_execute(params: Any, context: ToolContext) -> Awaitable[Replay | None] | Replay | None:
     """Claim the call's key, or answer with what is recorded."""
     control = context.control
     holding = None if control is None else _holdings.get(control)
@@ -111,7 +111,7 @@ def toolyard_execute(params: Any, context: ToolContext) -> Awaitable[Replay | No
 
 
 @hookimpl
-def toolyard_rollback(tool: Tool[Any, Any], context: ToolContext, reason: str) -> None:
+def toolstile_rollback(tool: Tool[Any, Any], context: ToolContext, reason: str) -> None:
     """Give the key of a call back that came to nothing, or say that nobody knows."""
     if tool.idempotency is not None and context.control is not None:
         holding = _holdings.get(context.control)
@@ -120,6 +120,6 @@ def toolyard_rollback(tool: Tool[Any, Any], context: ToolContext, reason: str) -
 
 
 @hookimpl
-def toolyard_commands() -> list[Command]:
-    """Offer `toolyard ledger`."""
+def toolstile_commands() -> list[Command]:
+    """Offer `toolstile ledger`."""
     return offered_commands()

@@ -11,11 +11,11 @@ from typing import Any, Final
 import pydantic_core
 from pydantic import TypeAdapter
 
-from toolyard_hookspecs import Tool
-from toolyard_hookspecs.codecs import Codec, ValueCodec
-from toolyard_hookspecs.round_trips import may_lose
-from toolyard_hookspecs.schema_codec import SchemaCodec
-from toolyard_hookspecs.secrecy import HIDING
+from toolstile_hookspecs import Tool
+from toolstile_hookspecs.codecs import Codec, ValueCodec
+from toolstile_hookspecs.round_trips import may_lose
+from toolstile_hookspecs.schema_codec import SchemaCodec
+from toolstile_hookspecs.secrecy import HIDING
 
 Encode = Callable[[Any], bytes]
 

@@ -7,19 +7,19 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import Any, Final
 
-from toolyard_hookspecs import CallRefused, Replay, ToolResult, ToolValidationError
-from toolyard_hookspecs.ledger import Claim, EffectState, LedgerEntry
-from toolyard_hookspecs.loops import is_on_loop
-from toolyard_plugins.ledger import wording
-from toolyard_plugins.ledger.holding import Holding
-from toolyard_plugins.ledger.keys import (
+from toolstile_hookspecs import CallRefused, Replay, ToolResult, ToolValidationError
+from toolstile_hookspecs.ledger import Claim, EffectState, LedgerEntry
+from toolstile_hookspecs.loops import is_on_loop
+from toolstile_plugins.ledger import wording
+from toolstile_plugins.ledger.holding import Holding
+from toolstile_plugins.ledger.keys import (
     keys_of,
     new_effect_id,
     printable,
     printable_session,
     recorded_hash,
 )
-from toolyard_plugins.ledger.uncommitted import as_seen_by
+from toolstile_plugins.ledger.uncommitted import as_seen_by
 
 SHORTEST: Final = 0.001
 LONGEST: Final = 0.05

@@ -1,4 +1,4 @@
-"""What `toolyard ledger` does."""
+"""What `toolstile ledger` does."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from toolyard_hookspecs import HostHandle, LedgerError, Severity, Tool, ToolValidationError
-from toolyard_hookspecs.ledger import EffectState, LedgerEntry, LedgerStore
-from toolyard_plugins.ledger import showing
-from toolyard_plugins.ledger.effects import DAY, end_of
-from toolyard_plugins.ledger.given import read_result
-from toolyard_plugins.ledger.settings import LedgerSettings, offered_store
-from toolyard_plugins.ledger.stores.memory import MemoryStore
-from toolyard_plugins.places import file_finding
+from toolstile_hookspecs import HostHandle, LedgerError, Severity, Tool, ToolValidationError
+from toolstile_hookspecs.ledger import EffectState, LedgerEntry, LedgerStore
+from toolstile_plugins.ledger import showing
+from toolstile_plugins.ledger.effects import DAY, end_of
+from toolstile_plugins.ledger.given import read_result
+from toolstile_plugins.ledger.settings import LedgerSettings, offered_store
+from toolstile_plugins.ledger.stores.memory import MemoryStore
+from toolstile_plugins.places import file_finding
 
 BY_HAND: Final = "A person found out that it has not happened."
 UNFIT: Final = "Its recorded value did not fit what the tool returns."
@@ -97,7 +97,7 @@ def _resolve(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> 
         raise LedgerError(
             f"The call {claim.key} is done: it has happened, only {claim.tool_name} returns "
             "something else by now than was recorded. Say what it came to, with --done --value "
-            f"JSON; or, if it may happen once more, use `toolyard ledger invalidate '{claim.key}'`."
+            f"JSON; or, if it may happen once more, use `toolstile ledger invalidate '{claim.key}'`."
         )
     result = read_result(args.message or "", args.value, tool)
     if is_unfit:
@@ -139,7 +139,7 @@ def _nothing_to_resolve(entry: LedgerEntry, tool: Tool[object, object] | None) -
     name, key = entry.claim.tool_name, entry.claim.key
     told = (
         f"The call {key} is {entry.state}, so there is nothing to resolve. Look at it with "
-        f"`toolyard ledger show '{key}'`."
+        f"`toolstile ledger show '{key}'`."
     )
     if tool is None and entry.state is EffectState.DONE:
         told += (
@@ -171,12 +171,12 @@ def _find(store: LedgerStore, text: str) -> LedgerEntry:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise LedgerError(f"No call has the key {text!r}. List them with `toolyard ledger list`.")
+        raise LedgerError(f"No call has the key {text!r}. List them with `toolstile ledger list`.")
     keys = [each.claim.key for each in found]
     more = "" if len(keys) <= SHOWN_KEYS else f" and {len(keys) - SHOWN_KEYS} more"
     raise LedgerError(
         f"{len(keys)} calls have keys like {text!r}: {', '.join(keys[:SHOWN_KEYS])}{more}. Name "
-        "one of them, or give its hash from `toolyard ledger list`."
+        "one of them, or give its hash from `toolstile ledger list`."
     )
 
 

@@ -1,4 +1,4 @@
-"""Whether the ledger's store can be used, for `toolyard doctor`."""
+"""Whether the ledger's store can be used, for `toolstile doctor`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from toolyard_hookspecs import Finding, Severity
-from toolyard_plugins.ledger.settings import LedgerSettings
-from toolyard_plugins.ledger.stores.sqlite import why_unusable
-from toolyard_plugins.places import file_finding
+from toolstile_hookspecs import Finding, Severity
+from toolstile_plugins.ledger.settings import LedgerSettings
+from toolstile_plugins.ledger.stores.sqlite import why_unusable
+from toolstile_plugins.places import file_finding
 
 PATIENCE: Final = 3
 """Seconds to wait for a database."""
@@ -80,7 +80,7 @@ def _reached(settings: LedgerSettings) -> Finding:
     subject = "ledger in PostgreSQL"
     if find_spec("psycopg") is None:
         return Finding.error(
-            subject, "psycopg is not installed.", "pip install 'toolyard[postgres]'"
+            subject, "psycopg is not installed.", "pip install 'toolstile[postgres]'"
         )
     import psycopg  # late: an extra
 

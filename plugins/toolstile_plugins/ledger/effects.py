@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pydantic_core
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     Clock,
     DefinitionError,
     LedgerError,
@@ -19,13 +19,13 @@ from toolyard_hookspecs import (
     ToolResult,
     secrets_in,
 )
-from toolyard_hookspecs.ledger import Claim, EffectState, LedgerEntry, LedgerStore, RecordedResult
-from toolyard_hookspecs.unwritable import finite, why_unwritable
-from toolyard_plugins.ledger.canonical import as_recorded
-from toolyard_plugins.ledger.given import with_masks
-from toolyard_plugins.ledger.keys import new_effect_id
-from toolyard_plugins.ledger.leases import LeaseKeeper
-from toolyard_plugins.ledger.stores.memory import MemoryStore
+from toolstile_hookspecs.ledger import Claim, EffectState, LedgerEntry, LedgerStore, RecordedResult
+from toolstile_hookspecs.unwritable import finite, why_unwritable
+from toolstile_plugins.ledger.canonical import as_recorded
+from toolstile_plugins.ledger.given import with_masks
+from toolstile_plugins.ledger.keys import new_effect_id
+from toolstile_plugins.ledger.leases import LeaseKeeper
+from toolstile_plugins.ledger.stores.memory import MemoryStore
 
 DAY: Final = timedelta(hours=24)
 DECIDER: Final = "ledger"

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from math import isfinite
 from typing import Never
 
-from toolyard_hookspecs import LedgerError, Tool, ToolValidationError, hide, secrets_in, secrets_of
-from toolyard_hookspecs.faults import in_one_line
-from toolyard_hookspecs.ledger import RecordedResult
-from toolyard_hookspecs.unwritable import why_unwritable
+from toolstile_hookspecs import LedgerError, Tool, ToolValidationError, hide, secrets_in, secrets_of
+from toolstile_hookspecs.faults import in_one_line
+from toolstile_hookspecs.ledger import RecordedResult
+from toolstile_hookspecs.unwritable import why_unwritable
 
 
 def read_result(

@@ -10,15 +10,15 @@ from enum import Enum, auto
 from functools import partial
 from typing import Any
 
-from toolyard_hookspecs import CallClosed, HandlerState, IdempotencyConfig, Tool, ToolContext
-from toolyard_hookspecs.context import CallControl
-from toolyard_hookspecs.ledger import Claim, RecordedResult
-from toolyard_hookspecs.loops import is_on_loop
-from toolyard_plugins.ledger import uncommitted, wording
-from toolyard_plugins.ledger.effects import EffectLedger, decision_key, end_of
-from toolyard_plugins.ledger.uncommitted import Uncommitted, changes_something
+from toolstile_hookspecs import CallClosed, HandlerState, IdempotencyConfig, Tool, ToolContext
+from toolstile_hookspecs.context import CallControl
+from toolstile_hookspecs.ledger import Claim, RecordedResult
+from toolstile_hookspecs.loops import is_on_loop
+from toolstile_plugins.ledger import uncommitted, wording
+from toolstile_plugins.ledger.effects import EffectLedger, decision_key, end_of
+from toolstile_plugins.ledger.uncommitted import Uncommitted, changes_something
 
-log = logging.getLogger("toolyard.ledger")
+log = logging.getLogger("toolstile.ledger")
 
 JOINED_AND_LOST = "The call that made it was rolled back."
 

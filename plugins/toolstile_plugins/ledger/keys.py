@@ -11,9 +11,9 @@ from hashlib import sha256
 from itertools import count
 from typing import Any, Final
 
-from toolyard_hookspecs import IdempotencyConfig, Tool, ToolCall, ToolContext
-from toolyard_hookspecs.calls import MadeUpId
-from toolyard_plugins.ledger.canonical import canonical_json, encoder, recorded_form
+from toolstile_hookspecs import IdempotencyConfig, Tool, ToolCall, ToolContext
+from toolstile_hookspecs.calls import MadeUpId
+from toolstile_plugins.ledger.canonical import canonical_json, encoder, recorded_form
 
 LONGEST_PART: Final = 256
 """The most characters of an id or a scope in a key; of a longer one its hash stands there."""

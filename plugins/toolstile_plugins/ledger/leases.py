@@ -9,11 +9,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from toolyard_hookspecs import LedgerError
-from toolyard_hookspecs.ledger import LedgerStore
-from toolyard_plugins.ledger.wording import failure
+from toolstile_hookspecs import LedgerError
+from toolstile_hookspecs.ledger import LedgerStore
+from toolstile_plugins.ledger.wording import failure
 
-log = logging.getLogger("toolyard.ledger")
+log = logging.getLogger("toolstile.ledger")
 
 Settling = Callable[[], object]
 
@@ -89,7 +89,7 @@ class LeaseKeeper:
                 self._stopped = False
                 self._wake.clear()
                 self._thread = threading.Thread(
-                    target=self._run, name="toolyard-ledger", daemon=True
+                    target=self._run, name="toolstile-ledger", daemon=True
                 )
                 self._thread.start()
 

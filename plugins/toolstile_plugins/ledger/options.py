@@ -1,4 +1,4 @@
-"""What the ledger adds to the command line: `toolyard ledger`, its arguments and help.
+"""What the ledger adds to the command line: `toolstile ledger`, its arguments and help.
 
 What runs the commands is imported when one of them runs.
 """
@@ -8,17 +8,17 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from toolyard_hookspecs import Command, HostHandle
-from toolyard_plugins.subcommands import add_subcommand
+from toolstile_hookspecs import Command, HostHandle
+from toolstile_plugins.subcommands import add_subcommand
 
 _HELP: Final = """\
 examples:
-  toolyard ledger list --state unknown                what may have happened, or not
-  toolyard ledger show 5d41402abc4b                   all that is known of one call
-  toolyard ledger resolve 5d41402abc4b --done         it has happened: do not run it again
-  toolyard ledger resolve 5d41402abc4b --not-done     it has not: the next call runs
-  toolyard ledger invalidate --tool create_order      forget what a tool has done
-  toolyard ledger prune                               remove what has expired
+  toolstile ledger list --state unknown                what may have happened, or not
+  toolstile ledger show 5d41402abc4b                   all that is known of one call
+  toolstile ledger resolve 5d41402abc4b --done         it has happened: do not run it again
+  toolstile ledger resolve 5d41402abc4b --not-done     it has not: the next call runs
+  toolstile ledger invalidate --tool create_order      forget what a tool has done
+  toolstile ledger prune                               remove what has expired
 """
 _WHICH: Final = "which call: its whole key, or enough of its hash to be the only one"
 
@@ -46,9 +46,9 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "list",
         "list what is recorded",
         {
-            "toolyard ledger list": "list all calls",
-            "toolyard ledger list --state unknown": "what may have happened, or not",
-            "toolyard ledger list --tool create_order --json": "the calls of a tool, as JSON",
+            "toolstile ledger list": "list all calls",
+            "toolstile ledger list --state unknown": "what may have happened, or not",
+            "toolstile ledger list --tool create_order --json": "the calls of a tool, as JSON",
         },
     )
     listing.add_argument("--tool", type=_text, metavar="NAME", help="only calls of this tool")
@@ -59,7 +59,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         what,
         "show",
         "show all that is known of a call",
-        {"toolyard ledger show 5d41402abc4b": "show the call that is listed so"},
+        {"toolstile ledger show 5d41402abc4b": "show the call that is listed so"},
     )
     show.add_argument("key", type=_text, metavar="KEY", help=_WHICH)
     _configure_resolve(
@@ -68,9 +68,9 @@ def _configure(parser: argparse.ArgumentParser) -> None:
             "resolve",
             "settle an unknown",
             {
-                "toolyard ledger resolve 5d41402abc4b --done": "it has happened: run it no more",
-                "toolyard ledger resolve 5d41402abc4b --not-done": "it has not: the next call runs",
-                "toolyard ledger resolve 5d41402abc4b --done --value 17": "calls get this value",
+                "toolstile ledger resolve 5d41402abc4b --done": "it has happened: run it no more",
+                "toolstile ledger resolve 5d41402abc4b --not-done": "it has not: the next call runs",
+                "toolstile ledger resolve 5d41402abc4b --done --value 17": "calls get this value",
             },
         )
     )
@@ -79,9 +79,9 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "invalidate",
         "forget calls",
         {
-            "toolyard ledger invalidate 5d41402abc4b": "forget one call",
-            "toolyard ledger invalidate --tool create_order": "forget what a tool has done",
-            "toolyard ledger invalidate --all": "forget everything",
+            "toolstile ledger invalidate 5d41402abc4b": "forget one call",
+            "toolstile ledger invalidate --tool create_order": "forget what a tool has done",
+            "toolstile ledger invalidate --all": "forget everything",
         },
     )
     which = forget.add_mutually_exclusive_group(required=True)
@@ -92,7 +92,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         what,
         "prune",
         "remove what has expired",
-        {"toolyard ledger prune": "remove it, and say how much it was"},
+        {"toolstile ledger prune": "remove it, and say how much it was"},
     )
 
 
@@ -121,6 +121,6 @@ def _text(given: str) -> str:
 
 def _run(host: HostHandle, args: argparse.Namespace) -> int:
     # No other command has to wait for it.
-    from toolyard_plugins.ledger.commands import run_command
+    from toolstile_plugins.ledger.commands import run_command
 
     return run_command(host, args)

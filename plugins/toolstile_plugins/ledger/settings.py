@@ -9,12 +9,12 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
 
-from toolyard_hookspecs import NOTICE, Clock, ResourceResolver
-from toolyard_hookspecs.ledger import LedgerStore
-from toolyard_plugins.ledger.effects import EffectLedger
-from toolyard_plugins.ledger.stores.memory import MemoryStore
+from toolstile_hookspecs import NOTICE, Clock, ResourceResolver
+from toolstile_hookspecs.ledger import LedgerStore
+from toolstile_plugins.ledger.effects import EffectLedger
+from toolstile_plugins.ledger.stores.memory import MemoryStore
 
-log = logging.getLogger("toolyard.ledger")
+log = logging.getLogger("toolstile.ledger")
 
 Seconds = Annotated[float, Field(gt=0)]
 
@@ -37,13 +37,13 @@ class LedgerSettings(BaseModel):
 
     Example:
         >>> LedgerSettings(store="memory").path
-        PosixPath('.toolyard/ledger.db')
+        PosixPath('.toolstile/ledger.db')
     """
 
     model_config = ConfigDict(extra="forbid")
 
     store: Literal["sqlite", "memory", "postgres"] = "sqlite"
-    path: Path = Path(".toolyard/ledger.db")
+    path: Path = Path(".toolstile/ledger.db")
     url: SecretStr | None = None
     synchronous: Literal["normal", "full"] = "normal"
     lease: Annotated[Seconds, Field(le=YEAR)] = 30.0
@@ -117,11 +117,11 @@ class LedgerSettings(BaseModel):
                 return MemoryStore()
             case "sqlite":
                 # Late: few runs record anything.
-                from toolyard_plugins.ledger.stores.sqlite import SqliteStore
+                from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 
                 return SqliteStore(self.path, synchronous=self.synchronous, lease=self.lease)
             case "postgres":
-                from toolyard_plugins.ledger.stores.postgres import PostgresStore
+                from toolstile_plugins.ledger.stores.postgres import PostgresStore
 
                 assert self.url is not None  # noqa: S101 - validated
                 return PostgresStore(self.url.get_secret_value(), lease=self.lease)

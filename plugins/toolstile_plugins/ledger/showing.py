@@ -11,11 +11,11 @@ from typing import Any, Final
 from rich.table import Table
 from rich.text import Text
 
-from toolyard_hookspecs.calls import wire_time
-from toolyard_hookspecs.ledger import EffectState, LedgerEntry, RecordedResult
-from toolyard_hookspecs.secrecy import MASK
-from toolyard_hookspecs.terminals import printable
-from toolyard_plugins.consoles import console, print_table
+from toolstile_hookspecs.calls import wire_time
+from toolstile_hookspecs.ledger import EffectState, LedgerEntry, RecordedResult
+from toolstile_hookspecs.secrecy import MASK
+from toolstile_hookspecs.terminals import printable
+from toolstile_plugins.consoles import console, print_table
 
 SHOWN_OF_HASH: Final = 12
 _STYLES: Final = {

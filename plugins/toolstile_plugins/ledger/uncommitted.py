@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from toolyard_hookspecs import ToolContext
-from toolyard_hookspecs.ledger import EffectState, LedgerEntry, RecordedResult
-from toolyard_hookspecs.replaying import without_effects
-from toolyard_plugins.ledger.keys import printable_session
+from toolstile_hookspecs import ToolContext
+from toolstile_hookspecs.ledger import EffectState, LedgerEntry, RecordedResult
+from toolstile_hookspecs.replaying import without_effects
+from toolstile_plugins.ledger.keys import printable_session
 
 
 @dataclass(slots=True)

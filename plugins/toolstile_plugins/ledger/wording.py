@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 
-from toolyard_hookspecs import CallRefused, LedgerError
-from toolyard_hookspecs.ledger import LedgerEntry, LedgerStore
+from toolstile_hookspecs import CallRefused, LedgerError
+from toolstile_hookspecs.ledger import LedgerEntry, LedgerStore
 
-log = logging.getLogger("toolyard.ledger")
+log = logging.getLogger("toolstile.ledger")
 
 
 def failure(store: LedgerStore, error: Exception) -> LedgerError:
@@ -50,7 +50,7 @@ def unknown(entry: LedgerEntry) -> CallRefused:
         f"{name} was not run: the same call was made at {since:%Y-%m-%d %H:%M:%S} UTC, and its "
         f"effect may have happened, but its outcome is unknown ({reason}). It cannot be repeated "
         "before somebody has found out. This requires human intervention: "
-        f"toolyard ledger resolve '{entry.claim.key}' --done [--value JSON], or --not-done."
+        f"toolstile ledger resolve '{entry.claim.key}' --done [--value JSON], or --not-done."
     )
 
 
@@ -86,6 +86,6 @@ def unfit(entry: LedgerEntry) -> CallRefused:
     return CallRefused(
         f"{name} has done this already and was not run again, but its recorded value does not fit "
         "what the tool returns today. This requires human intervention: "
-        f"toolyard ledger resolve '{entry.claim.key}' --done --value JSON, with the plugin that "
+        f"toolstile ledger resolve '{entry.claim.key}' --done --value JSON, with the plugin that "
         f"offers {name}, loaded by --plugin FILE.py, say."
     )

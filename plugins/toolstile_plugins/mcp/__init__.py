@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager
 
 from pydantic import BaseModel
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     ApprovalAnswer,
     ApprovalRequest,
     Command,
@@ -20,45 +20,45 @@ from toolyard_hookspecs import (
     HostHandle,
     hookimpl,
 )
-from toolyard_plugins.mcp.options import offered_commands
-from toolyard_plugins.mcp.settings import McpSettings
+from toolstile_plugins.mcp.options import offered_commands
+from toolstile_plugins.mcp.settings import McpSettings
 
 __all__ = ["McpSettings"]
 
 
 @hookimpl
-def toolyard_settings() -> type[BaseModel]:
+def toolstile_settings() -> type[BaseModel]:
     """Declare the settings."""
     return McpSettings
 
 
 @hookimpl
-def toolyard_diagnose(settings: McpSettings) -> Iterable[Finding]:
+def toolstile_diagnose(settings: McpSettings) -> Iterable[Finding]:
     """Find out whether the configured servers can be started."""
-    from toolyard_plugins.mcp.diagnosing import diagnosed  # only `toolyard doctor` asks
+    from toolstile_plugins.mcp.diagnosing import diagnosed  # only `toolstile doctor` asks
 
     return diagnosed(settings)
 
 
 @hookimpl
-def toolyard_approve(
+def toolstile_approve(
     request: ApprovalRequest, settings: McpSettings
 ) -> ApprovalAnswer | Awaitable[ApprovalAnswer]:
     """Ask the person at the client that has called the tool."""
     # The SDK is heavy, and where nothing is served nobody is asked.
-    from toolyard_plugins.mcp.server.elicitation import ask
+    from toolstile_plugins.mcp.server.elicitation import ask
 
     return ask(request, settings.serve.elicitation_timeout)
 
 
 @hookimpl
-def toolyard_commands() -> list[Command]:
+def toolstile_commands() -> list[Command]:
     """Add the command `mcp`."""
     return offered_commands()
 
 
 @hookimpl
-def toolyard_lifespan(
+def toolstile_lifespan(
     host: HostHandle, settings: McpSettings
 ) -> AbstractAsyncContextManager[None] | None:
     """Keep the servers behind the gateway connected."""
@@ -66,10 +66,10 @@ def toolyard_lifespan(
         return None
     try:
         # Late: most hosts have no such servers.
-        from toolyard_plugins.mcp.gateway.gateway import running
+        from toolstile_plugins.mcp.gateway.gateway import running
     except ImportError as error:
         raise ConfigurationError(
             "plugins.mcp.servers needs the official SDK of the Model Context Protocol, which is "
-            "not installed; run: pip install 'toolyard[mcp]'."
+            "not installed; run: pip install 'toolstile[mcp]'."
         ) from error
     return running(host, settings)

@@ -1,6 +1,6 @@
-"""Whether the servers behind the gateway can be started, for `toolyard doctor`.
+"""Whether the servers behind the gateway can be started, for `toolstile doctor`.
 
-None of them is: `toolyard mcp check` connects to each.
+None of them is: `toolstile mcp check` connects to each.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from toolyard_hookspecs import Finding
-from toolyard_plugins.mcp.gateway.faults import ServerFault
-from toolyard_plugins.mcp.gateway.settings import ServerSettings
-from toolyard_plugins.mcp.gateway.variables import filled
-from toolyard_plugins.mcp.settings import McpSettings
-from toolyard_plugins.places import file_finding
+from toolstile_hookspecs import Finding
+from toolstile_plugins.mcp.gateway.faults import ServerFault
+from toolstile_plugins.mcp.gateway.settings import ServerSettings
+from toolstile_plugins.mcp.gateway.variables import filled
+from toolstile_plugins.mcp.settings import McpSettings
+from toolstile_plugins.places import file_finding
 
 
 def diagnosed(settings: McpSettings) -> Iterator[Finding]:
@@ -28,7 +28,7 @@ def diagnosed(settings: McpSettings) -> Iterator[Finding]:
         yield Finding.error(
             "MCP servers",
             "What speaks the protocol is not installed.",
-            "pip install 'toolyard[mcp]'",
+            "pip install 'toolstile[mcp]'",
         )
     yield file_finding(settings.pins, "what is known of MCP servers' tools")
     for name, each in servers.items():
@@ -42,7 +42,7 @@ def _of_server(name: str, server: ServerSettings) -> Finding:
     except ServerFault as fault:
         return Finding.error(subject, f"Its {fault}.", f"Set the variable, or mend {table}.")
     if server.command is None:
-        return Finding.ok(subject, "It is asked over HTTP; `toolyard mcp check` connects to it.")
+        return Finding.ok(subject, "It is asked over HTTP; `toolstile mcp check` connects to it.")
     if server.cwd is not None and not Path(server.cwd).is_dir():
         return Finding.error(
             subject, "The directory it is started in is not there.", f"Mend {table}.cwd."
@@ -54,7 +54,7 @@ def _of_server(name: str, server: ServerSettings) -> Finding:
             f"There is no program {server.command!r} that can be started.",
             f"Install it, or mend {table}.command.",
         )
-    return Finding.ok(subject, "Its program is there; `toolyard mcp check` starts it.")
+    return Finding.ok(subject, "Its program is there; `toolstile mcp check` starts it.")
 
 
 def _fill(server: ServerSettings) -> None:

@@ -1,4 +1,4 @@
-"""The command `toolyard mcp`, its options and its help; what runs it is imported when it runs."""
+"""The command `toolstile mcp`, its options and its help; what runs it is imported when it runs."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import argparse
 from pathlib import Path
 from typing import Final
 
-from toolyard_hookspecs import Command, HostHandle
-from toolyard_plugins.mcp.gateway import options as gateway
-from toolyard_plugins.mcp.sdk import needed_by
-from toolyard_plugins.mcp.settings import McpSettings
+from toolstile_hookspecs import Command, HostHandle
+from toolstile_plugins.mcp.gateway import options as gateway
+from toolstile_plugins.mcp.sdk import needed_by
+from toolstile_plugins.mcp.settings import McpSettings
 
 NAME: Final = "mcp"
 
 _EXAMPLES: Final = f"""\
 examples:
-  toolyard mcp                          serve over standard input and output
-  toolyard mcp --http 127.0.0.1:8000    serve over streamable HTTP, at /mcp
+  toolstile mcp                          serve over standard input and output
+  toolstile mcp --http 127.0.0.1:8000    serve over streamable HTTP, at /mcp
 {gateway.EXAMPLES}"""
 
 
@@ -46,7 +46,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "--token-file",
         type=Path,
         metavar="FILE",
-        help="the bearer token that clients must show over HTTP; without it, TOOLYARD_MCP_TOKEN",
+        help="the bearer token that clients must show over HTTP; without it, TOOLSTILE_MCP_TOKEN",
     )
     gateway.add_commands(parser)
 
@@ -56,6 +56,6 @@ def _run(host: HostHandle, args: argparse.Namespace) -> int:
     if args.what is not None:
         return gateway.run_command(host, settings, args)
     # The SDK is heavy, and no other command needs it.
-    with needed_by("toolyard mcp"):
-        from toolyard_plugins.mcp.server.command import serve
+    with needed_by("toolstile mcp"):
+        from toolstile_plugins.mcp.server.command import serve
     return serve(host, settings.serve, args)

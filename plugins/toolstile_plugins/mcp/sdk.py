@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
-from toolyard_hookspecs import ConfigurationError
+from toolstile_hookspecs import ConfigurationError
 
 _MODULES: Final = frozenset({"mcp", "mcp_types"})
 
@@ -27,5 +27,5 @@ def needed_by(command: str) -> Generator[None]:
         if (error.name or "").partition(".")[0] not in _MODULES:
             raise
         raise ConfigurationError(
-            f"`{command}` needs the MCP SDK: pip install 'toolyard[mcp]'."
+            f"`{command}` needs the MCP SDK: pip install 'toolstile[mcp]'."
         ) from None

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
-from toolyard_plugins.mcp.gateway.naming import prefix_of
-from toolyard_plugins.mcp.gateway.settings import ServerSettings
-from toolyard_plugins.mcp.server.settings import ServeSettings
+from toolstile_plugins.mcp.gateway.naming import prefix_of
+from toolstile_plugins.mcp.gateway.settings import ServerSettings
+from toolstile_plugins.mcp.server.settings import ServeSettings
 
 if TYPE_CHECKING:
-    from toolyard_plugins.mcp.gateway.gateway import Gateway
+    from toolstile_plugins.mcp.gateway.gateway import Gateway
 
 
 class McpSettings(BaseModel):
@@ -29,7 +29,7 @@ class McpSettings(BaseModel):
 
     serve: ServeSettings = ServeSettings()
     servers: dict[str, ServerSettings] = Field(default_factory=dict[str, ServerSettings])
-    pins: Path = Path(".toolyard/mcp-tools.json")
+    pins: Path = Path(".toolstile/mcp-tools.json")
     wait: Annotated[float, Field(ge=0)] = 10.0
 
     @model_validator(mode="after")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     Interrupt,
     Status,
     Tool,
@@ -12,7 +12,7 @@ from toolyard_hookspecs import (
     VisibilityExpansionRequired,
     facts,
 )
-from toolyard_hookspecs.unwritable import encodable
+from toolstile_hookspecs.unwritable import encodable
 
 OPERATION_NAME: Final = "gen_ai.operation.name"
 TOOL_NAME: Final = "gen_ai.tool.name"
@@ -23,21 +23,21 @@ ARGUMENTS: Final = "gen_ai.tool.call.arguments"
 RESULT: Final = "gen_ai.tool.call.result"
 ERROR_TYPE: Final = "error.type"
 
-OUTCOME: Final = "toolyard.outcome"
-EXECUTED: Final = "toolyard.executed"
-SESSION_ID: Final = "toolyard.session.id"
-STAGE: Final = "toolyard.stage"
-ROLLED_BACK: Final = "toolyard.rolled_back"
-POLICY_NAMES: Final = "toolyard.policy.names"
-POLICY_VERDICTS: Final = "toolyard.policy.verdicts"
-POLICY_REASONS: Final = "toolyard.policy.reasons"
-APPROVAL: Final = "toolyard.approval"
-LEDGER_STATE: Final = "toolyard.ledger.state"
-REPLAYED: Final = "toolyard.replayed"
-RERUNS: Final = "toolyard.reruns"
-PARENT_CALL_ID: Final = "toolyard.parent.call.id"
-PENDING_PARENT: Final = "toolyard.pending_parent"
-DRY_RUN: Final = "toolyard.dry_run"
+OUTCOME: Final = "toolstile.outcome"
+EXECUTED: Final = "toolstile.executed"
+SESSION_ID: Final = "toolstile.session.id"
+STAGE: Final = "toolstile.stage"
+ROLLED_BACK: Final = "toolstile.rolled_back"
+POLICY_NAMES: Final = "toolstile.policy.names"
+POLICY_VERDICTS: Final = "toolstile.policy.verdicts"
+POLICY_REASONS: Final = "toolstile.policy.reasons"
+APPROVAL: Final = "toolstile.approval"
+LEDGER_STATE: Final = "toolstile.ledger.state"
+REPLAYED: Final = "toolstile.replayed"
+RERUNS: Final = "toolstile.reruns"
+PARENT_CALL_ID: Final = "toolstile.parent.call.id"
+PENDING_PARENT: Final = "toolstile.pending_parent"
+DRY_RUN: Final = "toolstile.dry_run"
 
 EXECUTE_TOOL: Final = "execute_tool"
 FUNCTION: Final = "function"

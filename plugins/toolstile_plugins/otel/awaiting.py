@@ -6,12 +6,12 @@ from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from threading import Lock
 
-from toolyard_hookspecs import HostHandle, ToolCall, ToolInvoked, hookimpl
-from toolyard_plugins.otel.logs import ids_in_logs
-from toolyard_plugins.otel.providers import find_providers
-from toolyard_plugins.otel.settings import OtelSettings
-from toolyard_plugins.otel.spans import CallSpan
-from toolyard_plugins.otel.tracing import NAME, CallTracing
+from toolstile_hookspecs import HostHandle, ToolCall, ToolInvoked, hookimpl
+from toolstile_plugins.otel.logs import ids_in_logs
+from toolstile_plugins.otel.providers import find_providers
+from toolstile_plugins.otel.settings import OtelSettings
+from toolstile_plugins.otel.spans import CallSpan
+from toolstile_plugins.otel.tracing import NAME, CallTracing
 
 
 @contextmanager
@@ -38,16 +38,16 @@ class AwaitedTracing:
         self._tracing: CallTracing | None = None
 
     @hookimpl
-    def toolyard_trace(self, call: ToolCall) -> CallSpan | None:
+    def toolstile_trace(self, call: ToolCall) -> CallSpan | None:
         """Open the span, where there is a provider."""
         tracing = self._tracing or self._begin()
-        return None if tracing is None else tracing.toolyard_trace(call)
+        return None if tracing is None else tracing.toolstile_trace(call)
 
     @hookimpl
-    def toolyard_telemetry(self, event: ToolInvoked) -> None:
+    def toolstile_telemetry(self, event: ToolInvoked) -> None:
         """Hand the span what it will say."""
         if self._tracing is not None:
-            self._tracing.toolyard_telemetry(event)
+            self._tracing.toolstile_telemetry(event)
 
     def _begin(self) -> CallTracing | None:
         providers = find_providers()

@@ -15,4 +15,4 @@ class CallTrace(Protocol):
         ...
 
 
-under_way: Final[ContextVar[CallTrace | None]] = ContextVar("toolyard_otel", default=None)
+under_way: Final[ContextVar[CallTrace | None]] = ContextVar("toolstile_otel", default=None)

@@ -1,4 +1,4 @@
-"""Whether spans can be exported to where the settings say, for `toolyard doctor`."""
+"""Whether spans can be exported to where the settings say, for `toolstile doctor`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from toolyard_hookspecs import ConfigurationError, Finding
-from toolyard_plugins.otel.settings import OtelSettings, names_file
-from toolyard_plugins.places import appended_finding
+from toolstile_hookspecs import ConfigurationError, Finding
+from toolstile_plugins.otel.settings import OtelSettings, names_file
+from toolstile_plugins.places import appended_finding
 
 SUBJECT: Final = "spans"
 
@@ -19,9 +19,9 @@ def diagnosed(settings: OtelSettings) -> Iterator[Finding]:
         return
     try:
         # Late, as it imports the SDK.
-        from toolyard_plugins.otel.exporters import named
+        from toolstile_plugins.otel.exporters import named
     except ConfigurationError as error:
-        yield Finding.error(SUBJECT, str(error), "pip install 'toolyard[otel]'")
+        yield Finding.error(SUBJECT, str(error), "pip install 'toolstile[otel]'")
         return
     if names_file(settings.trace):
         yield appended_finding(Path(settings.trace), SUBJECT, "plugins.otel.trace")
@@ -29,7 +29,7 @@ def diagnosed(settings: OtelSettings) -> Iterator[Finding]:
     try:
         exporters = named(settings.trace)
     except ConfigurationError as error:
-        yield Finding.error(SUBJECT, str(error), "pip install 'toolyard[otlp]'")
+        yield Finding.error(SUBJECT, str(error), "pip install 'toolstile[otlp]'")
         return
     told = ", ".join(exporters) or "none: the environment names none"
     yield Finding.ok(SUBJECT, f"What exports them is there ({told}).")

@@ -11,11 +11,11 @@ from typing import Final, Protocol
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-from toolyard_hookspecs import NOTICE
-from toolyard_hookspecs.quantities import counted
-from toolyard_plugins.otel.patience import Step, ended, patience, started
+from toolstile_hookspecs import NOTICE
+from toolstile_hookspecs.quantities import counted
+from toolstile_plugins.otel.patience import Step, ended, patience, started
 
-log = logging.getLogger("toolyard.otel")
+log = logging.getLogger("toolstile.otel")
 
 COLLECTOR: Final = (
     "See that OTEL_EXPORTER_OTLP_ENDPOINT names a collector that runs and takes them; "

@@ -12,10 +12,10 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import IO, Any, Final
 
-from toolyard_hookspecs import ConfigurationError
-from toolyard_plugins.otel.attributes import OUTCOME
-from toolyard_plugins.otel.providers import Providers, is_real
-from toolyard_plugins.otel.settings import CONSOLE, ENVIRONMENT, OTLP, names_file
+from toolstile_hookspecs import ConfigurationError
+from toolstile_plugins.otel.attributes import OUTCOME
+from toolstile_plugins.otel.providers import Providers, is_real
+from toolstile_plugins.otel.settings import CONSOLE, ENVIRONMENT, OTLP, names_file
 
 try:
     from opentelemetry import metrics, trace
@@ -29,16 +29,16 @@ try:
         SimpleSpanProcessor,
     )
 
-    from toolyard_plugins.otel.ending import CountingExporter, Exporter, end
+    from toolstile_plugins.otel.ending import CountingExporter, Exporter, end
 except ImportError as error:
     raise ConfigurationError(
         "Spans cannot be exported: the OpenTelemetry SDK is not installed. Run: pip install "
-        "'toolyard[otel]', or 'toolyard[otlp]' for OTLP."
+        "'toolstile[otel]', or 'toolstile[otlp]' for OTLP."
     ) from error
 
-log = logging.getLogger("toolyard.otel")
+log = logging.getLogger("toolstile.otel")
 
-SERVICE: Final = "toolyard"
+SERVICE: Final = "toolstile"
 NONE: Final = "none"
 PROTOCOLS: Final = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
 
@@ -221,7 +221,7 @@ def _loaded(signal: str, name: str) -> Callable[[], Any]:
         loaded: Callable[[], Any] = found.load()
         return loaded
     remedy = (
-        "Run: pip install 'toolyard[otlp]'." if name == OTLP else f"Install what brings {name!r}."
+        "Run: pip install 'toolstile[otlp]'." if name == OTLP else f"Install what brings {name!r}."
     )
     raise ConfigurationError(
         f"Telemetry cannot be exported: there is no exporter {entry!r} for {signal}. {remedy}"

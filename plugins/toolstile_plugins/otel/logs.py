@@ -9,7 +9,7 @@ from typing import Any
 
 from opentelemetry import trace
 
-from toolyard_plugins.otel.current import under_way
+from toolstile_plugins.otel.current import under_way
 
 
 @contextmanager
@@ -17,7 +17,7 @@ def ids_in_logs() -> Generator[None]:
     """Let all log records made within the block carry the ids of what is under way.
 
     They are the attributes `otelTraceID`, `otelSpanID` and `otelTraceSampled`, named as the
-    instrumentation of OpenTelemetry names them, and `toolyardCallID`; `0` and empty outside.
+    instrumentation of OpenTelemetry names them, and `toolstileCallID`; `0` and empty outside.
     """
     before = logging.getLogRecordFactory()
     factory = _Factory(before)
@@ -47,5 +47,5 @@ class _Factory:
             record.otelTraceID = trace.format_trace_id(span.trace_id) if valid else "0"
             record.otelSpanID = trace.format_span_id(span.span_id) if valid else "0"
             record.otelTraceSampled = valid and span.trace_flags.sampled
-            record.toolyardCallID = "" if current is None else current.call_id
+            record.toolstileCallID = "" if current is None else current.call_id
         return record

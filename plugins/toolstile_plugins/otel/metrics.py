@@ -6,9 +6,9 @@ from typing import Final
 
 from opentelemetry.metrics import MeterProvider
 
-from toolyard_hookspecs import Status, ToolInvoked
-from toolyard_plugins.otel.attributes import ERROR_TYPE, FUNCTION, TOOL_NAME, TOOL_TYPE, error_type
-from toolyard_plugins.otel.scope import SCOPE, VERSION
+from toolstile_hookspecs import Status, ToolInvoked
+from toolstile_plugins.otel.attributes import ERROR_TYPE, FUNCTION, TOOL_NAME, TOOL_TYPE, error_type
+from toolstile_plugins.otel.scope import SCOPE, VERSION
 
 NAME: Final = "gen_ai.execute_tool.duration"
 UNIT: Final = "s"

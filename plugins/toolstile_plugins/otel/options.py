@@ -7,8 +7,8 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
-from toolyard_hookspecs import Command
-from toolyard_plugins.otel.settings import ENVIRONMENT
+from toolstile_hookspecs import Command
+from toolstile_plugins.otel.settings import ENVIRONMENT
 
 KEY: Final = "plugins.otel.trace"
 ASKING: Final = (

@@ -9,7 +9,7 @@ from threading import TIMEOUT_MAX, Thread
 from time import monotonic
 from typing import Final
 
-log = logging.getLogger("toolyard.otel")
+log = logging.getLogger("toolstile.otel")
 
 PATIENCE: Final = 3.0
 """Seconds for which the end waits, unless the environment says how long an export may take."""
@@ -25,7 +25,7 @@ Step = Callable[[], object]
 def started(steps: Sequence[Step]) -> list[Thread]:
     """Start steps, all at once, each in a thread that keeps no process from ending."""
     threads = [
-        Thread(target=_taken, args=(each,), name="toolyard-otel", daemon=True) for each in steps
+        Thread(target=_taken, args=(each,), name="toolstile-otel", daemon=True) for each in steps
     ]
     for each in threads:
         each.start()

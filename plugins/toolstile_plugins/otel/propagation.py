@@ -11,13 +11,13 @@ from opentelemetry import metrics, propagate, trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Link, Span
 
-from toolyard_hookspecs import ToolCall
-from toolyard_plugins.otel.current import under_way
-from toolyard_plugins.otel.logs import ids_in_logs
-from toolyard_plugins.otel.patience import ended, patience, started
-from toolyard_plugins.otel.providers import find_providers, open_providers
+from toolstile_hookspecs import ToolCall
+from toolstile_plugins.otel.current import under_way
+from toolstile_plugins.otel.logs import ids_in_logs
+from toolstile_plugins.otel.patience import ended, patience, started
+from toolstile_plugins.otel.providers import find_providers, open_providers
 
-log = logging.getLogger("toolyard.otel")
+log = logging.getLogger("toolstile.otel")
 
 NO_LINKS: Final[tuple[Link, ...]] = ()
 

@@ -13,8 +13,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from toolyard_hookspecs import ConfigurationError
-from toolyard_plugins.otel.settings import ENVIRONMENT
+from toolstile_hookspecs import ConfigurationError
+from toolstile_plugins.otel.settings import ENVIRONMENT
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
@@ -53,7 +53,7 @@ def open_providers(trace: str | None) -> Generator[Providers | None]:
     with ExitStack() as stack:
         try:
             # Late, as it imports the SDK.
-            from toolyard_plugins.otel.exporters import exporting
+            from toolstile_plugins.otel.exporters import exporting
 
             # Whatever traces imports it, and it does not bear what OTEL_PROPAGATORS may name.
             importlib.import_module("opentelemetry.propagate")

@@ -5,5 +5,5 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import Final
 
-SCOPE: Final = "toolyard_plugins.otel"
-VERSION: Final = version("toolyard")
+SCOPE: Final = "toolstile_plugins.otel"
+VERSION: Final = version("toolstile")

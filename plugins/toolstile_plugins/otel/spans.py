@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final
 from opentelemetry.context import Context, attach, detach
 from opentelemetry.trace import Span, Status, StatusCode, set_span_in_context
 
-from toolyard_hookspecs import ToolCall, ToolInvoked
-from toolyard_hookspecs.unwritable import encodable
-from toolyard_plugins.otel.attributes import CALL_ID, error_type, of_event
-from toolyard_plugins.otel.current import CallTrace, under_way
-from toolyard_plugins.otel.propagation import NO_LINKS, ProcessTrace, parent_of
+from toolstile_hookspecs import ToolCall, ToolInvoked
+from toolstile_hookspecs.unwritable import encodable
+from toolstile_plugins.otel.attributes import CALL_ID, error_type, of_event
+from toolstile_plugins.otel.current import CallTrace, under_way
+from toolstile_plugins.otel.propagation import NO_LINKS, ProcessTrace, parent_of
 
 if TYPE_CHECKING:
-    from toolyard_plugins.otel.tracing import CallTracing
+    from toolstile_plugins.otel.tracing import CallTracing
 
 NANOSECONDS: Final = 1_000_000_000
 

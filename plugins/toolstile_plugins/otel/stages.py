@@ -6,9 +6,9 @@ from time import perf_counter_ns
 
 from opentelemetry.trace import Span, set_span_in_context
 
-from toolyard_hookspecs import Stage
-from toolyard_plugins.otel.attributes import STAGE
-from toolyard_plugins.otel.spans import CallSpan
+from toolstile_hookspecs import Stage
+from toolstile_plugins.otel.attributes import STAGE
+from toolstile_plugins.otel.spans import CallSpan
 
 
 class StagedCallSpan(CallSpan):

@@ -9,16 +9,16 @@ from typing import Any, Final
 
 from opentelemetry.trace import Tracer
 
-from toolyard_hookspecs import HostHandle, Tool, ToolCall, ToolInvoked, hookimpl
-from toolyard_plugins.otel.attributes import Attributes, of_name, of_tool, span_name
-from toolyard_plugins.otel.current import under_way
-from toolyard_plugins.otel.logs import ids_in_logs
-from toolyard_plugins.otel.metrics import Durations
-from toolyard_plugins.otel.providers import Providers
-from toolyard_plugins.otel.scope import SCOPE, VERSION
-from toolyard_plugins.otel.settings import OtelSettings
-from toolyard_plugins.otel.spans import CallSpan
-from toolyard_plugins.otel.stages import StagedCallSpan
+from toolstile_hookspecs import HostHandle, Tool, ToolCall, ToolInvoked, hookimpl
+from toolstile_plugins.otel.attributes import Attributes, of_name, of_tool, span_name
+from toolstile_plugins.otel.current import under_way
+from toolstile_plugins.otel.logs import ids_in_logs
+from toolstile_plugins.otel.metrics import Durations
+from toolstile_plugins.otel.providers import Providers
+from toolstile_plugins.otel.scope import SCOPE, VERSION
+from toolstile_plugins.otel.settings import OtelSettings
+from toolstile_plugins.otel.spans import CallSpan
+from toolstile_plugins.otel.stages import StagedCallSpan
 
 NAME: Final = "otel-spans"
 
@@ -67,12 +67,12 @@ class CallTracing:
         self._known: dict[str, Known] = {}
 
     @hookimpl
-    def toolyard_trace(self, call: ToolCall) -> CallSpan:
+    def toolstile_trace(self, call: ToolCall) -> CallSpan:
         """Open the span."""
         return self._kind(self, call)
 
     @hookimpl
-    def toolyard_telemetry(self, event: ToolInvoked) -> None:
+    def toolstile_telemetry(self, event: ToolInvoked) -> None:
         """Hand the span what it will say."""
         span = under_way.get()
         if isinstance(span, CallSpan) and span.call_id == event.call_id:

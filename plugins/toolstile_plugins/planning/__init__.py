@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from toolyard_hookspecs import Section, hookimpl
-from toolyard_plugins.planning.events import AddStep, ReadPlan, SetupPlan, UpdateStep
-from toolyard_plugins.planning.model import Plan, PlanStatus, PlanStep, StepStatus
-from toolyard_plugins.planning.section import PlanningToolsSection
-from toolyard_plugins.planning.strategies import PlanningStrategy
+from toolstile_hookspecs import Section, hookimpl
+from toolstile_plugins.planning.events import AddStep, ReadPlan, SetupPlan, UpdateStep
+from toolstile_plugins.planning.model import Plan, PlanStatus, PlanStep, StepStatus
+from toolstile_plugins.planning.section import PlanningToolsSection
+from toolstile_plugins.planning.strategies import PlanningStrategy
 
 __all__ = [
     "AddStep",
@@ -42,12 +42,12 @@ class PlanningSettings(BaseModel):
 
 
 @hookimpl
-def toolyard_settings() -> type[BaseModel]:
+def toolstile_settings() -> type[BaseModel]:
     """Declare the settings."""
     return PlanningSettings
 
 
 @hookimpl
-def toolyard_sections(settings: PlanningSettings) -> list[Section]:
+def toolstile_sections(settings: PlanningSettings) -> list[Section]:
     """Offer the planning section."""
     return [PlanningToolsSection(strategy=settings.strategy)]

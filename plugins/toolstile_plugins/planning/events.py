@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from toolyard_hookspecs import SessionProtocol
-from toolyard_plugins.planning.model import Plan, StepStatus
+from toolstile_hookspecs import SessionProtocol
+from toolstile_plugins.planning.model import Plan, StepStatus
 
 MAX_TITLE: Final = 500
 MAX_NOTE: Final = 2_000

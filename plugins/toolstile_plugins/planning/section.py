@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from toolyard_hookspecs import DefinitionError, MarkdownSection, SessionProtocol
-from toolyard_plugins.planning.events import register_reducers
-from toolyard_plugins.planning.strategies import PlanningStrategy, guidance
-from toolyard_plugins.planning.tools import PLANNING_TOOLS
+from toolstile_hookspecs import DefinitionError, MarkdownSection, SessionProtocol
+from toolstile_plugins.planning.events import register_reducers
+from toolstile_plugins.planning.strategies import PlanningStrategy, guidance
+from toolstile_plugins.planning.tools import PLANNING_TOOLS
 
 
 class PlanningToolsSection(MarkdownSection):

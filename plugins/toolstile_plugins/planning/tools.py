@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from toolyard_hookspecs import Tool, ToolContext, ToolExample, ToolResult, ToolValidationError
-from toolyard_plugins.planning.events import (
+from toolstile_hookspecs import Tool, ToolContext, ToolExample, ToolResult, ToolValidationError
+from toolstile_plugins.planning.events import (
     MAX_NOTE,
     MAX_TITLE,
     AddStep,
@@ -14,7 +14,7 @@ from toolyard_plugins.planning.events import (
     SetupPlan,
     UpdateStep,
 )
-from toolyard_plugins.planning.model import Plan, PlanStep
+from toolstile_plugins.planning.model import Plan, PlanStep
 
 NO_PLAN: Final = "There is no plan. Call planning_setup_plan first, then retry."
 

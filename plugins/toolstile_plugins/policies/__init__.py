@@ -1,14 +1,14 @@
-"""Policies that can be declared in `toolyard.toml` without code, as `[[policies]]` tables."""
+"""Policies that can be declared in `toolstile.toml` without code, as `[[policies]]` tables."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from toolyard_hookspecs import hookimpl
-from toolyard_plugins.policies.categories import CategoryPolicy
-from toolyard_plugins.policies.files import ReadBeforeWritePolicy
-from toolyard_plugins.policies.limits import QuotaPolicy, RateLimitPolicy
-from toolyard_plugins.policies.order import SequentialDependencyPolicy
+from toolstile_hookspecs import hookimpl
+from toolstile_plugins.policies.categories import CategoryPolicy
+from toolstile_plugins.policies.files import ReadBeforeWritePolicy
+from toolstile_plugins.policies.limits import QuotaPolicy, RateLimitPolicy
+from toolstile_plugins.policies.order import SequentialDependencyPolicy
 
 __all__ = [
     "CategoryPolicy",
@@ -20,7 +20,7 @@ __all__ = [
 
 
 @hookimpl
-def toolyard_policies() -> dict[str, type[Any]]:
+def toolstile_policies() -> dict[str, type[Any]]:
     """Offer the kinds."""
     return {
         "category": CategoryPolicy,

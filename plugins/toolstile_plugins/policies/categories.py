@@ -7,10 +7,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal, get_args
 
-from toolyard_hookspecs import DefinitionError, PolicyDecision, Tool, ToolContext, ToolResult
-from toolyard_hookspecs.tools import Category, Consequence
-from toolyard_plugins.policies.given import present, refuse_other_than_names
-from toolyard_plugins.policies.naming import is_among
+from toolstile_hookspecs import DefinitionError, PolicyDecision, Tool, ToolContext, ToolResult
+from toolstile_hookspecs.tools import Category, Consequence
+from toolstile_plugins.policies.given import present, refuse_other_than_names
+from toolstile_plugins.policies.naming import is_among
 
 Rule = Literal["allow", "ask", "deny"]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
-from toolyard_hookspecs import Filesystem
+from toolstile_hookspecs import Filesystem
 
 WORKSPACE: Final = "/workspace"
 CHUNK: Final = 1 << 20

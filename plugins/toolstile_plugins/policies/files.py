@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeGuard, cast
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     ConflictError,
     DefinitionError,
     PolicyDecision,
@@ -19,10 +19,10 @@ from toolyard_hookspecs import (
     ToolContext,
     ToolResult,
 )
-from toolyard_hookspecs.faults import as_sentence
-from toolyard_plugins.policies.contents import DirectoryFiles, Files, WorkspaceFiles
-from toolyard_plugins.policies.given import refuse_other_than_names, refuse_other_than_names_by_tool
-from toolyard_plugins.policies.naming import entry_for, is_among
+from toolstile_hookspecs.faults import as_sentence
+from toolstile_plugins.policies.contents import DirectoryFiles, Files, WorkspaceFiles
+from toolstile_plugins.policies.given import refuse_other_than_names, refuse_other_than_names_by_tool
+from toolstile_plugins.policies.naming import entry_for, is_among
 
 READ_TOOLS: Final = frozenset({"read_file"})
 WRITE_TOOLS: Final = frozenset({"write_file", "edit_file", "delete_file", "copy_file", "move_file"})

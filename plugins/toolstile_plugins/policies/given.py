@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import cast
 
-from toolyard_hookspecs import DefinitionError
+from toolstile_hookspecs import DefinitionError
 
 
 def present(**fields: object) -> dict[str, object]:

@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, cast
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     DefinitionError,
     PolicyDecision,
     PolicyState,
@@ -16,14 +16,14 @@ from toolyard_hookspecs import (
     ToolContext,
     ToolResult,
 )
-from toolyard_hookspecs.quantities import in_seconds
-from toolyard_plugins.policies.given import (
+from toolstile_hookspecs.quantities import in_seconds
+from toolstile_plugins.policies.given import (
     present,
     refuse_other_than_counts,
     refuse_other_than_counts_by_tool,
     refuse_other_than_names,
 )
-from toolyard_plugins.policies.naming import entry_for, is_among
+from toolstile_plugins.policies.naming import entry_for, is_among
 
 IN_ALL: Final = "*"
 """Under what a quota counts all calls; no tool can have the name."""

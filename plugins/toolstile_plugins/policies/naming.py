@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from typing import Any, TypeVar
 
-from toolyard_hookspecs import Tool
+from toolstile_hookspecs import Tool
 
 T = TypeVar("T")
 

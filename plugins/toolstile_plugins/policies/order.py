@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     DefinitionError,
     PolicyDecision,
     PolicyState,
@@ -16,7 +16,7 @@ from toolyard_hookspecs import (
     ToolContext,
     ToolResult,
 )
-from toolyard_plugins.policies.given import refuse_other_than_names_by_tool
+from toolstile_plugins.policies.given import refuse_other_than_names_by_tool
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
 """The record: every call written down, line by line, to look at, verify and replay.
 
-Settings, `[plugins.record]`: see `RecordSettings`. `toolyard run --record FILE` records a run,
-`toolyard record show|verify FILE` looks at it, `toolyard replay FILE` makes its calls again.
+Settings, `[plugins.record]`: see `RecordSettings`. `toolstile run --record FILE` records a run,
+`toolstile record show|verify FILE` looks at it, `toolstile replay FILE` makes its calls again.
 
 Names are loaded when first used, so that whoever does not record does not wait for them.
 """
@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel
 
-from toolyard_hookspecs import Command, Finding, HostHandle, hookimpl
-from toolyard_plugins.record.options import offered_commands
-from toolyard_plugins.record.settings import RecordSettings
+from toolstile_hookspecs import Command, Finding, HostHandle, hookimpl
+from toolstile_plugins.record.options import offered_commands
+from toolstile_plugins.record.settings import RecordSettings
 
 if TYPE_CHECKING:
-    from toolyard_plugins.record.errors import RecordError
-    from toolyard_plugins.record.reading import Checked, Recording, verify
-    from toolyard_plugins.record.recorder import Recorder
-    from toolyard_plugins.record.replaying import Replayer
-    from toolyard_plugins.record.writing import RecordFile
+    from toolstile_plugins.record.errors import RecordError
+    from toolstile_plugins.record.reading import Checked, Recording, verify
+    from toolstile_plugins.record.recorder import Recorder
+    from toolstile_plugins.record.replaying import Replayer
+    from toolstile_plugins.record.writing import RecordFile
 
 __all__ = [
     "Checked",
@@ -58,32 +58,32 @@ def __getattr__(name: str) -> Any:
 
 
 @hookimpl
-def toolyard_settings() -> type[BaseModel]:
+def toolstile_settings() -> type[BaseModel]:
     """Declare the settings."""
     return RecordSettings
 
 
 @hookimpl
-def toolyard_diagnose(settings: RecordSettings) -> Iterable[Finding]:
+def toolstile_diagnose(settings: RecordSettings) -> Iterable[Finding]:
     """Find out whether what is recorded and replayed is where it should be."""
-    from toolyard_plugins.record.diagnosing import diagnosed  # only `toolyard doctor` asks
+    from toolstile_plugins.record.diagnosing import diagnosed  # only `toolstile doctor` asks
 
     return diagnosed(settings)
 
 
 @hookimpl
-def toolyard_lifespan(
+def toolstile_lifespan(
     host: HostHandle, settings: RecordSettings
 ) -> AbstractContextManager[None] | None:
     """Record and replay while the host is open, where the settings say so."""
     if settings.file is None and settings.folder is None and settings.replay is None:
         return None
-    from toolyard_plugins.record.working import at_work  # most hosts do neither
+    from toolstile_plugins.record.working import at_work  # most hosts do neither
 
     return at_work(host, settings)
 
 
 @hookimpl
-def toolyard_commands() -> list[Command]:
+def toolstile_commands() -> list[Command]:
     """Add the options of commands that make calls, and the commands `record` and `replay`."""
     return offered_commands()

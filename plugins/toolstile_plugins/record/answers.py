@@ -8,10 +8,10 @@ from itertools import takewhile
 from threading import Lock
 from typing import Any, Protocol
 
-from toolyard_hookspecs import Stage
-from toolyard_plugins.record.likeness import is_of, key_of
-from toolyard_plugins.record.lines import RecordedCall
-from toolyard_plugins.record.reading import Numbered, Recording
+from toolstile_hookspecs import Stage
+from toolstile_plugins.record.likeness import is_of, key_of
+from toolstile_plugins.record.lines import RecordedCall
+from toolstile_plugins.record.reading import Numbered, Recording
 
 _NEVER_RAN = frozenset(list(Stage)[: list(Stage).index(Stage.EXECUTE)])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from toolyard_plugins.record.lines import RecordedCall
+from toolstile_plugins.record.lines import RecordedCall
 
 
 class RecordedClock:

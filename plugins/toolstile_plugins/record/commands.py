@@ -1,4 +1,4 @@
-"""The commands `toolyard record` and `toolyard replay`."""
+"""The commands `toolstile record` and `toolstile replay`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import argparse
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from toolyard_hookspecs import HostHandle
-from toolyard_plugins.record import showing
-from toolyard_plugins.record.comparing import Comparison
-from toolyard_plugins.record.errors import RecordError
-from toolyard_plugins.record.reading import Numbered, Reader, Recording, verify
-from toolyard_plugins.record.rehearsing import executed, replayed
-from toolyard_plugins.record.screen import Screen
+from toolstile_hookspecs import HostHandle
+from toolstile_plugins.record import showing
+from toolstile_plugins.record.comparing import Comparison
+from toolstile_plugins.record.errors import RecordError
+from toolstile_plugins.record.reading import Numbered, Reader, Recording, verify
+from toolstile_plugins.record.rehearsing import executed, replayed
+from toolstile_plugins.record.screen import Screen
 
 
 def show_record(args: argparse.Namespace) -> int:
@@ -37,7 +37,7 @@ def _on_line(line: int, reader: Reader) -> list[Numbered]:
     found = [each for each in reader if each.line == line]
     if not found:
         raise RecordError(
-            f"Line {line} of {reader.path} tells of no call. List them with `toolyard record show "
+            f"Line {line} of {reader.path} tells of no call. List them with `toolstile record show "
             f"{reader.path}`."
         )
     return found

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from toolyard_hookspecs import Status
-from toolyard_plugins.record.likeness import key_of
-from toolyard_plugins.record.reading import Numbered
+from toolstile_hookspecs import Status
+from toolstile_plugins.record.likeness import key_of
+from toolstile_plugins.record.reading import Numbered
 
 _OF_THE_TIME: Final = frozenset({"fetchedAt", "replayed"})
 """Says when and how it was answered, not what came out."""

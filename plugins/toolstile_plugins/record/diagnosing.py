@@ -1,12 +1,12 @@
-"""Whether what is recorded and replayed is where it should be, for `toolyard doctor`."""
+"""Whether what is recorded and replayed is where it should be, for `toolstile doctor`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from toolyard_hookspecs import Finding
-from toolyard_plugins.places import appended_finding, folder_finding
-from toolyard_plugins.record.settings import RecordSettings
+from toolstile_hookspecs import Finding
+from toolstile_plugins.places import appended_finding, folder_finding
+from toolstile_plugins.record.settings import RecordSettings
 
 
 def diagnosed(settings: RecordSettings) -> Iterator[Finding]:

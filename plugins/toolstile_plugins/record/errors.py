@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from toolyard_hookspecs import ToolyardError
+from toolstile_hookspecs import ToolstileError
 
 
-class RecordError(ToolyardError):
+class RecordError(ToolstileError):
     """A record cannot be written, continued or read; names the file, the cause and the remedy."""

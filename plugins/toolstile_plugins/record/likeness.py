@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
-from toolyard_hookspecs.secrecy import MASK
-from toolyard_plugins.record.lines import RecordedCall
+from toolstile_hookspecs.secrecy import MASK
+from toolstile_plugins.record.lines import RecordedCall
 
 
 def key_of(params: Any) -> str:

@@ -14,10 +14,10 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
-from toolyard_hookspecs import Stage, Status, Verdict
-from toolyard_hookspecs.faults import first_fault
+from toolstile_hookspecs import Stage, Status, Verdict
+from toolstile_hookspecs.faults import first_fault
 
-FORMAT: Final = "toolyard.record"
+FORMAT: Final = "toolstile.record"
 VERSION: Final = 1
 
 
@@ -40,7 +40,7 @@ class Begin(_Line):
     """
 
     kind: Literal["begin"]
-    format: Literal["toolyard.record"]
+    format: Literal["toolstile.record"]
     version: Literal[1]
     at: datetime
     torn: int = 0

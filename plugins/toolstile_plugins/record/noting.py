@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 import pydantic_core
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     SnapshotError,
     Stage,
     Status,
@@ -25,10 +25,10 @@ from toolyard_hookspecs import (
     secrets_in,
     secrets_of,
 )
-from toolyard_hookspecs.calls import wire_time
-from toolyard_hookspecs.facts import APPROVAL, APPROVAL_REASON, APPROVAL_TOKEN, REPLAYED_EFFECT
-from toolyard_hookspecs.secrecy import MASK, secrets_given
-from toolyard_plugins.record.raising import name_of
+from toolstile_hookspecs.calls import wire_time
+from toolstile_hookspecs.facts import APPROVAL, APPROVAL_REASON, APPROVAL_TOKEN, REPLAYED_EFFECT
+from toolstile_hookspecs.secrecy import MASK, secrets_given
+from toolstile_plugins.record.raising import name_of
 
 _KEPT_OUT: Final = frozenset({APPROVAL, APPROVAL_REASON, APPROVAL_TOKEN})
 """Facts that stand elsewhere in the line, or that would let a reader resume the call."""

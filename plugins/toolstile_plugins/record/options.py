@@ -9,25 +9,25 @@ import argparse
 from pathlib import Path
 from typing import Any, Final
 
-from toolyard_hookspecs import Command, ConfigurationError, HostHandle
-from toolyard_plugins.subcommands import add_subcommand
+from toolstile_hookspecs import Command, ConfigurationError, HostHandle
+from toolstile_plugins.subcommands import add_subcommand
 
 _OFF: Final = {f"plugins.record.{place}": None for place in ("file", "folder", "replay")}
 """For commands that make no calls, or look at records: none is written meanwhile."""
 
 _RECORD: Final = """\
 examples:
-  toolyard run --example --record calls.jsonl   record a session
-  toolyard record show calls.jsonl              list its calls
-  toolyard record show calls.jsonl --line 5     show all that is known of one
-  toolyard record verify calls.jsonl            see whether it is as it was written
+  toolstile run --example --record calls.jsonl   record a session
+  toolstile record show calls.jsonl              list its calls
+  toolstile record show calls.jsonl --line 5     show all that is known of one
+  toolstile record verify calls.jsonl            see whether it is as it was written
 """
 _REPLAY: Final = """\
 examples:
-  toolyard replay --example calls.jsonl             answer its calls from the record
-  toolyard replay --example --execute calls.jsonl   run them again, show what is different
-  toolyard replay --execute --workspace DIR --approve all calls.jsonl
-  toolyard run more.jsonl --replay calls.jsonl      answer other calls from the record
+  toolstile replay --example calls.jsonl             answer its calls from the record
+  toolstile replay --example --execute calls.jsonl   run them again, show what is different
+  toolstile replay --execute --workspace DIR --approve all calls.jsonl
+  toolstile run more.jsonl --replay calls.jsonl      answer other calls from the record
 """
 
 
@@ -117,7 +117,7 @@ def _line(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        msg = f"{text!r} is no number of a line, which stands first in `toolyard record show FILE`"
+        msg = f"{text!r} is no number of a line, which stands first in `toolstile record show FILE`"
         raise argparse.ArgumentTypeError(msg) from None
 
 
@@ -130,9 +130,9 @@ def _configure_record(parser: argparse.ArgumentParser) -> None:
         "show",
         "list its calls, or show one",
         {
-            "toolyard record show calls.jsonl": "list its calls",
-            "toolyard record show calls.jsonl --line 5": "show all that is known of one",
-            "toolyard record show calls.jsonl --json": "print each call as JSON",
+            "toolstile record show calls.jsonl": "list its calls",
+            "toolstile record show calls.jsonl --line 5": "show all that is known of one",
+            "toolstile record show calls.jsonl --json": "print each call as JSON",
         },
     )
     show.add_argument("file", type=Path, metavar="FILE", help="the record")
@@ -142,8 +142,8 @@ def _configure_record(parser: argparse.ArgumentParser) -> None:
         "verify",
         "see whether every line is as it was written",
         {
-            "toolyard record verify calls.jsonl": "look at every line",
-            "toolyard record verify calls.jsonl --last HASH": "see, too, that none was cut off",
+            "toolstile record verify calls.jsonl": "look at every line",
+            "toolstile record verify calls.jsonl --last HASH": "see, too, that none was cut off",
         },
     )
     check.add_argument("file", type=Path, metavar="FILE", help="the record")
@@ -171,13 +171,13 @@ def _configure_replay(parser: argparse.ArgumentParser) -> None:
 
 def _record(host: HostHandle, args: argparse.Namespace) -> int:  # noqa: ARG001 - needs no host
     # No other command has to wait for it.
-    from toolyard_plugins.record.commands import show_record, verify_record
+    from toolstile_plugins.record.commands import show_record, verify_record
 
     return verify_record(args) if args.what == "verify" else show_record(args)
 
 
 def _replay(host: HostHandle, args: argparse.Namespace) -> int:
     # No other command has to wait for it.
-    from toolyard_plugins.record.commands import replay_record
+    from toolstile_plugins.record.commands import replay_record
 
     return replay_record(host, args)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     DeadlineExceededError,
     Interrupt,
     PromptEvaluationError,
     Status,
     VisibilityExpansionRequired,
 )
-from toolyard_plugins.record.lines import Raised, RecordedCall
+from toolstile_plugins.record.lines import Raised, RecordedCall
 
 
 def raised_by(call: RecordedCall) -> Exception | None:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from toolyard_plugins.record.chain import Chain, Damage, Fault
-from toolyard_plugins.record.errors import RecordError
-from toolyard_plugins.record.lines import Begin, End, RecordedCall, read_line
-from toolyard_plugins.record.strangers import what_it_seems
+from toolstile_plugins.record.chain import Chain, Damage, Fault
+from toolstile_plugins.record.errors import RecordError
+from toolstile_plugins.record.lines import Begin, End, RecordedCall, read_line
+from toolstile_plugins.record.strangers import what_it_seems
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Reader:
         for each in chain.faults:
             if each.damage is not Damage.TORN:
                 raise RecordError(
-                    f"{self.path}, line {each.line}: it {each.text}. See `toolyard record verify`; "
+                    f"{self.path}, line {each.line}: it {each.text}. See `toolstile record verify`; "
                     "what follows cannot be relied on."
                 )
 
@@ -191,8 +191,8 @@ def _said(path: Path, chain: Chain) -> Iterator[tuple[int, Begin | RecordedCall 
                 except ValueError as error:
                     reason = str(error).rstrip(".")
                     raise RecordError(
-                        f"{path}, line {number}: it is of no record that this Toolyard can read "
-                        f"({reason}). Read it with the Toolyard that wrote it."
+                        f"{path}, line {number}: it is of no record that this Toolstile can read "
+                        f"({reason}). Read it with the Toolstile that wrote it."
                     ) from None
     except OSError as error:
         raise RecordError(f"{path} cannot be read: {error.strerror}. Name a record.") from error

@@ -6,14 +6,14 @@ import logging
 from threading import Lock
 from typing import Any
 
-from toolyard_hookspecs import NOTICE, Clock, SnapshotError, ToolInvoked, hookimpl
-from toolyard_hookspecs.quantities import counted
-from toolyard_plugins.record.errors import RecordError
-from toolyard_plugins.record.lines import FORMAT, VERSION
-from toolyard_plugins.record.noting import fields_of, joined, written
-from toolyard_plugins.record.writing import RecordFile
+from toolstile_hookspecs import NOTICE, Clock, SnapshotError, ToolInvoked, hookimpl
+from toolstile_hookspecs.quantities import counted
+from toolstile_plugins.record.errors import RecordError
+from toolstile_plugins.record.lines import FORMAT, VERSION
+from toolstile_plugins.record.noting import fields_of, joined, written
+from toolstile_plugins.record.writing import RecordFile
 
-log = logging.getLogger("toolyard.record")
+log = logging.getLogger("toolstile.record")
 
 
 class Recorder:
@@ -39,7 +39,7 @@ class Recorder:
         self._begun = False
 
     @hookimpl
-    def toolyard_telemetry(self, event: ToolInvoked, changes: str | SnapshotError) -> None:
+    def toolstile_telemetry(self, event: ToolInvoked, changes: str | SnapshotError) -> None:
         """Write the call's line."""
         lost = self._taken() if self._lost else 0
         try:

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     ExecutorHandle,
     HostHandle,
     KeptApart,
@@ -19,15 +19,15 @@ from toolyard_hookspecs import (
     ToolInvoked,
     VisibilityExpansionRequired,
 )
-from toolyard_hookspecs.facts import DRY_RUN
-from toolyard_plugins.record.clock import RecordedClock
-from toolyard_plugins.record.comparing import Comparison
-from toolyard_plugins.record.likeness import hides_some
-from toolyard_plugins.record.lines import RecordedCall
-from toolyard_plugins.record.reading import Numbered, Recording
-from toolyard_plugins.record.replaying import Replayer
+from toolstile_hookspecs.facts import DRY_RUN
+from toolstile_plugins.record.clock import RecordedClock
+from toolstile_plugins.record.comparing import Comparison
+from toolstile_plugins.record.likeness import hides_some
+from toolstile_plugins.record.lines import RecordedCall
+from toolstile_plugins.record.reading import Numbered, Recording
+from toolstile_plugins.record.replaying import Replayer
 
-log = logging.getLogger("toolyard.record")
+log = logging.getLogger("toolstile.record")
 
 NAME: Final = "record-replay"
 _MASKED: Final = "its arguments hold secrets, which the record masks"
@@ -109,7 +109,7 @@ class _Stage:
         self._stack = stack
         self._replay = replay
         self._clock: RecordedClock | None = None
-        folder = stack.enter_context(TemporaryDirectory(prefix="toolyard-replay-"))
+        folder = stack.enter_context(TemporaryDirectory(prefix="toolstile-replay-"))
         self._kept = KeptApart(Path(folder), anew=replay is not None)
         self._executors: dict[tuple[str, str | None, bool], ExecutorHandle] = {}
         self._events: dict[str, ToolInvoked] = {}

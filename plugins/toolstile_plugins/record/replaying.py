@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Final
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     NOTICE,
     Answer,
     ApprovalAnswer,
@@ -27,9 +27,9 @@ from toolyard_hookspecs import (
     secrets_in,
     secrets_of,
 )
-from toolyard_hookspecs.facts import DIFF
-from toolyard_hookspecs.made_up import makes_up_defaults
-from toolyard_plugins.record.answers import (
+from toolstile_hookspecs.facts import DIFF
+from toolstile_hookspecs.made_up import makes_up_defaults
+from toolstile_plugins.record.answers import (
     Answers,
     ByArguments,
     ById,
@@ -38,14 +38,14 @@ from toolyard_plugins.record.answers import (
     answering,
     has_run,
 )
-from toolyard_plugins.record.likeness import hides_some, is_of, key_of
-from toolyard_plugins.record.lines import Approval, RecordedCall
-from toolyard_plugins.record.noting import shown as noted
-from toolyard_plugins.record.noting import value_of
-from toolyard_plugins.record.raising import raised_by
-from toolyard_plugins.record.reading import Numbered, Recording
+from toolstile_plugins.record.likeness import hides_some, is_of, key_of
+from toolstile_plugins.record.lines import Approval, RecordedCall
+from toolstile_plugins.record.noting import shown as noted
+from toolstile_plugins.record.noting import value_of
+from toolstile_plugins.record.raising import raised_by
+from toolstile_plugins.record.reading import Numbered, Recording
 
-log = logging.getLogger("toolyard.record")
+log = logging.getLogger("toolstile.record")
 
 _UNSEEN: Final = ApprovalAnswer.approve()
 """For calls that were refused before a person answered: they come to what they came to."""
@@ -115,7 +115,7 @@ class Replayer:
         return self._answers.left()
 
     @hookimpl(tryfirst=True)
-    def toolyard_parse(self, tool: Tool[Any, Any], call: ToolCall) -> None:
+    def toolstile_parse(self, tool: Tool[Any, Any], call: ToolCall) -> None:
         """Refuse again what did not fit, where the record masks what it was."""
         with self._lock:
             for each in self._of_session(self._refused.named(call.id)):
@@ -129,7 +129,7 @@ class Replayer:
                     raise ToolValidationError(said.read)
 
     @hookimpl(tryfirst=True)
-    def toolyard_execute(
+    def toolstile_execute(
         self, tool: Tool[Any, Any], params: Any, context: ToolContext
     ) -> Replay | ToolResult[Any] | None:
         """Answer in the handler's place."""
@@ -149,12 +149,12 @@ class Replayer:
         return self._answered(tool, answer)
 
     @hookimpl(tryfirst=True)
-    def toolyard_render(self, result: ToolResult[Any]) -> str | None:
+    def toolstile_render(self, result: ToolResult[Any]) -> str | None:
         """Give the text that the model read then."""
         return result.text if isinstance(result, ReplayedResult) else None
 
     @hookimpl(tryfirst=True)
-    def toolyard_on_result(
+    def toolstile_on_result(
         self, tool: Tool[Any, Any], result: ToolResult[Any], context: ToolContext
     ) -> None:
         """Keep nothing for which only something stands, since nobody was asked about it now."""

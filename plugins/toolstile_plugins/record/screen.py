@@ -9,7 +9,7 @@ from typing import Final
 from rich.cells import cell_len
 from rich.text import Text
 
-from toolyard_plugins.consoles import ENDLESS, console
+from toolstile_plugins.consoles import ENDLESS, console
 
 _GAP: Final = 2
 _LEAST: Final = 20

@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from toolyard_hookspecs import Status
-from toolyard_hookspecs.quantities import counted, duration
-from toolyard_hookspecs.terminals import printable
-from toolyard_plugins.record.comparing import Comparison
-from toolyard_plugins.record.lines import RecordedCall
-from toolyard_plugins.record.reading import Checked, Lost, Numbered, Reader
-from toolyard_plugins.record.screen import Cell, Screen
+from toolstile_hookspecs import Status
+from toolstile_hookspecs.quantities import counted, duration
+from toolstile_hookspecs.terminals import printable
+from toolstile_plugins.record.comparing import Comparison
+from toolstile_plugins.record.lines import RecordedCall
+from toolstile_plugins.record.reading import Checked, Lost, Numbered, Reader
+from toolstile_plugins.record.screen import Cell, Screen
 
 MAX_FAULTS: Final = 20
 """Faults of a record, and places where calls are lost, that are shown to a person."""

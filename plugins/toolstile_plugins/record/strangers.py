@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 CALL: Final = frozenset({"id", "name", "arguments"})
-"""The fields of a line that `toolyard run` reads."""
+"""The fields of a line that `toolstile run` reads."""
 
 
 def what_it_seems(path: Path, first: bytes) -> str:
@@ -23,13 +23,13 @@ def what_it_seems(path: Path, first: bytes) -> str:
         text = "\0"
     if _is_call(text):
         return (
-            f"it seems to hold calls that are still to be made. Make them with `toolyard run "
+            f"it seems to hold calls that are still to be made. Make them with `toolstile run "
             f"{path}`; `--record FILE` makes a record of them."
         )
     if text.startswith(("{", "[")):
         return (
             "it seems to be JSON of another kind. Name a file that `--record` has written; the "
-            f"calls of a recorded conversation are made with `toolyard run {path}`."
+            f"calls of a recorded conversation are made with `toolstile run {path}`."
         )
     kind = "text" if text.replace("\t", "").isprintable() else "no text at all"
     return f"it seems to be {kind}. Name a file that `--record` has written."

@@ -9,14 +9,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from toolyard_hookspecs import Clock, HostHandle, KeptApart
-from toolyard_plugins.record.errors import RecordError
-from toolyard_plugins.record.reading import Recording
-from toolyard_plugins.record.recorder import Recorder
-from toolyard_plugins.record.rehearsing import registered
-from toolyard_plugins.record.replaying import Replayer
-from toolyard_plugins.record.settings import RecordSettings
-from toolyard_plugins.record.writing import RecordFile
+from toolstile_hookspecs import Clock, HostHandle, KeptApart
+from toolstile_plugins.record.errors import RecordError
+from toolstile_plugins.record.reading import Recording
+from toolstile_plugins.record.recorder import Recorder
+from toolstile_plugins.record.rehearsing import registered
+from toolstile_plugins.record.replaying import Replayer
+from toolstile_plugins.record.settings import RecordSettings
+from toolstile_plugins.record.writing import RecordFile
 
 _RECORDER: Final = "record-recorder"
 
@@ -46,7 +46,7 @@ def at_work(host: HostHandle, settings: RecordSettings) -> Generator[None]:
 @contextmanager
 def _keeping_apart(host: HostHandle) -> Generator[None]:
     """Let policies leave the files alone that they are kept in, and begin with nothing."""
-    with TemporaryDirectory(prefix="toolyard-replay-") as folder:
+    with TemporaryDirectory(prefix="toolstile-replay-") as folder:
         host.kept_apart = KeptApart(Path(folder), anew=True)
         try:
             yield

@@ -10,11 +10,11 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
-from toolyard_hookspecs import NOTICE
-from toolyard_plugins.record.chain import BEGINNING, START, read_link, seal
-from toolyard_plugins.record.errors import RecordError
+from toolstile_hookspecs import NOTICE
+from toolstile_plugins.record.chain import BEGINNING, START, read_link, seal
+from toolstile_plugins.record.errors import RecordError
 
-log = logging.getLogger("toolyard.record")
+log = logging.getLogger("toolstile.record")
 
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_APPEND
 _MODE: Final = 0o600
@@ -177,7 +177,7 @@ class RecordFile:
                 what = "was changed after it was written"
             raise RecordError(
                 f"{self._path} cannot be continued as a record: its last line {what}. Look at it "
-                "with `toolyard record verify`, and record to another file."
+                "with `toolstile record verify`, and record to another file."
             )
         return link.n, link.hash
 

@@ -1,7 +1,7 @@
 """The workspace: tools for files, in memory or in a directory, with read-only mounts.
 
-Settings, `[plugins.vfs]`: see `VfsConfig`. `toolyard run --workspace DIR` and
-`toolyard call --workspace DIR` work on a directory.
+Settings, `[plugins.vfs]`: see `VfsConfig`. `toolstile run --workspace DIR` and
+`toolstile call --workspace DIR` work on a directory.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from toolyard_hookspecs import Binding, Command, ConfigurationError, Finding, Section, hookimpl
-from toolyard_plugins.vfs.opening import open_workspace, workspace_binding
-from toolyard_plugins.vfs.section import VfsToolsSection
-from toolyard_plugins.vfs.settings import Mount, VfsConfig
-from toolyard_plugins.vfs.workspace import VirtualFilesystem
+from toolstile_hookspecs import Binding, Command, ConfigurationError, Finding, Section, hookimpl
+from toolstile_plugins.vfs.opening import open_workspace, workspace_binding
+from toolstile_plugins.vfs.section import VfsToolsSection
+from toolstile_plugins.vfs.settings import Mount, VfsConfig
+from toolstile_plugins.vfs.workspace import VirtualFilesystem
 
 __all__ = ["Mount", "VfsConfig", "VfsToolsSection", "VirtualFilesystem", "open_workspace"]
 
 
 @hookimpl
-def toolyard_settings() -> type[BaseModel]:
+def toolstile_settings() -> type[BaseModel]:
     """Declare the settings."""
     return VfsConfig
 
 
 @hookimpl
-def toolyard_diagnose(settings: VfsConfig) -> Iterable[Finding]:
+def toolstile_diagnose(settings: VfsConfig) -> Iterable[Finding]:
     """Find out whether the workspace can be worked in."""
-    from toolyard_plugins.vfs.diagnosing import diagnosed  # only `toolyard doctor` asks
+    from toolstile_plugins.vfs.diagnosing import diagnosed  # only `toolstile doctor` asks
 
     return diagnosed(settings)
 
 
 @hookimpl
-def toolyard_lifespan(settings: VfsConfig) -> None:
+def toolstile_lifespan(settings: VfsConfig) -> None:
     """Refuse a directory that is not there when the host is opened, not when a call needs it."""
     # Before Python 3.14, `Path.is_dir` raises where it cannot look.
     if settings.root is not None and not os.path.isdir(settings.root):  # noqa: PTH112
@@ -47,19 +47,19 @@ def toolyard_lifespan(settings: VfsConfig) -> None:
 
 
 @hookimpl
-def toolyard_sections(settings: VfsConfig) -> list[Section]:
+def toolstile_sections(settings: VfsConfig) -> list[Section]:
     """Offer the file tools."""
     return [VfsToolsSection(config=settings)]
 
 
 @hookimpl
-def toolyard_resources(settings: VfsConfig) -> list[Binding[Any]]:
+def toolstile_resources(settings: VfsConfig) -> list[Binding[Any]]:
     """Offer the workspace to the tools of other plugins, also in prompts without the section."""
     return [workspace_binding(settings)]
 
 
 @hookimpl
-def toolyard_commands() -> list[Command]:
+def toolstile_commands() -> list[Command]:
     """Let commands that dispatch calls work on a directory."""
     return [
         Command(

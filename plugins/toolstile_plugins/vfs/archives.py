@@ -7,7 +7,7 @@ import stat
 from collections.abc import Mapping
 from typing import Any, Final
 
-from toolyard_plugins.vfs import paths
+from toolstile_plugins.vfs import paths
 
 ENDINGS: Final = {".zip": "zip", ".tar": "tar", ".tar.gz": "tar", ".tgz": "tar"}
 """How archives are called, and the protocol that fsspec opens them with."""

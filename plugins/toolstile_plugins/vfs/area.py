@@ -1,4 +1,4 @@
-"""Where commits to a directory are prepared, and finished after a crash: `.toolyard/`."""
+"""Where commits to a directory are prepared, and finished after a crash: `.toolstile/`."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import logging
 import os
 from collections.abc import Callable
 
-from toolyard_hookspecs import ToolyardError
-from toolyard_plugins.vfs import journal
-from toolyard_plugins.vfs.base import Changes
-from toolyard_plugins.vfs.commits import DiskTransaction
-from toolyard_plugins.vfs.explaining import named
-from toolyard_plugins.vfs.journal import Record, RecoveryError
-from toolyard_plugins.vfs.locks import Hold
-from toolyard_plugins.vfs.operations import BlockedError, Operations, Steps
-from toolyard_plugins.vfs.paths import RESERVED
-from toolyard_plugins.vfs.slots import Slots
-from toolyard_plugins.vfs.staging import Staging
+from toolstile_hookspecs import ToolstileError
+from toolstile_plugins.vfs import journal
+from toolstile_plugins.vfs.base import Changes
+from toolstile_plugins.vfs.commits import DiskTransaction
+from toolstile_plugins.vfs.explaining import named
+from toolstile_plugins.vfs.journal import Record, RecoveryError
+from toolstile_plugins.vfs.locks import Hold
+from toolstile_plugins.vfs.operations import BlockedError, Operations, Steps
+from toolstile_plugins.vfs.paths import RESERVED
+from toolstile_plugins.vfs.slots import Slots
+from toolstile_plugins.vfs.staging import Staging
 
-log = logging.getLogger("toolyard.vfs")
+log = logging.getLogger("toolstile.vfs")
 
 Decided = Callable[[str], bool | None]
 
@@ -53,7 +53,7 @@ class CommitArea:
         self._decided = decided
 
     def prepare(self, hold: Hold, changes: Changes) -> DiskTransaction:
-        """Stage a commit and write its record; nothing outside of `.toolyard/` changes."""
+        """Stage a commit and write its record; nothing outside of `.toolstile/` changes."""
         slots = Slots.make(hold.area)
         try:
             self._steps("staging")
@@ -160,7 +160,7 @@ def _is_decided(record: Record, decided: Decided) -> bool:
         return False
     try:
         answer = decided(record.key)
-    except ToolyardError as error:
+    except ToolstileError as error:
         reason = str(error).rstrip(".")
         raise UndecidedError(f"whoever decides on it cannot say: {reason}") from error
     except Exception as error:

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from toolyard_plugins.vfs.nodes import Kind, Node
+from toolstile_plugins.vfs.nodes import Kind, Node
 
 
 class Base(Protocol):

@@ -7,10 +7,10 @@ import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from toolyard_plugins.vfs.base import Changes, Transaction
-from toolyard_plugins.vfs.keeping import kept
-from toolyard_plugins.vfs.layer import Layer
-from toolyard_plugins.vfs.nodes import Node
+from toolstile_plugins.vfs.base import Changes, Transaction
+from toolstile_plugins.vfs.keeping import kept
+from toolstile_plugins.vfs.layer import Layer
+from toolstile_plugins.vfs.nodes import Node
 
 
 class Checkpoint:

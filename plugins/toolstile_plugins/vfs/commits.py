@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import logging
 
-from toolyard_plugins.vfs import journal
-from toolyard_plugins.vfs.conflicts import conflict
-from toolyard_plugins.vfs.explaining import explained
-from toolyard_plugins.vfs.journal import RecoveryError
-from toolyard_plugins.vfs.locks import Hold
-from toolyard_plugins.vfs.operations import BlockedError, Operations, Steps
-from toolyard_plugins.vfs.paths import RESERVED
-from toolyard_plugins.vfs.slots import Slots
+from toolstile_plugins.vfs import journal
+from toolstile_plugins.vfs.conflicts import conflict
+from toolstile_plugins.vfs.explaining import explained
+from toolstile_plugins.vfs.journal import RecoveryError
+from toolstile_plugins.vfs.locks import Hold
+from toolstile_plugins.vfs.operations import BlockedError, Operations, Steps
+from toolstile_plugins.vfs.paths import RESERVED
+from toolstile_plugins.vfs.slots import Slots
 
-log = logging.getLogger("toolyard.vfs")
+log = logging.getLogger("toolstile.vfs")
 
 
 class DiskTransaction:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from toolyard_hookspecs import ConflictError
-from toolyard_plugins.vfs.base import Base, Changes
-from toolyard_plugins.vfs.paths import join
+from toolstile_hookspecs import ConflictError
+from toolstile_plugins.vfs.base import Base, Changes
+from toolstile_plugins.vfs.paths import join
 
 _SHOWN: Final = 5
 

@@ -1,4 +1,4 @@
-"""Whether the workspace can be worked in, for `toolyard doctor`."""
+"""Whether the workspace can be worked in, for `toolstile doctor`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from toolyard_hookspecs import Finding
-from toolyard_plugins.vfs.journal import STATES
-from toolyard_plugins.vfs.paths import RESERVED
-from toolyard_plugins.vfs.settings import VfsConfig
+from toolstile_hookspecs import Finding
+from toolstile_plugins.vfs.journal import STATES
+from toolstile_plugins.vfs.paths import RESERVED
+from toolstile_plugins.vfs.settings import VfsConfig
 
 
 def diagnosed(settings: VfsConfig) -> Iterator[Finding]:

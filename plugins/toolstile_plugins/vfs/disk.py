@@ -8,25 +8,25 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from toolyard_plugins.vfs import descriptors, paths
-from toolyard_plugins.vfs.area import CommitArea
-from toolyard_plugins.vfs.base import Changes, Transaction
-from toolyard_plugins.vfs.commits import NoChanges
-from toolyard_plugins.vfs.conflicts import check_emptied, check_seen
-from toolyard_plugins.vfs.explaining import explained, unopened
-from toolyard_plugins.vfs.locks import Hold, WorkspaceLock
-from toolyard_plugins.vfs.nodes import Kind, Node
-from toolyard_plugins.vfs.operations import Steps
-from toolyard_plugins.vfs.permissions import check_changeable, check_readable
-from toolyard_plugins.vfs.pins import Pin, digest_at, node_of, stamp_of
-from toolyard_plugins.vfs.turns import wait
+from toolstile_plugins.vfs import descriptors, paths
+from toolstile_plugins.vfs.area import CommitArea
+from toolstile_plugins.vfs.base import Changes, Transaction
+from toolstile_plugins.vfs.commits import NoChanges
+from toolstile_plugins.vfs.conflicts import check_emptied, check_seen
+from toolstile_plugins.vfs.explaining import explained, unopened
+from toolstile_plugins.vfs.locks import Hold, WorkspaceLock
+from toolstile_plugins.vfs.nodes import Kind, Node
+from toolstile_plugins.vfs.operations import Steps
+from toolstile_plugins.vfs.permissions import check_changeable, check_readable
+from toolstile_plugins.vfs.pins import Pin, digest_at, node_of, stamp_of
+from toolstile_plugins.vfs.turns import wait
 
 
 class DiskStore:
     """A directory, reached through a descriptor of it: renamed, it stays the same workspace.
 
     Several stores, in one process or several, may lie on one directory; commits take turns by a
-    lock in `.toolyard/`, which is made at the first commit. Links are not followed, and what is
+    lock in `.toolstile/`, which is made at the first commit. Links are not followed, and what is
     neither file nor directory is never opened. A commit replaces files: other hard links of
     a file that is written keep its former content.
 

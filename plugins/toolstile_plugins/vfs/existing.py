@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from toolyard_plugins.vfs import paths
-from toolyard_plugins.vfs.layer import Layer
-from toolyard_plugins.vfs.nodes import Content, Node
+from toolstile_plugins.vfs import paths
+from toolstile_plugins.vfs.layer import Layer
+from toolstile_plugins.vfs.nodes import Content, Node
 
 
 class Existing:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
-from toolyard_plugins.vfs.permissions import REMEDY
+from toolstile_plugins.vfs.permissions import REMEDY
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _TOO_MANY = frozenset({errno.EMFILE, errno.ENFILE})

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from toolyard_hookspecs import ConflictError, FileMatch
-from toolyard_plugins.vfs import paths
-from toolyard_plugins.vfs.globbing import Pattern
-from toolyard_plugins.vfs.layer import Layer
-from toolyard_plugins.vfs.nodes import Kind, Node
-from toolyard_plugins.vfs.notes import Notes
-from toolyard_plugins.vfs.searching import Search
+from toolstile_hookspecs import ConflictError, FileMatch
+from toolstile_plugins.vfs import paths
+from toolstile_plugins.vfs.globbing import Pattern
+from toolstile_plugins.vfs.layer import Layer
+from toolstile_plugins.vfs.nodes import Kind, Node
+from toolstile_plugins.vfs.notes import Notes
+from toolstile_plugins.vfs.searching import Search
 
 
 class Finder:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Final
 
-from toolyard_plugins.vfs import paths
-from toolyard_plugins.vfs.nodes import Kind
+from toolstile_plugins.vfs import paths
+from toolstile_plugins.vfs.nodes import Kind
 
 _MAX_ALTERNATIVES: Final = 256
 _MAX_CHARACTERS: Final = 4096

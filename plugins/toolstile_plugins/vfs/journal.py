@@ -1,6 +1,6 @@
 """The record of a commit: what is to happen to which path, and how far the decision is.
 
-A commit has a directory of its own in `.toolyard/`. It holds the new contents (`new-0`, ...),
+A commit has a directory of its own in `.toolstile/`. It holds the new contents (`new-0`, ...),
 takes what is replaced or removed (`new-0`, `old-0`, ...), and one record, whose name tells the
 state: `prepared` until it is decided, `decided` until all is done, `revoked` while a commit that
 met a foreign change is put back. Without a record it is litter.
@@ -15,9 +15,9 @@ from typing import Final, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from toolyard_hookspecs import StateError
-from toolyard_plugins.vfs import paths
-from toolyard_plugins.vfs.descriptors import CREATE_FILE, READ_FILE
+from toolstile_hookspecs import StateError
+from toolstile_plugins.vfs import paths
+from toolstile_plugins.vfs.descriptors import CREATE_FILE, READ_FILE
 
 State = Literal["prepared", "decided", "revoked"]
 
@@ -146,5 +146,5 @@ def read(directory: int, state: State) -> Record | None:
     if not well_formed and state == "prepared":
         return None
     if not well_formed:
-        raise RecoveryError("its record cannot be understood by this version of Toolyard")
+        raise RecoveryError("its record cannot be understood by this version of Toolstile")
     return record

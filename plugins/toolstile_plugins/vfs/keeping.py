@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from toolyard_plugins.vfs.nodes import Content, InMemory, Spooled
-from toolyard_plugins.vfs.streams import WriteStream
+from toolstile_plugins.vfs.nodes import Content, InMemory, Spooled
+from toolstile_plugins.vfs.streams import WriteStream
 
 _BLOCK_BYTES: Final = 1 << 20
 

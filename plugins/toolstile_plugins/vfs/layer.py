@@ -6,11 +6,11 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from toolyard_hookspecs import CallClosed
-from toolyard_plugins.vfs import paths
-from toolyard_plugins.vfs.base import Base, Change, Changes
-from toolyard_plugins.vfs.conflicts import conflict
-from toolyard_plugins.vfs.nodes import Kind, Node, directory_node
+from toolstile_hookspecs import CallClosed
+from toolstile_plugins.vfs import paths
+from toolstile_plugins.vfs.base import Base, Change, Changes
+from toolstile_plugins.vfs.conflicts import conflict
+from toolstile_plugins.vfs.nodes import Kind, Node, directory_node
 
 _ROOT: Final = directory_node()
 

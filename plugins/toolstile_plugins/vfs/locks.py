@@ -7,15 +7,15 @@ import fcntl
 import os
 from collections.abc import Callable
 
-from toolyard_plugins.vfs.descriptors import CREATE_FILE, READ_DIRECTORY, READ_FILE
-from toolyard_plugins.vfs.paths import RESERVED
+from toolstile_plugins.vfs.descriptors import CREATE_FILE, READ_DIRECTORY, READ_FILE
+from toolstile_plugins.vfs.paths import RESERVED
 
 
 class Hold:
     """The lock on a workspace, held; nobody else commits until it is released.
 
     Args:
-        area: Descriptor of `.toolyard/`.
+        area: Descriptor of `.toolstile/`.
         lock: Descriptor of the lock file.
     """
 
@@ -32,7 +32,7 @@ class Hold:
 
 
 class WorkspaceLock:
-    """The lock in a workspace's `.toolyard/`, which holds between threads and processes.
+    """The lock in a workspace's `.toolstile/`, which holds between threads and processes.
 
     Args:
         root: Gives the workspace's descriptor.
@@ -45,10 +45,10 @@ class WorkspaceLock:
         """Take the lock without waiting.
 
         Args:
-            create: Whether to make `.toolyard/` when there is none.
+            create: Whether to make `.toolstile/` when there is none.
 
         Returns:
-            The lock; None when another commit has it, or there is no `.toolyard/`.
+            The lock; None when another commit has it, or there is no `.toolstile/`.
         """
         area = self._open(create=create)
         if area is None:

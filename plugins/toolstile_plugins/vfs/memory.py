@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 
-from toolyard_plugins.vfs import paths
-from toolyard_plugins.vfs.base import Changes, Transaction
-from toolyard_plugins.vfs.conflicts import check_emptied, check_seen
-from toolyard_plugins.vfs.nodes import InMemory, Kind, Node, directory_node, file_node
+from toolstile_plugins.vfs import paths
+from toolstile_plugins.vfs.base import Changes, Transaction
+from toolstile_plugins.vfs.conflicts import check_emptied, check_seen
+from toolstile_plugins.vfs.nodes import InMemory, Kind, Node, directory_node, file_node
 
 
 class MemoryStore:
@@ -99,7 +99,7 @@ class MemoryStore:
         """
         raise io.UnsupportedOperation(
             "This workspace lies in memory, so there is no directory to start a program in. "
-            "Use a workspace on disk (toolyard run --workspace DIR)."
+            "Use a workspace on disk (toolstile run --workspace DIR)."
         )
 
     def recover(self, decided: Callable[[str], bool | None]) -> None:

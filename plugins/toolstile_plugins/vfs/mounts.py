@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
-from toolyard_plugins.vfs import paths
-from toolyard_plugins.vfs.base import Change, Changes, Store, Transaction
-from toolyard_plugins.vfs.nodes import Kind, Node, directory_node
-from toolyard_plugins.vfs.sources import Source
+from toolstile_plugins.vfs import paths
+from toolstile_plugins.vfs.base import Change, Changes, Store, Transaction
+from toolstile_plugins.vfs.nodes import Kind, Node, directory_node
+from toolstile_plugins.vfs.sources import Source
 
 
 class _OnStore:

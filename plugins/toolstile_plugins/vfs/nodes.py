@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import BinaryIO, Final, Literal, Protocol
 
-from toolyard_hookspecs import FileStat
+from toolstile_hookspecs import FileStat
 
 Kind = Literal["file", "directory", "other"]
 

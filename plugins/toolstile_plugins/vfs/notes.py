@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
-from toolyard_hookspecs import ConflictError
-from toolyard_hookspecs.quantities import counted
+from toolstile_hookspecs import ConflictError
+from toolstile_hookspecs.quantities import counted
 
 _SHOWN: Final = 5
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import ExitStack, closing
 
-from toolyard_hookspecs import Binding, Filesystem, ResourceError
-from toolyard_plugins.vfs.base import Store
-from toolyard_plugins.vfs.memory import MemoryStore
-from toolyard_plugins.vfs.mounts import MountedStore, ReadonlyStore
-from toolyard_plugins.vfs.settings import Mount, VfsConfig
-from toolyard_plugins.vfs.workspace import VirtualFilesystem
+from toolstile_hookspecs import Binding, Filesystem, ResourceError
+from toolstile_plugins.vfs.base import Store
+from toolstile_plugins.vfs.memory import MemoryStore
+from toolstile_plugins.vfs.mounts import MountedStore, ReadonlyStore
+from toolstile_plugins.vfs.settings import Mount, VfsConfig
+from toolstile_plugins.vfs.workspace import VirtualFilesystem
 
 
 def open_workspace(config: VfsConfig) -> VirtualFilesystem:
@@ -50,7 +50,7 @@ def workspace_binding(
 def _mounted(store: Store, mounts: Iterable[Mount]) -> Store:
     """Return a store with mounts in it, for the caller to close; nothing stays open on failure."""
     # Late: without mounts nobody waits for what they need.
-    from toolyard_plugins.vfs.sources import Source
+    from toolstile_plugins.vfs.sources import Source
 
     with ExitStack() as opened:
         opened.callback(store.close)
@@ -64,7 +64,7 @@ def _store(config: VfsConfig) -> Store:
     if config.root is None:
         return MemoryStore()
     # Late: a platform without directory descriptors has workspaces in memory.
-    from toolyard_plugins.vfs.disk import DiskStore
+    from toolstile_plugins.vfs.disk import DiskStore
 
     try:
         return DiskStore(config.root, fsync=config.fsync)

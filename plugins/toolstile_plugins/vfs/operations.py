@@ -9,8 +9,8 @@ import stat
 from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
-from toolyard_plugins.vfs import descriptors, paths, renames
-from toolyard_plugins.vfs.journal import Image, Operation
+from toolstile_plugins.vfs import descriptors, paths, renames
+from toolstile_plugins.vfs.journal import Image, Operation
 
 _BLOCK_BYTES: Final = 1 << 20
 

@@ -8,19 +8,19 @@ from datetime import datetime
 from itertools import islice
 from typing import BinaryIO, Final, Literal, cast
 
-from toolyard_hookspecs import FileMatch, FileStat
-from toolyard_plugins.vfs import paths, text
-from toolyard_plugins.vfs.checkpoints import put_back
-from toolyard_plugins.vfs.existing import Existing, content_of
-from toolyard_plugins.vfs.finding import Finder
-from toolyard_plugins.vfs.globbing import Pattern
-from toolyard_plugins.vfs.layer import Layer
-from toolyard_plugins.vfs.nodes import InMemory, Node
-from toolyard_plugins.vfs.notes import Notes
-from toolyard_plugins.vfs.searching import Search
-from toolyard_plugins.vfs.streams import WriteStream
-from toolyard_plugins.vfs.targets import Targets
-from toolyard_plugins.vfs.trees import Trees
+from toolstile_hookspecs import FileMatch, FileStat
+from toolstile_plugins.vfs import paths, text
+from toolstile_plugins.vfs.checkpoints import put_back
+from toolstile_plugins.vfs.existing import Existing, content_of
+from toolstile_plugins.vfs.finding import Finder
+from toolstile_plugins.vfs.globbing import Pattern
+from toolstile_plugins.vfs.layer import Layer
+from toolstile_plugins.vfs.nodes import InMemory, Node
+from toolstile_plugins.vfs.notes import Notes
+from toolstile_plugins.vfs.searching import Search
+from toolstile_plugins.vfs.streams import WriteStream
+from toolstile_plugins.vfs.targets import Targets
+from toolstile_plugins.vfs.trees import Trees
 
 _COPY_BYTES: Final = 1 << 20
 

@@ -14,7 +14,7 @@ from typing import Final
 ALIAS: Final = "/workspace"
 """The root, for those who want absolute paths."""
 
-RESERVED: Final = ".toolyard"
+RESERVED: Final = ".toolstile"
 """The name that a workspace keeps for itself, in any directory and in any case."""
 
 NO_NAMES: Final = frozenset({"", ".", ".."})

@@ -7,7 +7,7 @@ import os
 import stat
 from typing import Final
 
-from toolyard_plugins.vfs import descriptors, paths
+from toolstile_plugins.vfs import descriptors, paths
 
 REMEDY: Final = "Choose another path, or let a person change the mode."
 

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import BinaryIO, Final, NamedTuple
 
-from toolyard_plugins.vfs import descriptors
-from toolyard_plugins.vfs.conflicts import conflict
-from toolyard_plugins.vfs.nodes import Node, directory_node, moment
-from toolyard_plugins.vfs.operations import digest_of
-from toolyard_plugins.vfs.permissions import unreadable
+from toolstile_plugins.vfs import descriptors
+from toolstile_plugins.vfs.conflicts import conflict
+from toolstile_plugins.vfs.nodes import Node, directory_node, moment
+from toolstile_plugins.vfs.operations import digest_of
+from toolstile_plugins.vfs.permissions import unreadable
 
 #: A second change within one tick of the file system's clock leaves the times as they are.
 _TICK_NS: Final = 20_000_000

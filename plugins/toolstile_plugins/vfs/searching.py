@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from toolyard_hookspecs import FileMatch
-from toolyard_hookspecs.bounded_patterns import bounded
-from toolyard_plugins.vfs.nodes import Content
-from toolyard_plugins.vfs.text import line_blocks
+from toolstile_hookspecs import FileMatch
+from toolstile_hookspecs.bounded_patterns import bounded
+from toolstile_plugins.vfs.nodes import Content
+from toolstile_plugins.vfs.text import line_blocks
 
 _MAX_PATTERN_CHARACTERS: Final = 10_000
 # What means something else in a block of lines than in one of them.

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from toolyard_hookspecs import Filesystem, MarkdownSection, SessionProtocol, ToolPolicy
-from toolyard_plugins.policies import ReadBeforeWritePolicy
-from toolyard_plugins.vfs.opening import workspace_binding
-from toolyard_plugins.vfs.settings import VfsConfig
-from toolyard_plugins.vfs.tools import file_tools
-from toolyard_plugins.vfs.wording import size_of
+from toolstile_hookspecs import Filesystem, MarkdownSection, SessionProtocol, ToolPolicy
+from toolstile_plugins.policies import ReadBeforeWritePolicy
+from toolstile_plugins.vfs.opening import workspace_binding
+from toolstile_plugins.vfs.settings import VfsConfig
+from toolstile_plugins.vfs.tools import file_tools
+from toolstile_plugins.vfs.wording import size_of
 
 _GUIDANCE: Final = """\
 Use these tools to look at and change the files of the workspace.

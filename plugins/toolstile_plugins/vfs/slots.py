@@ -1,4 +1,4 @@
-"""The directory of one commit, within `.toolyard/`."""
+"""The directory of one commit, within `.toolstile/`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import os
 import secrets
 from typing import Final
 
-from toolyard_plugins.vfs import journal
-from toolyard_plugins.vfs.descriptors import READ_DIRECTORY
-from toolyard_plugins.vfs.operations import Steps
+from toolstile_plugins.vfs import journal
+from toolstile_plugins.vfs.descriptors import READ_DIRECTORY
+from toolstile_plugins.vfs.operations import Steps
 
 _PREFIX: Final = "commit-"
 
@@ -17,7 +17,7 @@ class Slots:
     """Holds a commit's record, its new contents and what these replace.
 
     Args:
-        area: Descriptor of `.toolyard/`.
+        area: Descriptor of `.toolstile/`.
         name: Its name there.
         descriptor: Of the directory.
     """

@@ -12,12 +12,12 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, BinaryIO, Final
 
-from toolyard_hookspecs import ResourceError, ToolyardError
-from toolyard_plugins.vfs import archives, paths
-from toolyard_plugins.vfs.globbing import Pattern
-from toolyard_plugins.vfs.nodes import Kind, Node, directory_node, file_node, moment
-from toolyard_plugins.vfs.settings import Mount
-from toolyard_plugins.vfs.wording import size_of
+from toolstile_hookspecs import ResourceError, ToolstileError
+from toolstile_plugins.vfs import archives, paths
+from toolstile_plugins.vfs.globbing import Pattern
+from toolstile_plugins.vfs.nodes import Kind, Node, directory_node, file_node, moment
+from toolstile_plugins.vfs.settings import Mount
+from toolstile_plugins.vfs.wording import size_of
 
 _LOGIN: Final = re.compile(r"//[^/@\s]*@")
 _QUERY: Final = re.compile(r"\?\S*")
@@ -98,7 +98,7 @@ class Source:
             fsspec: Any = importlib.import_module("fsspec.core")
         except ImportError:
             raise ResourceError(
-                f"{self.label} needs fsspec; install toolyard[mounts], or remove the mount."
+                f"{self.label} needs fsspec; install toolstile[mounts], or remove the mount."
             ) from None
         url = _url(self.mount.source)
         files: Any = None
@@ -191,7 +191,7 @@ class Source:
     def _explained(self, path: str) -> Generator[None]:
         try:
             yield
-        except ToolyardError:
+        except ToolstileError:
             raise
         except Exception as error:
             where = f" at {path}" if path else ""

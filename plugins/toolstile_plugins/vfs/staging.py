@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from toolyard_plugins.vfs import descriptors
-from toolyard_plugins.vfs.base import Change, Changes
-from toolyard_plugins.vfs.descriptors import CREATE_FILE
-from toolyard_plugins.vfs.journal import Image, Operation
-from toolyard_plugins.vfs.nodes import Content, Node
-from toolyard_plugins.vfs.paths import split
-from toolyard_plugins.vfs.permissions import check_changeable
-from toolyard_plugins.vfs.pins import OnDisk, Pin, digest_at
+from toolstile_plugins.vfs import descriptors
+from toolstile_plugins.vfs.base import Change, Changes
+from toolstile_plugins.vfs.descriptors import CREATE_FILE
+from toolstile_plugins.vfs.journal import Image, Operation
+from toolstile_plugins.vfs.nodes import Content, Node
+from toolstile_plugins.vfs.paths import split
+from toolstile_plugins.vfs.permissions import check_changeable
+from toolstile_plugins.vfs.pins import OnDisk, Pin, digest_at
 
 _BLOCK_BYTES: Final = 1 << 20
 _HASHED_BYTES: Final = 1 << 20

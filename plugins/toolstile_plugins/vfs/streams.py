@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
-from toolyard_plugins.vfs.nodes import Content, InMemory, Spooled
+from toolstile_plugins.vfs.nodes import Content, InMemory, Spooled
 
 _IN_MEMORY_BYTES: Final = 8 * 1024 * 1024
 
@@ -115,7 +115,7 @@ class _Temporary:
     """A temporary file that lives as long as this object."""
 
     def __init__(self) -> None:
-        handle, name = tempfile.mkstemp(prefix="toolyard-")
+        handle, name = tempfile.mkstemp(prefix="toolstile-")
         os.close(handle)
         self.path = Path(name)
 

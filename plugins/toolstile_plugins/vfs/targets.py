@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from toolyard_plugins.vfs import paths
-from toolyard_plugins.vfs.existing import Existing, what
-from toolyard_plugins.vfs.layer import Layer
-from toolyard_plugins.vfs.nodes import Content, Node, directory_node, file_node
+from toolstile_plugins.vfs import paths
+from toolstile_plugins.vfs.existing import Existing, what
+from toolstile_plugins.vfs.layer import Layer
+from toolstile_plugins.vfs.nodes import Content, Node, directory_node, file_node
 
 
 class Targets:

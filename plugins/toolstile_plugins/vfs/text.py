@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from typing import BinaryIO, Final, Literal
 
-from toolyard_plugins.vfs.nodes import Content
+from toolstile_plugins.vfs.nodes import Content
 
 Encoding = Literal["utf-8", "utf-16-le", "utf-16-be", "cp1252"]
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
-from toolyard_plugins.vfs import paths
-from toolyard_plugins.vfs.existing import Existing, what
-from toolyard_plugins.vfs.keeping import kept
-from toolyard_plugins.vfs.layer import Layer
-from toolyard_plugins.vfs.nodes import Node, directory_node, file_node
-from toolyard_plugins.vfs.targets import Targets
+from toolstile_plugins.vfs import paths
+from toolstile_plugins.vfs.existing import Existing, what
+from toolstile_plugins.vfs.keeping import kept
+from toolstile_plugins.vfs.layer import Layer
+from toolstile_plugins.vfs.nodes import Node, directory_node, file_node
+from toolstile_plugins.vfs.targets import Targets
 
 #: What a copy takes over of a mode: nothing that lets it run as somebody else.
 _PERMISSIONS: Final = 0o777

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
 
-from toolyard_hookspecs import ResourceBusyError
+from toolstile_hookspecs import ResourceBusyError
 
 T = TypeVar("T")
 

@@ -9,17 +9,17 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from typing import Any, BinaryIO, Final, Literal
 
-from toolyard_hookspecs import CallRefused, FileMatch, FileStat, StateError, ToolContext
-from toolyard_plugins.vfs.base import Base, Changes, Store, Transaction
-from toolyard_plugins.vfs.checkpoints import Checkpoint, Checkpoints
-from toolyard_plugins.vfs.conflicts import check_emptied, check_seen
-from toolyard_plugins.vfs.diff import diff
-from toolyard_plugins.vfs.layer import Layer
-from toolyard_plugins.vfs.memory import MemoryStore
-from toolyard_plugins.vfs.nodes import Node
-from toolyard_plugins.vfs.overlay import Overlay
-from toolyard_plugins.vfs.streams import WriteStream
-from toolyard_plugins.vfs.turns import wait, wait_async
+from toolstile_hookspecs import CallRefused, FileMatch, FileStat, StateError, ToolContext
+from toolstile_plugins.vfs.base import Base, Changes, Store, Transaction
+from toolstile_plugins.vfs.checkpoints import Checkpoint, Checkpoints
+from toolstile_plugins.vfs.conflicts import check_emptied, check_seen
+from toolstile_plugins.vfs.diff import diff
+from toolstile_plugins.vfs.layer import Layer
+from toolstile_plugins.vfs.memory import MemoryStore
+from toolstile_plugins.vfs.nodes import Node
+from toolstile_plugins.vfs.overlay import Overlay
+from toolstile_plugins.vfs.streams import WriteStream
+from toolstile_plugins.vfs.turns import wait, wait_async
 
 
 class VirtualFilesystem:
@@ -71,7 +71,7 @@ class VirtualFilesystem:
             OSError: When it is no directory that can be opened.
         """
         # Late: a platform without directory descriptors has workspaces in memory.
-        from toolyard_plugins.vfs.disk import DiskStore
+        from toolstile_plugins.vfs.disk import DiskStore
 
         return cls(DiskStore(root, fsync=fsync))
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from toolyard_hookspecs import LedgerError
-from toolyard_hookspecs.ledger import EffectState
-from toolyard_hookspecs.testing import LedgerStoreContract
-from toolyard_plugins.ledger.stores.memory import MemoryStore
+from toolstile_hookspecs import LedgerError
+from toolstile_hookspecs.ledger import EffectState
+from toolstile_hookspecs.testing import LedgerStoreContract
+from toolstile_plugins.ledger.stores.memory import MemoryStore
 
 
 class Rounding(MemoryStore):

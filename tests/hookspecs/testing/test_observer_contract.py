@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from toolyard_hookspecs import ToolResult, hookimpl
-from toolyard_hookspecs.testing import ObserverContract
-from toolyard_hookspecs.testing.every_outcome import EveryOutcome, wait_for_a_person
+from toolstile_hookspecs import ToolResult, hookimpl
+from toolstile_hookspecs.testing import ObserverContract
+from toolstile_hookspecs.testing.every_outcome import EveryOutcome, wait_for_a_person
 
 pytestmark = pytest.mark.slow
 
@@ -26,20 +26,20 @@ class Observer:
         self.broken = False
 
     @hookimpl
-    def toolyard_telemetry(self, event):
+    def toolstile_telemetry(self, event):
         if self.broken:
             raise OSError("The disk is full.")
         self.lines.append(f"{event.tool_name} {event.status} {event.shown_arguments}")
 
 
 @pytest.fixture
-def check(toolyard_tools, caplog, capsys):
+def check(toolstile_tools, caplog, capsys):
     """Run one of the contract's tests on an observer."""
     ends = EveryOutcome()
 
     def check(name: str, observer: Any, heard: Any = len) -> None:
         given = {
-            "open_with": lambda *plugins: toolyard_tools(
+            "open_with": lambda *plugins: toolstile_tools(
                 *plugins, ends, approver=wait_for_a_person
             ),
             "plugin": observer,
@@ -73,7 +73,7 @@ def test_what_was_heard_may_be_any_number_and_must_be_one(check):
 def test_an_observer_that_raises_for_what_it_does_not_expect(check):
     class Fragile(Observer):
         @hookimpl
-        def toolyard_telemetry(self, event):
+        def toolstile_telemetry(self, event):
             self.lines.append(event.tool.name)
 
     with pytest.raises(AssertionError, match="unknown_tool: Plugin Fragile failed in"):
@@ -84,7 +84,7 @@ def test_a_trace_that_raises(check):
     class Tracing(Observer):
         @hookimpl
         @contextmanager
-        def toolyard_trace(self):
+        def toolstile_trace(self):
             yield
             raise OSError("The collector is gone.")
 
@@ -96,7 +96,7 @@ def test_a_trace_that_raises(check):
 def test_an_observer_that_counts_wrongly(check, times):
     class Miscounting(Observer):
         @hookimpl
-        def toolyard_telemetry(self, event):
+        def toolstile_telemetry(self, event):
             self.lines += [event.tool_name] * (times if event.status == "denied" else 1)
 
     with pytest.raises(AssertionError, match="denied"):
@@ -106,7 +106,7 @@ def test_an_observer_that_counts_wrongly(check, times):
 def test_a_plugin_that_does_more_than_observe(check):
     class Meddling(Observer):
         @hookimpl
-        def toolyard_execute(self, tool):
+        def toolstile_execute(self, tool):
             return ToolResult.ok(None, "Done.") if tool.name == "failed" else None
 
     with pytest.raises(AssertionError):
@@ -116,7 +116,7 @@ def test_a_plugin_that_does_more_than_observe(check):
 def test_an_observer_that_keeps_its_notes_in_the_session(check):
     class Noting(Observer):
         @hookimpl
-        def toolyard_on_result(self, tool, context):
+        def toolstile_on_result(self, tool, context):
             context.session[str].append(tool.name)
 
     with pytest.raises(AssertionError, match="It changes the session"):
@@ -126,7 +126,7 @@ def test_an_observer_that_keeps_its_notes_in_the_session(check):
 def test_a_failure_that_reaches_the_call(check):
     class Vetoing(Observer):
         @hookimpl
-        def toolyard_on_result(self, tool):
+        def toolstile_on_result(self, tool):
             if self.broken:
                 raise OSError("The disk is full.")
 
@@ -140,7 +140,7 @@ def test_a_failure_that_reaches_the_call(check):
 def test_what_is_written_in_clear_or_not_at_all(check, told):
     class Telling(Observer):
         @hookimpl
-        def toolyard_telemetry(self, event):
+        def toolstile_telemetry(self, event):
             self.lines += filter(None, [told(event)])
 
     with pytest.raises(AssertionError, match=r"in clear|written nothing"):
@@ -151,7 +151,7 @@ def test_what_is_written_in_clear_or_not_at_all(check, told):
 def test_what_is_logged_or_printed_in_clear(check, tell):
     class Chatty(Observer):
         @hookimpl
-        def toolyard_telemetry(self, event):
+        def toolstile_telemetry(self, event):
             tell(f"called with {event.arguments}")
 
     with pytest.raises(AssertionError, match=r"in clear in what is (logged|printed)"):

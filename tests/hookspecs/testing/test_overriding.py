@@ -8,17 +8,17 @@ from typing import Any, ClassVar
 
 import pytest
 
-from toolyard_hookspecs import DefinitionError
-from toolyard_hookspecs.ledger import LedgerStore
-from toolyard_hookspecs.testing import (
+from toolstile_hookspecs import DefinitionError
+from toolstile_hookspecs.ledger import LedgerStore
+from toolstile_hookspecs.testing import (
     FilesystemContract,
     LedgerStoreContract,
     ObserverContract,
     PolicyContract,
     ToolSuiteContract,
 )
-from toolyard_hookspecs.testing.contract import Contract
-from toolyard_plugins.ledger.stores.memory import MemoryStore
+from toolstile_hookspecs.testing.contract import Contract
+from toolstile_plugins.ledger.stores.memory import MemoryStore
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from toolyard_hookspecs import PolicyDecision, PolicyState, hookimpl
-from toolyard_hookspecs.testing import PolicyContract
-from toolyard_hookspecs.testing.approving import approve
-from toolyard_hookspecs.testing.stand_ins import STAND_INS, STRANGE_CALLS
+from toolstile_hookspecs import PolicyDecision, PolicyState, hookimpl
+from toolstile_hookspecs.testing import PolicyContract
+from toolstile_hookspecs.testing.approving import approve
+from toolstile_hookspecs.testing.stand_ins import STAND_INS, STRANGE_CALLS
 
 READ = ("read_thing", {"name": "x"})
 DELETE = ("delete_thing", {"name": "x"})
@@ -33,18 +33,18 @@ class Policy:
 
 
 @pytest.fixture
-def check(toolyard_tools, caplog):
+def check(toolstile_tools, caplog):
     """Run one of the contract's tests on a policy."""
 
     def check(name: str, policy: Any, *, allowed=(READ,), denied=(DELETE,), break_it=None) -> None:
         members = {"allowed": allowed, "denied": denied}
         contract: Any = type("TestBroken", (PolicyContract,), members)()
-        is_plugin = hasattr(policy, "toolyard_check")
+        is_plugin = hasattr(policy, "toolstile_check")
 
         def open_with(*others: object) -> Any:
             if is_plugin:
-                return toolyard_tools(policy, *STAND_INS, *others, approver=approve)
-            return toolyard_tools(*STAND_INS, *others, approver=approve, policies=[policy])
+                return toolstile_tools(policy, *STAND_INS, *others, approver=approve)
+            return toolstile_tools(*STAND_INS, *others, approver=approve, policies=[policy])
 
         given = {
             "open_with": open_with,
@@ -62,7 +62,7 @@ def check(toolyard_tools, caplog):
 
 class AsPlugin:
     @hookimpl
-    async def toolyard_check(self, tool):
+    async def toolstile_check(self, tool):
         if tool.category == "delete":
             return PolicyDecision.deny("Nothing is deleted here. Ask a person to do it.")
         return None
@@ -74,11 +74,11 @@ class Tuning(BaseModel):
 
 class Tuned:
     @hookimpl
-    def toolyard_settings(self):
+    def toolstile_settings(self):
         return Tuning
 
     @hookimpl
-    def toolyard_check(self, tool, settings):
+    def toolstile_check(self, tool, settings):
         if tool.category == settings.category:
             return PolicyDecision.deny("Nothing is deleted here. Ask a person to do it.")
         return None
@@ -174,7 +174,7 @@ def test_a_policy_that_counts_where_it_must_not(check):
         check("test_checking_changes_nothing", Counting())
 
 
-def test_a_denied_call_that_leaves_something(check, toolyard_tools):
+def test_a_denied_call_that_leaves_something(check, toolstile_tools):
     class Reserving(Policy):
         def check(self, tool, params, *, context):
             return PolicyDecision.allow()

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import pytest
 from pydantic import WithJsonSchema
 
-from toolyard_hookspecs import Tool, ToolContext, ToolExample, ToolResult, hookimpl, tool
-from toolyard_hookspecs.testing import ToolSuiteContract
+from toolstile_hookspecs import Tool, ToolContext, ToolExample, ToolResult, hookimpl, tool
+from toolstile_hookspecs.testing import ToolSuiteContract
 
 Check = Callable[..., None]
 
@@ -33,7 +33,7 @@ def adding(output: int = 3, handler: Any = add, **options: Any) -> Tool[Any, Any
 
 
 @pytest.fixture
-def check(toolyard_tools) -> Check:
+def check(toolstile_tools) -> Check:
     """Run one of the contract's tests on tools and plugins."""
 
     def check(
@@ -41,12 +41,12 @@ def check(toolyard_tools) -> Check:
     ) -> None:
         named = attributes or {"arguments": arguments}
         contract = type("TestBroken", (ToolSuiteContract,), named)()
-        suite = list(toolyard_tools(*plugins).host.catalog)
+        suite = list(toolstile_tools(*plugins).host.catalog)
         given = {
             "suite": suite,
-            "open_for": lambda tool, *others: toolyard_tools(*plugins, *others),
+            "open_for": lambda tool, *others: toolstile_tools(*plugins, *others),
             "outside": outside or (lambda bench: None),
-            "toolyard_tools": toolyard_tools,
+            "toolstile_tools": toolstile_tools,
         }
         test = getattr(contract, name)
         names = test.__code__.co_varnames[1 : test.__code__.co_argcount]
@@ -132,7 +132,7 @@ class Lenient:
     """A plugin that takes any arguments."""
 
     @hookimpl
-    def toolyard_parse(self, tool, call):
+    def toolstile_parse(self, tool, call):
         return Sum(1, 2)
 
 
@@ -153,8 +153,8 @@ class OneByOne:
     """A plugin that tells of the first fault only."""
 
     @hookimpl
-    def toolyard_parse(self, tool, call):
-        from toolyard_hookspecs import ToolValidationError
+    def toolstile_parse(self, tool, call):
+        from toolstile_hookspecs import ToolValidationError
 
         raise ToolValidationError("a: not like this. Mend it, then retry.")
 
@@ -189,7 +189,7 @@ class Early:
         self.kept: list[str] = []
 
     @hookimpl
-    def toolyard_lookup(self, call):
+    def toolstile_lookup(self, call):
         self.kept.append(call.name)
 
 

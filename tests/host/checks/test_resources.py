@@ -4,9 +4,9 @@ from typing import Protocol
 
 import pytest
 
-from toolyard import Host
-from toolyard.checks.plugin import findings_in
-from toolyard_hookspecs import Binding, hookimpl
+from toolstile import Host
+from toolstile.checks.plugin import findings_in
+from toolstile_hookspecs import Binding, hookimpl
 
 
 class Named(Protocol):
@@ -43,7 +43,7 @@ class Raising(Whole):
 def found(binding):
     class Plugin:
         @hookimpl
-        def toolyard_resources(self):
+        def toolstile_resources(self):
             return [binding]
 
     host = Host(discover=False)

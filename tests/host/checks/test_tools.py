@@ -1,12 +1,12 @@
-"""What `toolyard check` finds in tools."""
+"""What `toolstile check` finds in tools."""
 
 from dataclasses import dataclass
 
 import pytest
 from pydantic import BaseModel
 
-from toolyard.checks.tools import tool_findings
-from toolyard_hookspecs import Tool, ToolContext, ToolResult, tool
+from toolstile.checks.tools import tool_findings
+from toolstile_hookspecs import Tool, ToolContext, ToolResult, tool
 
 
 class Described(BaseModel):

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.cli.main import main
+from toolstile.cli.main import main
 
-COMMAND = Path(sysconfig.get_path("scripts")) / "toolyard"
+COMMAND = Path(sysconfig.get_path("scripts")) / "toolstile"
 
 PLUGIN = '''\
 """Tools that do what tests need."""
@@ -25,8 +25,8 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from toolyard.cli import signals
-from toolyard_hookspecs import (
+from toolstile.cli import signals
+from toolstile_hookspecs import (
     Command,
     Interrupt,
     MarkdownSection,
@@ -174,7 +174,7 @@ def leave_a_thread(flag: str) -> None:
 
 
 @hookimpl
-def toolyard_sections():
+def toolstile_sections():
     tools = [
         add, pair, say, listing, note, fail, fail_after_note, stop_evaluation, pause, leave,
         refused, print_much, sleep, sleep_on_worker, wait, never_end, leave_a_thread,
@@ -183,7 +183,7 @@ def toolyard_sections():
 
 
 @hookimpl
-def toolyard_check(tool):
+def toolstile_check(tool):
     if tool.name == "refused":
         return PolicyDecision.deny("Nobody may. Do something else.")
 
@@ -198,7 +198,7 @@ def greet(host, args):
 
 
 @hookimpl
-def toolyard_commands():
+def toolstile_commands():
     return [
         Command("greet", "Say hello.", run=greet, configure=lambda p: p.add_argument("whom")),
         Command(
@@ -214,10 +214,10 @@ def toolyard_commands():
 def folder(tmp_path, monkeypatch):
     """A working directory without any configuration, with the plugin in a file."""
     for name in list(os.environ):
-        if name.startswith("TOOLYARD_") or name in {"FORCE_COLOR", "NO_COLOR", "COLUMNS"}:
+        if name.startswith("TOOLSTILE_") or name in {"FORCE_COLOR", "NO_COLOR", "COLUMNS"}:
             monkeypatch.delenv(name)
     (tmp_path / "desk.py").write_text(PLUGIN, encoding="utf-8")
-    (tmp_path / "toolyard.toml").write_text("", encoding="utf-8")
+    (tmp_path / "toolstile.toml").write_text("", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -238,7 +238,7 @@ def calls(folder):
 
 
 @pytest.fixture
-def toolyard(folder, capsys):
+def toolstile(folder, capsys):
     """Runs the command line in this process; gives its status, stdout and stderr."""
 
     def run(*arguments, plugin=True):

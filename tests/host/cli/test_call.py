@@ -1,4 +1,4 @@
-"""`toolyard call` makes one call and prints what a model would read."""
+"""`toolstile call` makes one call and prints what a model would read."""
 
 import io
 import json
@@ -8,14 +8,14 @@ import sys
 import pytest
 
 
-def test_the_text_goes_to_stdout(toolyard):
-    assert toolyard("call", "add", '{"a": 1, "b": 2}') == (0, "3\n", "")
+def test_the_text_goes_to_stdout(toolstile):
+    assert toolstile("call", "add", '{"a": 1, "b": 2}') == (0, "3\n", "")
 
 
-def test_arguments_may_be_left_out(toolyard):
-    status, out, err = toolyard("call", "fail")
+def test_arguments_may_be_left_out(toolstile):
+    status, out, err = toolstile("call", "fail")
     assert (status, out) == (1, "")
-    assert err == "toolyard: failed: It did not work. Try another way, then retry.\n"
+    assert err == "toolstile: failed: It did not work. Try another way, then retry.\n"
 
 
 def test_arguments_come_from_standard_input(process):
@@ -24,8 +24,8 @@ def test_arguments_come_from_standard_input(process):
     assert started.returncode == 0
 
 
-def test_json_is_the_envelope(toolyard):
-    status, out, err = toolyard("call", "add", '{"a": 1, "b": 2}', "--json")
+def test_json_is_the_envelope(toolstile):
+    status, out, err = toolstile("call", "add", '{"a": 1, "b": 2}', "--json")
     (line,) = out.splitlines()
     envelope = json.loads(line)
     assert (status, err) == (0, "")
@@ -33,52 +33,52 @@ def test_json_is_the_envelope(toolyard):
     assert envelope["data"] == 3
 
 
-def test_json_of_a_failure_is_on_stdout_too(toolyard):
-    status, out, err = toolyard("call", "nope", "--json")
+def test_json_of_a_failure_is_on_stdout_too(toolstile):
+    status, out, err = toolstile("call", "nope", "--json")
     assert (status, err) == (1, "")
     assert list(json.loads(out)) == ["tool", "fetchedAt", "error"]
 
 
-def test_all_faults_of_the_arguments_are_told(toolyard):
-    status, _, err = toolyard("call", "add", '{"a": "1", "c": 2}')
+def test_all_faults_of_the_arguments_are_told(toolstile):
+    status, _, err = toolstile("call", "add", '{"a": "1", "c": 2}')
     assert status == 1
     assert all(f"- {name}: " in err for name in "abc")
 
 
-def test_arguments_that_are_not_json_are_status_2(toolyard):
-    status, _, err = toolyard("call", "add", "{a: 1}")
+def test_arguments_that_are_not_json_are_status_2(toolstile):
+    status, _, err = toolstile("call", "add", "{a: 1}")
     assert status == 2
-    assert err.startswith("toolyard: error: the arguments cannot be read: not JSON (expecting")
+    assert err.startswith("toolstile: error: the arguments cannot be read: not JSON (expecting")
     assert "Quote them for the shell: '{" in err
 
 
-def test_piped_arguments_that_are_not_json_are_told_what_they_should_be(toolyard, monkeypatch):
+def test_piped_arguments_that_are_not_json_are_told_what_they_should_be(toolstile, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
-    status, _, err = toolyard("call", "add", "-")
+    status, _, err = toolstile("call", "add", "-")
     assert status == 2
     assert err.endswith('(expecting value at column 1). Give a JSON object: {"a": 1}.\n')
 
 
-def test_what_leaves_dispatch_is_told(toolyard):
-    status, out, err = toolyard("call", "pause")
+def test_what_leaves_dispatch_is_told(toolstile):
+    status, out, err = toolstile("call", "pause")
     assert (status, out) == (1, "")
     assert "a person is needed" in err
 
 
-def test_an_exception_is_told_without_a_traceback(toolyard):
-    status, out, err = toolyard("call", "fail_after_note", '{"text": "x"}')
+def test_an_exception_is_told_without_a_traceback(toolstile):
+    status, out, err = toolstile("call", "fail_after_note", '{"text": "x"}')
     assert (status, out) == (1, "")
     assert "broken" in err
     assert "Traceback" not in err
 
 
-def test_tracebacks_come_with_vv(toolyard):
-    _, _, err = toolyard("call", "fail_after_note", '{"text": "x"}', "-vv")
+def test_tracebacks_come_with_vv(toolstile):
+    _, _, err = toolstile("call", "fail_after_note", '{"text": "x"}', "-vv")
     assert "Traceback" in err
 
 
-def test_terminal_escapes_do_not_pass(toolyard):
-    _, out, _ = toolyard("call", "say", r'{"text": "[31m\u001b[31m"}')
+def test_terminal_escapes_do_not_pass(toolstile):
+    _, out, _ = toolstile("call", "say", r'{"text": "[31m\u001b[31m"}')
     assert out == r"[31m\x1b[31m" + "\n"
 
 
@@ -99,21 +99,21 @@ def test_an_argument_that_is_not_utf_8_is_refused(process):
     assert "lone surrogate" in err
 
 
-def test_the_timeout_can_be_given(toolyard, folder):
+def test_the_timeout_can_be_given(toolstile, folder):
     arguments = json.dumps({"seconds": 5, "flag": str(folder / "flag")})
     path = folder / "slow.py"
     path.write_text((folder / "desk.py").read_text().replace("@tool(timeout=600)", "@tool"))
-    status, _, err = toolyard(
+    status, _, err = toolstile(
         "call", "sleep_on_worker", arguments, "--plugin", path, "--timeout", "0.1", plugin=False
     )
     assert status == 1
-    assert err.startswith("toolyard: timed out: ")
+    assert err.startswith("toolstile: timed out: ")
 
 
 CHATTY = '''
 import logging
 
-from toolyard_hookspecs import NOTICE, MarkdownSection, hookimpl, tool
+from toolstile_hookspecs import NOTICE, MarkdownSection, hookimpl, tool
 
 
 @tool
@@ -127,7 +127,7 @@ def chat() -> str:
 
 
 @hookimpl
-def toolyard_sections():
+def toolstile_sections():
     return [MarkdownSection(key="chat", title="Chat", tools=[chat])]
 '''
 
@@ -143,18 +143,18 @@ NOTICED = "warning: 2 lines no longer work"
         (["-vv"], ["info: at work", "warning: not well", "debug: step 1", NOTICED]),
     ],
 )
-def test_what_plugins_log_is_shown_as_the_host_s_own(toolyard, folder, options, logged):
+def test_what_plugins_log_is_shown_as_the_host_s_own(toolstile, folder, options, logged):
     (folder / "chatty.py").write_text(CHATTY, encoding="utf-8")
-    status, out, err = toolyard("--plugin", "chatty.py", "call", "chat", *options, plugin=False)
+    status, out, err = toolstile("--plugin", "chatty.py", "call", "chat", *options, plugin=False)
     assert (status, out) == (0, "done\n")
     lines = err.splitlines()
     assert [each for each in lines if "work" in each or "well" in each or "step" in each] == [
-        f"toolyard: {each}" for each in logged
+        f"toolstile: {each}" for each in logged
     ]
 
 
 FAILING = """
-from toolyard_hookspecs import hookimpl
+from toolstile_hookspecs import hookimpl
 
 
 class Trace:
@@ -166,41 +166,41 @@ class Trace:
 
 
 @hookimpl
-def toolyard_trace():
+def toolstile_trace():
     return Trace()
 
 
 @hookimpl
-def toolyard_telemetry(event):
+def toolstile_telemetry(event):
     1 / 0
 """
 
 
 @pytest.mark.parametrize(("option", "times"), [([], 1), (["-v"], 3)])
-def test_an_observer_that_fails_is_told_once_for_each_hook(toolyard, folder, calls, option, times):
+def test_an_observer_that_fails_is_told_once_for_each_hook(toolstile, folder, calls, option, times):
     (folder / "failing.py").write_text(FAILING)
     three = calls(*[("add", {"a": 1, "b": 2})] * 3)
-    status, _, err = toolyard("run", three, "--plugin=failing.py", *option)
+    status, _, err = toolstile("run", three, "--plugin=failing.py", *option)
     assert status == 0
-    told = "toolyard: error: Plugin failing failed"
-    counted = f"{told} in toolyard_telemetry; the call is not affected. ZeroDivisionError: div"
+    told = "toolstile: error: Plugin failing failed"
+    counted = f"{told} in toolstile_telemetry; the call is not affected. ZeroDivisionError: div"
     traced = f"{told} to end its trace of a call. OSError: no collector\n"
     assert (err.count(counted), err.count(traced)) == (times, times)
 
 
 VETOING = """
-from toolyard_hookspecs import hookimpl
+from toolstile_hookspecs import hookimpl
 
 
 @hookimpl
-def toolyard_on_result():
+def toolstile_on_result():
     1 / 0
 """
 
 
-def test_a_cause_that_the_message_tells_is_not_told_twice(toolyard, folder):
+def test_a_cause_that_the_message_tells_is_not_told_twice(toolstile, folder):
     (folder / "vetoing.py").write_text(VETOING)
-    _, _, err = toolyard("call", "add", '{"a": 1, "b": 2}', "--plugin=vetoing.py", "-v")
+    _, _, err = toolstile("call", "add", '{"a": 1, "b": 2}', "--plugin=vetoing.py", "-v")
     assert (
         "error: Internal error in add: division by zero. Plugin vetoing raised it in on_result.\n"
     ) in err
@@ -208,11 +208,11 @@ def test_a_cause_that_the_message_tells_is_not_told_twice(toolyard, folder):
 
 
 UNSURE = """
-from toolyard_hookspecs import hookimpl
+from toolstile_hookspecs import hookimpl
 
 
 @hookimpl
-def toolyard_check():
+def toolstile_check():
     try:
         open("rules.txt")
     except OSError as error:
@@ -228,10 +228,10 @@ def toolyard_check():
         (["-vv"], "\nTraceback (most recent call last):\n  File "),
     ],
 )
-def test_why_a_policy_could_not_decide_is_told(toolyard, folder, option, cause):
+def test_why_a_policy_could_not_decide_is_told(toolstile, folder, option, cause):
     (folder / "unsure.py").write_text(UNSURE)
-    status, out, err = toolyard("call", "add", '{"a": 1, "b": 2}', "--plugin=unsure.py", *option)
+    status, out, err = toolstile("call", "add", '{"a": 1, "b": 2}', "--plugin=unsure.py", *option)
     assert (status, out) == (1, "")
-    told = "toolyard: error: Policy plugin unsure failed to check; the call is denied."
+    told = "toolstile: error: Policy plugin unsure failed to check; the call is denied."
     assert f"{told}{cause}" in err
-    assert "toolyard: denied: The policy plugin unsure could not decide" in err
+    assert "toolstile: denied: The policy plugin unsure could not decide" in err

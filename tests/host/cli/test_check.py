@@ -1,4 +1,4 @@
-"""`toolyard check` names what an author should mend, and is content with what is right."""
+"""`toolstile check` names what an author should mend, and is content with what is right."""
 
 import importlib
 import json
@@ -8,15 +8,15 @@ from dataclasses import replace
 
 import pytest
 
-from toolyard import Host, Settings
-from toolyard.checks.plugin import findings_in
+from toolstile import Host, Settings
+from toolstile.checks.plugin import findings_in
 
 GOOD = """
 '''Tools for a room.'''
 
 from pydantic import BaseModel, Field
 
-from toolyard_hookspecs import MarkdownSection, hookimpl, tool
+from toolstile_hookspecs import MarkdownSection, hookimpl, tool
 
 
 class Settings(BaseModel):
@@ -41,12 +41,12 @@ def warm(degrees: float) -> str:
 
 
 @hookimpl
-def toolyard_settings():
+def toolstile_settings():
     return Settings
 
 
 @hookimpl
-def toolyard_sections(settings):
+def toolstile_sections(settings):
     return [MarkdownSection(key="room", title=settings.title, tools=[warm])]
 """
 
@@ -68,12 +68,12 @@ def written(folder):
 
 
 @pytest.fixture
-def findings(toolyard):
+def findings(toolstile):
     """Checks the plugin in a file; gives where and what."""
 
     def findings(path, *others):
         files = [option for each in (*others, path) for option in ("--plugin", each)]
-        status, out, err = toolyard("check", path.stem, "--json", *files, plugin=False)
+        status, out, err = toolstile("check", path.stem, "--json", *files, plugin=False)
         assert err == ""
         (report,) = map(json.loads, out.splitlines())
         assert status == (1 if report["findings"] else 0)
@@ -88,18 +88,18 @@ def test_a_good_plugin_is_clean(written, findings):
 
 
 @pytest.mark.slow
-def test_all_that_comes_with_toolyard_is_clean(toolyard):
+def test_all_that_comes_with_toolstile_is_clean(toolstile):
     for example in ("orders", "workspace"):
-        status, out, err = toolyard("check", f"--example={example}", plugin=False)
+        status, out, err = toolstile("check", f"--example={example}", plugin=False)
         assert (status, err) == (0, ""), out
         assert re.search(rf" {example} +✓ clean ", out)
-        assert re.search(r" planning +✓ clean +toolyard 0\.1\.0", out)
+        assert re.search(r" planning +✓ clean +toolstile 0\.1\.0", out)
         assert out.splitlines()[-1].endswith(" plugins: nothing to mend")
 
 
-MISSPELT = ("def toolyard_settings", "def toolyard_setings")
-ARGUMENT = ("def toolyard_sections(settings)", "def toolyard_sections(sittings)")
-UNMARKED = ("@hookimpl\ndef toolyard_settings", "def toolyard_settings")
+MISSPELT = ("def toolstile_settings", "def toolstile_setings")
+ARGUMENT = ("def toolstile_sections(settings)", "def toolstile_sections(sittings)")
+UNMARKED = ("@hookimpl\ndef toolstile_settings", "def toolstile_settings")
 NO_NAME = ("import BaseModel", "import NoSuchModel")
 NO_SYNTAX = ("return Settings", "return (")
 NO_MODULE = ("from pydantic", "from no_such_module")
@@ -109,7 +109,7 @@ MUTABLE = (
     "from dataclasses import dataclass\n@dataclass\nclass S:\n    seen: list = []\nfrom pydantic",
 )
 NO_FIELD = ('title: str = "The room"', 'title = "The room"')
-UNDECLARED = ("@hookimpl\ndef toolyard_settings", "def declared")
+UNDECLARED = ("@hookimpl\ndef toolstile_settings", "def declared")
 RAISING = ("    return [Mark", "    raise OSError('off')\n    return [Mark")
 BARE = ("degrees: How warm.", "")
 NO_SUCH_TYPE = ("    degrees: float", "    degrees: 'flot'")
@@ -119,11 +119,11 @@ NO_DOCSTRING = (
     "",
 )
 INTERNAL = (
-    "from toolyard_hookspecs",
+    "from toolstile_hookspecs",
     """\
-from toolyard.testing import FakeClock
-from toolyard.host import Host
-from toolyard_hookspecs""",
+from toolstile.testing import FakeClock
+from toolstile.host import Host
+from toolstile_hookspecs""",
 )
 NO_RESULT_SCHEMA = (") -> str:", ") -> type:")
 NO_SCHEMA = (
@@ -145,7 +145,7 @@ GOOD_POLICY = """
 
 from dataclasses import dataclass
 
-from toolyard_hookspecs import PolicyDecision
+from toolstile_hookspecs import PolicyDecision
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class Cold:
 
 
 @hookimpl
-def toolyard_policies():
+def toolstile_policies():
     return {"cold": Cold}
 """
 
@@ -201,9 +201,9 @@ def test_what_is_no_policy_of_a_section_is_named(written, findings, policy, told
     assert told in cause
 
 
-def test_a_tool_that_nobody_offers_but_another_depends_on_is_named(written, toolyard):
+def test_a_tool_that_nobody_offers_but_another_depends_on_is_named(written, toolstile):
     path = written(('category="write"', 'category="write", depends_on=("worm", "warm")'))
-    status, out, _ = toolyard("check", "room", "--json", "--plugin", path, plugin=False)
+    status, out, _ = toolstile("check", "room", "--json", "--plugin", path, plugin=False)
     (finding,) = json.loads(out)["findings"]
     assert (status, finding["where"]) == (1, "tool warm")
     assert finding["cause"] == "It depends on worm, but no tool here is called that."
@@ -219,23 +219,23 @@ def test_a_tool_that_nobody_offers_but_another_depends_on_is_named(written, tool
         ("'run', extends=True, configure=str.upper", "'run' is left out: its options cannot be"),
     ],
 )
-def test_a_command_that_is_left_out_is_named(written, toolyard, command, told):
+def test_a_command_that_is_left_out_is_named(written, toolstile, command, told):
     path = written()
-    hook = "@hookimpl\ndef toolyard_commands():\n    return [COMMAND]\n"
-    source = f"from toolyard_hookspecs import Command\nCOMMAND = Command({command})"
+    hook = "@hookimpl\ndef toolstile_commands():\n    return [COMMAND]\n"
+    source = f"from toolstile_hookspecs import Command\nCOMMAND = Command({command})"
     path.write_text(f"{path.read_text()}\n{source}\n\n{hook}")
-    status, out, _ = toolyard("check", "room", "--json", "--plugin", path, plugin=False)
+    status, out, _ = toolstile("check", "room", "--json", "--plugin", path, plugin=False)
     (finding,) = json.loads(out)["findings"]
     assert (status, finding["where"]) == (1, "commands")
     assert told in finding["cause"]
 
 
-def test_only_whoever_comes_second_with_a_command_is_told_of_it(written, toolyard):
+def test_only_whoever_comes_second_with_a_command_is_told_of_it(written, toolstile):
     hook = """
-from toolyard_hookspecs import Command
+from toolstile_hookspecs import Command
 
 @hookimpl
-def toolyard_commands():
+def toolstile_commands():
     return [Command("go", "go", run=lambda host, args: 0)]
 """
     options = []
@@ -248,7 +248,7 @@ def toolyard_commands():
         )
         path.write_text(path.read_text() + hook)
         options += ["--plugin", path]
-    _, out, _ = toolyard("check", "first", "second", "--json", *options, plugin=False)
+    _, out, _ = toolstile("check", "first", "second", "--json", *options, plugin=False)
     first, second = (json.loads(line)["findings"] for line in out.splitlines())
     assert first == []
     assert [(each["where"], each["cause"]) for each in second] == [
@@ -260,9 +260,9 @@ def toolyard_commands():
 @pytest.mark.parametrize(
     ("change", "where", "told"),
     [
-        (MISSPELT, "hooks", "There is no hook toolyard_setings."),
+        (MISSPELT, "hooks", "There is no hook toolstile_setings."),
         (ARGUMENT, "hooks", r"has no argument sittings; .* Did you mean settings\?"),
-        (UNMARKED, "hooks", "toolyard_settings is not marked with @hookimpl"),
+        (UNMARKED, "hooks", "toolstile_settings is not marked with @hookimpl"),
         (NO_NAME, "import", r"NoSuchModel.*room\.py, line 4\.$"),
         (NO_SYNTAX, "import", r"SyntaxError.*room\.py, line \d+\.$"),
         (NO_MODULE, "import", "No module named 'no_such_module'"),
@@ -270,12 +270,12 @@ def toolyard_commands():
         (MUTABLE, "import", r"ValueError: mutable default.*room\.py, line \d+\.$"),
         (NO_FIELD, "import", r"PydanticUserError: .*room\.py, line \d+\.$"),
         (RAISING, "offers", "OSError: off"),
-        (UNDECLARED, "settings", "toolyard_sections takes settings, which are always None"),
+        (UNDECLARED, "settings", "toolstile_sections takes settings, which are always None"),
         (BARE, "tool warm", "Its argument degrees has no description"),
         (UNDOCUMENTED, "settings", "The key title of Settings is documented nowhere"),
         (NO_SUCH_TYPE, "settings", "settings, Settings, names flot, which is not defined"),
         (NO_DOCSTRING, "settings", "Settings has no docstring"),
-        (INTERNAL, "imports", r"imports toolyard\.host \(line 7\), which may change"),
+        (INTERNAL, "imports", r"imports toolstile\.host \(line 7\), which may change"),
         (NO_SCHEMA, "tool warm", "The JSON Schema of its params is not valid .*'number-ish'"),
         (NO_RESULT_SCHEMA, "tool warm", "There is no JSON Schema of its result: Cannot generate"),
         (NO_PROMPT, "prompt", "nobody"),
@@ -294,13 +294,13 @@ def test_a_fault_is_named(written, findings, change, where, told):
     ("before", "after"),
     [
         ("    return [Mark", "    raise OSError('off')\n    return [Mark"),
-        ("@hookimpl", "@hookimpl\ndef toolyard_dialects():\n    raise OSError('off')\n\n@hookimpl"),
+        ("@hookimpl", "@hookimpl\ndef toolstile_dialects():\n    raise OSError('off')\n\n@hookimpl"),
     ],
 )
-def test_the_author_is_told_where_a_hook_raised(written, toolyard, before, after):
+def test_the_author_is_told_where_a_hook_raised(written, toolstile, before, after):
     source = GOOD.replace(before, after, 1)
     path = written((GOOD, source))
-    _, out, _ = toolyard("check", "room", "--json", "--plugin", path, plugin=False)
+    _, out, _ = toolstile("check", "room", "--json", "--plugin", path, plugin=False)
     (finding,) = json.loads(out)["findings"]
     line = source.splitlines().index("    raise OSError('off')") + 1
     assert finding["where"] == "offers"
@@ -320,29 +320,29 @@ def test_a_clash_names_the_other(written, findings):
     assert "the tool 'warm', a name that plugin 'another' has already" in told
 
 
-def test_the_author_of_a_tool_whose_name_is_taken_is_told_to_rename_it_first(written, toolyard):
+def test_the_author_of_a_tool_whose_name_is_taken_is_told_to_rename_it_first(written, toolstile):
     other = written(('key="room"', 'key="other"'), name="another")
     options = ["--plugin", other, "--plugin", written()]
-    _, out, _ = toolyard("check", "room", "--json", *options, plugin=False)
+    _, out, _ = toolstile("check", "room", "--json", *options, plugin=False)
     (finding,) = json.loads(out)["findings"]
     assert finding["remedy"] == (
         'If the plugin is yours, give the tool another name there. Or write prefix = "x_" into '
-        "[plugins.room] of the configuration, or switch one of the two off with TOOLYARD_BLOCK."
+        "[plugins.room] of the configuration, or switch one of the two off with TOOLSTILE_BLOCK."
     )
 
 
 @pytest.mark.parametrize("change", [("", ""), MISSPELT])
-def test_a_file_that_is_named_twice_is_checked_once(written, folder, toolyard, change):
+def test_a_file_that_is_named_twice_is_checked_once(written, folder, toolstile, change):
     path = written(change)
-    (folder / "toolyard.toml").write_text('plugin_files = ["room.py"]\n')
-    _, out, _ = toolyard("check", "room", "--json", "--plugin", path.name, plugin=False)
+    (folder / "toolstile.toml").write_text('plugin_files = ["room.py"]\n')
+    _, out, _ = toolstile("check", "room", "--json", "--plugin", path.name, plugin=False)
     assert len(out.splitlines()) == 1
 
 
-def test_the_configuration_is_told_from_the_plugin(folder, toolyard, written):
+def test_the_configuration_is_told_from_the_plugin(folder, toolstile, written):
     path = written()
-    (folder / "toolyard.toml").write_text("[plugins.room]\ndegrees = 'warm'\n[plugins.roof]\n")
-    status, out, _ = toolyard("check", "room", "roof", "--plugin", path, "--json", plugin=False)
+    (folder / "toolstile.toml").write_text("[plugins.room]\ndegrees = 'warm'\n[plugins.roof]\n")
+    status, out, _ = toolstile("check", "room", "roof", "--plugin", path, "--json", plugin=False)
     found = {each["name"]: each["findings"] for each in map(json.loads, out.splitlines())}
     assert status == 1
     assert [each["where"] for each in (*found["room"], *found["roof"])] == ["configuration"] * 2
@@ -350,18 +350,18 @@ def test_the_configuration_is_told_from_the_plugin(folder, toolyard, written):
     assert "Did you mean 'room'?" in found["roof"][0]["remedy"]
 
 
-def test_the_author_is_told_of_a_setting_that_keeps_hosts_from_opening(folder, toolyard, written):
+def test_the_author_is_told_of_a_setting_that_keeps_hosts_from_opening(folder, toolstile, written):
     path = written(('title: str = "The room"', "title: str"))
 
     def finding():
-        _, out, _ = toolyard("check", "room", "--plugin", path, "--json", plugin=False)
+        _, out, _ = toolstile("check", "room", "--plugin", path, "--json", plugin=False)
         return json.loads(out)["findings"][0]
 
     assert finding()["remedy"].endswith(
         "Where a key can have a default, give it one in the plugin: without, "
         "no host opens where the plugin is installed and not configured."
     )
-    (folder / "toolyard.toml").write_text("[plugins.room]\ndegrees = 'warm'\n")
+    (folder / "toolstile.toml").write_text("[plugins.room]\ndegrees = 'warm'\n")
     assert finding()["remedy"] == "Correct it there."
 
 
@@ -369,30 +369,30 @@ def test_what_is_deprecated_is_named(folder, written):
     path = written()
     with Host(settings=Settings(plugin_files=(path,)), discover=["planning"]) as host:
         (report,) = [each for each in host.plugins.reports if each.name == "room"]
-        old = "toolyard_old has another name from now on: toolyard_new."
+        old = "toolstile_old has another name from now on: toolstile_new."
         (finding,) = findings_in(host, replace(report, deprecations=(old,)))
     assert (finding.where, finding.cause) == ("hooks", old)
     assert finding.remedy
 
 
-def test_what_a_plugin_prints_is_no_part_of_the_answer(toolyard, written):
+def test_what_a_plugin_prints_is_no_part_of_the_answer(toolstile, written):
     path = written(MISSPELT, ("from pydantic", "print('hello')\nfrom pydantic"))
-    _, out, err = toolyard("check", "room", "--plugin", path, "--json", plugin=False)
+    _, out, err = toolstile("check", "room", "--plugin", path, "--json", plugin=False)
     assert len(out.splitlines()) == 1
     assert err.count("hello") == 2
 
 
-def test_without_names_all_are_checked(toolyard, written):
+def test_without_names_all_are_checked(toolstile, written):
     path = written(BARE)
-    status, out, _ = toolyard("check", "--plugin", path, "--block", "vfs", plugin=False)
+    status, out, _ = toolstile("check", "--plugin", path, "--block", "vfs", plugin=False)
     assert status == 1
     assert re.search(r" vfs +⊘ blocked .*switched off", out)
     assert re.search(r" room +✗ to mend .* tool warm: Its argument degrees", out)
     assert out.splitlines()[-1].endswith(" plugins: 1 thing to mend in 1 of them")
 
 
-def test_an_unknown_name_is_told_with_the_nearest(toolyard):
-    status, out, err = toolyard("check", "planing", plugin=False)
+def test_an_unknown_name_is_told_with_the_nearest(toolstile):
+    status, out, err = toolstile("check", "planing", plugin=False)
     assert (status, out) == (2, "")
     assert "there is no plugin 'planing'; did you mean 'planning'?" in err
     assert "after `python -m pip install -e .` in its folder" in err
@@ -411,11 +411,11 @@ def install(folder, monkeypatch):
     def install(
         name,
         *,
-        requires="toolyard>=0.1,<0.2",
+        requires="toolstile>=0.1,<0.2",
         typed=True,
         source=GOOD,
         entry=None,
-        group="toolyard",
+        group="toolstile",
         plugin=None,
     ):
         package = site / name
@@ -442,18 +442,18 @@ def install(folder, monkeypatch):
     ("options", "where", "told"),
     [
         ({}, None, None),
-        ({"requires": "toolyard[mcp] (>=0.1)"}, None, None),
-        ({"requires": "toolyard"}, "package", "does not say which versions of toolyard it works"),
-        ({"requires": "toolyard-other>=1"}, "package", "does not say that it needs toolyard"),
-        ({"requires": ""}, "package", "does not say that it needs toolyard"),
+        ({"requires": "toolstile[mcp] (>=0.1)"}, None, None),
+        ({"requires": "toolstile"}, "package", "does not say which versions of toolstile it works"),
+        ({"requires": "toolstile-other>=1"}, "package", "does not say that it needs toolstile"),
+        ({"requires": ""}, "package", "does not say that it needs toolstile"),
         ({"typed": False}, "package", r"room_kit has no file py\.typed"),
         ({"source": "import no_such_module"}, "import", "No module named 'no_such_module'"),
-        ({"source": f"import toolyard\n{GOOD}"}, "imports", r"imports toolyard \(line 1\)"),
+        ({"source": f"import toolstile\n{GOOD}"}, "imports", r"imports toolstile \(line 1\)"),
     ],
 )
-def test_what_an_installed_package_lacks_is_named(toolyard, install, options, where, told):
+def test_what_an_installed_package_lacks_is_named(toolstile, install, options, where, told):
     install("room_kit", **options)
-    status, out, _ = toolyard("check", "room_kit", "--json", plugin=False)
+    status, out, _ = toolstile("check", "room_kit", "--json", plugin=False)
     (report,) = map(json.loads, out.splitlines())
     assert (report["distribution"], report["version"]) == ("room_kit", "1.0")
     found = [(each["where"], each["cause"]) for each in report["findings"]]
@@ -467,9 +467,9 @@ def test_what_an_installed_package_lacks_is_named(toolyard, install, options, wh
 
 @pytest.mark.slow
 @pytest.mark.parametrize("entry", ["room_kti", "room_kit.hooks", "room_kit:hooks", "room kit"])
-def test_an_entry_point_that_names_what_is_not_there_is_to_be_mended(toolyard, install, entry):
+def test_an_entry_point_that_names_what_is_not_there_is_to_be_mended(toolstile, install, entry):
     install("room_kit", entry=entry)
-    _, out, _ = toolyard("check", "room_kit", "--json", plugin=False)
+    _, out, _ = toolstile("check", "room_kit", "--json", plugin=False)
     (finding,) = [each for each in json.loads(out)["findings"] if each["where"] == "import"]
     assert finding["remedy"] == (
         f'Mend the entry point `room_kit = "{entry}"` in pyproject.toml, or add what it names; '
@@ -477,25 +477,25 @@ def test_an_entry_point_that_names_what_is_not_there_is_to_be_mended(toolyard, i
     )
 
 
-@pytest.mark.parametrize("name", ["room-kit", "toolyard-room-kit", "Toolyard.Room_Kit"])
-def test_a_package_without_an_entry_point_is_told_what_to_write(toolyard, install, name):
-    install("toolyard_room_kit", group="toolyrad", plugin="room-kit")
-    status, out, err = toolyard("check", name, plugin=False)
+@pytest.mark.parametrize("name", ["room-kit", "toolstile-room-kit", "Toolstile.Room_Kit"])
+def test_a_package_without_an_entry_point_is_told_what_to_write(toolstile, install, name):
+    install("toolstile_room_kit", group="toolyrad", plugin="room-kit")
+    status, out, err = toolstile("check", name, plugin=False)
     assert (status, out) == (2, "")
     assert err == (
-        f"toolyard: error: there is no plugin {name!r}: toolyard_room_kit 1.0 is installed, but "
-        "has no entry point in the group 'toolyard'. Write `[project.entry-points.toolyard]` and "
-        'below it `room-kit = "toolyard_room_kit"`, the module that has the hooks, into its '
+        f"toolstile: error: there is no plugin {name!r}: toolstile_room_kit 1.0 is installed, but "
+        "has no entry point in the group 'toolstile'. Write `[project.entry-points.toolstile]` and "
+        'below it `room-kit = "toolstile_room_kit"`, the module that has the hooks, into its '
         "pyproject.toml; then install it again.\n"
     )
 
 
-def test_the_name_of_a_package_stands_for_the_plugins_that_it_brings(toolyard, install):
-    install("toolyard_room_kit", plugin="room")
-    status, out, _ = toolyard("check", "toolyard-room-kit", "--json", plugin=False)
+def test_the_name_of_a_package_stands_for_the_plugins_that_it_brings(toolstile, install):
+    install("toolstile_room_kit", plugin="room")
+    status, out, _ = toolstile("check", "toolstile-room-kit", "--json", plugin=False)
     assert (status, json.loads(out)["name"]) == (0, "room")
-    status, _, err = toolyard("check", "room-kit", plugin=False)
+    status, _, err = toolstile("check", "room-kit", plugin=False)
     assert status == 2
     assert err.endswith(
-        "there is no plugin 'room-kit'; toolyard_room_kit 1.0 is installed and brings 'room'.\n"
+        "there is no plugin 'room-kit'; toolstile_room_kit 1.0 is installed and brings 'room'.\n"
     )

@@ -9,7 +9,7 @@ import subprocess
 import argcomplete
 import pytest
 
-from toolyard.cli.completing import answer_shell
+from toolstile.cli.completing import answer_shell
 
 
 class Left(Exception):
@@ -44,25 +44,25 @@ def completed(folder, monkeypatch):
 @pytest.mark.parametrize(
     ("line", "there"),
     [
-        ("toolyard ", {"run", "call", "tools", "plugins", "new", "doctor", "mcp", "ledger"}),
-        ("toolyard do", {"doctor"}),
-        ("toolyard --plugin desk.py gre", {"greet"}),
-        ("toolyard call --plugin desk.py list", {"listing", "list_directory"}),
-        ("toolyard call --example=orders place", {"place_order"}),
-        ("toolyard call --example place", {"place_order"}),
-        ("toolyard call --example ", {"orders", "workspace", "place_order"}),
-        ("toolyard run --dry", {"--dry-run"}),
-        ("toolyard run --", {"--parallel", "--block", "--timeout", "--json", "--approve"}),
-        ("toolyard run --work", {"--workspace"}),
-        ("toolyard tools --block plan", {"planning"}),
-        ("toolyard tools --block mcp,plan", {"mcp,planning"}),
-        ("toolyard tools --schema anth", {"anthropic"}),
-        ("toolyard new x --kind st", {"store"}),
-        ("toolyard completion ", {"bash", "zsh", "fish"}),
-        ("toolyard ledger inv", {"invalidate"}),
-        ("toolyard ledger list --tool read_", {"read_file"}),
-        ("toolyard check vf", {"vfs"}),
-        ("toolyard run ca", {"calls.jsonl"}),
+        ("toolstile ", {"run", "call", "tools", "plugins", "new", "doctor", "mcp", "ledger"}),
+        ("toolstile do", {"doctor"}),
+        ("toolstile --plugin desk.py gre", {"greet"}),
+        ("toolstile call --plugin desk.py list", {"listing", "list_directory"}),
+        ("toolstile call --example=orders place", {"place_order"}),
+        ("toolstile call --example place", {"place_order"}),
+        ("toolstile call --example ", {"orders", "workspace", "place_order"}),
+        ("toolstile run --dry", {"--dry-run"}),
+        ("toolstile run --", {"--parallel", "--block", "--timeout", "--json", "--approve"}),
+        ("toolstile run --work", {"--workspace"}),
+        ("toolstile tools --block plan", {"planning"}),
+        ("toolstile tools --block mcp,plan", {"mcp,planning"}),
+        ("toolstile tools --schema anth", {"anthropic"}),
+        ("toolstile new x --kind st", {"store"}),
+        ("toolstile completion ", {"bash", "zsh", "fish"}),
+        ("toolstile ledger inv", {"invalidate"}),
+        ("toolstile ledger list --tool read_", {"read_file"}),
+        ("toolstile check vf", {"vfs"}),
+        ("toolstile run ca", {"calls.jsonl"}),
     ],
 )
 def test_what_can_come_next(completed, calls, line, there):
@@ -71,39 +71,39 @@ def test_what_can_come_next(completed, calls, line, there):
 
 
 def test_nothing_else_comes_next(completed):
-    assert completed("toolyard call read_f") == {"read_file"}
-    assert completed("toolyard new ") == set()
-    assert completed("toolyard call read_file ") == set()
-    assert completed("toolyard run --example ") == {"orders", "workspace"}
+    assert completed("toolstile call read_f") == {"read_file"}
+    assert completed("toolstile new ") == set()
+    assert completed("toolstile call read_file ") == set()
+    assert completed("toolstile run --example ") == {"orders", "workspace"}
 
 
 def test_commands_are_completed_beside_a_configuration_that_is_wrong(completed, folder):
-    (folder / "toolyard.toml").write_text("nonsense = 3\n")
-    assert completed("toolyard doc") == {"doctor"}
-    assert completed("toolyard --config") == {"--config"}
+    (folder / "toolstile.toml").write_text("nonsense = 3\n")
+    assert completed("toolstile doc") == {"doctor"}
+    assert completed("toolstile --config") == {"--config"}
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_each_shell_has_a_script(toolyard, shell):
-    status, out, err = toolyard("completion", shell, plugin=False)
+def test_each_shell_has_a_script(toolstile, shell):
+    status, out, err = toolstile("completion", shell, plugin=False)
     assert (status, err) == (0, "")
     assert "_ARGCOMPLETE" in out
-    assert "toolyard" in out
-    status, as_json, _ = toolyard("completion", shell, "--json", plugin=False)
+    assert "toolstile" in out
+    status, as_json, _ = toolstile("completion", shell, "--json", plugin=False)
     assert json.loads(as_json)["script"].strip() == out.strip()
 
 
-def test_a_missing_shell_is_told_as_other_missing_arguments_are(toolyard):
-    status, _, err = toolyard("completion", plugin=False)
+def test_a_missing_shell_is_told_as_other_missing_arguments_are(toolstile):
+    status, _, err = toolstile("completion", plugin=False)
     assert status == 2
     assert "required: SHELL." in err
 
 
 IN_BASH = """
-eval "$(toolyard completion bash)"
-COMP_LINE="toolyard call --plugin desk.py fail_" COMP_POINT=${#COMP_LINE}
-COMP_WORDS=(toolyard call --plugin desk.py fail_) COMP_CWORD=4 COMP_TYPE=9 COMP_KEY=9
-_python_argcomplete toolyard call desk.py 2>/dev/null
+eval "$(toolstile completion bash)"
+COMP_LINE="toolstile call --plugin desk.py fail_" COMP_POINT=${#COMP_LINE}
+COMP_WORDS=(toolstile call --plugin desk.py fail_) COMP_CWORD=4 COMP_TYPE=9 COMP_KEY=9
+_python_argcomplete toolstile call desk.py 2>/dev/null
 printf '%s\\n' "${COMPREPLY[@]}"
 """
 
@@ -129,4 +129,4 @@ def test_bash_is_answered(folder):
 def test_a_plugins_file_is_completed_by_python_files_only(completed, calls, folder):
     calls(("add", {}))
     (folder / "plugs").mkdir()
-    assert completed("toolyard --plugin ") == {"desk.py", "plugs/"}
+    assert completed("toolstile --plugin ") == {"desk.py", "plugs/"}

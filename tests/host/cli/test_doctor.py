@@ -1,4 +1,4 @@
-"""`toolyard doctor` finds what is wrong, and says how to mend it."""
+"""`toolstile doctor` finds what is wrong, and says how to mend it."""
 
 import json
 import re
@@ -8,19 +8,19 @@ from contextlib import closing
 
 import pytest
 
-from toolyard_hookspecs import DefinitionError, Finding, Severity
+from toolstile_hookspecs import DefinitionError, Finding, Severity
 
 SAID = "hello\n"
 """What a plugin prints while it is imported."""
 
 
 @pytest.fixture
-def doctor(toolyard, folder):
+def doctor(toolstile, folder):
     """Runs it; gives its status and, by subject, what it found."""
 
     def run(*arguments, config=""):
-        (folder / "toolyard.toml").write_text(config)
-        status, out, err = toolyard("doctor", "--json", *arguments, plugin=False)
+        (folder / "toolstile.toml").write_text(config)
+        status, out, err = toolstile("doctor", "--json", *arguments, plugin=False)
         assert err in {"", SAID}
         found = [json.loads(line) for line in out.splitlines()]
         return status, {each["subject"]: each for each in found}
@@ -32,13 +32,13 @@ def errors(found):
     return [subject for subject, each in found.items() if each["severity"] == "error"]
 
 
-def test_where_nothing_is_wrong_it_says_so(toolyard, folder):
+def test_where_nothing_is_wrong_it_says_so(toolstile, folder):
     before = sorted(folder.iterdir())
-    status, out, err = toolyard("doctor", plugin=False)
+    status, out, err = toolstile("doctor", plugin=False)
     assert (status, err) == (0, "")
     *_, summary, note = map(str.strip, out.splitlines())
     assert summary == "Nothing is wrong."
-    assert note.startswith("Nothing was started: `toolyard plugins` starts the plugins, and tells")
+    assert note.startswith("Nothing was started: `toolstile plugins` starts the plugins, and tells")
     assert "✓ pydantic: " in out
     assert "✓ configuration: " in out
     assert sorted(folder.iterdir()) == before
@@ -47,7 +47,7 @@ def test_where_nothing_is_wrong_it_says_so(toolyard, folder):
 def test_every_requirement_and_extra_is_looked_at(doctor):
     status, found = doctor()
     assert status == 0
-    assert {"Python", "toolyard", "pluggy", "pydantic", "rich"} <= set(found)
+    assert {"Python", "toolstile", "pluggy", "pydantic", "rich"} <= set(found)
     assert {"extra mcp", "extra mounts", "extra otel", "extra otlp", "extra postgres"} <= set(found)
     assert all(
         set(each) == {"area", "subject", "severity", "text", "remedy"} for each in found.values()
@@ -55,7 +55,7 @@ def test_every_requirement_and_extra_is_looked_at(doctor):
 
 
 def test_what_is_too_old_or_missing_is_told(doctor, monkeypatch):
-    from toolyard.diagnosis import surroundings
+    from toolstile.diagnosis import surroundings
 
     def version(name):
         if name == "mcp":
@@ -74,7 +74,7 @@ def test_what_is_too_old_or_missing_is_told(doctor, monkeypatch):
     )
     assert found["extra mcp"]["severity"] == "note"
     assert found["extra mcp"]["text"] == "mcp is not installed."
-    assert "pip install 'toolyard[mcp]'" in found["extra mcp"]["remedy"]
+    assert "pip install 'toolstile[mcp]'" in found["extra mcp"]["remedy"]
 
 
 @pytest.mark.slow
@@ -92,15 +92,15 @@ def test_what_is_wrong_with_the_configuration(doctor, config, told):
     assert status == 1
     assert errors(found) == ["configuration"]
     assert told in found["configuration"]["text"]
-    assert "plugin 'dialects' (toolyard 0.1.0)" in found
+    assert "plugin 'dialects' (toolstile 0.1.0)" in found
 
 
-def test_a_working_directory_that_was_removed(toolyard, tmp_path, monkeypatch):
+def test_a_working_directory_that_was_removed(toolstile, tmp_path, monkeypatch):
     gone = tmp_path / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    status, out, err = toolyard("doctor", plugin=False)
+    status, out, err = toolstile("doctor", plugin=False)
     assert (status, err) == (1, "")
     assert "The working directory is gone" in out
     assert "✓ plugin 'vfs'" in out
@@ -110,7 +110,7 @@ def test_a_table_that_does_not_fit_a_plugin(doctor):
     status, found = doctor(config='[plugins.ledger]\nstore = "sqlight"\n')
     assert status == 1
     (subject,) = errors(found)
-    assert subject == "plugin 'ledger' (toolyard 0.1.0)"
+    assert subject == "plugin 'ledger' (toolstile 0.1.0)"
     assert "store" in found[subject]["text"]
 
 
@@ -136,23 +136,23 @@ def test_where_policies_are_kept(doctor, folder):
 def test_a_plugin_that_does_not_load_hides_nothing_else(doctor, folder):
     (folder / "broken.py").write_text(f"print({SAID.strip()!r})\nimport no_such_module\n")
     (folder / "asking.py").write_text(
-        "from toolyard_hookspecs import hookimpl\n\n"
-        "@hookimpl\ndef toolyard_diagnose():\n    raise OSError('no luck')\n"
+        "from toolstile_hookspecs import hookimpl\n\n"
+        "@hookimpl\ndef toolstile_diagnose():\n    raise OSError('no luck')\n"
     )
     status, found = doctor(config='plugin_files = ["broken.py", "asking.py"]\n')
     assert status == 1
     assert "no_such_module" in found["plugin 'broken'"]["text"]
-    assert found["plugin asking"]["text"] == "Its toolyard_diagnose failed: OSError: no luck."
+    assert found["plugin asking"]["text"] == "Its toolstile_diagnose failed: OSError: no luck."
     assert "workspace" in found
 
 
 def test_a_command_and_a_dialect_that_another_plugin_has(doctor, folder):
     source = (
-        "from toolyard_hookspecs import Command, hookimpl\n\n"
+        "from toolstile_hookspecs import Command, hookimpl\n\n"
         "class Latin:\n    name = 'latin'\n\n"
-        "@hookimpl\ndef toolyard_commands():\n"
+        "@hookimpl\ndef toolstile_commands():\n"
         "    return [Command('go', 'go', run=lambda host, args: 0)]\n\n"
-        "@hookimpl\ndef toolyard_dialects():\n    return [Latin()]\n"
+        "@hookimpl\ndef toolstile_dialects():\n    return [Latin()]\n"
     )
     for name in ("first", "second"):
         (folder / f"{name}.py").write_text(source)
@@ -167,21 +167,21 @@ def test_a_command_and_a_dialect_that_another_plugin_has(doctor, folder):
 SECRET = "hunter2-hunter2"
 
 
-def test_no_secret_is_shown(toolyard, folder, monkeypatch):
-    monkeypatch.setenv("TOOLYARD_PLUGINS__DESK__PASSWORD", SECRET)
+def test_no_secret_is_shown(toolstile, folder, monkeypatch):
+    monkeypatch.setenv("TOOLSTILE_PLUGINS__DESK__PASSWORD", SECRET)
     (folder / "desk.py").write_text(
         "from pydantic import BaseModel, SecretStr\n"
-        "from toolyard_hookspecs import hookimpl\n\n"
+        "from toolstile_hookspecs import hookimpl\n\n"
         "class Settings(BaseModel):\n    password: SecretStr\n\n"
-        "@hookimpl\ndef toolyard_settings():\n    return Settings\n\n"
-        "@hookimpl\ndef toolyard_diagnose(settings):\n"
+        "@hookimpl\ndef toolstile_settings():\n    return Settings\n\n"
+        "@hookimpl\ndef toolstile_diagnose(settings):\n"
         "    raise OSError('refused: ' + settings.password.get_secret_value())\n"
     )
-    (folder / "toolyard.toml").write_text('plugin_files = ["desk.py"]\n')
-    status, out, err = toolyard("doctor", plugin=False)
+    (folder / "toolstile.toml").write_text('plugin_files = ["desk.py"]\n')
+    status, out, err = toolstile("doctor", plugin=False)
     assert status == 1
     assert "refused: ***" in out
-    assert "TOOLYARD_PLUGINS__DESK__PASSWORD" in out
+    assert "TOOLSTILE_PLUGINS__DESK__PASSWORD" in out
     assert SECRET not in out + err
 
 
@@ -200,8 +200,8 @@ def test_a_workspace_and_records_in_wrong_places(doctor, folder):
 
 
 def test_a_workspace_with_a_commit_that_was_not_finished(doctor, folder):
-    (folder / "work" / ".toolyard" / "c1").mkdir(parents=True)
-    (folder / "work" / ".toolyard" / "c1" / "decided").write_text("{}")
+    (folder / "work" / ".toolstile" / "c1").mkdir(parents=True)
+    (folder / "work" / ".toolstile" / "c1" / "decided").write_text("{}")
     status, found = doctor(config='[plugins.vfs]\nroot = "work"\n')
     assert status == 0
     told = found[f"workspace {folder / 'work'}"]
@@ -213,7 +213,7 @@ def test_a_workspace_with_a_commit_that_was_not_finished(doctor, folder):
 @pytest.mark.parametrize("held", [False, True])
 def test_a_ledger_that_is_held_by_another_process(doctor, folder, held):
     connection = sqlite3.connect(folder / "ledger.db", isolation_level=None)
-    connection.execute("CREATE TABLE toolyard_effects (key)")
+    connection.execute("CREATE TABLE toolstile_effects (key)")
     if held:
         connection.execute("BEGIN EXCLUSIVE")
     try:
@@ -228,11 +228,11 @@ def test_a_ledger_that_is_held_by_another_process(doctor, folder, held):
 @pytest.mark.parametrize(
     ("statement", "words"),
     [
-        ("PRAGMA user_version = 99", "is of version 99, which this Toolyard does not know"),
+        ("PRAGMA user_version = 99", "is of version 99, which this Toolstile does not know"),
         ("CREATE TABLE notes (text)", "is no ledger, but a database of something else"),
     ],
 )
-def test_a_ledger_that_is_none_of_this_toolyard(doctor, folder, statement, words):
+def test_a_ledger_that_is_none_of_this_toolstile(doctor, folder, statement, words):
     with closing(sqlite3.connect(folder / "ledger.db")) as connection:
         connection.execute(statement)
     status, found = doctor(config='[plugins.ledger]\npath = "ledger.db"\n')
@@ -244,10 +244,10 @@ def test_a_ledger_that_is_none_of_this_toolyard(doctor, folder, statement, words
 
 def test_a_store_that_a_plugin_offers(doctor, folder):
     (folder / "shelf.py").write_text(
-        "from toolyard_hookspecs import Binding, hookimpl\n"
-        "from toolyard_hookspecs.ledger import LedgerStore\n"
-        "from toolyard_plugins.ledger.stores.memory import MemoryStore\n\n"
-        "@hookimpl\ndef toolyard_resources():\n"
+        "from toolstile_hookspecs import Binding, hookimpl\n"
+        "from toolstile_hookspecs.ledger import LedgerStore\n"
+        "from toolstile_plugins.ledger.stores.memory import MemoryStore\n\n"
+        "@hookimpl\ndef toolstile_resources():\n"
         "    return [Binding.instance(LedgerStore, MemoryStore())]\n"
     )
     _, found = doctor(config='[plugins.ledger]\npath = "gone/ledger.db"\n')
@@ -265,9 +265,9 @@ def test_a_store_that_a_plugin_offers(doctor, folder):
 
 def test_a_resource_that_lacks_something_is_an_error(doctor, folder):
     (folder / "shelf.py").write_text(
-        "from toolyard_hookspecs import Binding, hookimpl\n"
-        "from toolyard_hookspecs.ledger import LedgerStore\n\n"
-        "@hookimpl\ndef toolyard_resources():\n"
+        "from toolstile_hookspecs import Binding, hookimpl\n"
+        "from toolstile_hookspecs.ledger import LedgerStore\n\n"
+        "@hookimpl\ndef toolstile_resources():\n"
         "    return [Binding.instance(LedgerStore, 5)]\n"
     )
     status, found = doctor(config='plugin_files = ["shelf.py"]\n')
@@ -280,7 +280,7 @@ def test_a_resource_that_lacks_something_is_an_error(doctor, folder):
 
 def test_what_is_switched_off_is_no_more_than_a_note(doctor):
     status, found = doctor("--block=planning")
-    told = found["plugin 'planning' (toolyard 0.1.0)"]
+    told = found["plugin 'planning' (toolstile 0.1.0)"]
     assert (status, told["severity"]) == (0, "note")
     assert "--block" in told["text"]
 

@@ -7,7 +7,7 @@ import pytest
 PLUGIN = '''
 from dataclasses import dataclass
 
-from toolyard_hookspecs import MarkdownSection, ToolContext, hookimpl, tool
+from toolstile_hookspecs import MarkdownSection, ToolContext, hookimpl, tool
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ def write(text: str, *, context: ToolContext) -> int:
 
 
 @hookimpl
-def toolyard_sections():
+def toolstile_sections():
     return [MarkdownSection(key="pad", title="Pad", tools=[write])]
 '''
 
@@ -35,9 +35,9 @@ def pad(folder):
 
 
 @pytest.mark.slow
-def test_run_shows_each_calls_diff_and_denies_what_cannot_be_taken_back(toolyard, calls, pad):
+def test_run_shows_each_calls_diff_and_denies_what_cannot_be_taken_back(toolstile, calls, pad):
     path = calls(("write", {"text": "a"}), ("write", {"text": "b"}), ("say", {"text": "out"}))
-    status, out, err = toolyard(*pad, "run", path, "--dry-run")
+    status, out, err = toolstile(*pad, "run", path, "--dry-run")
     assert (status, err) == (1, "")
     assert "Line: added Line(text='a')" in out
     assert "Line: added Line(text='b')" in out
@@ -45,21 +45,21 @@ def test_run_shows_each_calls_diff_and_denies_what_cannot_be_taken_back(toolyard
     assert "2 succeeded, 1 denied; a dry run, nothing of it is kept" in out
 
 
-def test_run_shows_at_the_end_what_all_calls_together_would_change(toolyard, calls, pad):
+def test_run_shows_at_the_end_what_all_calls_together_would_change(toolstile, calls, pad):
     path = calls(("write", {"text": "a"}), ("write", {"text": "b"}))
-    _, out, _ = toolyard(*pad, "run", path, "--dry-run")
+    _, out, _ = toolstile(*pad, "run", path, "--dry-run")
     _, whole = out.split("Together they would change:")
     assert "Line: added 2: Line(text='a'), Line(text='b')" in whole
 
 
-def test_one_calls_changes_are_not_shown_twice(toolyard, calls, pad):
+def test_one_calls_changes_are_not_shown_twice(toolstile, calls, pad):
     path = calls(("write", {"text": "a"}), ("add", {"a": 1, "b": 2}))
-    _, out, _ = toolyard(*pad, "run", path, "--dry-run")
+    _, out, _ = toolstile(*pad, "run", path, "--dry-run")
     assert out.count("Line(text='a')") == 1
     assert "no changes" not in out
 
 
-def test_a_file_that_was_read_can_be_edited(toolyard, folder, calls):
+def test_a_file_that_was_read_can_be_edited(toolstile, folder, calls):
     workspace = folder / "workspace"
     workspace.mkdir()
     (workspace / "a.txt").write_text("one\n", encoding="utf-8")
@@ -69,7 +69,7 @@ def test_a_file_that_was_read_can_be_edited(toolyard, folder, calls):
         ("edit_file", {"path": "a.txt", "old_text": "one", "new_text": "two"}),
         ("edit_file", {"path": "a.txt", "old_text": "two", "new_text": "three"}),
     )
-    status, out, _ = toolyard("run", path, "--workspace", workspace, "--dry-run")
+    status, out, _ = toolstile("run", path, "--workspace", workspace, "--dry-run")
     assert status == 1
     assert "a.txt exists and was not read" in out
     assert "3 succeeded, 1 denied" in out
@@ -83,9 +83,9 @@ def test_a_file_that_was_read_can_be_edited(toolyard, folder, calls):
     assert (workspace / "a.txt").read_text(encoding="utf-8") == "one\n"
 
 
-def test_json_has_the_diff_beside_the_id(toolyard, calls, pad):
+def test_json_has_the_diff_beside_the_id(toolstile, calls, pad):
     path = calls(("write", {"text": "a"}), ("write", {"text": "b"}))
-    _, out, _ = toolyard(*pad, "run", path, "--dry-run", "--json")
+    _, out, _ = toolstile(*pad, "run", path, "--dry-run", "--json")
     lines = [json.loads(line) for line in out.splitlines()]
     assert [line["data"] for line in lines] == [1, 2]
     assert [line["diff"] for line in lines] == [
@@ -95,30 +95,30 @@ def test_json_has_the_diff_beside_the_id(toolyard, calls, pad):
     assert list(lines[0]) == ["id", "diff", "tool", "fetchedAt", "data"]
 
 
-def test_without_the_option_there_is_no_diff(toolyard, calls, pad):
+def test_without_the_option_there_is_no_diff(toolstile, calls, pad):
     path = calls(("write", {"text": "a"}), ("write", {"text": "b"}))
-    _, out, _ = toolyard(*pad, "run", path, "--json")
+    _, out, _ = toolstile(*pad, "run", path, "--json")
     lines = [json.loads(line) for line in out.splitlines()]
     assert [line["data"] for line in lines] == [1, 2]
     assert "diff" not in lines[0]
 
 
-def test_call_prints_the_text_and_then_the_diff(toolyard, pad):
-    status, out, _ = toolyard(*pad, "call", "write", '{"text": "a"}', "--dry-run")
+def test_call_prints_the_text_and_then_the_diff(toolstile, pad):
+    status, out, _ = toolstile(*pad, "call", "write", '{"text": "a"}', "--dry-run")
     assert (status, out) == (
         0,
         "1\n\nIt would change:\nsession:\n  Line: added Line(text='a')\n",
     )
-    _, out, _ = toolyard(*pad, "call", "write", '{"text": "a"}', "--dry-run", "--json")
+    _, out, _ = toolstile(*pad, "call", "write", '{"text": "a"}', "--dry-run", "--json")
     assert json.loads(out)["diff"].startswith("session:")
 
 
-def test_a_real_directory_stays_as_it_is(toolyard, folder, pad):
+def test_a_real_directory_stays_as_it_is(toolstile, folder, pad):
     workspace = folder / "workspace"
     workspace.mkdir()
     (workspace / "a.txt").write_text("one\n", encoding="utf-8")
     arguments = json.dumps({"path": "b.txt", "content": "new\n"})
-    status, out, _ = toolyard(
+    status, out, _ = toolstile(
         "call", "write_file", arguments, "--workspace", workspace, "--dry-run"
     )
     assert status == 0

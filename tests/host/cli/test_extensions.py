@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from toolyard.cli.options import MORE
+from toolstile.cli.options import MORE
 
 PLUGIN = '''
 from pydantic import BaseModel
 
-from toolyard_hookspecs import Command, MarkdownSection, hookimpl, tool
+from toolstile_hookspecs import Command, MarkdownSection, hookimpl, tool
 
 
 class Settings(BaseModel):
@@ -18,12 +18,12 @@ class Settings(BaseModel):
 
 
 @hookimpl
-def toolyard_settings():
+def toolstile_settings():
     return Settings
 
 
 @hookimpl
-def toolyard_sections(settings):
+def toolstile_sections(settings):
     @tool(name="told")
     def told() -> str:
         """Tell the settings."""
@@ -47,7 +47,7 @@ def options(parser):
 
 
 @hookimpl
-def toolyard_commands():
+def toolstile_commands():
     return [
         Command(
             "call",
@@ -61,12 +61,12 @@ def toolyard_commands():
 
 
 @pytest.fixture
-def echo(folder, toolyard):
+def echo(folder, toolstile):
     (folder / "echo.py").write_text(PLUGIN, encoding="utf-8")
 
     def run(*arguments, config=""):
-        (folder / "toolyard.toml").write_text(config, encoding="utf-8")
-        return toolyard("--plugin", "echo.py", "call", "told", *arguments)
+        (folder / "toolstile.toml").write_text(config, encoding="utf-8")
+        return toolstile("--plugin", "echo.py", "call", "told", *arguments)
 
     return run
 
@@ -84,7 +84,7 @@ def test_an_option_wins_over_the_file_and_leaves_the_rest(echo):
 
 @pytest.mark.slow
 def test_an_option_wins_over_the_environment(echo, monkeypatch):
-    monkeypatch.setenv("TOOLYARD_PLUGINS__ECHO__WORD", "environment")
+    monkeypatch.setenv("TOOLSTILE_PLUGINS__ECHO__WORD", "environment")
     assert echo()[1] == "environment 0\n"
     assert echo("--word", "mine")[1] == "mine 0\n"
 
@@ -95,18 +95,18 @@ def test_a_value_that_does_not_fit_is_told_with_its_source(echo):
     assert "the command line: plugins.echo.number: expected a whole number" in err
 
 
-def test_options_that_cannot_be_added_are_told_in_a_sentence(toolyard, folder):
+def test_options_that_cannot_be_added_are_told_in_a_sentence(toolstile, folder):
     broken = PLUGIN.replace('parser.add_argument("--word")', "raise ValueError('None today.')")
     (folder / "echo.py").write_text(broken, encoding="utf-8")
-    _, _, err = toolyard("--plugin", "echo.py", "tools", plugin=False)
+    _, _, err = toolstile("--plugin", "echo.py", "tools", plugin=False)
     assert "its options cannot be added: ValueError: None today. Mend the plugin." in err
 
 
 @pytest.mark.parametrize("name", ["log", "out", "stopping"])
-def test_an_option_in_the_place_of_what_is_the_hosts_is_left_out(toolyard, folder, name):
+def test_an_option_in_the_place_of_what_is_the_hosts_is_left_out(toolstile, folder, name):
     clashing = PLUGIN.replace('parser.add_argument("--word")', f'parser.add_argument("--{name}")')
     (folder / "echo.py").write_text(clashing, encoding="utf-8")
-    status, out, err = toolyard("--plugin", "echo.py", "call", "told", "--json", plugin=False)
+    status, out, err = toolstile("--plugin", "echo.py", "call", "told", "--json", plugin=False)
     assert (status, json.loads(out)["data"]) == (0, "unset 0")
     assert (
         f"its options cannot be added: ValueError: --{name} would be args.{name}, which is the "
@@ -115,7 +115,7 @@ def test_an_option_in_the_place_of_what_is_the_hosts_is_left_out(toolyard, folde
 
 
 COMMAND = """
-from toolyard_hookspecs import Command, hookimpl
+from toolstile_hookspecs import Command, hookimpl
 
 
 async def late(host, args):
@@ -123,7 +123,7 @@ async def late(host, args):
 
 
 @hookimpl
-def toolyard_commands():
+def toolstile_commands():
     return [Command("greet", "Say hello.", run={run})]
 """
 
@@ -131,22 +131,22 @@ def toolyard_commands():
 @pytest.mark.parametrize(
     ("run", "kind"), [("lambda host, args: 'hello'", "str"), ("late", "coroutine")]
 )
-def test_what_a_command_returns_that_is_no_exit_status_is_told(toolyard, folder, run, kind):
+def test_what_a_command_returns_that_is_no_exit_status_is_told(toolstile, folder, run, kind):
     (folder / "mine.py").write_text(COMMAND.format(run=run), encoding="utf-8")
-    status, out, err = toolyard("--plugin", "mine.py", "greet", plugin=False)
+    status, out, err = toolstile("--plugin", "mine.py", "greet", plugin=False)
     assert (status, out) == (2, "")
     assert f"'greet' returned a value of type {kind}, which is no exit status" in err
 
 
 @pytest.mark.parametrize(("given", "status"), [("None", 0), ("True", 1), ("7", 7)])
-def test_a_command_returns_its_exit_status_or_nothing(toolyard, folder, given, status):
+def test_a_command_returns_its_exit_status_or_nothing(toolstile, folder, given, status):
     source = COMMAND.format(run=f"lambda host, args: {given}")
     (folder / "mine.py").write_text(source, encoding="utf-8")
-    assert toolyard("--plugin", "mine.py", "greet", plugin=False)[0] == status
+    assert toolstile("--plugin", "mine.py", "greet", plugin=False)[0] == status
 
 
 BENEATH = """
-from toolyard_hookspecs import Command, hookimpl
+from toolstile_hookspecs import Command, hookimpl
 
 
 def options(parser):
@@ -155,16 +155,16 @@ def options(parser):
 
 
 @hookimpl
-def toolyard_commands():
+def toolstile_commands():
     return [Command("paint", "paint a room", run=lambda host, args: 0, configure=options)]
 """
 
 
 @pytest.fixture
-def paint(toolyard, folder):
+def paint(toolstile, folder):
     """Run the command of a plugin that has another beneath it."""
     (folder / "paint.py").write_text(BENEATH)
-    return lambda *words: toolyard("paint", *words, "--plugin", "paint.py", plugin=False)
+    return lambda *words: toolstile("paint", *words, "--plugin", "paint.py", plugin=False)
 
 
 def test_a_command_beneath_a_plugins_tells_of_the_options_of_all(paint):

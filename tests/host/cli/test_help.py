@@ -5,10 +5,10 @@ import shlex
 
 import pytest
 
-from toolyard import Host, Settings
-from toolyard.cli.extensions import with_extensions
-from toolyard.cli.options import COMMANDS, MORE, beneath, take_common
-from toolyard.cli.program import BUILT_IN
+from toolstile import Host, Settings
+from toolstile.cli.extensions import with_extensions
+from toolstile.cli.options import COMMANDS, MORE, beneath, take_common
+from toolstile.cli.program import BUILT_IN
 
 BENEATH = (
     *(f"ledger {name}" for name in ("list", "show", "resolve", "invalidate", "prune")),
@@ -21,7 +21,7 @@ ALL = (*COMMANDS, "ledger", "mcp", "record", "replay", *BENEATH)
 
 @pytest.fixture(scope="module")
 def parser():
-    """The parser of everything that comes with Toolyard."""
+    """The parser of everything that comes with Toolstile."""
     with Host(settings=Settings()) as host:
         made, _, _ = with_extensions(host.plugins.commands(), BUILT_IN)
     return made
@@ -45,40 +45,40 @@ def examples_in(text):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ALL)
-def test_every_command_has_examples_that_are_understood(toolyard, folder, parser, command):
+def test_every_command_has_examples_that_are_understood(toolstile, folder, parser, command):
     (folder / "DIR").mkdir()
-    status, out, _ = toolyard(*command.split(), "--help", plugin=False)
+    status, out, _ = toolstile(*command.split(), "--help", plugin=False)
     assert status == 0
     examples = examples_in(out)
-    assert any(f"{each} ".startswith(f"toolyard {command} ") for each in examples)
+    assert any(f"{each} ".startswith(f"toolstile {command} ") for each in examples)
     for each in examples:
         words = shlex.split(re.split(r" (?:<|\||>>) ", each)[0])[1:]
         common, rest = take_common(words)
         assert parser.parse_args(rest, namespace=common).command == rest[0]
 
 
-def test_so_has_the_program(toolyard, parser):
-    for each in examples_in(toolyard("--help", plugin=False)[1]):
+def test_so_has_the_program(toolstile, parser):
+    for each in examples_in(toolstile("--help", plugin=False)[1]):
         program, *words = shlex.split(each)
-        assert program == "toolyard"
+        assert program == "toolstile"
         common, rest = take_common(words)
         assert parser.parse_args(rest, namespace=common).command == rest[0]
 
 
-def test_the_calls_in_examples_can_be_made_as_they_are(toolyard, folder):
+def test_the_calls_in_examples_can_be_made_as_they_are(toolstile, folder):
     shown = [
         each
         for command in ("--help", "call --help")
-        for each in examples_in(toolyard(*command.split(), plugin=False)[1])
+        for each in examples_in(toolstile(*command.split(), plugin=False)[1])
     ]
     calls = [shlex.split(each)[1:] for each in shown if " call " in each and "<" not in each]
     assert len(calls) == 3
     for words in calls:
-        status, _, err = toolyard(*words, plugin=False)
+        status, _, err = toolstile(*words, plugin=False)
         assert (status, err) == (0, ""), words
 
 
-def test_no_other_command_comes_with_toolyard(parser):
+def test_no_other_command_comes_with_toolstile(parser):
     assert {name for name, _ in parsers_in(parser)} == set(ALL)
 
 

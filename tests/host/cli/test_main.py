@@ -10,22 +10,22 @@ from pathlib import Path
 
 import pytest
 
-from toolyard import _version
-from toolyard.cli.main import main
-from toolyard.cli.options import COMMANDS
+from toolstile import _version
+from toolstile.cli.main import main
+from toolstile.cli.options import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[3]
 HEAVY = ("pydantic", "pluggy", "rich", "asyncio", "importlib.metadata", "importlib_metadata")
 
 
-def test_version(toolyard):
-    assert toolyard("--version", plugin=False) == (0, f"toolyard {_version.__version__}\n", "")
-    assert toolyard("run", "--version", plugin=False)[1] == f"toolyard {_version.__version__}\n"
+def test_version(toolstile):
+    assert toolstile("--version", plugin=False) == (0, f"toolstile {_version.__version__}\n", "")
+    assert toolstile("run", "--version", plugin=False)[1] == f"toolstile {_version.__version__}\n"
 
 
 @pytest.mark.parametrize("words", [["--version", "--json"], ["--json", "tools", "--version"]])
-def test_the_version_as_json(toolyard, words):
-    status, out, err = toolyard(*words, plugin=False)
+def test_the_version_as_json(toolstile, words):
+    status, out, err = toolstile(*words, plugin=False)
     assert (status, json.loads(out), err) == (0, {"version": _version.__version__}, "")
 
 
@@ -36,7 +36,7 @@ def test_the_version_is_that_of_the_distribution():
 
 def test_the_version_imports_nothing_heavy():
     code = (
-        "import sys; from toolyard.cli.main import main; main(['--version']); "
+        "import sys; from toolstile.cli.main import main; main(['--version']); "
         f"print([name for name in {HEAVY!r} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -45,23 +45,23 @@ def test_the_version_imports_nothing_heavy():
 
 def test_python_m_is_the_same_command():
     done = subprocess.run(
-        [sys.executable, "-m", "toolyard", "--version"], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "toolstile", "--version"], capture_output=True, text=True, check=True
     )
-    assert done.stdout == f"toolyard {_version.__version__}\n"
+    assert done.stdout == f"toolstile {_version.__version__}\n"
 
 
 def test_ctrl_c_while_the_program_is_imported_shows_no_traceback():
     code = """
 import signal, sys
-from toolyard.cli.main import main
+from toolstile.cli.main import main
 
 class Impatient:
     def find_spec(self, name, *_):
-        if name == "toolyard.cli.program":
+        if name == "toolstile.cli.program":
             signal.raise_signal(signal.SIGINT)
 
 sys.meta_path.insert(0, Impatient())
-sys.argv = ["toolyard", "plugins"]
+sys.argv = ["toolstile", "plugins"]
 sys.exit(main())
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -70,26 +70,26 @@ sys.exit(main())
 
 @pytest.mark.slow
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
-def test_help_has_examples_and_every_command(toolyard, arguments):
-    status, out, err = toolyard(*arguments)
+def test_help_has_examples_and_every_command(toolstile, arguments):
+    status, out, err = toolstile(*arguments)
     assert (status, err) == (0, "")
-    assert "toolyard run --example" in out
+    assert "toolstile run --example" in out
     assert all(f"    {name} " in out for name in ("run", "call", "tools", "plugins", "greet"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["run", "call", "tools", "plugins", "greet"])
-def test_each_command_has_help(toolyard, command):
-    status, out, _ = toolyard(command, "--help")
+def test_each_command_has_help(toolstile, command):
+    status, out, _ = toolstile(command, "--help")
     assert status == 0
-    assert f"usage: toolyard {command}" in out
+    assert f"usage: toolstile {command}" in out
 
 
-def test_help_is_there_also_where_the_configuration_is_wrong(toolyard, folder):
-    (folder / "toolyard.toml").write_text("nonsense = 3\n")
-    status, out, err = toolyard("--help")
+def test_help_is_there_also_where_the_configuration_is_wrong(toolstile, folder):
+    (folder / "toolstile.toml").write_text("nonsense = 3\n")
+    status, out, err = toolstile("--help")
     assert status == 0
-    assert "toolyard run --example" in out
+    assert "toolstile run --example" in out
     assert "nonsense" in err
 
 
@@ -97,15 +97,15 @@ def test_help_is_there_also_where_the_configuration_is_wrong(toolyard, folder):
 @pytest.mark.parametrize(
     ("typed", "meant"), [("rnu", "run"), ("tool", "tools"), ("great", "greet")]
 )
-def test_an_unknown_command_suggests_the_nearest(toolyard, typed, meant):
-    status, out, err = toolyard(typed)
+def test_an_unknown_command_suggests_the_nearest(toolstile, typed, meant):
+    status, out, err = toolstile(typed)
     assert (status, out) == (2, "")
     assert f"there is no command {typed!r}; did you mean {meant!r}?" in err
 
 
 @pytest.mark.slow
-def test_an_unknown_command_like_none_lists_them(toolyard):
-    _, _, err = toolyard("xyzzy")
+def test_an_unknown_command_like_none_lists_them(toolstile):
+    _, _, err = toolstile("xyzzy")
     listed = re.search(r"There are ([a-z, ]+)\.$", err, re.MULTILINE)
     assert listed
     found = listed[1].replace(" and ", ", ").split(", ")
@@ -114,17 +114,17 @@ def test_an_unknown_command_like_none_lists_them(toolyard):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["mcp"], ["mcp", "check"], ["mcp", "--help"]])
-def test_a_command_is_missing_where_its_plugin_is_misconfigured(toolyard, folder, arguments):
-    (folder / "toolyard.toml").write_text("[plugins.mcp]\nwaits = 3\n")
-    status, out, err = toolyard(*arguments)
+def test_a_command_is_missing_where_its_plugin_is_misconfigured(toolstile, folder, arguments):
+    (folder / "toolstile.toml").write_text("[plugins.mcp]\nwaits = 3\n")
+    status, out, err = toolstile(*arguments)
     assert (status, out) == (2, "")
     assert "plugins.mcp.waits: is not a known key" in err
     assert "there is no command" not in err
 
 
-def test_a_command_is_missing_where_its_plugin_is_broken(toolyard, folder):
+def test_a_command_is_missing_where_its_plugin_is_broken(toolstile, folder):
     (folder / "broken.py").write_text("1 / 0\n")
-    status, _, err = toolyard("brew", "--plugin", "broken.py")
+    status, _, err = toolstile("brew", "--plugin", "broken.py")
     assert status == 2
     assert "broken.py" in err
     assert "division by zero" in err
@@ -142,26 +142,26 @@ def test_a_command_is_missing_where_its_plugin_is_broken(toolyard, folder):
         ["run", "a", "b"],
     ],
 )
-def test_wrong_use_is_status_2_in_one_line(toolyard, arguments):
-    status, out, err = toolyard(*arguments)
+def test_wrong_use_is_status_2_in_one_line(toolstile, arguments):
+    status, out, err = toolstile(*arguments)
     assert (status, out) == (2, "")
-    assert err.startswith("toolyard: error: ")
+    assert err.startswith("toolstile: error: ")
     assert len(err.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
     ("arguments", "surplus", "program"),
     [
-        (["plugins", "one", "two"], "one two", "toolyard plugins"),
-        (["--nope"], "--nope", "toolyard"),
-        (["record", "show", "calls.jsonl", "3"], "3", "toolyard record show"),
-        (["call", "add", "--a", "1"], "--a 1", "toolyard call"),
+        (["plugins", "one", "two"], "one two", "toolstile plugins"),
+        (["--nope"], "--nope", "toolstile"),
+        (["record", "show", "calls.jsonl", "3"], "3", "toolstile record show"),
+        (["call", "add", "--a", "1"], "--a 1", "toolstile call"),
     ],
 )
 def test_what_is_not_taken_is_told_with_where_help_is(folder, capsys, arguments, surplus, program):
     assert main(arguments) == 2
     said = capsys.readouterr().err
-    assert said == f"toolyard: error: unrecognized arguments: {surplus}. See `{program} --help`.\n"
+    assert said == f"toolstile: error: unrecognized arguments: {surplus}. See `{program} --help`.\n"
 
 
 @pytest.mark.parametrize(
@@ -194,17 +194,17 @@ def test_common_options_stand_before_or_after_the_command(folder, capsys):
 
 
 @pytest.mark.slow
-def test_plugins_add_commands(toolyard):
-    status, out, err = toolyard("greet", "world")
+def test_plugins_add_commands(toolstile):
+    status, out, err = toolstile("greet", "world")
     assert (status, err) == (0, "")
     assert out.startswith("hello world, ")
-    assert toolyard("greet", "three")[0] == 3
+    assert toolstile("greet", "three")[0] == 3
 
 
 @pytest.mark.slow
-def test_plugins_add_options_to_commands(toolyard):
-    assert "--extended" in toolyard("tools", "--help")[1]
-    assert toolyard("tools", "--extended")[0] == 0
+def test_plugins_add_options_to_commands(toolstile):
+    assert "--extended" in toolstile("tools", "--help")[1]
+    assert toolstile("tools", "--extended")[0] == 0
 
 
 @pytest.mark.slow
@@ -217,27 +217,27 @@ def test_plugins_add_options_to_commands(toolyard):
         ('[Command("bad", "Bad.", run=print, configure=lambda p: 1 / 0)]', "division by zero"),
     ],
 )
-def test_a_command_that_does_not_fit_is_left_out(toolyard, folder, commands, told):
+def test_a_command_that_does_not_fit_is_left_out(toolstile, folder, commands, told):
     (folder / "odd.py").write_text(
-        "from toolyard_hookspecs import Command, hookimpl\n\n"
-        f"@hookimpl\ndef toolyard_commands():\n    return {commands}\n"
+        "from toolstile_hookspecs import Command, hookimpl\n\n"
+        f"@hookimpl\ndef toolstile_commands():\n    return {commands}\n"
     )
-    status, out, err = toolyard("call", "add", '{"a": 1, "b": 2}', "--plugin", "odd.py")
+    status, out, err = toolstile("call", "add", '{"a": 1, "b": 2}', "--plugin", "odd.py")
     assert (status, out) == (0, "3\n")
     assert told in err
 
 
-def test_what_breaks_is_told_without_a_traceback(toolyard, folder):
+def test_what_breaks_is_told_without_a_traceback(toolstile, folder):
     (folder / "odd.py").write_text(
-        "from toolyard_hookspecs import Command, hookimpl\n\n"
+        "from toolstile_hookspecs import Command, hookimpl\n\n"
         "def boom(host, args):\n    raise RuntimeError('boom')\n\n"
-        "@hookimpl\ndef toolyard_commands():\n    return [Command('boom', 'Boom.', run=boom)]\n"
+        "@hookimpl\ndef toolstile_commands():\n    return [Command('boom', 'Boom.', run=boom)]\n"
     )
-    status, _, err = toolyard("boom", "--plugin", "odd.py")
+    status, _, err = toolstile("boom", "--plugin", "odd.py")
     assert status == 70
     assert "RuntimeError: boom" in err
     assert "Traceback" not in err
-    assert "Traceback" in toolyard("boom", "--plugin", "odd.py", "-vv")[2]
+    assert "Traceback" in toolstile("boom", "--plugin", "odd.py", "-vv")[2]
 
 
 @pytest.mark.slow
@@ -252,21 +252,21 @@ def test_output_that_cannot_be_written_is_told_once(process, arguments, surround
         _, err = started.communicate(timeout=60)
     assert started.returncode == 70
     assert err == (
-        "toolyard: error: the output cannot be written: No space left on device. Make room there, "
+        "toolstile: error: the output cannot be written: No space left on device. Make room there, "
         "or write elsewhere, then run the command again.\n"
     )
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
-def test_a_full_disk_is_told_with_who_writes_there(toolyard, folder):
+def test_a_full_disk_is_told_with_who_writes_there(toolstile, folder):
     (folder / "odd.py").write_text(
-        "from toolyard_hookspecs import Command, hookimpl\n\n"
+        "from toolstile_hookspecs import Command, hookimpl\n\n"
         "def keep(host, args):\n"
         "    with open('/dev/full', 'w') as file:\n"
         "        file.write('x')\n\n"
-        "@hookimpl\ndef toolyard_commands():\n    return [Command('keep', 'Keep.', run=keep)]\n"
+        "@hookimpl\ndef toolstile_commands():\n    return [Command('keep', 'Keep.', run=keep)]\n"
     )
-    status, _, err = toolyard("keep", "--plugin", "odd.py")
+    status, _, err = toolstile("keep", "--plugin", "odd.py")
     assert status == 70
     assert re.search(
         r"error: a file of .*odd.* cannot be written: No space left on device\. Make", err
@@ -277,7 +277,7 @@ def test_a_full_disk_is_told_with_who_writes_there(toolyard, folder):
 @pytest.mark.parametrize("closing", ["<&-", ">&-", "2>&-"])
 def test_closed_streams_do_no_harm(folder, closing):
     command = (
-        f'"{sys.executable}" -m toolyard call --plugin desk.py say \'{{"text": "x"}}\' {closing}'
+        f'"{sys.executable}" -m toolstile call --plugin desk.py say \'{{"text": "x"}}\' {closing}'
     )
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, cwd=folder)  # noqa: PLW1510 - its status is looked at
     assert (done.returncode, done.stderr) == (0, "")
@@ -296,18 +296,18 @@ def test_output_in_ascii_is_readable(process, calls):
     assert r"na\xefve" in out
 
 
-def test_what_may_be_the_name_of_an_example_is_told_those_there_are(toolyard):
-    status, _, err = toolyard("--example", "nope", "tools", plugin=False)
+def test_what_may_be_the_name_of_an_example_is_told_those_there_are(toolstile):
+    status, _, err = toolstile("--example", "nope", "tools", plugin=False)
     assert status == 2
-    assert err.startswith("toolyard: error: there is no command 'nope'. There are run, ")
+    assert err.startswith("toolstile: error: there is no command 'nope'. There are run, ")
     assert err.endswith(" The examples are orders and workspace.\n")
 
 
-def test_the_file_that_was_interrupted_while_it_was_imported_is_named(toolyard, folder):
+def test_the_file_that_was_interrupted_while_it_was_imported_is_named(toolstile, folder):
     (folder / "slow.py").write_text("raise KeyboardInterrupt\n", encoding="utf-8")
-    status, _, err = toolyard("--plugin", "slow.py", "tools", plugin=False)
+    status, _, err = toolstile("--plugin", "slow.py", "tools", plugin=False)
     assert status == 130
-    assert err == "toolyard: interrupted: slow.py was being imported (KeyboardInterrupt).\n"
+    assert err == "toolstile: interrupted: slow.py was being imported (KeyboardInterrupt).\n"
 
 
 WRONG_IN_THREE_PLACES = """
@@ -322,11 +322,11 @@ kind = "unheard-of"
 
 
 @pytest.mark.parametrize("policies", [True, False])
-def test_what_the_configuration_asks_of_plugins_in_vain_is_told_at_once(toolyard, folder, policies):
+def test_what_the_configuration_asks_of_plugins_in_vain_is_told_at_once(toolstile, folder, policies):
     wrong = WRONG_IN_THREE_PLACES
-    (folder / "toolyard.toml").write_text(wrong if policies else wrong.partition("[[")[0])
+    (folder / "toolstile.toml").write_text(wrong if policies else wrong.partition("[[")[0])
     for command in ("tools", "doctor"):
-        status, out, err = toolyard(command, plugin=False)
+        status, out, err = toolstile(command, plugin=False)
         assert status
         told = out + err
         assert "plugins.vfs.rot: is not a known key" in told
@@ -334,17 +334,17 @@ def test_what_the_configuration_asks_of_plugins_in_vain_is_told_at_once(toolyard
         assert ("kind: 'unheard-of' is not a known kind" in told) is policies
 
 
-def test_an_option_of_a_command_before_the_command_is_told_where_it_belongs(toolyard):
-    status, _, err = toolyard("--workspace", "here", "run", plugin=False)
+def test_an_option_of_a_command_before_the_command_is_told_where_it_belongs(toolstile):
+    status, _, err = toolstile("--workspace", "here", "run", plugin=False)
     assert status == 2
     assert err == (
-        "toolyard: error: there is no option --workspace of all commands; if one of them has it, "
-        "give it after the command. See `toolyard --help`.\n"
+        "toolstile: error: there is no option --workspace of all commands; if one of them has it, "
+        "give it after the command. See `toolstile --help`.\n"
     )
 
 
 @pytest.mark.parametrize("given", ["-1", "0", "soon", "inf", "nan"])
-def test_a_timeout_that_is_none_is_told_what_can_be_given(toolyard, given):
-    status, _, err = toolyard("--timeout", given, "tools", plugin=False)
+def test_a_timeout_that_is_none_is_told_what_can_be_given(toolstile, given):
+    status, _, err = toolstile("--timeout", given, "tools", plugin=False)
     assert status == 2
     assert f"{given!r} is no positive number of seconds; 'none' stands for no limit." in err

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.cli.main import main
+from toolstile.cli.main import main
 
 PLUGIN = '''
-from toolyard_hookspecs import MarkdownSection, Visibility, hookimpl, tool
+from toolstile_hookspecs import MarkdownSection, Visibility, hookimpl, tool
 
 @tool
 def hidden() -> str:
@@ -18,7 +18,7 @@ def hidden() -> str:
     return "done"
 
 @hookimpl
-def toolyard_sections():
+def toolstile_sections():
     return [MarkdownSection(key="manual", title="Manual", template="All of it.", tools=[hidden],
                             visibility=Visibility.SUMMARY, summary="How to.")]
 '''
@@ -52,7 +52,7 @@ def test_the_prompt_is_printed_as_json(capsys: pytest.CaptureFixture[str], plugi
 @pytest.fixture
 def overrides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A configured file of overrides, still to be written, in the working directory."""
-    (tmp_path / "toolyard.toml").write_text('prompt_overrides = "texts.toml"\n')
+    (tmp_path / "toolstile.toml").write_text('prompt_overrides = "texts.toml"\n')
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "texts.toml"
     file.write_text("")
@@ -75,7 +75,7 @@ def test_overrides_are_not_asked_for_as_json(
 ) -> None:
     assert main(["prompt", "--overrides", "--json", "--plugin", plugin]) == 2
     assert capsys.readouterr().err == (
-        "toolyard: error: --overrides prints a file of TOML, and --json nothing but JSON; leave "
+        "toolstile: error: --overrides prints a file of TOML, and --json nothing but JSON; leave "
         "one of them out.\n"
     )
 
@@ -101,7 +101,7 @@ def test_a_stale_override_is_told_on_stderr_without_being_asked_for(
     capsys: pytest.CaptureFixture[str], plugin: str, overrides: Path, command: list[str]
 ) -> None:
     overrides.write_text(
-        '[prompts."toolyard/default".tools.hidden]\nhash = "0"\ndescription = "Go."\n'
+        '[prompts."toolstile/default".tools.hidden]\nhash = "0"\ndescription = "Go."\n'
     )
 
     main([*command, "--plugin", plugin])

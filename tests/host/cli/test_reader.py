@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard.cli.failures import UsageError
-from toolyard.cli.reader import read_arguments, read_calls, read_source
-from toolyard_hookspecs import ToolCall
+from toolstile.cli.failures import UsageError
+from toolstile.cli.reader import read_arguments, read_calls, read_source
+from toolstile_hookspecs import ToolCall
 
 
 class Chat:

@@ -1,11 +1,11 @@
-"""`toolyard run` dispatches recorded calls in one session and shows what became of each."""
+"""`toolstile run` dispatches recorded calls in one session and shows what became of each."""
 
 import json
 import re
 
 import pytest
 
-from toolyard.cli.example import named_examples
+from toolstile.cli.example import named_examples
 
 
 def rows(out):
@@ -17,8 +17,8 @@ def envelopes(out):
 
 
 @pytest.mark.slow
-def test_all_succeeded_is_status_0(toolyard, calls):
-    status, out, err = toolyard("run", calls(("add", {"a": 1, "b": 2}), ("say", {"text": "hi"})))
+def test_all_succeeded_is_status_0(toolstile, calls):
+    status, out, err = toolstile("run", calls(("add", {"a": 1, "b": 2}), ("say", {"text": "hi"})))
     assert (status, err) == (0, "")
     first, second = rows(out)
     assert re.search(r"c1 +add +✓ succeeded +the end +[\d.]+ ms +3$", first)
@@ -28,28 +28,28 @@ def test_all_succeeded_is_status_0(toolyard, calls):
 
 @pytest.mark.slow
 def test_of_a_success_the_message_is_shown_with_its_notes_and_the_value_is_hinted_at(
-    toolyard, calls
+    toolstile, calls
 ):
-    _, out, _ = toolyard("run", calls(("listing",), ("listing", {"notes": 2}), ("listing",)))
+    _, out, _ = toolstile("run", calls(("listing",), ("listing", {"notes": 2}), ("listing",)))
     told = [re.split(r"  +", line.strip())[-1] for line in out.splitlines()[1:6]]
     assert told == ["There are three: ...", "There are three: ...", "Note: 0", "Note: 1", told[0]]
 
 
-def test_of_a_success_without_a_message_the_first_line_of_the_value_is_shown(toolyard, calls):
-    _, out, _ = toolyard("run", calls(("say", {"text": "one\ntwo"}), ("say", {"text": ""})))
+def test_of_a_success_without_a_message_the_first_line_of_the_value_is_shown(toolstile, calls):
+    _, out, _ = toolstile("run", calls(("say", {"text": "one\ntwo"}), ("say", {"text": ""})))
     first, second = rows(out)
     assert first.endswith("  one ...")
     assert second.endswith(" ms")
 
 
-def test_of_a_long_message_a_dozen_lines_are_shown(toolyard, calls):
-    _, out, _ = toolyard("run", calls(("listing", {"notes": 40})))
+def test_of_a_long_message_a_dozen_lines_are_shown(toolstile, calls):
+    _, out, _ = toolstile("run", calls(("listing", {"notes": 40})))
     assert "Note: 10" in out
     assert "Note: 11" not in out
 
 
-def test_a_failed_call_is_status_1_and_the_rest_is_run(toolyard, calls):
-    status, out, _ = toolyard(
+def test_a_failed_call_is_status_1_and_the_rest_is_run(toolstile, calls):
+    status, out, _ = toolstile(
         "run",
         calls(("add", {"a": 1}), ("nope",), ("refused",), ("fail",), ("add", {"a": 1, "b": 2})),
     )
@@ -65,27 +65,27 @@ def test_a_failed_call_is_status_1_and_the_rest_is_run(toolyard, calls):
     assert "1 succeeded, 1 failed, 1 unknown tool, 1 invalid, 1 denied" in out
 
 
-def test_all_faults_of_the_arguments_are_shown(toolyard, calls):
-    _, out, _ = toolyard("run", calls(("add", {"a": "1", "c": 2})))
+def test_all_faults_of_the_arguments_are_shown(toolstile, calls):
+    _, out, _ = toolstile("run", calls(("add", {"a": "1", "c": 2})))
     assert all(f"- {name}: " in out for name in "abc")
 
 
-def test_all_calls_run_in_one_session(toolyard, calls):
-    _, out, _ = toolyard("run", calls(("note", {"text": "x"}), ("note", {"text": "y"})), "--json")
+def test_all_calls_run_in_one_session(toolstile, calls):
+    _, out, _ = toolstile("run", calls(("note", {"text": "x"}), ("note", {"text": "y"})), "--json")
     assert [each["data"] for each in envelopes(out)] == [1, 2]
 
 
-def test_a_failed_call_leaves_nothing_behind_and_says_so(toolyard, calls):
+def test_a_failed_call_leaves_nothing_behind_and_says_so(toolstile, calls):
     path = calls(("fail_after_note", {"text": "x"}), ("note", {"text": "y"}))
-    _, out, _ = toolyard("run", path, "--json")
+    _, out, _ = toolstile("run", path, "--json")
     assert envelopes(out)[1]["data"] == 1
-    _, out, _ = toolyard("run", path)
+    _, out, _ = toolstile("run", path)
     assert "rolled back" in out
     assert "Traceback" not in out
 
 
-def test_json_is_the_id_and_the_envelope(toolyard, calls):
-    status, out, err = toolyard("run", calls(("add", {"a": 1, "b": 2}), ("fail",)), "--json")
+def test_json_is_the_id_and_the_envelope(toolstile, calls):
+    status, out, err = toolstile("run", calls(("add", {"a": 1, "b": 2}), ("fail",)), "--json")
     good, bad = envelopes(out)
     assert (status, err) == (1, "")
     assert list(good) == ["id", "tool", "fetchedAt", "data"]
@@ -95,8 +95,8 @@ def test_json_is_the_id_and_the_envelope(toolyard, calls):
 
 
 @pytest.mark.slow
-def test_what_a_handler_prints_is_not_on_stdout_with_json(toolyard, calls):
-    _, out, err = toolyard("run", calls(("print_much",)), "--json")
+def test_what_a_handler_prints_is_not_on_stdout_with_json(toolstile, calls):
+    _, out, err = toolstile("run", calls(("print_much",)), "--json")
     assert [each["data"] for each in envelopes(out)] == ["quiet"]
     assert "printed by the handler" in err
 
@@ -121,41 +121,41 @@ def test_what_programs_and_plugins_print_is_not_on_stdout_with_json(process, cal
     ],
 )
 @pytest.mark.parametrize("mode", [(), ("--parallel",)])
-def test_what_leaves_dispatch_becomes_an_envelope(toolyard, calls, tool, told, mode):
+def test_what_leaves_dispatch_becomes_an_envelope(toolstile, calls, tool, told, mode):
     path = calls((tool,), ("add", {"a": 1, "b": 2}))
-    status, out, _ = toolyard("run", path, "--json", *mode)
+    status, out, _ = toolstile("run", path, "--json", *mode)
     first, second = envelopes(out)
     assert status == 1
     assert told in first["error"]
     assert second["data"] == 3
-    _, out, _ = toolyard("run", path, *mode)
+    _, out, _ = toolstile("run", path, *mode)
     assert re.search(rf"{tool} +✗ raised +execute", out)
 
 
-def test_a_tool_cannot_end_the_process(toolyard, calls):
+def test_a_tool_cannot_end_the_process(toolstile, calls):
     path = calls(("leave",), ("add", {"a": 1, "b": 2}))
-    status, out, _ = toolyard("run", path, "--json")
+    status, out, _ = toolstile("run", path, "--json")
     assert status == 1
     assert "cannot" in envelopes(out)[0]["error"]
     assert envelopes(out)[1]["data"] == 3
 
 
-def test_what_an_observer_raises_afterwards_leaves_the_result_as_it_is(toolyard, calls, tmp_path):
+def test_what_an_observer_raises_afterwards_leaves_the_result_as_it_is(toolstile, calls, tmp_path):
     (tmp_path / "leaving.py").write_text(
-        "from toolyard_hookspecs import hookimpl\n\n\n"
-        "@hookimpl\ndef toolyard_telemetry(event):\n"
+        "from toolstile_hookspecs import hookimpl\n\n\n"
+        "@hookimpl\ndef toolstile_telemetry(event):\n"
         "    if event.tool_name == 'add':\n        raise SystemExit(3)\n"
     )
     run = ("run", calls(("add", {"a": 1, "b": 2})), "--plugin", tmp_path / "leaving.py")
-    status, out, _ = toolyard(*run, "--json")
+    status, out, _ = toolstile(*run, "--json")
     assert (status, envelopes(out)[0]["data"]) == (0, 3)
-    _, out, _ = toolyard(*run)
+    _, out, _ = toolstile(*run)
     assert "kept; after it, something asked the process to exit" in " ".join(out.split())
 
 
-def test_a_tool_that_exits_leaves_the_calls_beside_it_as_they_are(toolyard, calls):
+def test_a_tool_that_exits_leaves_the_calls_beside_it_as_they_are(toolstile, calls):
     path = calls(("add", {"a": 1, "b": 2}), ("leave",), ("fail",), ("stop_evaluation",))
-    status, out, err = toolyard("run", path, "--parallel", "--json")
+    status, out, err = toolstile("run", path, "--parallel", "--json")
     added, left, failed, stopped = envelopes(out)
     assert (status, err) == (1, "")
     assert added["data"] == 3
@@ -164,50 +164,50 @@ def test_a_tool_that_exits_leaves_the_calls_beside_it_as_they_are(toolyard, call
     assert "enough of it" in stopped["error"]
 
 
-def test_what_exits_after_a_parallel_call_leaves_its_result_as_it_is(toolyard, calls, tmp_path):
+def test_what_exits_after_a_parallel_call_leaves_its_result_as_it_is(toolstile, calls, tmp_path):
     (tmp_path / "leaving.py").write_text(
-        "from toolyard_hookspecs import hookimpl\n\n\n"
-        "@hookimpl\ndef toolyard_telemetry(event):\n"
+        "from toolstile_hookspecs import hookimpl\n\n\n"
+        "@hookimpl\ndef toolstile_telemetry(event):\n"
         "    if event.tool_name == 'add':\n        raise SystemExit(3)\n"
     )
     path = calls(("add", {"a": 1, "b": 2}), ("leave",))
-    _, out, _ = toolyard("run", path, "--plugin", tmp_path / "leaving.py", "--parallel", "--json")
+    _, out, _ = toolstile("run", path, "--plugin", tmp_path / "leaving.py", "--parallel", "--json")
     added, left = envelopes(out)
     assert added["data"] == 3
     assert "cannot" in left["error"]
 
 
 @pytest.mark.slow
-def test_parallel_gives_the_same_in_the_same_order(toolyard, calls):
+def test_parallel_gives_the_same_in_the_same_order(toolstile, calls):
     path = calls(*(("add", {"a": number, "b": 1}) for number in range(30)), ("fail",))
-    status, out, _ = toolyard("run", path, "--parallel", "--json")
+    status, out, _ = toolstile("run", path, "--parallel", "--json")
     assert status == 1
     assert [each.get("data") for each in envelopes(out)] == [*range(1, 31), None]
-    status, out, _ = toolyard("run", path, "--parallel")
+    status, out, _ = toolstile("run", path, "--parallel")
     assert [line.split()[0] for line in rows(out)] == [f"c{number}" for number in range(1, 32)]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", [(), ("--json",), ("--parallel",)])
-def test_a_wrong_line_is_status_2_and_nothing_is_run(toolyard, folder, mode):
+def test_a_wrong_line_is_status_2_and_nothing_is_run(toolstile, folder, mode):
     flag = folder / "flag"
     good = json.dumps({"name": "sleep", "arguments": {"seconds": 0, "flag": str(flag)}})
     (folder / "wrong.jsonl").write_text(f'{good}\n{{"names": "add"}}\n')
-    status, out, err = toolyard("run", "wrong.jsonl", *mode)
+    status, out, err = toolstile("run", "wrong.jsonl", *mode)
     assert (status, out) == (2, "")
-    assert err.startswith("toolyard: error: wrong.jsonl, line 2: unknown key 'names'; did you mean")
+    assert err.startswith("toolstile: error: wrong.jsonl, line 2: unknown key 'names'; did you mean")
     assert not flag.exists()
 
 
 @pytest.mark.slow
-def test_a_file_that_is_not_there_is_status_2(toolyard):
-    status, _, err = toolyard("run", "none.jsonl")
+def test_a_file_that_is_not_there_is_status_2(toolstile):
+    status, _, err = toolstile("run", "none.jsonl")
     assert status == 2
     assert "none.jsonl cannot be read: No such file" in err
 
 
-def test_no_file_at_all_is_status_2(toolyard):
-    status, _, err = toolyard("run")
+def test_no_file_at_all_is_status_2(toolstile):
+    status, _, err = toolstile("run")
     assert status == 2
     assert "--example" in err
 
@@ -220,7 +220,7 @@ def test_calls_come_from_standard_input(process):
     assert json.loads(out)["data"] == 3
 
 
-def test_a_recorded_conversation_is_run(toolyard, folder):
+def test_a_recorded_conversation_is_run(toolstile, folder):
     function = {"name": "add", "arguments": '{"a": 1, "b": 2}'}
     conversation = [
         {"role": "user", "content": "What is 1 + 2?"},
@@ -232,33 +232,33 @@ def test_a_recorded_conversation_is_run(toolyard, folder):
         {"role": "tool", "tool_call_id": "call_1", "content": "3"},
     ]
     (folder / "chat.json").write_text(json.dumps({"messages": conversation}, indent=2))
-    status, out, _ = toolyard("run", "chat.json", "--json")
+    status, out, _ = toolstile("run", "chat.json", "--json")
     assert status == 0
     assert [(each["id"], each["data"]) for each in envelopes(out)] == [("call_1", 3)]
 
 
-def test_of_a_conversation_without_calls_it_is_said_that_there_are_none(toolyard, folder):
+def test_of_a_conversation_without_calls_it_is_said_that_there_are_none(toolstile, folder):
     (folder / "chat.json").write_text(json.dumps([{"role": "user", "content": "Hello."}]))
-    status, out, err = toolyard("run", "chat.json", "--json")
+    status, out, err = toolstile("run", "chat.json", "--json")
     assert (status, out) == (0, "")
     assert err == (
-        "toolyard: note: chat.json is a recorded conversation, in which the model made no call.\n"
+        "toolstile: note: chat.json is a recorded conversation, in which the model made no call.\n"
     )
 
 
 @pytest.mark.slow
-def test_terminal_escapes_do_not_pass(toolyard, calls):
+def test_terminal_escapes_do_not_pass(toolstile, calls):
     path = calls(
         ("say", {"text": "\x1b[31mred\x07"}), ("\x1b]0;title\x07",), ("fail", {"text": "\r\x9b2J"})
     )
-    _, out, err = toolyard("run", path)
+    _, out, err = toolstile("run", path)
     assert not set("\x1b\x07\x9b\r") & set(out + err)
     assert r"\x1b[31mred\x07" in out
 
 
 @pytest.mark.slow
-def test_the_example_tells_its_story(toolyard):
-    status, out, err = toolyard("run", "--example", plugin=False)
+def test_the_example_tells_its_story(toolstile):
+    status, out, err = toolstile("run", "--example", plugin=False)
     assert (status, err) == (1, "")
     for told in (
         "There are no orders.",
@@ -271,16 +271,16 @@ def test_the_example_tells_its_story(toolyard):
         assert told in out, told
 
 
-def test_the_examples_dry_run_denies_only_what_goes_to_the_carrier(toolyard):
-    _, out, _ = toolyard("run", "--example", "--dry-run", "--json", plugin=False)
+def test_the_examples_dry_run_denies_only_what_goes_to_the_carrier(toolstile):
+    _, out, _ = toolstile("run", "--example", "--dry-run", "--json", plugin=False)
     errors = {each["tool"]: each["error"] for each in envelopes(out) if "error" in each}
     denied = [tool for tool, error in errors.items() if "is not contained" in error]
     assert denied == ["ship_order"]
 
 
 @pytest.mark.slow
-def test_another_example_works_on_files(toolyard):
-    status, out, err = toolyard("run", "--example", "workspace", "--approve", "all", plugin=False)
+def test_another_example_works_on_files(toolstile):
+    status, out, err = toolstile("run", "--example", "workspace", "--approve", "all", plugin=False)
     assert (status, err) == (1, "")
     story = (
         "The plan is set up.",
@@ -301,28 +301,28 @@ def test_another_example_works_on_files(toolyard):
         place = out.index(told, place)
 
 
-def test_an_example_deletes_nothing_that_nobody_approves(toolyard):
-    _, out, _ = toolyard("run", "--example", "workspace", "--json", plugin=False)
+def test_an_example_deletes_nothing_that_nobody_approves(toolstile):
+    _, out, _ = toolstile("run", "--example", "workspace", "--json", plugin=False)
     errors = {each["tool"]: each["error"] for each in envelopes(out) if "error" in each}
     assert "delete_file" in errors
 
 
-def test_an_example_works_on_a_copy_of_its_files(toolyard, tmp_path, monkeypatch):
+def test_an_example_works_on_a_copy_of_its_files(toolstile, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     call = ("call", "--example", "workspace", "read_file", '{"path": "prices.ini"}')
-    status, out, _ = toolyard(*call, plugin=False)
+    status, out, _ = toolstile(*call, plugin=False)
     assert status == 0
     assert "version = 1.2" in out
-    assert not any("toolyard-example" in each.name for each in tmp_path.iterdir())
+    assert not any("toolstile-example" in each.name for each in tmp_path.iterdir())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("more", [(), ("--dry-run",)])
-def test_an_examples_session_does_not_run_on_somebody_elses_files(toolyard, folder, more):
+def test_an_examples_session_does_not_run_on_somebody_elses_files(toolstile, folder, more):
     (folder / "here").mkdir()
     (folder / "here" / "VERSION").write_text("mine")
     run = ("run", "--workspace", "here", "--example", "workspace", "--approve", "all")
-    status, out, err = toolyard(*run, *more, plugin=False)
+    status, out, err = toolstile(*run, *more, plugin=False)
 
     assert (status, out) == (2, "")
     assert "the session of this example works on files of its own" in err
@@ -330,20 +330,20 @@ def test_an_examples_session_does_not_run_on_somebody_elses_files(toolyard, fold
     assert [each.name for each in (folder / "here").iterdir()] == ["VERSION"]
 
 
-def test_an_examples_tools_serve_other_calls_on_a_workspace(toolyard, folder, calls):
+def test_an_examples_tools_serve_other_calls_on_a_workspace(toolstile, folder, calls):
     (folder / "here").mkdir()
     (folder / "here" / "mine.txt").touch()
     run = ("run", calls(("list_directory", {})), "--example", "workspace", "--workspace", "here")
-    status, out, _ = toolyard(*run, "--json", plugin=False)
+    status, out, _ = toolstile(*run, "--json", plugin=False)
 
     assert status == 0
     assert "mine.txt" in out
 
 
-def test_an_example_leaves_a_workspace_that_is_given_to_it(toolyard, folder):
+def test_an_example_leaves_a_workspace_that_is_given_to_it(toolstile, folder):
     (folder / "here").mkdir()
     call = ("call", "--example", "workspace", "list_directory", "--workspace", "here")
-    assert toolyard(*call, plugin=False)[1] == "The root of the workspace is empty.\n"
+    assert toolstile(*call, plugin=False)[1] == "The root of the workspace is empty.\n"
 
 
 @pytest.mark.parametrize(
@@ -361,14 +361,14 @@ def test_an_examples_name_can_be_left_out(arguments, named):
     assert named_examples(arguments) == named
 
 
-def test_an_example_that_is_not_there_is_a_usage_error(toolyard):
-    status, _, err = toolyard("run", "--example=nope", plugin=False)
+def test_an_example_that_is_not_there_is_a_usage_error(toolstile):
+    status, _, err = toolstile("run", "--example=nope", plugin=False)
     assert status == 2
     assert "invalid choice: 'nope'" in err
 
 
-def test_the_example_rolls_back_what_did_not_ship(toolyard):
-    _, out, _ = toolyard("run", "--example", "--json", plugin=False)
+def test_the_example_rolls_back_what_did_not_ship(toolstile):
+    _, out, _ = toolstile("run", "--example", "--json", plugin=False)
     orders = {each["id"]: each["data"] for each in envelopes(out) if each["tool"] == "list_orders"}
     status = {
         number: [order["status"] for order in data["orders"]] for number, data in orders.items()
@@ -378,8 +378,8 @@ def test_the_example_rolls_back_what_did_not_ship(toolyard):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [[], ["--approve", "none"]])
-def test_a_run_with_nobody_to_approve_says_so_at_the_end(toolyard, options):
-    status, out, _ = toolyard("run", "--example", "workspace", *options, plugin=False)
+def test_a_run_with_nobody_to_approve_says_so_at_the_end(toolstile, options):
+    status, out, _ = toolstile("run", "--example", "workspace", *options, plugin=False)
     assert status == 1
     assert "A person did not" not in out
     assert "delete_file needs a person's approval" in out
@@ -389,32 +389,32 @@ def test_a_run_with_nobody_to_approve_says_so_at_the_end(toolyard, options):
     assert "--approve" in out.splitlines()[-1]
 
 
-def test_a_run_in_which_nobody_is_missed_says_nothing_of_it(toolyard, calls):
-    _, out, _ = toolyard("run", calls(("refused",), ("add", {"a": 1, "b": 2})))
+def test_a_run_in_which_nobody_is_missed_says_nothing_of_it(toolstile, calls):
+    _, out, _ = toolstile("run", calls(("refused",), ("add", {"a": 1, "b": 2})))
     assert "1 denied" in out
     assert "--approve" not in out
 
 
-def test_what_was_meant_as_the_name_of_an_example_is_told_those_there_are(toolyard):
-    status, out, err = toolyard("run", "--example", "nothere", plugin=False)
+def test_what_was_meant_as_the_name_of_an_example_is_told_those_there_are(toolstile):
+    status, out, err = toolstile("run", "--example", "nothere", plugin=False)
     assert (status, out) == (2, "")
     assert err == (
-        "toolyard: error: there is neither an example nor a file 'nothere'. The examples are "
+        "toolstile: error: there is neither an example nor a file 'nothere'. The examples are "
         "orders and workspace. Name one of these, or a file of calls.\n"
     )
 
 
 @pytest.mark.parametrize("command", [["run", "--example"], ["call", "list_orders", "{}"]])
-def test_what_keeps_every_call_from_running_is_told_once(toolyard, tmp_path, command):
+def test_what_keeps_every_call_from_running_is_told_once(toolstile, tmp_path, command):
     plugin = tmp_path / "faulty.py"
     plugin.write_text(
-        "from toolyard_hookspecs import MarkdownSection, hookimpl\n\n\n"
+        "from toolstile_hookspecs import MarkdownSection, hookimpl\n\n\n"
         "@hookimpl\n"
-        "def toolyard_sections():\n"
+        "def toolstile_sections():\n"
         "    return [MarkdownSection(key='x', title='X', on_session=lambda session: 1 / 0)]\n"
     )
     example = [] if "--example" in command else ["--example"]
-    status, out, err = toolyard(*command, *example, "--plugin", plugin, plugin=False)
+    status, out, err = toolstile(*command, *example, "--plugin", plugin, plugin=False)
     assert (status, out) == (2, "")
     assert err.count("ZeroDivisionError") == 1
     assert f"its on_session raised ZeroDivisionError: division by zero ({plugin}, line 6)" in err

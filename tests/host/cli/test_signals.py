@@ -19,17 +19,17 @@ INSTANTLY = 30.0
 LOUD = """
 import logging
 import time
-from toolyard_hookspecs import MarkdownSection, hookimpl, tool
+from toolstile_hookspecs import MarkdownSection, hookimpl, tool
 
 @tool
 def warn() -> str:
     '''Log something while the run shows that it is running.'''
     time.sleep(0.3)
-    logging.getLogger("toolyard.policies").warning("Something is odd.")
+    logging.getLogger("toolstile.policies").warning("Something is odd.")
     return "logged"
 
 @hookimpl
-def toolyard_sections():
+def toolstile_sections():
     return [MarkdownSection(key="loud", title="Loud", tools=[warn])]
 """
 
@@ -129,7 +129,7 @@ def test_a_single_call_says_that_it_is_rolled_back(process, folder):
     started.send_signal(signal.SIGINT)
     out, err = started.communicate(timeout=60)
     assert (started.returncode, out) == (130, "")
-    assert err == "toolyard: interrupted: what was running is rolled back.\n"
+    assert err == "toolstile: interrupted: what was running is rolled back.\n"
 
 
 @pytest.mark.slow
@@ -199,4 +199,4 @@ def test_what_is_logged_stands_on_lines_of_its_own(on_a_terminal, calls, folder)
     loud = folder / "loud.py"
     loud.write_text(LOUD)
     said = on_a_terminal("run", "--plugin", loud, calls(("warn",)))
-    assert "\x1b[2Ktoolyard: warning: Something is odd.\r\n" in said
+    assert "\x1b[2Ktoolstile: warning: Something is odd.\r\n" in said

@@ -17,7 +17,7 @@ import asyncio
 import time
 from pathlib import Path
 
-from toolyard_hookspecs import MarkdownSection, ToolContext, hookimpl, tool
+from toolstile_hookspecs import MarkdownSection, ToolContext, hookimpl, tool
 
 
 def begin(context, flag):
@@ -121,7 +121,7 @@ HANDLERS = [
 
 
 @hookimpl
-def toolyard_sections():
+def toolstile_sections():
     patient = [tool(each, timeout=600) for each in HANDLERS]
     endless = [tool(each, name=f"{each.__name__}-endless", timeout=None) for each in HANDLERS]
     return [MarkdownSection(key="stubborn", title="Stubborn", tools=[*patient, *endless])]

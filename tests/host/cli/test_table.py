@@ -5,9 +5,9 @@ import io
 import pytest
 from rich.cells import cell_len
 
-from toolyard.cli.console import Terminal
-from toolyard.cli.styled import Styled
-from toolyard.cli.table import Column, Table, widest
+from toolstile.cli.console import Terminal
+from toolstile.cli.styled import Styled
+from toolstile.cli.table import Column, Table, widest
 
 
 class Screen(io.StringIO):
@@ -126,9 +126,9 @@ def test_columns_are_as_wide_as_needed_up_to_a_limit():
 
 
 @pytest.mark.parametrize("columns", ["0", "-1", "\u00b2", "9" * 5000])
-def test_a_width_that_is_no_positive_number_is_not_given(toolyard, monkeypatch, columns):
-    status, plain, _ = toolyard("tools")
+def test_a_width_that_is_no_positive_number_is_not_given(toolstile, monkeypatch, columns):
+    status, plain, _ = toolstile("tools")
     monkeypatch.setenv("COLUMNS", columns)
 
     assert plain.count("\n") > 1
-    assert toolyard("tools") == (status, plain, "")
+    assert toolstile("tools") == (status, plain, "")

@@ -1,4 +1,4 @@
-"""`toolyard tools` lists what can be called."""
+"""`toolstile tools` lists what can be called."""
 
 import json
 import re
@@ -8,26 +8,26 @@ import sys
 import pytest
 
 
-def test_tools_are_listed_with_their_arguments(toolyard):
-    status, out, err = toolyard("tools")
+def test_tools_are_listed_with_their_arguments(toolstile):
+    status, out, err = toolstile("tools")
     assert (status, err) == (0, "")
     assert re.search(r" add +read +medium +desk +Add two integers\.\n +\(a, b\)", out)
     assert "(text?)" in out
     assert "(left, right?)" in out
 
 
-def test_json_is_an_object_for_each_tool(toolyard):
-    _, out, _ = toolyard("tools", "--json")
+def test_json_is_an_object_for_each_tool(toolstile):
+    _, out, _ = toolstile("tools", "--json")
     found = {each["name"]: each for each in map(json.loads, out.splitlines())}
     assert found["add"]["plugin"] == "desk"
     assert found["add"]["category"] == "read"
     assert set(found["add"]["schema"]["properties"]) == {"a", "b"}
 
 
-def test_json_has_the_fields_of_a_definition(toolyard, tmp_path):
+def test_json_has_the_fields_of_a_definition(toolstile, tmp_path):
     plugin = tmp_path / "holdings.py"
     plugin.write_text(HOLDINGS)
-    _, out, _ = toolyard("tools", "--json", "--plugin", plugin, plugin=False)
+    _, out, _ = toolstile("tools", "--json", "--plugin", plugin, plugin=False)
     found = {each["name"]: each for each in map(json.loads, out.splitlines())}
     told = found["get_holdings"]
     del told["schema"]
@@ -49,24 +49,24 @@ def test_json_has_the_fields_of_a_definition(toolyard, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dialect", ["openai", "anthropic", "gemini", "mcp"])
-def test_schemas_are_printed_as_a_provider_takes_them(toolyard, dialect):
-    status, out, _ = toolyard("tools", "--schema", dialect)
+def test_schemas_are_printed_as_a_provider_takes_them(toolstile, dialect):
+    status, out, _ = toolstile("tools", "--schema", dialect)
     assert status == 0
     assert "Add two integers." in json.dumps(json.loads(out))
-    _, out, _ = toolyard("tools", "--schema", dialect, "--json")
+    _, out, _ = toolstile("tools", "--schema", dialect, "--json")
     assert all(json.loads(line) for line in out.splitlines())
 
 
 @pytest.mark.slow
-def test_an_unknown_dialect_is_status_2_and_told_with_those_there_are(toolyard):
-    status, _, err = toolyard("tools", "--schema", "nobody")
+def test_an_unknown_dialect_is_status_2_and_told_with_those_there_are(toolstile):
+    status, _, err = toolstile("tools", "--schema", "nobody")
     assert status == 2
     assert "'nobody'" in err
     assert "anthropic" in err
 
 
 HOLDINGS = '''\
-from toolyard_hookspecs import MarkdownSection, hookimpl, tool
+from toolstile_hookspecs import MarkdownSection, hookimpl, tool
 
 
 @tool(
@@ -96,7 +96,7 @@ def wait() -> str:
 
 
 @hookimpl
-def toolyard_sections():
+def toolstile_sections():
     tools = [get_holdings, check_market, wait]
     return [MarkdownSection(key="holdings", title="Holdings", tools=tools)]
 '''
@@ -105,7 +105,7 @@ ODD = '''\
 """A tool of which there is no JSON Schema, between two others."""
 
 from pydantic import BaseModel
-from toolyard_hookspecs import MarkdownSection, ToolContext, hookimpl, tool
+from toolstile_hookspecs import MarkdownSection, ToolContext, hookimpl, tool
 
 
 class Odd(BaseModel):
@@ -131,7 +131,7 @@ def last() -> str:
 
 
 @hookimpl
-def toolyard_sections():
+def toolstile_sections():
     return [MarkdownSection(key="odd", title="Odd", tools=[first, odd, last])]
 '''
 NO_SCHEMA = "the params of odd have no JSON Schema ("
@@ -139,13 +139,13 @@ REMEDY = "say with pydantic's WithJsonSchema what is meant."
 
 
 @pytest.fixture
-def with_odd(toolyard, tmp_path):
-    """Runs `toolyard tools` with a tool of which a type has no JSON Schema."""
+def with_odd(toolstile, tmp_path):
+    """Runs `toolstile tools` with a tool of which a type has no JSON Schema."""
 
     def run(*arguments, params="type", result="str"):
         file = tmp_path / "odd.py"
         file.write_text(ODD.replace("{params}", params).replace("{result}", result))
-        return toolyard("tools", *arguments, "--plugin", str(file), plugin=False)
+        return toolstile("tools", *arguments, "--plugin", str(file), plugin=False)
 
     return run
 
@@ -155,7 +155,7 @@ def test_a_tool_whose_params_have_no_schema_is_listed_without(with_odd):
     found = {each["name"]: each["schema"] for each in map(json.loads, out.splitlines())}
     assert (status, found["odd"]) == (0, None)
     assert found["first"]["type"] == found["last"]["type"] == "object"
-    assert err.startswith(f"toolyard: warning: {NO_SCHEMA}")
+    assert err.startswith(f"toolstile: warning: {NO_SCHEMA}")
     assert err.endswith(f"{REMEDY}\n")
 
 
@@ -170,7 +170,7 @@ def test_a_tool_whose_params_have_no_schema_is_in_the_table(with_odd):
 def test_of_schemas_one_that_there_cannot_be_is_an_error(with_odd, dialect, how):
     status, out, err = with_odd("--schema", dialect, *how)
     assert status == 2
-    assert err.startswith(f"toolyard: error: {NO_SCHEMA}")
+    assert err.startswith(f"toolstile: error: {NO_SCHEMA}")
     assert err.endswith(f"{REMEDY}\n")
     assert "Come first." in out
     assert "Come last." in out
@@ -183,24 +183,24 @@ def test_a_tool_whose_result_has_no_schema_is_listed(with_odd, how):
     assert "Take or give anything." in out
 
 
-def test_without_tools_it_says_what_to_look_at(toolyard):
-    _, out, _ = toolyard("plugins", "--json", plugin=False)
+def test_without_tools_it_says_what_to_look_at(toolstile):
+    _, out, _ = toolstile("plugins", "--json", plugin=False)
     found = [json.loads(line) for line in out.splitlines()]
     names = ",".join(each["name"] for each in found if each["source"] == "entry point")
-    status, out, err = toolyard("tools", "--block", names, plugin=False)
+    status, out, err = toolstile("tools", "--block", names, plugin=False)
     assert (status, err) == (0, "")
-    assert "toolyard plugins" in out
+    assert "toolstile plugins" in out
 
 
-def test_the_example_can_be_listed(toolyard):
-    _, out, _ = toolyard("tools", "--example", plugin=False)
+def test_the_example_can_be_listed(toolstile):
+    _, out, _ = toolstile("tools", "--example", plugin=False)
     assert "ship_order" in out
 
 
 @pytest.mark.parametrize("command", ["tools", "plugins"])
 def test_what_goes_into_a_pipe_imports_nothing_that_draws(folder, command):
     code = (
-        "import sys; from toolyard.cli.main import main; main(sys.argv[1:]); "
+        "import sys; from toolstile.cli.main import main; main(sys.argv[1:]); "
         "print([name for name in ('rich.console', 'rich.text') if name in sys.modules])"
     )
     done = subprocess.run(

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from toolyard import Executor, Host, Session
-from toolyard_hookspecs import (
+from toolstile import Executor, Host, Session
+from toolstile_hookspecs import (
     Binding,
     MarkdownSection,
     Outcome,
@@ -71,11 +71,11 @@ class Observer:
         self.rollbacks: list[tuple[str, str]] = []
 
     @hookimpl
-    def toolyard_telemetry(self, event: ToolInvoked) -> None:
+    def toolstile_telemetry(self, event: ToolInvoked) -> None:
         self.events.append(event)
 
     @hookimpl
-    def toolyard_rollback(self, tool: Tool[Any, Any], reason: str) -> None:
+    def toolstile_rollback(self, tool: Tool[Any, Any], reason: str) -> None:
         self.rollbacks.append((tool.name, reason))
 
 

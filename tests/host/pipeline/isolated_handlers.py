@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     DeadlineExceededError,
     Filesystem,
     Heartbeat,

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from toolyard.pipeline.call_run import CallRun
-from toolyard_hookspecs import (
+from toolstile.pipeline.call_run import CallRun
+from toolstile_hookspecs import (
     Binding,
     CallClosed,
     Cancellation,
@@ -121,7 +121,7 @@ def test_who_hears_of_the_rollback_can_note_something_and_the_handler_cannot(
 
     class Hearer:
         @hookimpl
-        def toolyard_rollback(self, context: ToolContext) -> None:
+        def toolstile_rollback(self, context: ToolContext) -> None:
             hears.set()
             assert tried.wait(PATIENCE)
             context.note("hearer.why", "too late")

@@ -14,9 +14,9 @@ from uuid import uuid4
 import pytest
 from pydantic import SecretStr
 
-from toolyard import Host, Settings
-from toolyard.pipeline.ending import MAX_ARGUMENTS
-from toolyard_hookspecs import (
+from toolstile import Host, Settings
+from toolstile.pipeline.ending import MAX_ARGUMENTS
+from toolstile_hookspecs import (
     Answer,
     ApprovalAnswer,
     ApprovalRequest,
@@ -117,7 +117,7 @@ def test_what_is_approved_runs(yard: Any, kind: type[Approver], answer: Any) -> 
     assert (outcome.status, outcome.text) == (Status.SUCCEEDED, "sent 5 to Ada")
     assert sent(yard) == [Sent("Ada", 5)]
     assert len(approver.asked) == 1
-    assert outcome.event.facts["toolyard.approval"] == "approved"
+    assert outcome.event.facts["toolstile.approval"] == "approved"
 
 
 @pytest.mark.parametrize("kind", [Approver, AsyncApprover])
@@ -164,8 +164,8 @@ def test_the_event_tells_why_a_person_refused(yard: Any) -> None:
     yard.open(send, approver=Approver(ApprovalAnswer.deny("Too much.")))
     facts = yard.call("send", to="Ada", amount=5).event.facts
 
-    assert facts["toolyard.approval"] == "denied"
-    assert facts["toolyard.approval_reason"] == "Too much."
+    assert facts["toolstile.approval"] == "denied"
+    assert facts["toolstile.approval_reason"] == "Too much."
 
 
 def test_a_call_that_nobody_has_decided_yet_is_pending(yard: Any) -> None:
@@ -174,8 +174,8 @@ def test_a_call_that_nobody_has_decided_yet_is_pending(yard: Any) -> None:
 
     assert (outcome.status, outcome.stage) == (Status.PENDING, Stage.APPROVE)
     assert "Nothing has run" in outcome.text
-    assert outcome.event.facts["toolyard.approval_ticket"] == "ticket-7"
-    assert outcome.event.facts["toolyard.approval_token"] == outcome.approval_token
+    assert outcome.event.facts["toolstile.approval_ticket"] == "ticket-7"
+    assert outcome.event.facts["toolstile.approval_token"] == outcome.approval_token
     assert outcome.approval_token
     assert outcome.is_error
     assert sent(yard) == []
@@ -190,7 +190,7 @@ def test_exactly_the_edited_arguments_run(yard: Any, kind: type[Approver]) -> No
     assert outcome.text == "sent 3 to Ada"
     assert sent(yard) == [Sent("Ada", 3)]
     assert (outcome.event.params.to, outcome.event.params.amount) == ("Ada", 3)
-    assert outcome.event.facts["toolyard.approval"] == "edited"
+    assert outcome.event.facts["toolstile.approval"] == "edited"
 
 
 @dataclass(frozen=True)
@@ -340,7 +340,7 @@ def test_where_nobody_answered_it_is_not_said_that_a_person_refused(yard: Any) -
         "send needs a person's approval (send requires confirmation). No terminal is attached. "
         "It cannot run here; say so, or do without."
     )
-    assert outcome.event.facts["toolyard.approval"] == "unanswered"
+    assert outcome.event.facts["toolstile.approval"] == "unanswered"
 
 
 def test_where_nobody_answered_and_no_reason_is_known_none_is_told(yard: Any) -> None:
@@ -470,7 +470,7 @@ def test_what_has_changed_while_a_person_was_asked_is_checked_again(yard: Any) -
 def test_a_policy_that_comes_while_a_person_is_asked_is_asked(yard: Any, shows_diff: bool) -> None:
     class Closed:
         @hookimpl
-        def toolyard_check(self) -> PolicyDecision:
+        def toolstile_check(self) -> PolicyDecision:
             return PolicyDecision.deny("The bank has closed.")
 
     def ask(request: ApprovalRequest) -> bool:
@@ -497,11 +497,11 @@ def test_a_policy_that_comes_then_hears_of_the_result(yard: Any, shows_diff: boo
 
     class Watching:
         @hookimpl
-        def toolyard_check(self, tool: Any) -> None:
+        def toolstile_check(self, tool: Any) -> None:
             told.append(f"check {tool.name}")
 
         @hookimpl
-        def toolyard_on_result(self, tool: Any) -> None:
+        def toolstile_on_result(self, tool: Any) -> None:
             told.append(f"result of {tool.name}")
 
     def ask(request: ApprovalRequest) -> bool:
@@ -523,7 +523,7 @@ def test_a_policy_that_goes_while_a_person_is_asked_holds_for_the_call(yard: Any
 
     class Closing:
         @hookimpl
-        def toolyard_check(self) -> PolicyDecision | None:
+        def toolstile_check(self) -> PolicyDecision | None:
             return PolicyDecision.deny("The bank has closed.") if asked else None
 
     def ask(request: ApprovalRequest) -> bool:
@@ -542,7 +542,7 @@ def test_checks_after_the_wait_see_the_session_as_it_is_then(yard: Any) -> None:
 
     class Looks:
         @hookimpl
-        def toolyard_check(self, context: ToolContext) -> PolicyDecision:
+        def toolstile_check(self, context: ToolContext) -> PolicyDecision:
             seen.append(len(context.session[Sent].all()))
             return PolicyDecision.ask("Really?")
 
@@ -663,7 +663,7 @@ class Person:
         self.approver = Approver(*answers)
 
     @hookimpl
-    def toolyard_approve(self, request: ApprovalRequest) -> Any:
+    def toolstile_approve(self, request: ApprovalRequest) -> Any:
         return self.approver(request)
 
 
@@ -671,7 +671,7 @@ class AsyncPerson(Person):
     """One that waits."""
 
     @hookimpl
-    async def toolyard_approve(self, request: ApprovalRequest) -> Any:
+    async def toolstile_approve(self, request: ApprovalRequest) -> Any:
         await asyncio.sleep(0.001)
         return self.approver(request)
 
@@ -719,7 +719,7 @@ class Mute:
     """A plugin that answers nobody."""
 
     @hookimpl
-    def toolyard_telemetry(self) -> None:
+    def toolstile_telemetry(self) -> None:
         """Hear of every call."""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolyard_hookspecs import Outcome, Stage, Status, Tool, ToolCall, ToolContext, ToolResult, tool
+from toolstile_hookspecs import Outcome, Stage, Status, Tool, ToolCall, ToolContext, ToolResult, tool
 
 
 def place(city: str, floors: int, height: float, *, tags: list[str] | None = None) -> str:
@@ -178,7 +178,7 @@ def test_ten_megabytes_that_do_not_fit_are_refused_in_few_words(yard: Any) -> No
 
 
 def test_more_than_the_configured_size_is_refused_unread(yard: Any) -> None:
-    from toolyard import Settings
+    from toolstile import Settings
 
     yard.open(tool(place), host_options={"settings": Settings(max_arguments=100)})
     outcome = yard.dispatch(ToolCall("place", '{"city": "' + "x" * 200 + '"}'))

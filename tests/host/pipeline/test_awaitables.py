@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from toolyard.pipeline.undoing import take_part_once_there
-from toolyard_hookspecs import (
+from toolstile.pipeline.undoing import take_part_once_there
+from toolstile_hookspecs import (
     Binding,
     Cancellation,
     Deadline,
@@ -74,27 +74,27 @@ class Passing:
         self.threads.add(threading.get_ident())
 
     @hookimpl
-    def toolyard_lookup(self) -> Awaitable[None]:
+    def toolstile_lookup(self) -> Awaitable[None]:
         return self._pass("lookup")
 
     @hookimpl
-    async def toolyard_parse(self) -> None:
+    async def toolstile_parse(self) -> None:
         await self._pass("parse")
 
     @hookimpl
-    async def toolyard_check(self) -> None:
+    async def toolstile_check(self) -> None:
         await self._pass("check")
 
     @hookimpl
-    async def toolyard_snapshot(self) -> None:
+    async def toolstile_snapshot(self) -> None:
         await self._pass("snapshot")
 
     @hookimpl
-    async def toolyard_execute(self) -> None:
+    async def toolstile_execute(self) -> None:
         await self._pass("execute")
 
     @hookimpl
-    async def toolyard_on_result(self) -> None:
+    async def toolstile_on_result(self) -> None:
         await self._pass("on_result")
 
 
@@ -122,15 +122,15 @@ class Answering:
         self.result: list[Any] = []
 
     @hookimpl
-    def toolyard_lookup(self, call: ToolCall) -> Any:
+    def toolstile_lookup(self, call: ToolCall) -> Any:
         return self.make(add if call.name == "plus" else None)
 
     @hookimpl
-    def toolyard_parse(self, tool: Tool[Any, Any], call: ToolCall) -> Any:
+    def toolstile_parse(self, tool: Tool[Any, Any], call: ToolCall) -> Any:
         return self.make(tool.params_codec.decode('{"a": 40, "b": 2}'))
 
     @hookimpl
-    def toolyard_on_result(self, result: ToolResult[Any]) -> Any:
+    def toolstile_on_result(self, result: ToolResult[Any]) -> Any:
         self.result.append(result.value)
         return self.make(None)
 
@@ -148,7 +148,7 @@ def test_what_it_gives_counts(yard: Any, make: Callable[[Any], Any]) -> None:
 def test_a_check_may_wait_before_it_denies(yard: Any, make: Callable[[Any], Any]) -> None:
     class Denying:
         @hookimpl
-        def toolyard_check(self) -> Any:
+        def toolstile_check(self) -> Any:
             return make(PolicyDecision.deny("Not today."))
 
     yard.open(add, plugins=(Denying(),))
@@ -181,7 +181,7 @@ class Participating:
         return self._step("rollback")
 
     @hookimpl
-    def toolyard_snapshot(self) -> Any:
+    def toolstile_snapshot(self) -> Any:
         return later(self)
 
 
@@ -350,27 +350,27 @@ class Hanging:
                 self.left.set()
 
     @hookimpl
-    async def toolyard_lookup(self) -> None:
+    async def toolstile_lookup(self) -> None:
         await self._wait("lookup")
 
     @hookimpl
-    async def toolyard_parse(self) -> None:
+    async def toolstile_parse(self) -> None:
         await self._wait("parse")
 
     @hookimpl
-    async def toolyard_check(self) -> None:
+    async def toolstile_check(self) -> None:
         await self._wait("check")
 
     @hookimpl
-    async def toolyard_snapshot(self) -> None:
+    async def toolstile_snapshot(self) -> None:
         await self._wait("snapshot")
 
     @hookimpl
-    async def toolyard_execute(self) -> None:
+    async def toolstile_execute(self) -> None:
         await self._wait("execute")
 
     @hookimpl
-    async def toolyard_on_result(self) -> None:
+    async def toolstile_on_result(self) -> None:
         await self._wait("on_result")
 
 
@@ -410,7 +410,7 @@ class LateParticipating(Participating):
         self.ended.set()
 
     @hookimpl
-    async def toolyard_snapshot(self) -> LateParticipating:  # type: ignore[override]
+    async def toolstile_snapshot(self) -> LateParticipating:  # type: ignore[override]
         self._stop.cancel()
         with suppress(asyncio.CancelledError):
             await asyncio.sleep(PATIENCE)
@@ -469,7 +469,7 @@ def test_nobody_warns_of_a_hook_that_is_given_up_before_its_wait_begins(
         """Returns what waits when the call is cancelled already."""
 
         @hookimpl
-        def toolyard_check(self) -> Awaitable[None]:
+        def toolstile_check(self) -> Awaitable[None]:
             stop.cancel()
             return later(None)
 
@@ -529,7 +529,7 @@ def test_hooks_and_handlers_see_the_callers_context_variables(
 
     class Looking:
         @hookimpl
-        async def toolyard_check(self) -> None:
+        async def toolstile_check(self) -> None:
             seen.append(CURRENT.get())
 
     yard.open(look, alook, plugins=(Looking(),))

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolyard import Host, Session
-from toolyard_hookspecs import (
+from toolstile import Host, Session
+from toolstile_hookspecs import (
     Binding,
     MarkdownSection,
     Prompt,
@@ -319,4 +319,4 @@ def test_what_comes_out_does_not_depend_on_timing(
 @pytest.fixture
 def quiet(caplog: pytest.LogCaptureFixture) -> None:
     """Leave the failures that a batch plans out of the test's own output."""
-    caplog.set_level("CRITICAL", logger="toolyard")
+    caplog.set_level("CRITICAL", logger="toolstile")

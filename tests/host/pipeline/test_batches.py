@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from toolyard.testing import FakeClock
-from toolyard_hookspecs import (
+from toolstile.testing import FakeClock
+from toolstile_hookspecs import (
     Binding,
     Deadline,
     DeadlineExceededError,
@@ -31,7 +31,7 @@ from toolyard_hookspecs import (
     hookimpl,
     tool,
 )
-from toolyard_hookspecs.tools import Concurrency
+from toolstile_hookspecs.tools import Concurrency
 
 # Only what never comes takes this long.
 PATIENCE = 60.0
@@ -298,7 +298,7 @@ class Waits:
         self.begun = threading.Event()
 
     @hookimpl
-    def toolyard_render(self, tool: Tool[Any, Any]) -> None:
+    def toolstile_render(self, tool: Tool[Any, Any]) -> None:
         if tool.name == "write":
             self.begun.set()
 
@@ -465,7 +465,7 @@ def test_plugins_answer_for_the_calls_of_a_batch_one_after_the_other(yard: Any) 
 
     class Claiming:
         @hookimpl
-        def toolyard_execute(self, context: ToolContext) -> Any:
+        def toolstile_execute(self, context: ToolContext) -> Any:
             call = context.tool_call
             assert call is not None
             return self._claim(call.id)
@@ -535,7 +535,7 @@ def test_a_call_that_no_plugin_is_asked_about_keeps_no_later_one_waiting(yard: A
     class Asked:
         @hookimpl
         @concerns(lambda tool: tool.name == "asked")
-        def toolyard_execute(self) -> None:
+        def toolstile_execute(self) -> None:
             return None
 
     @tool

@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 import pytest
 
-from toolyard_hookspecs import CallClosed, Status, ToolCall, ToolContext, hookimpl, tool
+from toolstile_hookspecs import CallClosed, Status, ToolCall, ToolContext, hookimpl, tool
 
 
 @tool
@@ -28,15 +28,15 @@ class Tampering:
             call.arguments["tags"].append("tampered")
 
     @hookimpl
-    def toolyard_trace(self, call):
+    def toolstile_trace(self, call):
         self._tamper(call)
 
     @hookimpl
-    def toolyard_lookup(self, call):
+    def toolstile_lookup(self, call):
         self._tamper(call)
 
     @hookimpl
-    def toolyard_parse(self, call):
+    def toolstile_parse(self, call):
         self._tamper(call)
 
 
@@ -66,7 +66,7 @@ def test_what_is_no_json_is_shown_unchangeable_and_refused(yard):
 
     class Plugin:
         @hookimpl
-        def toolyard_trace(self, call):
+        def toolstile_trace(self, call):
             seen.append(call.arguments)
 
     yard.open(place, plugins=(Plugin(),))

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from toolyard import Executor, Host
-from toolyard_hookspecs import MarkdownSection, Outcome, Prompt, Tool, ToolCall, tool
+from toolstile import Executor, Host
+from toolstile_hookspecs import MarkdownSection, Outcome, Prompt, Tool, ToolCall, tool
 
 # Only what never comes takes this long.
 PATIENCE = 60.0
@@ -63,7 +63,7 @@ def test_a_call_of_a_batch_that_gets_no_thread_fails_alone(
     started: list[str] = []
 
     def run_out(thread: threading.Thread) -> None:
-        if thread.name == "toolyard-worker":
+        if thread.name == "toolstile-worker":
             started.append(thread.name)
             if len(started) == 1:
                 msg = "can't start new thread"
@@ -81,8 +81,8 @@ def test_a_call_of_a_batch_that_gets_no_thread_fails_alone(
 
     assert sorted(each.text for each in outcomes if isinstance(each, Outcome)) == [
         "Internal error in where: can't start new thread",
-        "toolyard-worker",
-        "toolyard-worker",
+        "toolstile-worker",
+        "toolstile-worker",
     ]
 
 

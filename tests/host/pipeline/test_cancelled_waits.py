@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     Binding,
     CallClosed,
     Cancellation,

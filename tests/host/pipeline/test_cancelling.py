@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     Binding,
     Cancellation,
     Stage,
@@ -203,7 +203,7 @@ def test_a_call_that_is_cancelled_once_its_handler_has_ended_is_not_kept(
 
     class Cancelling:
         @hookimpl
-        def toolyard_render(self) -> None:
+        def toolstile_render(self) -> None:
             cancellation.cancel()
 
     @tool

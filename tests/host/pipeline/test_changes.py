@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     SnapshotError,
     ToolContext,
     ToolInvoked,
@@ -51,7 +51,7 @@ class Recorder:
         self.told: dict[str, str | SnapshotError] = {}
 
     @hookimpl
-    def toolyard_telemetry(self, event: ToolInvoked, changes: str | SnapshotError) -> None:
+    def toolstile_telemetry(self, event: ToolInvoked, changes: str | SnapshotError) -> None:
         self.told[event.tool_name] = changes
 
 
@@ -60,7 +60,7 @@ class Onlooker:
         self.seen: list[ToolInvoked] = []
 
     @hookimpl
-    def toolyard_telemetry(self, event: ToolInvoked) -> None:
+    def toolstile_telemetry(self, event: ToolInvoked) -> None:
         self.seen.append(event)
 
 
@@ -103,6 +103,6 @@ def test_why_it_cannot_be_told_is_said(yard: Any, recorder: Recorder) -> None:
 def test_nobody_finds_out_where_nobody_takes_it(yard: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     observer = Onlooker()
     yard.open(keep, plugins=[observer])
-    monkeypatch.setattr("toolyard.state.branch.Branch.changes", None)
+    monkeypatch.setattr("toolstile.state.branch.Branch.changes", None)
     assert yard.call("keep", text="a").success
     assert len(observer.seen) == 1

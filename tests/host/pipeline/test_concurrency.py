@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     Outcome,
     PolicyDecision,
     PolicyState,

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import pytest
 from pydantic import SecretStr
 
-from toolyard import Settings
-from toolyard_hookspecs import (
+from toolstile import Settings
+from toolstile_hookspecs import (
     ApprovalAnswer,
     Binding,
     Deadline,
@@ -133,7 +133,7 @@ def test_the_call_runs_first_and_is_kept_once_its_diff_is_approved(yard, opened,
     (request,) = approver.shown
     assert request.diff == "session:\n  Mark: added Mark(text='new')\nPage:\n  -old\n  +new"
     assert request.reasons == ("write requires confirmation.",)
-    assert outcome.event.facts["toolyard.diff"] == request.diff
+    assert outcome.event.facts["toolstile.diff"] == request.diff
 
 
 def test_a_diff_stands_under_the_name_that_its_branch_has(yard, opened, write, monkeypatch):
@@ -237,7 +237,7 @@ def test_a_plugins_participant_may_show_its_changes_and_take_time_for_it(yard, o
 
     class Plugin:
         @hookimpl
-        def toolyard_snapshot(self):
+        def toolstile_snapshot(self):
             return Part()
 
     @tool(contained=True, requires_confirmation=True)
@@ -330,7 +330,7 @@ def test_an_edited_call_claims_anew(yard, opened, write):
 
     class Claiming:
         @hookimpl
-        def toolyard_execute(self, params):
+        def toolstile_execute(self, params):
             claimed.append(params.text)
 
     opened(write, answers=[ApprovalAnswer.edit({"text": "mine"}), True], plugins=(Claiming(),))
@@ -347,7 +347,7 @@ def test_an_edit_is_shown_also_where_nothing_asks_about_it(yard, opened, page, r
 
     class Wary:
         @hookimpl
-        def toolyard_check(self, params):
+        def toolstile_check(self, params):
             return PolicyDecision.ask("New?") if params.text == "new" else None
 
     approver = opened(
@@ -374,7 +374,7 @@ def test_an_edit_that_does_not_fit_keeps_nothing(yard, opened, write, page):
 def test_edited_arguments_are_checked(yard, opened, write, ran):
     class Plugin:
         @hookimpl
-        def toolyard_check(self, params):
+        def toolstile_check(self, params):
             return PolicyDecision.deny("Not mine.") if params.text == "mine" else None
 
     opened(write, answers=[ApprovalAnswer.edit({"text": "mine"})], plugins=(Plugin(),))
@@ -458,7 +458,7 @@ def test_the_checks_run_again_on_the_state_without_the_calls_own_changes(yard, o
 
     class Plugin:
         @hookimpl
-        def toolyard_check(self, context):
+        def toolstile_check(self, context):
             seen.append(
                 (
                     [each.text for each in context.session[mark].all()],
@@ -625,7 +625,7 @@ def test_an_approver_can_only_read_what_it_is_shown(yard, opened, write, mark):
 def test_what_is_written_after_the_last_look_is_not_kept(yard, opened, write, page):
     class Writing:
         @hookimpl
-        def toolyard_on_result(self, context):
+        def toolstile_on_result(self, context):
             context.resources.get(Page).text = "unseen"
 
     opened(write, answers=[True], plugins=(Writing(),))
@@ -801,7 +801,7 @@ def test_a_lookup_hook_cannot_pass_a_tool_off_as_one_that_needs_no_approval(
 ):
     class Plugin:
         @hookimpl
-        def toolyard_lookup(self, call):
+        def toolstile_lookup(self, call):
             import dataclasses
 
             name = {"a": "write", "b": "harmless"}[json.loads(call.arguments)["text"]]
@@ -817,7 +817,7 @@ def test_a_lookup_hook_cannot_pass_a_tool_off_as_one_that_needs_no_approval(
 def test_other_approvers_than_the_one_named_are_not_asked(yard, write, ran, settings):
     class Eager:
         @hookimpl(tryfirst=True)
-        def toolyard_approve(self, request):
+        def toolstile_approve(self, request):
             ran.append("eager")
             return True
 
@@ -842,16 +842,16 @@ def test_params_that_a_plugin_still_holds_cannot_be_changed_after_the_approval(
 
     class Plugin:
         @hookimpl
-        def toolyard_parse(self, tool, call):
+        def toolstile_parse(self, tool, call):
             held.append(tool.parse(call.arguments))
             return held[-1]
 
         @hookimpl
-        def toolyard_check(self, params):
+        def toolstile_check(self, params):
             params.names.append("evil")
 
         @hookimpl
-        def toolyard_snapshot(self):
+        def toolstile_snapshot(self):
             held[-1].names.append("evil")
 
     def spoil(request):
@@ -869,7 +869,7 @@ def test_a_parse_hook_that_changes_an_edit_is_shown_to_the_person(
 ):
     class Plugin:
         @hookimpl
-        def toolyard_parse(self, tool, call):
+        def toolstile_parse(self, tool, call):
             text = tool.parse(call.arguments).text
             return tool.parse({"text": f"{text}!"}) if text == "mine" else None
 
@@ -888,7 +888,7 @@ def test_the_call_forks_from_the_resources_as_they_are_after_the_wait(
 ):
     class Plugin:
         @hookimpl
-        def toolyard_check(self, context):
+        def toolstile_check(self, context):
             context.resources.get(Page)
 
     @tool(contained=True, requires_confirmation=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from toolyard_hookspecs import Status, ToolContext, ToolResult, ToolValidationError, hookimpl, tool
+from toolstile_hookspecs import Status, ToolContext, ToolResult, ToolValidationError, hookimpl, tool
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_an_interruption_is_told_in_words(yard, error, told):
 def test_where_a_render_hook_fails_a_text_is_read_as_it_is(yard):
     class Plugin:
         @hookimpl
-        def toolyard_render(self):
+        def toolstile_render(self):
             raise RuntimeError("broken")
 
     @tool

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from toolyard_hookspecs import Interrupt, ToolResult, ToolValidationError, hookimpl, tool
+from toolstile_hookspecs import Interrupt, ToolResult, ToolValidationError, hookimpl, tool
 
 
 class Load:
@@ -110,7 +110,7 @@ def test_observers_see_the_frames_of_what_is_raised(yard, failing):
 
     class Looking:
         @hookimpl
-        def toolyard_telemetry(self, event):
+        def toolstile_telemetry(self, event):
             seen.append(event.error.__traceback__)
 
     yard.open(failing(pausing)[0], plugins=(Looking(),))

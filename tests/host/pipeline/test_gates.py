@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard.pipeline.batch import BatchOrder, Milestone
-from toolyard.pipeline.gates import Gate, Turns
-from toolyard.runtime import runtime_of
-from toolyard_hookspecs import (
+from toolstile.pipeline.batch import BatchOrder, Milestone
+from toolstile.pipeline.gates import Gate, Turns
+from toolstile.runtime import runtime_of
+from toolstile_hookspecs import (
     Cancellation,
     Stage,
     Status,
@@ -137,7 +137,7 @@ class Holding:
         self.go = threading.Event()
 
     @hookimpl
-    def toolyard_on_result(self, tool: Tool[Any, Any]) -> None:
+    def toolstile_on_result(self, tool: Tool[Any, Any]) -> None:
         if tool.name == "first":
             self.there.set()
             assert self.go.wait(PATIENCE)

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolyard import Executor, Host, Session
-from toolyard_hookspecs import (
+from toolstile import Executor, Host, Session
+from toolstile_hookspecs import (
     Append,
     CallClosed,
     Cancellation,
@@ -374,7 +374,7 @@ def steps_of(plan: Plan) -> int:
 @pytest.fixture
 def quiet(caplog: pytest.LogCaptureFixture) -> None:
     """Leave the failures that a play plans out of the test's own output."""
-    caplog.set_level("CRITICAL", logger="toolyard")
+    caplog.set_level("CRITICAL", logger="toolstile")
 
 
 @pytest.mark.usefixtures("quiet")

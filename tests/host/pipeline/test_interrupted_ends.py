@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from toolyard import engine
-from toolyard.pipeline import committing, ending
-from toolyard.pipeline.lifetime import Lifetime
-from toolyard.resources.call import CallScope
-from toolyard.resources.exclusive import Claim, Ticket, lock_of
-from toolyard.resources.participants import BranchPart, ExclusivePart
-from toolyard.runtime import Runtime, runtime_of
-from toolyard_hookspecs import (
+from toolstile import engine
+from toolstile.pipeline import committing, ending
+from toolstile.pipeline.lifetime import Lifetime
+from toolstile.resources.call import CallScope
+from toolstile.resources.exclusive import Claim, Ticket, lock_of
+from toolstile.resources.participants import BranchPart, ExclusivePart
+from toolstile.runtime import Runtime, runtime_of
+from toolstile_hookspecs import (
     Binding,
     Deadline,
     Outcome,
@@ -52,7 +52,7 @@ class Plugin:
         self.kept = 0
 
     @hookimpl
-    def toolyard_snapshot(self) -> Plugin:
+    def toolstile_snapshot(self) -> Plugin:
         self.kept += 1
         return self
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     Binding,
     Cancellation,
     FileStat,
@@ -33,8 +33,8 @@ from toolyard_hookspecs import (
     VisibilityExpansionRequired,
     tool,
 )
-from toolyard_plugins.vfs import VirtualFilesystem
-from toolyard_plugins.vfs.memory import MemoryStore
+from toolstile_plugins.vfs import VirtualFilesystem
+from toolstile_plugins.vfs.memory import MemoryStore
 
 pytestmark = [
     pytest.mark.slow,
@@ -81,7 +81,7 @@ def open_descriptors() -> set[str]:
 def nothing_is_left_open() -> Iterator[None]:
     before = open_descriptors()
     yield
-    reapers = [each for each in threading.enumerate() if each.name == "toolyard-reaper"]
+    reapers = [each for each in threading.enumerate() if each.name == "toolstile-reaper"]
     for each in reapers:
         each.join(PATIENCE)
     assert not any(each.is_alive() for each in reapers)
@@ -535,7 +535,7 @@ def test_it_leads_a_group_and_gives_programs_the_environment_there_was(
 
 PLUGIN = '''
 from dataclasses import dataclass
-from toolyard_hookspecs import MarkdownSection, Tool, ToolResult, hookimpl, tool
+from toolstile_hookspecs import MarkdownSection, Tool, ToolResult, hookimpl, tool
 
 @dataclass(frozen=True)
 class Word:
@@ -557,7 +557,7 @@ TOOLS = [
 ]
 
 @hookimpl
-def toolyard_sections():
+def toolstile_sections():
     return [MarkdownSection(key="words", title="Words", template="Words.", tools=TOOLS)]
 '''
 
@@ -575,12 +575,12 @@ def test_a_handler_of_a_single_file_plugin_is_found(yard: Any, tmp_path: Path) -
 
 
 SCRIPT = """
-from toolyard import Host, MarkdownSection, Prompt, ToolCall
+from toolstile import Host, MarkdownSection, Prompt, ToolCall
 {plugin}
 
 if __name__ == "__main__":
     with Host(discover=False) as host:
-        prompt = Prompt.of("demo", "words", tuple(toolyard_sections()))
+        prompt = Prompt.of("demo", "words", tuple(toolstile_sections()))
         with host.executor(prompt=prompt) as tools:
             print(tools.dispatch(ToolCall("shout", {{"text": "Hey"}})).result)
             print(tools.dispatch(ToolCall("whisper", {{"text": "Hey"}})).result)
@@ -610,7 +610,7 @@ def test_a_handler_of_the_main_script_is_found(tmp_path: Path) -> None:
 
 KILLED = """
 import sys
-from toolyard import Host, MarkdownSection, Prompt, ToolCall
+from toolstile import Host, MarkdownSection, Prompt, ToolCall
 from isolated_handlers import hang_without_timeout
 
 with Host(discover=False) as host:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from toolyard.pipeline.background import Background
-from toolyard.pipeline.jobs import Job
-from toolyard.pipeline.limits import Limit
-from toolyard.pipeline.steps import Run
-from toolyard.pipeline.workers import Workers
+from toolstile.pipeline.background import Background
+from toolstile.pipeline.jobs import Job
+from toolstile.pipeline.limits import Limit
+from toolstile.pipeline.steps import Run
+from toolstile.pipeline.workers import Workers
 
 from .job_owner import Owner
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from toolyard.pipeline import committing
-from toolyard.resources.call import CallScope
-from toolyard_hookspecs import (
+from toolstile.pipeline import committing
+from toolstile.resources.call import CallScope
+from toolstile_hookspecs import (
     Binding,
     CallClosed,
     Cancellation,
@@ -79,7 +79,7 @@ class Refusing:
         raise OSError(msg)
 
     @hookimpl
-    def toolyard_snapshot(self, tool: Tool[Any, Any]) -> Refusing | None:
+    def toolstile_snapshot(self, tool: Tool[Any, Any]) -> Refusing | None:
         return self if tool.name == "inner" else None
 
 
@@ -390,7 +390,7 @@ def test_what_plugins_keep_for_one_is_rolled_back_where_its_caller_was_given_up_
 
     class Plugin:
         @hookimpl
-        def toolyard_snapshot(self, tool: Tool[Any, Any]) -> Noting:
+        def toolstile_snapshot(self, tool: Tool[Any, Any]) -> Noting:
             return Noting(tool.name)
 
     @tool

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from toolyard.pipeline.call_run import CallRun
-from toolyard.state.branch import Branch
-from toolyard_hookspecs import Status, ToolCall, ToolContext, ToolResult, hookimpl, tool
+from toolstile.pipeline.call_run import CallRun
+from toolstile.state.branch import Branch
+from toolstile_hookspecs import Status, ToolCall, ToolContext, ToolResult, hookimpl, tool
 
 pytestmark = pytest.mark.long
 
@@ -107,7 +107,7 @@ class TakingPart:
     """A plugin that takes part in every call."""
 
     @hookimpl
-    def toolyard_snapshot(self, context: ToolContext) -> Part:
+    def toolstile_snapshot(self, context: ToolContext) -> Part:
         return Part(context)
 
 

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from toolyard import Host
-from toolyard.pipeline import limits
-from toolyard_hookspecs import Deadline, MarkdownSection, Prompt, ToolCall, ToolContext, tool
+from toolstile import Host
+from toolstile.pipeline import limits
+from toolstile_hookspecs import Deadline, MarkdownSection, Prompt, ToolCall, ToolContext, tool
 
 LONG = [1e12, math.inf]
 

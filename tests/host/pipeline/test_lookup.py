@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from toolyard import Host
-from toolyard.pipeline.planning import MAX_OTHERS
-from toolyard_hookspecs import (
+from toolstile import Host
+from toolstile.pipeline.planning import MAX_OTHERS
+from toolstile_hookspecs import (
     MarkdownSection,
     PolicyDecision,
     Prompt,
@@ -53,7 +53,7 @@ class Twins:
     """A plugin that gives a twin of a tool, of the same name and handler."""
 
     @hookimpl
-    def toolyard_lookup(self, call: ToolCall) -> Tool[Any, Any] | None:
+    def toolstile_lookup(self, call: ToolCall) -> Tool[Any, Any] | None:
         return dataclasses.replace(sells) if call.arguments == '{"times": 2}' else None
 
 
@@ -77,7 +77,7 @@ def test_a_twin_passes_the_policies_of_the_tool_it_stands_for() -> None:
 def test_tools_that_are_made_for_each_call_are_not_all_kept() -> None:
     class Making:
         @hookimpl
-        def toolyard_lookup(self, call: ToolCall) -> Tool[Any, Any]:
+        def toolstile_lookup(self, call: ToolCall) -> Tool[Any, Any]:
             return dataclasses.replace(sells, name=f"sells_{call.id}")
 
     with Host(discover=False, plugins=[Making()]) as host, host.executor() as tools:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from toolyard import Host
-from toolyard.pipeline.missing import Missing
-from toolyard_hookspecs import MarkdownSection, Prompt, Status, ToolCall, Visibility, hookimpl, tool
+from toolstile import Host
+from toolstile.pipeline.missing import Missing
+from toolstile_hookspecs import MarkdownSection, Prompt, Status, ToolCall, Visibility, hookimpl, tool
 
 FILES = (
     "list_directory",
@@ -93,7 +93,7 @@ def test_a_tool_of_a_summarised_section_is_answered_with_the_section_to_open(nam
 def test_plugins_that_are_switched_off_are_named():
     class Repairs:
         @hookimpl
-        def toolyard_sections(self):
+        def toolstile_sections(self):
             return [MarkdownSection(key="repairs", title="Repairs", tools=[repair])]
 
     with Host(discover=False, block=["Repairs"]) as host:

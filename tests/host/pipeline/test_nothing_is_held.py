@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from toolyard.resources.exclusive import lock_of
-from toolyard.runtime import runtime_of
-from toolyard_hookspecs import (
+from toolstile.resources.exclusive import lock_of
+from toolstile.runtime import runtime_of
+from toolstile_hookspecs import (
     Binding,
     Cancellation,
     Deadline,

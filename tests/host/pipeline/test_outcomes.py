@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import Field
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     Cancellation,
     Contents,
     Deadline,
@@ -114,7 +114,7 @@ def test_a_failed_result_is_returned_as_it_is_and_rolled_back(
         return ToolResult("Not today. Retry tomorrow.", 7, success=False)
 
     yard.open(fails)
-    with caplog.at_level(logging.INFO, "toolyard.pipeline"):
+    with caplog.at_level(logging.INFO, "toolstile.pipeline"):
         outcome = yard.call("fails")
 
     assert (outcome.status, outcome.text) == (Status.FAILED, "Not today. Retry tomorrow.")
@@ -406,7 +406,7 @@ def test_secrets_are_masked_in_messages_and_logs(
 ) -> None:
     from pydantic import SecretStr
 
-    from toolyard_hookspecs import Secret
+    from toolstile_hookspecs import Secret
 
     @tool
     def leaks(password: SecretStr, *, context: ToolContext) -> ToolResult[None]:
@@ -448,7 +448,7 @@ def test_secrets_of_the_value_are_masked_in_messages_and_logs(
 
     class Vetoing:
         @hookimpl
-        def toolyard_on_result(self, result: ToolResult[Any]) -> None:
+        def toolstile_on_result(self, result: ToolResult[Any]) -> None:
             msg = f"refused {result.value['key'].get_secret_value()}"
             raise ValueError(msg)
 
@@ -477,7 +477,7 @@ def test_so_are_those_that_only_its_schema_tells_of(
 
     class Vetoing:
         @hookimpl
-        def toolyard_on_result(self, result: ToolResult[Any]) -> None:
+        def toolstile_on_result(self, result: ToolResult[Any]) -> None:
             msg = f"refused {result.value.pin}"
             raise ValueError(msg)
 
@@ -515,7 +515,7 @@ def test_no_repr_says_what_came_out(yard: Any) -> None:
     assert "ToolInvoked(tool='tells'" in repr(outcome)
 
 
-@pytest.mark.parametrize("hook", ["toolyard_check", "toolyard_render", "toolyard_telemetry"])
+@pytest.mark.parametrize("hook", ["toolstile_check", "toolstile_render", "toolstile_telemetry"])
 def test_secrets_are_masked_in_what_is_logged_of_plugins_and_policies(
     yard: Any, hook: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -648,7 +648,7 @@ class Joining:
         self.name = name
 
     @hookimpl
-    def toolyard_snapshot(self, tool: Tool[Any, Any]) -> Step | None:
+    def toolstile_snapshot(self, tool: Tool[Any, Any]) -> Step | None:
         return self.participant if tool.name == self.name else None
 
 

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from toolyard.pipeline import async_driver, pace, sync_driver
-from toolyard.pipeline.async_driver import AsyncDriver
-from toolyard.pipeline.background import Background
-from toolyard.pipeline.limits import Limit
-from toolyard.pipeline.pace import BRIEF, MOMENT, Pace, look_out
-from toolyard.pipeline.steps import Run
-from toolyard.pipeline.sync_driver import SyncDriver
-from toolyard.pipeline.workers import Workers
+from toolstile.pipeline import async_driver, pace, sync_driver
+from toolstile.pipeline.async_driver import AsyncDriver
+from toolstile.pipeline.background import Background
+from toolstile.pipeline.limits import Limit
+from toolstile.pipeline.pace import BRIEF, MOMENT, Pace, look_out
+from toolstile.pipeline.steps import Run
+from toolstile.pipeline.sync_driver import SyncDriver
+from toolstile.pipeline.workers import Workers
 
 from .job_owner import Owner
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     ApprovalRequest,
     PolicyDecision,
     Tool,
@@ -68,19 +68,19 @@ class Spoiling:
         spoil(params)
 
     @hookimpl
-    def toolyard_check(self, tool: Tool[Any, Any], params: Order) -> None:
+    def toolstile_check(self, tool: Tool[Any, Any], params: Order) -> None:
         self._spoil("check", params)
 
     @hookimpl
-    def toolyard_execute(self, tool: Tool[Any, Any], params: Order) -> None:
+    def toolstile_execute(self, tool: Tool[Any, Any], params: Order) -> None:
         self._spoil("execute", params)
 
     @hookimpl
-    def toolyard_rollback(self, tool: Tool[Any, Any], params: Order) -> None:
+    def toolstile_rollback(self, tool: Tool[Any, Any], params: Order) -> None:
         self._spoil("rollback", params)
 
     @hookimpl
-    def toolyard_telemetry(self, event: ToolInvoked) -> None:
+    def toolstile_telemetry(self, event: ToolInvoked) -> None:
         self._spoil("telemetry", event.params)
 
 
@@ -92,7 +92,7 @@ class Wrapping(Spoiling):
     """Does it around the handler."""
 
     @hookimpl(wrapper=True)
-    def toolyard_execute(self, tool: Tool[Any, Any], params: Order) -> Generator[None, Any, Any]:
+    def toolstile_execute(self, tool: Tool[Any, Any], params: Order) -> Generator[None, Any, Any]:
         self._spoil("around", params)
         return (yield)
 
@@ -166,12 +166,12 @@ def test_a_plugin_that_parses_keeps_no_hold_of_them(yard: Any) -> None:
             self.made: list[Order] = []
 
         @hookimpl
-        def toolyard_parse(self, tool: Tool[Any, Any], call: ToolCall) -> Order:
+        def toolstile_parse(self, tool: Tool[Any, Any], call: ToolCall) -> Order:
             self.made.append(Order("tea", ["hot"]))
             return self.made[-1]
 
         @hookimpl
-        def toolyard_check(self) -> None:
+        def toolstile_check(self) -> None:
             spoil(self.made[-1])
 
     yard.open(ORDER, plugins=(Keeping(),))
@@ -217,7 +217,7 @@ def test_params_that_cannot_be_changed_are_shared(yard: Any) -> None:
 
     class Looking:
         @hookimpl
-        def toolyard_check(self, params: Fixed) -> None:
+        def toolstile_check(self, params: Fixed) -> None:
             ids.append(id(params))
 
     def fixed(params: Fixed, *, context: ToolContext) -> ToolResult[None]:
@@ -278,11 +278,11 @@ def test_what_was_left_out_is_made_up_once_for_all(yard: Any) -> None:
 
     class Looking:
         @hookimpl
-        def toolyard_check(self, params: Numbered) -> None:
+        def toolstile_check(self, params: Numbered) -> None:
             seen.append(params.number)
 
         @hookimpl
-        def toolyard_execute(self, params: Numbered) -> None:
+        def toolstile_execute(self, params: Numbered) -> None:
             seen.append(params.number)
 
     @tool

@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolyard_hookspecs import CallRefused, Status, ToolContext, hookimpl, tool
+from toolstile_hookspecs import CallRefused, Status, ToolContext, hookimpl, tool
 
 
 class Half:
@@ -65,31 +65,31 @@ class Desk:
         return self._do_now()
 
     @hookimpl
-    def toolyard_check(self):
+    def toolstile_check(self):
         return self._do("check")
 
     @hookimpl
-    def toolyard_snapshot(self):
+    def toolstile_snapshot(self):
         return self._do("snapshot")
 
     @hookimpl
-    def toolyard_on_result(self):
+    def toolstile_on_result(self):
         return self._do("on_result")
 
     @hookimpl
-    def toolyard_execute(self):
+    def toolstile_execute(self):
         return self._do("execute")
 
     @hookimpl
-    def toolyard_lookup(self):
+    def toolstile_lookup(self):
         return self._do("lookup")
 
     @hookimpl
-    def toolyard_parse(self):
+    def toolstile_parse(self):
         return self._do("parse")
 
     @hookimpl
-    def toolyard_render(self):
+    def toolstile_render(self):
         return self._do("render") if self.at == "render" else None
 
 
@@ -123,7 +123,7 @@ def test_what_cannot_take_part_is_named_with_its_plugin(
     outcome = yard.call("put")
     assert outcome.status is Status.ERROR
     assert outcome.text == (
-        f"put cannot run: plugin Desk answered toolyard_snapshot with {kind}; it must return a "
+        f"put cannot run: plugin Desk answered toolstile_snapshot with {kind}; it must return a "
         "participant, with prepare, commit and rollback, or None. This requires human intervention."
     )
     assert "AttributeError" not in caplog.text
@@ -155,7 +155,7 @@ def test_a_snapshot_that_raises_is_the_plugins_failure(yard, put, caplog, *, err
     yard.open(put, plugins=(Desk("snapshot", error, is_async=is_async),))
     outcome = yard.call("put")
     assert outcome.text == (
-        f"put cannot run: plugin Desk failed in toolyard_snapshot ({told}). This requires human "
+        f"put cannot run: plugin Desk failed in toolstile_snapshot ({told}). This requires human "
         "intervention."
     )
     assert outcome.event.error.__cause__ is error
@@ -183,7 +183,7 @@ def test_a_veto_is_told_as_it_is_and_logged_with_who_raised_it(yard, put, caplog
 def test_what_is_no_answer_in_the_handlers_place_is_named_with_its_plugin(yard, put):
     yard.open(put, plugins=(Desk("execute", 5),))
     assert yard.call("put").text == (
-        "put cannot run: plugin Desk answered toolyard_execute with an instance of int; it must "
+        "put cannot run: plugin Desk answered toolstile_execute with an instance of int; it must "
         "return a ToolResult, a Replay, a callable or None. This requires human intervention."
     )
 
@@ -196,7 +196,7 @@ def test_what_is_no_answer_in_the_handlers_place_is_named_with_its_plugin(yard, 
 def test_what_is_no_tool_is_named_with_its_plugin(yard, put, *, answer, kind, is_async):
     yard.open(put, plugins=(Desk("lookup", answer, is_async=is_async),))
     text = yard.call("put").text
-    assert f"plugin Desk answered toolyard_lookup with {kind}" in text
+    assert f"plugin Desk answered toolstile_lookup with {kind}" in text
     assert "it must return a Tool, or None" in text
 
 
@@ -207,13 +207,13 @@ def test_what_a_hook_raises_is_told_as_it_is_and_logged_with_who_raised_it(
 ):
     yard.open(put, plugins=(Desk(at, OSError("the net is down"), is_async=is_async),))
     assert yard.call("put").text == "Internal error in put: the net is down"
-    assert f"Plugin Desk raised it in toolyard_{at}." in caplog.text
+    assert f"Plugin Desk raised it in toolstile_{at}." in caplog.text
 
 
 def test_who_fails_to_render_is_logged(yard, put, caplog):
     yard.open(put, plugins=(Desk("render", OSError("no ink")),))
     assert yard.call("put").success
-    assert "Plugin Desk raised it in toolyard_render." in caplog.text
+    assert "Plugin Desk raised it in toolstile_render." in caplog.text
 
 
 def test_what_is_no_decision_is_logged_with_its_kind(yard, put, caplog):

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from toolyard_hookspecs import Stage, Status, ToolCall, ToolContext, hookimpl, tool
+from toolstile_hookspecs import Stage, Status, ToolCall, ToolContext, hookimpl, tool
 
 
 class AsyncParticipant:
@@ -31,7 +31,7 @@ class Keeping:
         self.told = []
 
     @hookimpl
-    def toolyard_snapshot(self):
+    def toolstile_snapshot(self):
         return AsyncParticipant(self.told)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel, Json, PlainSerializer, computed_field
 
-from toolyard_hookspecs import Status, Tool, ToolCall, hookimpl, tool
+from toolstile_hookspecs import Status, Tool, ToolCall, hookimpl, tool
 
 
 class Square(BaseModel, extra="forbid"):
@@ -27,7 +27,7 @@ class Parser:
     """Parses as the host does."""
 
     @hookimpl
-    def toolyard_parse(self, tool: Tool[Any, Any], call: ToolCall) -> Any:
+    def toolstile_parse(self, tool: Tool[Any, Any], call: ToolCall) -> Any:
         return tool.parse(call.arguments)
 
 

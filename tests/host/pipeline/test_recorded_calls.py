@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from toolyard import Session
-from toolyard_hookspecs import (
+from toolstile import Session
+from toolstile_hookspecs import (
     Append,
     Binding,
     CallRecord,
@@ -98,13 +98,13 @@ class Keeper:
 
     @hookimpl
     @concerns(lambda tool: tool.idempotency is not None)
-    def toolyard_snapshot(self, context: ToolContext, tool: Tool[Any, Any]) -> Keeper:
+    def toolstile_snapshot(self, context: ToolContext, tool: Tool[Any, Any]) -> Keeper:
         self.context = context
         return self
 
     @hookimpl
     @concerns(lambda tool: tool.idempotency is not None)
-    def toolyard_execute(self, tool: Tool[Any, Any]) -> Replay | None:
+    def toolstile_execute(self, tool: Tool[Any, Any]) -> Replay | None:
         self.asked.append(tool.name)
         record = self.record
         if record is None:
@@ -112,7 +112,7 @@ class Keeper:
         return Replay(record.result, "effect", record.changes, record.unportable)
 
     @hookimpl
-    def toolyard_rollback(self, context: ToolContext) -> None:
+    def toolstile_rollback(self, context: ToolContext) -> None:
         assert context.control is not None
         self.states.append(context.control.handler_state)
 
@@ -309,7 +309,7 @@ class TestHandlerState:
     def test_a_veto_comes_after_it_returned(self, state_after):
         class Veto:
             @hookimpl
-            def toolyard_on_result(self) -> None:
+            def toolstile_on_result(self) -> None:
                 raise ValueError("vetoed")
 
         @tool
@@ -344,7 +344,7 @@ class TestHandlerState:
     def test_a_refusal_before_it_means_that_it_never_began(self, state_after):
         class Refusing:
             @hookimpl(tryfirst=True)
-            def toolyard_execute(self) -> None:
+            def toolstile_execute(self) -> None:
                 raise CallRefused("Not now. Retry tomorrow.")
 
         @tool
@@ -446,7 +446,7 @@ def test_calls_of_a_batch_wait_for_no_claim_that_does_not_concern_them(yard):
     class Slow:
         @hookimpl
         @concerns(lambda tool: tool.idempotency is not None)
-        def toolyard_execute(self) -> Awaitable[None]:
+        def toolstile_execute(self) -> Awaitable[None]:
             return self._wait()
 
         async def _wait(self) -> None:

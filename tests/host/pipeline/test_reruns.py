@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     Binding,
     PolicyDecision,
     ResourceBusyError,
@@ -48,14 +48,14 @@ class Counting:
         self.claims = 0
 
     @hookimpl
-    def toolyard_check(self, context: ToolContext) -> PolicyDecision | None:
+    def toolstile_check(self, context: ToolContext) -> PolicyDecision | None:
         self.checks += 1
         if self.denies and context.session[self.mark].latest() is not None:
             return PolicyDecision.deny("The application has been here.")
         return None
 
     @hookimpl
-    def toolyard_execute(self) -> None:
+    def toolstile_execute(self) -> None:
         self.claims += 1
 
 
@@ -188,7 +188,7 @@ class Keeping:
         self.log: list[str] = []
 
     @hookimpl
-    def toolyard_snapshot(self) -> Keeping:
+    def toolstile_snapshot(self) -> Keeping:
         return self
 
     def join(self) -> None:

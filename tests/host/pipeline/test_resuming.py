@@ -15,8 +15,8 @@ from uuid import uuid4
 import pytest
 from pydantic import SecretStr
 
-from toolyard import Host, Session, Settings
-from toolyard_hookspecs import (
+from toolstile import Host, Session, Settings
+from toolstile_hookspecs import (
     ApprovalAnswer,
     ApprovalRequest,
     MarkdownSection,
@@ -30,8 +30,8 @@ from toolyard_hookspecs import (
     hookimpl,
     tool,
 )
-from toolyard_hookspecs.codecs import as_json
-from toolyard_plugins.policies import QuotaPolicy
+from toolstile_hookspecs.codecs import as_json
+from toolstile_plugins.policies import QuotaPolicy
 
 KEY = "0123456789abcdef0123456789abcdef"
 
@@ -119,7 +119,7 @@ def refused(yard: Any, outcome: Outcome, told: str) -> None:
     assert told in outcome.text
     assert "Nothing has run." in outcome.text
     assert outcome.approval_token is None
-    assert outcome.event.facts["toolyard.approval"] == "refused"
+    assert outcome.event.facts["toolstile.approval"] == "refused"
     assert sent(yard) == []
     assert yard.events[-1] is outcome.event
 
@@ -128,7 +128,7 @@ class Parsing:
     """Parses as the host does."""
 
     @hookimpl
-    def toolyard_parse(self, tool: Any, call: ToolCall) -> Any:
+    def toolstile_parse(self, tool: Any, call: ToolCall) -> Any:
         return tool.params_codec.decode(as_json(call.arguments))
 
 
@@ -164,7 +164,7 @@ def test_a_pending_call_runs_once_it_is_approved(yard: Any, later: Later, answer
 
     assert (outcome.status, outcome.text) == (Status.SUCCEEDED, "sent 5 to Ada")
     assert sent(yard) == [Sent("Ada", 5)]
-    assert outcome.event.facts["toolyard.approval"] == "approved"
+    assert outcome.event.facts["toolstile.approval"] == "approved"
     assert outcome.approval_token is None
     assert policy.checks == 3
     assert len(later.asked) == 1
@@ -174,8 +174,8 @@ def test_a_pending_call_runs_once_it_is_approved(yard: Any, later: Later, answer
 def test_the_event_tells_the_ticket_of_the_approver(yard: Any, later: Later) -> None:
     yard.open(send, approver=later)
     facts = pending(yard).event.facts
-    assert facts["toolyard.approval_ticket"] == "ticket-1"
-    assert facts["toolyard.approval_token"]
+    assert facts["toolstile.approval_ticket"] == "ticket-1"
+    assert facts["toolstile.approval_token"]
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_an_answer_may_be_put_off_again(yard: Any, later: Later) -> None:
     second = yard.resume(first, ApprovalAnswer.pending("tomorrow"))
 
     assert second.status is Status.PENDING
-    assert second.event.facts["toolyard.approval_ticket"] == "tomorrow"
+    assert second.event.facts["toolstile.approval_ticket"] == "tomorrow"
     assert second.approval_token != first.approval_token
     assert yard.resume(second, True).success
 
@@ -473,7 +473,7 @@ def test_where_a_used_token_cannot_be_noted_the_call_is_denied(
     spent.mkdir()
     settings = Settings(approval_key=KEY, approval_spent=spent)
     yard.open(send, approver=later, host_options={"settings": settings})
-    with caplog.at_level(logging.ERROR, "toolyard.policies"):
+    with caplog.at_level(logging.ERROR, "toolstile.policies"):
         outcome = yard.resume(pending(yard), True)
 
     assert (outcome.status, outcome.stage) == (Status.DENIED, Stage.APPROVE)
@@ -488,7 +488,7 @@ def test_a_resumed_call_is_parsed_anew(yard: Any, later: Later) -> None:
 
     class Plugin:
         @hookimpl
-        def toolyard_parse(self, tool: Any, call: ToolCall) -> Any:
+        def toolstile_parse(self, tool: Any, call: ToolCall) -> Any:
             params = tool.parse(call.arguments)
             return tool.parse({"to": params.to, "amount": params.amount + sum(bonus)})
 

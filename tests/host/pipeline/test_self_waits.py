@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     Outcome,
     Status,
     ToolCall,
@@ -43,7 +43,7 @@ class Telling:
             self.told.append(self.yard.tools.dispatch(ToolCall("second")))
 
     @hookimpl
-    def toolyard_telemetry(self, event: ToolInvoked) -> None:
+    def toolstile_telemetry(self, event: ToolInvoked) -> None:
         self.hear("telemetry", event.call.name)
 
 
@@ -80,7 +80,7 @@ def test_one_that_would_wait_for_a_serial_place_of_the_other_fails_at_once(yard:
 
     class Retrying:
         @hookimpl
-        def toolyard_telemetry(self, event: ToolInvoked) -> None:
+        def toolstile_telemetry(self, event: ToolInvoked) -> None:
             if event.success:
                 told.append(elsewhere.dispatch(ToolCall("alone")))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolyard_hookspecs import hookimpl, tool
+from toolstile_hookspecs import hookimpl, tool
 
 pytestmark = pytest.mark.slow
 
@@ -35,39 +35,39 @@ class Slow:
             time.sleep(0.08)
 
     @hookimpl
-    def toolyard_trace(self) -> Any:
+    def toolstile_trace(self) -> Any:
         self._take_time("trace")
 
     @hookimpl
-    def toolyard_lookup(self) -> Any:
+    def toolstile_lookup(self) -> Any:
         self._take_time("lookup")
 
     @hookimpl
-    def toolyard_parse(self) -> Any:
+    def toolstile_parse(self) -> Any:
         self._take_time("parse")
 
     @hookimpl
-    def toolyard_check(self) -> Any:
+    def toolstile_check(self) -> Any:
         self._take_time("check")
 
     @hookimpl
-    def toolyard_snapshot(self) -> Any:
+    def toolstile_snapshot(self) -> Any:
         self._take_time("snapshot")
 
     @hookimpl
-    def toolyard_execute(self) -> Any:
+    def toolstile_execute(self) -> Any:
         self._take_time("execute")
 
     @hookimpl
-    def toolyard_render(self) -> Any:
+    def toolstile_render(self) -> Any:
         self._take_time("render")
 
     @hookimpl
-    def toolyard_on_result(self) -> Any:
+    def toolstile_on_result(self) -> Any:
         self._take_time("on_result")
 
     @hookimpl
-    def toolyard_telemetry(self) -> Any:
+    def toolstile_telemetry(self) -> Any:
         self._take_time("telemetry")
 
 
@@ -82,7 +82,7 @@ def test_a_hook_that_blocks_the_event_loop_is_logged_with_its_plugins_name(
     yard: Any, stage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     yard.open(add, plugins=(Slow(stage),))
-    with caplog.at_level(logging.WARNING, "toolyard"):
+    with caplog.at_level(logging.WARNING, "toolstile"):
         assert yard.call("add", a=1, b=2).success
 
     if yard.driver == "async":

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from toolyard.pipeline import sync_driver
-from toolyard.pipeline.asking import ENDLESS
-from toolyard.pipeline.background import Background
-from toolyard.pipeline.steps import Run, Step
-from toolyard.pipeline.sync_driver import SyncDriver
-from toolyard.pipeline.workers import Workers
+from toolstile.pipeline import sync_driver
+from toolstile.pipeline.asking import ENDLESS
+from toolstile.pipeline.background import Background
+from toolstile.pipeline.steps import Run, Step
+from toolstile.pipeline.sync_driver import SyncDriver
+from toolstile.pipeline.workers import Workers
 
 PATIENCE = 60.0
 

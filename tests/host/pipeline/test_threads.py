@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from toolyard.pipeline.background import Background
-from toolyard.pipeline.workers import Workers
+from toolstile.pipeline.background import Background
+from toolstile.pipeline.workers import Workers
 
 # Only what never comes takes this long.
 PATIENCE = 60.0
@@ -28,11 +28,11 @@ def test_a_busy_worker_ends_after_what_it_does() -> None:
 
 
 def test_a_loop_that_is_needed_after_it_was_closed_ends_with_the_last_who_could_need_it() -> None:
-    before = threads("toolyard-loop")
+    before = threads("toolstile-loop")
     background = Background()
     background.close()
     assert background.loop.is_running()
-    [late] = set(threads("toolyard-loop")) - set(before)
+    [late] = set(threads("toolstile-loop")) - set(before)
 
     del background
 

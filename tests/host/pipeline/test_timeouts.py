@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     Binding,
     CallClosed,
     Deadline,
@@ -676,7 +676,7 @@ def test_an_async_handler_that_blocks_its_loop_is_named_in_the_log(
         return ToolResult.ok()
 
     yard.open(blocks)
-    with caplog.at_level(logging.WARNING, "toolyard.pipeline"):
+    with caplog.at_level(logging.WARNING, "toolstile.pipeline"):
         # Where it is given up before it has begun, it has blocked nothing.
         for _ in range(ATTEMPTS):
             outcome = yard.call("blocks")

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from toolyard.pipeline.call_run import CallRun
-from toolyard_hookspecs import (
+from toolstile.pipeline.call_run import CallRun
+from toolstile_hookspecs import (
     CrossingTrace,
     PolicyDecision,
     Stage,
@@ -47,11 +47,11 @@ class Listening:
         self.fault = fault
 
     @hookimpl
-    def toolyard_trace(self, call: Any) -> Any:
+    def toolstile_trace(self, call: Any) -> Any:
         return _Trace(self, call.name)
 
     @hookimpl
-    def toolyard_telemetry(self) -> None:
+    def toolstile_telemetry(self) -> None:
         self.told.append(traced.get())
 
 
@@ -152,7 +152,7 @@ class Crossing:
         self._crossing = crossing
 
     @hookimpl
-    def toolyard_trace(self) -> Any:
+    def toolstile_trace(self) -> Any:
         return self
 
     def __enter__(self) -> None: ...
@@ -199,7 +199,7 @@ def test_a_policy_is_asked_within_them(yard: Any) -> None:
 
     class Asked:
         @hookimpl
-        def toolyard_check(self) -> PolicyDecision | None:
+        def toolstile_check(self) -> PolicyDecision | None:
             asked.append(traced.get())
             return None
 

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from toolyard import Host, MarkdownSection, Prompt, ToolCall, tool
-from toolyard_hookspecs import Status, hookimpl
+from toolstile import Host, MarkdownSection, Prompt, ToolCall, tool
+from toolstile_hookspecs import Status, hookimpl
 
 
 class Participant:
@@ -20,7 +20,7 @@ def outcome_of_both(handler, prepare, commit):
 
     class Joins:
         @hookimpl
-        def toolyard_snapshot(self, context, tool):
+        def toolstile_snapshot(self, context, tool):
             ours = tool.name == "outer"
             return Participant(lambda: prepare(found), lambda: commit(found)) if ours else None
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     Stage,
     Status,
     Tool,
@@ -56,15 +56,15 @@ class Tracing:
         return answer
 
     @hookimpl(wrapper=True)
-    def toolyard_parse(self, tool: Tool[Any, Any], call: ToolCall) -> Steps:
+    def toolstile_parse(self, tool: Tool[Any, Any], call: ToolCall) -> Steps:
         return (yield from self._around("parse"))
 
     @hookimpl(wrapper=True)
-    def toolyard_execute(self, tool: Tool[Any, Any], params: Any, context: ToolContext) -> Steps:
+    def toolstile_execute(self, tool: Tool[Any, Any], params: Any, context: ToolContext) -> Steps:
         return (yield from self._around("execute"))
 
     @hookimpl(wrapper=True)
-    def toolyard_render(self, tool: Tool[Any, Any], result: ToolResult[Any]) -> Steps:
+    def toolstile_render(self, tool: Tool[Any, Any], result: ToolResult[Any]) -> Steps:
         return (yield from self._around("render"))
 
 
@@ -98,11 +98,11 @@ class Waiting:
     """Answers each stage with an awaitable."""
 
     @hookimpl
-    async def toolyard_parse(self, tool: Tool[Any, Any], call: ToolCall) -> Any:
+    async def toolstile_parse(self, tool: Tool[Any, Any], call: ToolCall) -> Any:
         return tool.params_codec.decode('{"a": 20, "b": 1}')
 
     @hookimpl
-    async def toolyard_execute(self, tool: Tool[Any, Any], params: Any) -> ToolResult[int]:
+    async def toolstile_execute(self, tool: Tool[Any, Any], params: Any) -> ToolResult[int]:
         return ToolResult.ok(params.a + params.b)
 
 
@@ -121,17 +121,17 @@ class Changing:
     """Changes every answer."""
 
     @hookimpl(wrapper=True)
-    def toolyard_parse(self, tool: Tool[Any, Any], call: ToolCall) -> Steps:
+    def toolstile_parse(self, tool: Tool[Any, Any], call: ToolCall) -> Steps:
         params = yield
         return replace(params, a=params.a * 10)
 
     @hookimpl(wrapper=True)
-    def toolyard_execute(self, tool: Tool[Any, Any], params: Any, context: Any) -> Steps:
+    def toolstile_execute(self, tool: Tool[Any, Any], params: Any, context: Any) -> Steps:
         result = yield
         return replace(result, value=result.value + 1)
 
     @hookimpl(wrapper=True)
-    def toolyard_render(self, tool: Tool[Any, Any], result: ToolResult[Any]) -> Steps:
+    def toolstile_render(self, tool: Tool[Any, Any], result: ToolResult[Any]) -> Steps:
         text = yield
         return f"<{text}>"
 
@@ -148,7 +148,7 @@ class Unreadable:
     """Answers with a result that nobody can read."""
 
     @hookimpl
-    def toolyard_execute(self, tool: Tool[Any, Any]) -> ToolResult[int]:
+    def toolstile_execute(self, tool: Tool[Any, Any]) -> ToolResult[int]:
         message: Any = 3
         return ToolResult(message, 5)
 
@@ -156,7 +156,7 @@ class Unreadable:
 def test_a_result_that_cannot_be_read_can_be_mended(yard: Any) -> None:
     class Mending:
         @hookimpl(wrapper=True)
-        def toolyard_execute(self, tool: Tool[Any, Any]) -> Steps:
+        def toolstile_execute(self, tool: Tool[Any, Any]) -> Steps:
             result = yield
             return replace(result, message="")
 
@@ -171,14 +171,14 @@ class Saving:
     """Turns every exception into an answer."""
 
     @hookimpl(wrapper=True)
-    def toolyard_parse(self, tool: Tool[Any, Any], call: ToolCall) -> Steps:
+    def toolstile_parse(self, tool: Tool[Any, Any], call: ToolCall) -> Steps:
         try:
             return (yield)
         except ToolValidationError:
             return tool.params_codec.decode('{"a": 0, "b": 0}')
 
     @hookimpl(wrapper=True)
-    def toolyard_execute(self, tool: Tool[Any, Any], params: Any, context: Any) -> Steps:
+    def toolstile_execute(self, tool: Tool[Any, Any], params: Any, context: Any) -> Steps:
         try:
             return (yield)
         except BaseException as error:
@@ -231,7 +231,7 @@ class Swallowing:
         self.how = how
 
     @hookimpl(wrapper=True)
-    def toolyard_execute(self, tool: Tool[Any, Any], params: Any, context: Any) -> Steps:
+    def toolstile_execute(self, tool: Tool[Any, Any], params: Any, context: Any) -> Steps:
         try:
             yield
         except BaseException:
@@ -270,7 +270,7 @@ class Odd:
         self.how = how
 
     @hookimpl(wrapper=True)
-    def toolyard_execute(self, tool: Tool[Any, Any], params: Any, context: Any) -> Steps:
+    def toolstile_execute(self, tool: Tool[Any, Any], params: Any, context: Any) -> Steps:
         if self.how == "never":
             return None
         if self.how == "raises first":
@@ -327,7 +327,7 @@ def test_one_around_render_that_raises_falls_back(
 ) -> None:
     class Breaking:
         @hookimpl(wrapper=True)
-        def toolyard_render(self, tool: Tool[Any, Any], result: ToolResult[Any]) -> Steps:
+        def toolstile_render(self, tool: Tool[Any, Any], result: ToolResult[Any]) -> Steps:
             yield
             msg = "no text"
             raise ValueError(msg)

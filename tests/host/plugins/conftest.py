@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.plugins.registry import Plugins
-from toolyard.plugins.reports import PluginReport
-from toolyard.settings import Settings
+from toolstile.plugins.registry import Plugins
+from toolstile.plugins.reports import PluginReport
+from toolstile.settings import Settings
 
 Install = Callable[..., Path]
 
@@ -19,7 +19,7 @@ GOOD = """
 
     More about them.
     '''
-    from toolyard_hookspecs import MarkdownSection, hookimpl, tool
+    from toolstile_hookspecs import MarkdownSection, hookimpl, tool
 
     @tool
     def {tool}(a: int) -> int:
@@ -27,11 +27,11 @@ GOOD = """
         return a
 
     @hookimpl
-    def toolyard_sections():
+    def toolstile_sections():
         return [MarkdownSection(key="{tool}", title="Good", tools=[{tool}])]
 
     @hookimpl
-    def toolyard_check(tool):
+    def toolstile_check(tool):
         return None
 """
 
@@ -71,7 +71,7 @@ def install(site: Path) -> Install:
         )
         entry = lines or f"{plugin or distribution} = {value or module}"
         (info / "entry_points.txt").write_text(
-            f"[console_scripts]\nx = y:z\n\n[toolyard]\n{entry}\n"
+            f"[console_scripts]\nx = y:z\n\n[toolstile]\n{entry}\n"
         )
         importlib.invalidate_caches()
         return info

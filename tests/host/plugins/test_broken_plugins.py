@@ -8,7 +8,7 @@ import pytest
 WORKS = """
     from dataclasses import dataclass
     from pydantic import BaseModel
-    from toolyard_hookspecs import Binding, MarkdownSection, hookimpl, tool
+    from toolstile_hookspecs import Binding, MarkdownSection, hookimpl, tool
 
     class BrokenResource:
         pass
@@ -22,19 +22,19 @@ WORKS = """
         return a
 
     @hookimpl
-    def toolyard_check(tool):
+    def toolstile_check(tool):
         return None
 
     @hookimpl
-    def toolyard_policies():
+    def toolstile_policies():
         return {"broken_kind": BrokenPolicy}
 
     @hookimpl
-    def toolyard_resources():
+    def toolstile_resources():
         return [Binding(BrokenResource, lambda resources: BrokenResource())]
 
     @hookimpl
-    def toolyard_sections():
+    def toolstile_sections():
         return [MarkdownSection(key="broken", title="B", tools=[broken_tool])]
 """
 """Without anything added, this plugin is without fault; so only the addition is to blame."""
@@ -49,7 +49,7 @@ IMPORTS = [
         "a dependency is missing",
         "import zqnothing",
         r"broken cannot be imported: it needs the module 'zqnothing', which is not installed\.",
-        r"Install what provides 'zqnothing', or switch it off with TOOLYARD_BLOCK=broken\.",
+        r"Install what provides 'zqnothing', or switch it off with TOOLSTILE_BLOCK=broken\.",
     ),
     case(
         "it has a syntax error",
@@ -61,155 +61,155 @@ IMPORTS = [
         "it raises while it is imported",
         "raise RuntimeError('no\\nserver')",
         r"broken cannot be imported: RuntimeError: no server\.",
-        r"TOOLYARD_BLOCK=broken\. Its author finds the place with `toolyard check broken`\.",
+        r"TOOLSTILE_BLOCK=broken\. Its author finds the place with `toolstile check broken`\.",
     ),
     case(
         "it ends the process while it is imported",
         "raise SystemExit(3)",
         r"broken cannot be imported: SystemExit: 3\.",
-        r"TOOLYARD_BLOCK=broken",
+        r"TOOLSTILE_BLOCK=broken",
     ),
 ]
 
 HOOKS = [
     case(
         "a hook does not exist",
-        "@hookimpl\ndef toolyard_telemetri(event): ...",
-        r"There is no hook toolyard_telemetri\.",
-        r"Did you mean toolyard_telemetry\?",
+        "@hookimpl\ndef toolstile_telemetri(event): ...",
+        r"There is no hook toolstile_telemetri\.",
+        r"Did you mean toolstile_telemetry\?",
     ),
     case(
         "a hook is like no other",
-        "@hookimpl\ndef toolyard_xyzzyx(): ...",
-        r"There is no hook toolyard_xyzzyx\.",
-        r"The hooks are toolyard_approve, toolyard_check, ",
+        "@hookimpl\ndef toolstile_xyzzyx(): ...",
+        r"There is no hook toolstile_xyzzyx\.",
+        r"The hooks are toolstile_approve, toolstile_check, ",
     ),
     case(
         "an argument does not exist",
-        "@hookimpl\ndef toolyard_rollback(tool, reasn): ...",
-        r"toolyard_rollback has no argument reasn; it has tool, params, context, reason, "
+        "@hookimpl\ndef toolstile_rollback(tool, reasn): ...",
+        r"toolstile_rollback has no argument reasn; it has tool, params, context, reason, "
         r"settings\. Did you mean reason\?",
         r"by their names",
     ),
     case(
         "an argument where there are none",
-        "@hookimpl\ndef toolyard_commands(host): ...",
-        r"toolyard_commands has no argument host; it has none\.",
+        "@hookimpl\ndef toolstile_commands(host): ...",
+        r"toolstile_commands has no argument host; it has none\.",
         r"leave out what is not needed",
     ),
     case(
         "an old wrapper",
-        "@hookimpl(hookwrapper=True)\ndef toolyard_execute(tool):\n    yield",
-        r"toolyard_execute is marked with hookwrapper=True",
+        "@hookimpl(hookwrapper=True)\ndef toolstile_execute(tool):\n    yield",
+        r"toolstile_execute is marked with hookwrapper=True",
         r"@hookimpl\(wrapper=True\).*`result = yield`.*`return result`",
     ),
     case(
         "an old wrapper where none can be",
-        "@hookimpl(hookwrapper=True)\ndef toolyard_telemetry(event):\n    yield",
-        r"toolyard_telemetry is marked with hookwrapper=True",
-        r"plain function without hookwrapper=True.*toolyard_trace",
+        "@hookimpl(hookwrapper=True)\ndef toolstile_telemetry(event):\n    yield",
+        r"toolstile_telemetry is marked with hookwrapper=True",
+        r"plain function without hookwrapper=True.*toolstile_trace",
     ),
     case(
         "a wrapper where none can be",
-        "@hookimpl(wrapper=True)\ndef toolyard_lookup(call):\n    return (yield)",
-        r"toolyard_lookup cannot be wrapped; wrapper=True works on toolyard_parse, "
-        r"toolyard_execute, toolyard_render\.",
+        "@hookimpl(wrapper=True)\ndef toolstile_lookup(call):\n    return (yield)",
+        r"toolstile_lookup cannot be wrapped; wrapper=True works on toolstile_parse, "
+        r"toolstile_execute, toolstile_render\.",
         r"plain function without wrapper=True",
     ),
     case(
         "a wrapper in place of a context manager",
-        "@hookimpl(wrapper=True)\ndef toolyard_trace(call):\n    return (yield)",
-        r"toolyard_trace cannot be wrapped",
+        "@hookimpl(wrapper=True)\ndef toolstile_trace(call):\n    return (yield)",
+        r"toolstile_trace cannot be wrapped",
         r"Return a context manager instead; remove wrapper=True\.",
     ),
     case(
         "a wrapper that is an async generator",
-        "@hookimpl(wrapper=True)\nasync def toolyard_execute(tool):\n    yield",
-        r"toolyard_execute is a wrapper written as an async generator",
+        "@hookimpl(wrapper=True)\nasync def toolstile_execute(tool):\n    yield",
+        r"toolstile_execute is a wrapper written as an async generator",
         r"Write it with def",
     ),
     case(
         "a wrapper that does not yield",
-        "@hookimpl(wrapper=True)\ndef toolyard_render(tool):\n    return ''",
-        r"toolyard_render is marked with wrapper=True, but does not yield",
+        "@hookimpl(wrapper=True)\ndef toolstile_render(tool):\n    return ''",
+        r"toolstile_render is marked with wrapper=True, but does not yield",
         r"`result = yield`",
     ),
     case(
         "a generator in place of a wrapper",
-        "@hookimpl\ndef toolyard_parse(tool):\n    return (yield)",
-        r"toolyard_parse yields",
+        "@hookimpl\ndef toolstile_parse(tool):\n    return (yield)",
+        r"toolstile_parse yields",
         r"@hookimpl\(wrapper=True\)",
     ),
     case(
         "a generator in place of a context manager",
-        "@hookimpl\ndef toolyard_lifespan(host):\n    yield",
-        r"toolyard_lifespan yields",
+        "@hookimpl\ndef toolstile_lifespan(host):\n    yield",
+        r"toolstile_lifespan yields",
         r"@contextmanager",
     ),
     case(
         "an async generator in place of a context manager",
-        "@hookimpl\nasync def toolyard_lifespan(host):\n    yield",
-        r"toolyard_lifespan is an async generator",
+        "@hookimpl\nasync def toolstile_lifespan(host):\n    yield",
+        r"toolstile_lifespan is an async generator",
         r"@asynccontextmanager",
     ),
     case(
         "an async generator in place of an answer",
-        "@hookimpl\nasync def toolyard_check(tool):\n    yield",
-        r"toolyard_check is an async generator",
+        "@hookimpl\nasync def toolstile_check(tool):\n    yield",
+        r"toolstile_check is an async generator",
         r"Return the answer instead of yielding it",
     ),
     case(
         "a hook that is never awaited is async",
-        "@hookimpl\nasync def toolyard_telemetry(event): ...",
-        r"toolyard_telemetry is async, but this hook is never awaited",
+        "@hookimpl\nasync def toolstile_telemetry(event): ...",
+        r"toolstile_telemetry is async, but this hook is never awaited",
         r"Write it with def",
     ),
     case(
         "a hook is not marked",
-        "def toolyard_telemetry(event): ...",
-        r"toolyard_telemetry is not marked with @hookimpl, so it would never be called\.",
+        "def toolstile_telemetry(event): ...",
+        r"toolstile_telemetry is not marked with @hookimpl, so it would never be called\.",
         r"Write @hookimpl above it",
     ),
     case(
         "a misspelt hook is not marked",
-        "def toolyard_telemetri(event): ...",
-        r"toolyard_telemetri is not marked.*\(toolyard_telemetry is a hook\)",
+        "def toolstile_telemetri(event): ...",
+        r"toolstile_telemetri is not marked.*\(toolstile_telemetry is a hook\)",
         r"Write @hookimpl above it",
     ),
     case(
         "a hook is not a function",
-        "toolyard_telemetry = 3",
-        r"toolyard_telemetry is not a function",
+        "toolstile_telemetry = 3",
+        r"toolstile_telemetry is not a function",
         r"Write it as a function",
     ),
     case(
         "a marked function is not named as hooks are",
-        "@hookimpl(specname='toolyard_telemetry')\ndef watch(event): ...",
+        "@hookimpl(specname='toolstile_telemetry')\ndef watch(event): ...",
         r"watch is marked with @hookimpl, but is not named as hooks are",
-        r"Let its name begin with toolyard_",
+        r"Let its name begin with toolstile_",
     ),
     case(
         "an argument has a default",
-        "@hookimpl\ndef toolyard_telemetry(event=None): ...",
-        r"toolyard_telemetry has a default for event",
+        "@hookimpl\ndef toolstile_telemetry(event=None): ...",
+        r"toolstile_telemetry has a default for event",
         r"Write event without a default",
     ),
     case(
         "an argument is taken by keyword only",
-        "@hookimpl\ndef toolyard_telemetry(*, event): ...",
-        r"toolyard_telemetry takes event by keyword only",
+        "@hookimpl\ndef toolstile_telemetry(*, event): ...",
+        r"toolstile_telemetry takes event by keyword only",
         r"Remove the \*",
     ),
     case(
         "it takes any arguments",
-        "@hookimpl\ndef toolyard_telemetry(*events): ...",
-        r"toolyard_telemetry takes \*events,",
+        "@hookimpl\ndef toolstile_telemetry(*events): ...",
+        r"toolstile_telemetry takes \*events,",
         r"Name those it wants of event, changes, settings\.",
     ),
     case(
         "it takes any keywords",
-        "@hookimpl\ndef toolyard_telemetry(**events): ...",
-        r"toolyard_telemetry takes \*\*events,",
+        "@hookimpl\ndef toolstile_telemetry(**events): ...",
+        r"toolstile_telemetry takes \*\*events,",
         r"Name those it wants of event, changes, settings\.",
     ),
 ]
@@ -217,107 +217,107 @@ HOOKS = [
 OFFERS = [
     case(
         "the settings are no model",
-        "@hookimpl\ndef toolyard_settings():\n    return dict",
-        r"toolyard_settings returned the class dict, which it must not",
+        "@hookimpl\ndef toolstile_settings():\n    return dict",
+        r"toolstile_settings returned the class dict, which it must not",
         r"Return a pydantic model, the class itself",
     ),
     case(
         "the settings are an instance in place of the class",
         "class S(BaseModel):\n    url: str = ''\n"
-        "@hookimpl\ndef toolyard_settings():\n    return S()",
-        r"toolyard_settings returned an instance of S, which it must not",
+        "@hookimpl\ndef toolstile_settings():\n    return S()",
+        r"toolstile_settings returned an instance of S, which it must not",
         r"Return a pydantic model, the class itself",
     ),
     case(
         "the settings take a key of the host's",
         "class S(BaseModel):\n    prefix: str = ''\n"
-        "@hookimpl\ndef toolyard_settings():\n    return S",
+        "@hookimpl\ndef toolstile_settings():\n    return S",
         r"has the field 'prefix', which is a key of the host's",
         r"Give the field another name",
     ),
     case(
         "the settings have a type that nothing defines",
         "class S(BaseModel):\n    url: 'flot' = 1\n"
-        "@hookimpl\ndef toolyard_settings():\n    return S",
+        "@hookimpl\ndef toolstile_settings():\n    return S",
         r"The model of its settings, S, names flot, which is not defined",
         r"Define or import flot in .*broken\.py",
     ),
     case(
         "a key that must be there is missing",
-        "class S(BaseModel):\n    url: str\n@hookimpl\ndef toolyard_settings():\n    return S",
+        "class S(BaseModel):\n    url: str\n@hookimpl\ndef toolstile_settings():\n    return S",
         r"the configuration: plugins\.broken\.url: is missing",
-        r"Its settings are written below \[plugins\.broken\] in a toolyard\.toml, here or",
+        r"Its settings are written below \[plugins\.broken\] in a toolstile\.toml, here or",
     ),
     case(
         "a hook raises",
-        "@hookimpl\ndef toolyard_settings():\n    raise OSError('gone')",
-        r"toolyard_settings raised OSError: gone\.",
-        r"block it with TOOLYARD_BLOCK",
+        "@hookimpl\ndef toolstile_settings():\n    raise OSError('gone')",
+        r"toolstile_settings raised OSError: gone\.",
+        r"block it with TOOLSTILE_BLOCK",
     ),
     case(
         "the policies are no mapping",
-        "@hookimpl\ndef toolyard_policies():\n    return [BrokenPolicy]",
-        r"toolyard_policies returned an instance of list, which it must not",
+        "@hookimpl\ndef toolstile_policies():\n    return [BrokenPolicy]",
+        r"toolstile_policies returned an instance of list, which it must not",
         r"Return a mapping",
     ),
     case(
         "a policy is no class",
-        "@hookimpl\ndef toolyard_policies():\n    return {'broken_kind': BrokenPolicy()}",
-        r"toolyard_policies returned an instance of BrokenPolicy",
+        "@hookimpl\ndef toolstile_policies():\n    return {'broken_kind': BrokenPolicy()}",
+        r"toolstile_policies returned an instance of BrokenPolicy",
         r"Return a class for the kind 'broken_kind'",
     ),
     case(
         "a resource is no binding",
-        "@hookimpl\ndef toolyard_resources():\n    return [BrokenResource()]",
-        r"toolyard_resources returned an instance of BrokenResource",
+        "@hookimpl\ndef toolstile_resources():\n    return [BrokenResource()]",
+        r"toolstile_resources returned an instance of BrokenResource",
         r"Return bindings",
     ),
     case(
         "a type is bound twice",
-        "@hookimpl\ndef toolyard_resources():\n"
+        "@hookimpl\ndef toolstile_resources():\n"
         "    return [Binding(BrokenResource, lambda resources: BrokenResource())] * 2",
         r"It binds BrokenResource twice",
         r"Remove one",
     ),
     case(
         "the sections raise half-way",
-        "@hookimpl\ndef toolyard_sections():\n"
+        "@hookimpl\ndef toolstile_sections():\n"
         "    yield MarkdownSection(key='broken', title='B', tools=[broken_tool])\n"
         "    raise ValueError('half-way')",
-        r"toolyard_sections raised ValueError: half-way\.",
+        r"toolstile_sections raised ValueError: half-way\.",
         r"Mend the plugin",
     ),
     case(
         "tools in place of sections",
-        "@hookimpl\ndef toolyard_sections():\n    return [broken_tool]",
-        r"toolyard_sections returned an instance of FunctionTool",
+        "@hookimpl\ndef toolstile_sections():\n    return [broken_tool]",
+        r"toolstile_sections returned an instance of FunctionTool",
         r"Return sections: MarkdownSection\(.*tools=",
     ),
     case(
         "one section in place of several",
-        "@hookimpl\ndef toolyard_sections():\n    return MarkdownSection(key='broken', title='B')",
-        r"toolyard_sections returned an instance of MarkdownSection",
+        "@hookimpl\ndef toolstile_sections():\n    return MarkdownSection(key='broken', title='B')",
+        r"toolstile_sections returned an instance of MarkdownSection",
         r"Return a list",
     ),
     case(
         "something that is no section",
-        "@hookimpl\ndef toolyard_sections():\n    return [object()]",
-        r"toolyard_sections returned an instance of object",
+        "@hookimpl\ndef toolstile_sections():\n    return [object()]",
+        r"toolstile_sections returned an instance of object",
         r"Return sections",
     ),
     case(
         "a coroutine in place of sections",
-        "async def later(): ...\n@hookimpl\ndef toolyard_sections():\n    return later()",
-        r"toolyard_sections returned an instance of coroutine",
+        "async def later(): ...\n@hookimpl\ndef toolstile_sections():\n    return later()",
+        r"toolstile_sections returned an instance of coroutine",
         r"Return a list",
     ),
     case(
         "a function in place of a tool",
         "from types import SimpleNamespace\n"
-        "@hookimpl\ndef toolyard_sections():\n"
+        "@hookimpl\ndef toolstile_sections():\n"
         "    return [SimpleNamespace(key='broken', title='B', tools=[print], policies=(),\n"
         "        resources=(), children=())]",
-        r"Section 'broken' of toolyard_sections returned an instance of builtin_function_or_method",
+        r"Section 'broken' of toolstile_sections returned an instance of builtin_function_or_method",
         r"Return tools, made with @tool",
     ),
     case(
@@ -326,13 +326,13 @@ OFFERS = [
         "    def __getattribute__(self, name):\n"
         "        if name == 'children': raise OSError('no disk')\n"
         "        return super().__getattribute__(name)\n"
-        "@hookimpl\ndef toolyard_sections():\n    return [S(key='broken', title='B')]",
-        r"A section of toolyard_sections raised OSError: no disk\.",
+        "@hookimpl\ndef toolstile_sections():\n    return [S(key='broken', title='B')]",
+        r"A section of toolstile_sections raised OSError: no disk\.",
         r"Mend the plugin",
     ),
     case(
         "two sections of one key",
-        "@hookimpl\ndef toolyard_sections():\n"
+        "@hookimpl\ndef toolstile_sections():\n"
         "    return [MarkdownSection(key='broken', title='B')] * 2",
         r"It has two sections with the key 'broken'\.",
         r"Give one of them another key",
@@ -340,28 +340,28 @@ OFFERS = [
     case(
         "two tools of one name",
         "@tool(name='broken_tool')\ndef other() -> None:\n    'Do nothing.'\n"
-        "@hookimpl\ndef toolyard_sections():\n"
+        "@hookimpl\ndef toolstile_sections():\n"
         "    return [MarkdownSection(key='broken', title='B', tools=[broken_tool, other])]",
         r"Two tools of plugin 'broken' are called 'broken_tool'",
         r"another name",
     ),
     case(
         "a hook raises what ends with a question",
-        "@hookimpl\ndef toolyard_sections():\n"
+        "@hookimpl\ndef toolstile_sections():\n"
         "    raise TypeError(\"no argument 'kye'. Did you mean 'key'?\")",
         r"Did you mean 'key'\?$",
         r"Mend the plugin",
     ),
     case(
         "a tool twice in one section",
-        "@hookimpl\ndef toolyard_sections():\n"
+        "@hookimpl\ndef toolstile_sections():\n"
         "    return [MarkdownSection(key='broken', title='B', tools=[broken_tool] * 2)]",
         r"The tool 'broken_tool' stands twice in section 'broken'\.",
         r"Leave it in one place",
     ),
     case(
         "a tool in two sections that are shown together",
-        "@hookimpl\ndef toolyard_sections():\n"
+        "@hookimpl\ndef toolstile_sections():\n"
         "    inner = MarkdownSection(key='inner', title='I', tools=[broken_tool])\n"
         "    return [MarkdownSection(key='broken', title='B', tools=[broken_tool],\n"
         "        children=[inner])]",
@@ -371,7 +371,7 @@ OFFERS = [
     case(
         "another plugin has the tool's name",
         "@tool\ndef aa_good() -> None:\n    'Do nothing.'\n"
-        "@hookimpl\ndef toolyard_sections():\n"
+        "@hookimpl\ndef toolstile_sections():\n"
         "    return [MarkdownSection(key='broken', title='B', tools=[broken_tool, aa_good])]",
         r"Plugin 'broken' has the tool 'aa_good', a name that plugin 'aa-good' \(aa-good 1\.0\) "
         r"has already\.",
@@ -380,14 +380,14 @@ OFFERS = [
     case(
         "another plugin's tool has the wire name",
         "@tool(wire_name='aa_good')\ndef broken_two() -> None:\n    'Do nothing.'\n"
-        "@hookimpl\ndef toolyard_sections():\n"
+        "@hookimpl\ndef toolstile_sections():\n"
         "    return [MarkdownSection(key='broken', title='B', tools=[broken_two])]",
         r"the tool 'broken_two' with the wire name 'aa_good', a name that plugin 'aa-good'",
         r'prefix = "x_" into \[plugins\.broken\]',
     ),
     case(
         "another plugin has the section's key",
-        "@hookimpl\ndef toolyard_sections():\n"
+        "@hookimpl\ndef toolstile_sections():\n"
         "    return [MarkdownSection(key='aa_good', title='B', tools=[broken_tool])]",
         r"a section with the key 'aa_good', which plugin 'aa-good' \(aa-good 1\.0\)",
         r'prefix = "x_" into \[plugins\.broken\]',
@@ -408,7 +408,7 @@ def broken(install, good, discovered, report_of, traces_of):
         for name in ("aa-good", "zz-good"):
             assert report_of(plugins, name).status == "loaded"
             assert plugins.catalog.plugin_of(name.replace("-", "_")) == name
-            assert name in {each.plugin for each in plugins.implementations("toolyard_check")}
+            assert name in {each.plugin for each in plugins.implementations("toolstile_check")}
         assert traces_of(plugins, "broken") == []
         report = report_of(plugins, "broken")
         assert (report.status, report.distribution, report.version) == ("failed", "broken", "2.5")
@@ -472,7 +472,7 @@ def test_a_plugin_whose_offers_cannot_be_taken(broken, source, cause, remedy):
 )
 def test_a_plugin_whose_table_does_not_fit(broken, table, cause):
     source = (
-        "class S(BaseModel):\n    url: str = ''\n@hookimpl\ndef toolyard_settings():\n    return S"
+        "class S(BaseModel):\n    url: str = ''\n@hookimpl\ndef toolstile_settings():\n    return S"
     )
     report = broken(added_to_working(source), {"broken": table})
     assert report.misconfigured
@@ -521,14 +521,14 @@ def test_a_line_that_is_no_entry_point(install, discovered, report_of, good):
 
 def test_an_entry_point_to_a_class_in_place_of_an_instance(install, discovered, report_of):
     source = """
-        from toolyard_hookspecs import hookimpl
+        from toolstile_hookspecs import hookimpl
         class Broken:
             @hookimpl
-            def toolyard_check(self, tool): ...
+            def toolstile_check(self, tool): ...
     """
     install("broken", source, value="broken:Broken")
     report = report_of(discovered(), "broken")
-    assert report.fault == "The plugin is the class Broken, and toolyard_check needs an instance."
+    assert report.fault == "The plugin is the class Broken, and toolstile_check needs an instance."
     assert "`plugin = Broken()`" in report.remedy
 
 
@@ -554,7 +554,7 @@ def test_a_plugin_that_implements_nothing_says_so(install, discovered, report_of
 
 def test_the_traceback_is_logged_for_those_who_ask(install, discovered, caplog):
     install("broken", "1 / 0")
-    with caplog.at_level(logging.DEBUG, logger="toolyard"):
+    with caplog.at_level(logging.DEBUG, logger="toolstile"):
         discovered()
     (record,) = [each for each in caplog.records if "broken" in each.getMessage()]
     assert record.exc_info[0] is ZeroDivisionError

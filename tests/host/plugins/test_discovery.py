@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from toolyard.plugins import discovery
-from toolyard.plugins.reports import described
+from toolstile.plugins import discovery
+from toolstile.plugins.reports import described
 
 RECORDS_IMPORT = """
     import sys
@@ -19,18 +19,18 @@ def test_a_discovered_plugin_is_reported_with_its_distribution(good, discovered,
     report = report_of(discovered(), "zq-tools")
     assert (report.status, report.source, report.location) == ("loaded", "entry point", "zq_tools")
     assert (report.distribution, report.version) == ("zq-tools", "1.0")
-    assert report.hooks == ("toolyard_check", "toolyard_sections")
+    assert report.hooks == ("toolstile_check", "toolstile_sections")
     assert report.tools == ("zq_tools",)
     assert report.summary == "Good tools."
 
 
-def test_toolyards_own_plugins_come_first_then_all_by_name(good, discovered):
+def test_toolstiles_own_plugins_come_first_then_all_by_name(good, discovered):
     for name in ("zq-b", "zq-a", "aa-c"):
         good(name)
     loaded = [each for each in discovered().reports if each.status == "loaded"]
-    own = [each.distribution == "toolyard" for each in loaded]
+    own = [each.distribution == "toolstile" for each in loaded]
     assert own == sorted(own, reverse=True)
-    assert [each.name for each in loaded if each.distribution != "toolyard"] == [
+    assert [each.name for each in loaded if each.distribution != "toolstile"] == [
         "aa-c",
         "zq-a",
         "zq-b",
@@ -83,7 +83,7 @@ def test_a_shadowed_distribution_is_not_looked_at(install, tmp_path, monkeypatch
     older = tmp_path / "older" / "ZQ_One-0.1.dist-info"
     older.mkdir(parents=True)
     (older / "METADATA").write_text("Metadata-Version: 2.1\nName: ZQ_One\nVersion: 0.1\n")
-    (older / "entry_points.txt").write_text("[toolyard]\nzq-one = zq_older\n")
+    (older / "entry_points.txt").write_text("[toolstile]\nzq-one = zq_older\n")
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path / "older")])
     found = [each for each in discovery.installed() if each.name == "zq-one"]
     assert [each.version for each in found] == ["1.0"]
@@ -91,14 +91,14 @@ def test_a_shadowed_distribution_is_not_looked_at(install, tmp_path, monkeypatch
 
 def test_an_unreadable_distribution_is_passed_over(install, good, discovered, report_of):
     info = install("zq-damaged", "")
-    (info / "entry_points.txt").write_bytes(b"[toolyard]\nx = \xff\xfe\n")
+    (info / "entry_points.txt").write_bytes(b"[toolstile]\nx = \xff\xfe\n")
     good("zq-good")
     assert report_of(discovered(), "zq-good").status == "loaded"
 
 
 @pytest.mark.slow
 def test_importlib_metadata_is_imported_when_plugins_are_looked_for_not_before():
-    code = "import sys, toolyard.plugins.registry; print('importlib_metadata' in sys.modules)"
+    code = "import sys, toolstile.plugins.registry; print('importlib_metadata' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.plugins.registry import Plugins
-from toolyard.settings import Settings
-from toolyard_hookspecs import PluginError
+from toolstile.plugins.registry import Plugins
+from toolstile.settings import Settings
+from toolstile_hookspecs import PluginError
 
 SOURCE = """
     '''Tools in a file.'''
     from __future__ import annotations
     from dataclasses import dataclass
-    from toolyard_hookspecs import MarkdownSection, hookimpl, tool
+    from toolstile_hookspecs import MarkdownSection, hookimpl, tool
 
     @dataclass(frozen=True)
     class Sum:
@@ -26,7 +26,7 @@ SOURCE = """
         return Sum(a + b)
 
     @hookimpl
-    def toolyard_sections():
+    def toolstile_sections():
         return [MarkdownSection(key="math", title="Math", tools=[add])]
 """
 
@@ -51,12 +51,12 @@ def nothing_stays_imported():
     before = set(sys.modules)
     yield
     for name in set(sys.modules) - before:
-        if name.startswith("toolyard_file_"):
+        if name.startswith("toolstile_file_"):
             del sys.modules[name]
 
 
 def modules_from_files():
-    return {name for name in sys.modules if name.startswith("toolyard_file_")}
+    return {name for name in sys.modules if name.startswith("toolstile_file_")}
 
 
 def test_a_file_is_a_plugin_that_is_called_as_its_stem(plugins, write):
@@ -65,7 +65,7 @@ def test_a_file_is_a_plugin_that_is_called_as_its_stem(plugins, write):
     assert (report.name, report.source, report.location) == ("math", "file", str(path))
     assert (report.tools, report.summary) == (("add",), "Tools in a file.")
     assert plugins.catalog.get("add")(1, 2).value == 3
-    assert "math" not in sys.modules or not hasattr(sys.modules["math"], "toolyard_sections")
+    assert "math" not in sys.modules or not hasattr(sys.modules["math"], "toolstile_sections")
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_file_is_a_plugin_that_is_called_as_its_stem(plugins, write):
     [
         ("import zqnothing", r"ModuleNotFoundError: No module named 'zqnothing'"),
         ("raise SystemExit", r"SystemExit"),
-        (SOURCE + "\n    @hookimpl\n    def toolyard_lokup(call): ...", r"no hook toolyard_lokup"),
+        (SOURCE + "\n    @hookimpl\n    def toolstile_lokup(call): ...", r"no hook toolstile_lokup"),
     ],
 )
 def test_a_broken_file_raises_and_leaves_nothing(plugins, write, source, cause):
@@ -137,8 +137,8 @@ def test_configured_files_are_discovered_each_by_itself(write, tmp_path):
 def test_hooks_of_a_class_in_a_file_are_told_to_be_functions(plugins, write):
     report = plugins.register_file(
         write(
-            "from toolyard_hookspecs import hookimpl\n\n\nclass Suite:\n    @hookimpl\n"
-            "    def toolyard_sections(self):\n        return []\n"
+            "from toolstile_hookspecs import hookimpl\n\n\nclass Suite:\n    @hookimpl\n"
+            "    def toolstile_sections(self):\n        return []\n"
         )
     )
     assert report.fault == "It implements no hook."

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from toolyard.plugins.implementations import STAGES
-from toolyard.plugins.registry import Plugins
-from toolyard.settings import Settings
-from toolyard_hookspecs import (
+from toolstile.plugins.implementations import STAGES
+from toolstile.plugins.registry import Plugins
+from toolstile.settings import Settings
+from toolstile_hookspecs import (
     Binding,
     Command,
     MarkdownSection,
@@ -48,7 +48,7 @@ class Offering:
         self.key = key
 
     @hookimpl
-    def toolyard_sections(self):
+    def toolstile_sections(self):
         if isinstance(self.tools, Exception):
             raise self.tools
         return [MarkdownSection(key=self.key, title="Offering", tools=self.tools)]
@@ -64,7 +64,7 @@ def test_a_plugin_from_python_is_reported(plugins):
     assert plugins.reports == (report,)
     assert (report.name, report.source, report.status) == ("mine", "python", "loaded")
     assert (report.distribution, report.version) == ("mine-dist", "1.2")
-    assert (report.hooks, report.tools) == (("toolyard_sections",), ("one",))
+    assert (report.hooks, report.tools) == (("toolstile_sections",), ("one",))
     assert report.summary == "A plugin that offers what it is told to."
     assert str(report) == "Plugin 'mine' (mine-dist 1.2): loaded."
 
@@ -76,7 +76,7 @@ def test_without_a_name_it_is_called_as_its_class_or_module(plugins):
 def test_a_fault_from_python_raises_and_leaves_nothing(plugins):
     class Broken(Offering):
         @hookimpl
-        def toolyard_resources(self):
+        def toolstile_resources(self):
             raise OSError("gone")
 
     generation = plugins.generation
@@ -84,7 +84,7 @@ def test_a_fault_from_python_raises_and_leaves_nothing(plugins):
         plugins.register(Broken(make_tool("one")), "b", distribution="dist", version="3")
     assert plugins.reports == ()
     assert plugins.sections() == ()
-    assert plugins.implementations("toolyard_sections") == ()
+    assert plugins.implementations("toolstile_sections") == ()
     assert plugins.generation == generation
     plugins.register(Offering(make_tool("one")), "b")
 
@@ -138,24 +138,24 @@ def test_what_belongs_elsewhere_is_not_taken_for_a_plugin_without_hooks(plugins,
 def test_a_policy_may_be_a_plugin_where_it_has_a_hook(plugins):
     class Both(Rule):
         @hookimpl
-        def toolyard_rollback(self):
+        def toolstile_rollback(self):
             return None
 
-    assert plugins.register(Both()).hooks == ("toolyard_rollback",)
+    assert plugins.register(Both()).hooks == ("toolstile_rollback",)
 
 
 def test_a_plugin_may_be_a_mapping_with_hooks(plugins):
     class Shelf(dict):
         @hookimpl
-        def toolyard_rollback(self):
+        def toolstile_rollback(self):
             return None
 
-    assert plugins.register(Shelf()).hooks == ("toolyard_rollback",)
+    assert plugins.register(Shelf()).hooks == ("toolstile_rollback",)
 
 
 def test_an_object_without_hooks_is_taken_with_a_warning(plugins, caplog):
     class Desk:
-        def toolyardcheck(self):
+        def toolstilecheck(self):
             return None
 
     report = plugins.register(Desk())
@@ -181,7 +181,7 @@ def test_an_unregistered_plugin_is_gone_and_can_come_back(plugins):
     plugins.register(offering, "mine")
     plugins.unregister("mine")
     assert plugins.reports == plugins.sections() == plugins.catalog.names() == ()
-    assert plugins.implementations("toolyard_sections") == ()
+    assert plugins.implementations("toolstile_sections") == ()
     plugins.register(offering, "mine")
     assert plugins.catalog.names() == ("one",)
 
@@ -190,7 +190,7 @@ def test_what_is_not_registered_is_told_with_the_nearest_name(plugins):
     plugins.register(Offering(), "offering")
     with pytest.raises(PluginError, match=r"no plugin 'ofering'. Did you mean 'offering'\?"):
         plugins.unregister("ofering")
-    with pytest.raises(PluginError, match="See `toolyard plugins`"):
+    with pytest.raises(PluginError, match="See `toolstile plugins`"):
         plugins.settings_of("zzz")
 
 
@@ -219,11 +219,11 @@ def test_a_class_with_static_hooks_can_be_a_plugin(plugins):
     class Static:
         @staticmethod
         @hookimpl
-        def toolyard_telemetry(event):
+        def toolstile_telemetry(event):
             return event
 
     assert plugins.register(Static).name == "Static"
-    assert plugins.implementations("toolyard_telemetry")[0].call("e") == "e"
+    assert plugins.implementations("toolstile_telemetry")[0].call("e") == "e"
 
 
 # --- Implementations ---------------------------------------------------------------------
@@ -232,22 +232,22 @@ def test_a_class_with_static_hooks_can_be_a_plugin(plugins):
 def test_implementations_take_all_arguments_of_the_hook_and_pass_on_those_wanted(plugins):
     class All:
         @hookimpl
-        def toolyard_check(self, tool, params, context):
+        def toolstile_check(self, tool, params, context):
             return (tool, params, context)
 
     class Some:
         @hookimpl
-        def toolyard_check(self, context, tool):
+        def toolstile_check(self, context, tool):
             return (context, tool)
 
     class Nothing:
         @hookimpl
-        def toolyard_check(self):
+        def toolstile_check(self):
             return "nothing"
 
     for each in (All(), Some(), Nothing()):
         plugins.register(each)
-    found = {each.plugin: each for each in plugins.implementations("toolyard_check")}
+    found = {each.plugin: each for each in plugins.implementations("toolstile_check")}
     assert found["All"].call(1, 2, 3) == (1, 2, 3)
     assert found["Some"].call(1, 2, 3) == (3, 1)
     assert found["Nothing"].call(1, 2, 3) == "nothing"
@@ -257,40 +257,40 @@ def test_implementations_take_all_arguments_of_the_hook_and_pass_on_those_wanted
 def test_one_that_takes_all_arguments_in_order_is_called_directly(plugins):
     class All:
         @hookimpl
-        def toolyard_check(self, tool, params, context): ...
+        def toolstile_check(self, tool, params, context): ...
 
     each = All()
     plugins.register(each)
-    assert plugins.implementations("toolyard_check")[0].call == each.toolyard_check
+    assert plugins.implementations("toolstile_check")[0].call == each.toolstile_check
 
 
 def test_observers_of_calls_have_their_settings_bound_where_they_want_them(plugins):
     class Tuned:
         @hookimpl
-        def toolyard_settings(self):
+        def toolstile_settings(self):
             return Tuning
 
         @hookimpl
-        def toolyard_trace(self, settings, call):
+        def toolstile_trace(self, settings, call):
             return (settings, call)
 
         @hookimpl
-        def toolyard_telemetry(self, event):
+        def toolstile_telemetry(self, event):
             return event
 
     plugins.register(Tuned(), "tuned")
-    ((settings, call),) = [each.call("c") for each in plugins.implementations("toolyard_trace")]
+    ((settings, call),) = [each.call("c") for each in plugins.implementations("toolstile_trace")]
     assert (settings, call) == (plugins.settings_of("tuned"), "c")
     plugins.configure(Settings(plugins={"tuned": {"level": 2}}))
-    assert plugins.implementations("toolyard_trace")[0].call("c")[0].level == 2
-    assert plugins.implementations("toolyard_telemetry")[0].call("e") == "e"
+    assert plugins.implementations("toolstile_trace")[0].call("c")[0].level == 2
+    assert plugins.implementations("toolstile_telemetry")[0].call("e") == "e"
 
 
 @pytest.mark.parametrize("hook", sorted(STAGES))
 def test_every_hook_of_a_call_gives_the_plugin_its_settings(plugins, hook):
     class Tuned:
         @hookimpl
-        def toolyard_settings(self):
+        def toolstile_settings(self):
             return Tuning
 
     def taken(self, settings):
@@ -299,12 +299,12 @@ def test_every_hook_of_a_call_gives_the_plugin_its_settings(plugins, hook):
     setattr(Tuned, hook, hookimpl(taken))
     plugins.register(Tuned(), "tuned")
     given = {
-        "toolyard_trace": 1,
-        "toolyard_on_result": 4,
-        "toolyard_rollback": 4,
-        "toolyard_check": 3,
-        "toolyard_execute": 3,
-        "toolyard_telemetry": 1,
+        "toolstile_trace": 1,
+        "toolstile_on_result": 4,
+        "toolstile_rollback": 4,
+        "toolstile_check": 3,
+        "toolstile_execute": 3,
+        "toolstile_telemetry": 1,
     }.get(hook, 2)
     (found,) = plugins.implementations(hook)
     assert found.call(*range(given)) == plugins.settings_of("tuned")
@@ -314,24 +314,24 @@ def test_a_method_a_static_and_a_class_method_are_called_alike(plugins):
     class Mixed:
         @staticmethod
         @hookimpl
-        def toolyard_lookup(call):
+        def toolstile_lookup(call):
             return ("static", call)
 
         @classmethod
         @hookimpl
-        def toolyard_telemetry(cls, event):
+        def toolstile_telemetry(cls, event):
             return (cls.__name__, event)
 
     plugins.register(Mixed())
-    assert plugins.implementations("toolyard_lookup")[0].call("c", "k") == ("static", "c")
-    assert plugins.implementations("toolyard_telemetry")[0].call("e") == ("Mixed", "e")
+    assert plugins.implementations("toolstile_lookup")[0].call("c", "k") == ("static", "c")
+    assert plugins.implementations("toolstile_telemetry")[0].call("e") == ("Mixed", "e")
 
 
 def test_the_order_is_last_registered_first_between_tryfirst_and_trylast(plugins):
     def with_options(**options):
         class Plugin:
             @hookimpl(**options)
-            def toolyard_telemetry(self, event): ...
+            def toolstile_telemetry(self, event): ...
 
         return Plugin()
 
@@ -339,26 +339,26 @@ def test_the_order_is_last_registered_first_between_tryfirst_and_trylast(plugins
     plugins.register(with_options(), "a")
     plugins.register(with_options(tryfirst=True), "first")
     plugins.register(with_options(), "b")
-    order = [each.plugin for each in plugins.implementations("toolyard_telemetry")]
+    order = [each.plugin for each in plugins.implementations("toolstile_telemetry")]
     assert order == ["first", "b", "a", "last"]
 
 
 def test_wrappers_are_apart_the_outermost_first(plugins):
     class Wrapper:
         @hookimpl(wrapper=True)
-        def toolyard_parse(self, call):
+        def toolstile_parse(self, call):
             return (yield), call
 
     class Plain:
         @hookimpl
-        def toolyard_parse(self, tool): ...
+        def toolstile_parse(self, tool): ...
 
     plugins.register(Wrapper(), "inner")
     plugins.register(Plain(), "plain")
     plugins.register(Wrapper(), "outer")
-    assert [each.plugin for each in plugins.wrappers("toolyard_parse")] == ["outer", "inner"]
-    assert [each.plugin for each in plugins.implementations("toolyard_parse")] == ["plain"]
-    generator = plugins.wrappers("toolyard_parse")[0].call("tool", "call")
+    assert [each.plugin for each in plugins.wrappers("toolstile_parse")] == ["outer", "inner"]
+    assert [each.plugin for each in plugins.implementations("toolstile_parse")] == ["plain"]
+    generator = plugins.wrappers("toolstile_parse")[0].call("tool", "call")
     next(generator)
     with pytest.raises(StopIteration) as stopped:
         generator.send("params")
@@ -368,7 +368,7 @@ def test_wrappers_are_apart_the_outermost_first(plugins):
 def test_an_unknown_hook_may_be_optional(plugins):
     class FromTheFuture:
         @hookimpl(optionalhook=True)
-        def toolyard_future(self, anything): ...
+        def toolstile_future(self, anything): ...
 
     assert plugins.register(FromTheFuture()).status == "loaded"
 
@@ -376,27 +376,27 @@ def test_an_unknown_hook_may_be_optional(plugins):
 def test_a_hook_can_be_implemented_twice_under_another_name(plugins):
     class Twice:
         @hookimpl
-        def toolyard_telemetry(self, event):
+        def toolstile_telemetry(self, event):
             return 1
 
-        @hookimpl(specname="toolyard_telemetry")
-        def toolyard_telemetry_too(self, event):
+        @hookimpl(specname="toolstile_telemetry")
+        def toolstile_telemetry_too(self, event):
             return 2
 
     report = plugins.register(Twice())
-    assert report.hooks == ("toolyard_telemetry",)
-    answers = [each.call(None) for each in plugins.implementations("toolyard_telemetry")]
+    assert report.hooks == ("toolstile_telemetry",)
+    answers = [each.call(None) for each in plugins.implementations("toolstile_telemetry")]
     assert sorted(answers) == [1, 2]
 
 
 def test_properties_and_imported_modules_are_left_alone(plugins):
     class Careful:
-        import toolyard_hookspecs
+        import toolstile_hookspecs
 
-        toolyard_status = make_tool("status")
+        toolstile_status = make_tool("status")
 
         @property
-        def toolyard_property(self):
+        def toolstile_property(self):
             raise AssertionError("must not be read")
 
     assert plugins.register(Careful()).hooks == ()
@@ -416,19 +416,19 @@ class Tracker:
 
 class Configured:
     @hookimpl
-    def toolyard_settings(self):
+    def toolstile_settings(self):
         return Limits
 
     @hookimpl
-    def toolyard_resources(self, settings):
+    def toolstile_resources(self, settings):
         return [Binding(Tracker, lambda resources: Tracker(settings.most))]
 
     @hookimpl
-    def toolyard_policies(self, settings):
+    def toolstile_policies(self, settings):
         return {"tracker": Tracker}
 
     @hookimpl
-    def toolyard_sections(self, settings):
+    def toolstile_sections(self, settings):
         return [MarkdownSection(key=f"most-{settings.most}", title="Most")]
 
 
@@ -452,11 +452,11 @@ def test_without_a_table_the_models_defaults_hold_and_without_a_model_none(plugi
 def test_a_plugin_may_say_that_it_takes_no_settings():
     class Undecided:
         @hookimpl
-        def toolyard_settings(self):
+        def toolstile_settings(self):
             return None
 
         @hookimpl
-        def toolyard_policies(self):
+        def toolstile_policies(self):
             return None
 
     plugins = Plugins(settings=Settings(plugins={"b": {"most": 3}}))
@@ -471,12 +471,12 @@ def test_what_another_plugin_offers_already_is_refused(plugins):
 
     class SameKind:
         @hookimpl
-        def toolyard_policies(self):
+        def toolstile_policies(self):
             return {"tracker": Tracker}
 
     class SameType:
         @hookimpl
-        def toolyard_resources(self):
+        def toolstile_resources(self):
             return [Binding(Tracker, lambda resources: Tracker(1))]
 
     with pytest.raises(PluginError, match=r"kind 'tracker', which plugin 'mine' \(mine-dist 1\)"):
@@ -488,7 +488,7 @@ def test_what_another_plugin_offers_already_is_refused(plugins):
 def test_sections_keep_the_order_of_registration_and_of_writing(plugins):
     class Two:
         @hookimpl
-        def toolyard_sections(self):
+        def toolstile_sections(self):
             return [MarkdownSection(key=key, title=key) for key in ("z", "a")]
 
     plugins.register(Offering(key="m"))
@@ -514,7 +514,7 @@ class Speaking:
         self.asked = 0
 
     @hookimpl
-    def toolyard_dialects(self):
+    def toolstile_dialects(self):
         self.asked += 1
         for name in self.names:
             if isinstance(name, Exception):
@@ -539,9 +539,9 @@ def test_a_dialects_fault_is_reported_and_takes_no_other_down(plugins):
     faults = {each.name: each for each in plugins.reports}
     assert faults["a"].fault is None
     assert faults["b"].fault == "It offers the dialect 'latin', which plugin 'a' has already."
-    assert faults["c"].fault == "toolyard_dialects raised OSError: dumb."
+    assert faults["c"].fault == "toolstile_dialects raised OSError: dumb."
     assert (
-        faults["d"].fault == "toolyard_dialects returned an instance of Speaker, which it must not."
+        faults["d"].fault == "toolstile_dialects returned an instance of Speaker, which it must not."
     )
     assert all(faults[name].status == "loaded" and faults[name].remedy for name in "bcd")
 
@@ -552,7 +552,7 @@ def test_a_commands_fault_is_reported_and_takes_no_other_down(plugins):
             self.commands = commands
 
         @hookimpl
-        def toolyard_commands(self):
+        def toolstile_commands(self):
             return self.commands
 
     go = Command("go", "Go.", run=lambda host, options: 0)
@@ -563,14 +563,14 @@ def test_a_commands_fault_is_reported_and_takes_no_other_down(plugins):
     fault = {each.name: each.fault for each in plugins.reports}["b"]
     assert fault == (
         "It offers the command 'go', which plugin 'a' has already. "
-        "toolyard_commands returned an instance of str, which it must not."
+        "toolstile_commands returned an instance of str, which it must not."
     )
 
 
 def test_a_remedy_for_several_faults_is_told_once(plugins):
     class Commanding:
         @hookimpl
-        def toolyard_commands(self):
+        def toolstile_commands(self):
             return [Command(name, "Go.", run=lambda host, options: 0) for name in ("go", "run")]
 
     plugins.register(Commanding(), "a")
@@ -580,7 +580,7 @@ def test_a_remedy_for_several_faults_is_told_once(plugins):
     assert report.fault.count("which plugin 'a' has already.") == 2
     assert (
         report.remedy
-        == "Rename it in the plugin, or switch one of the two off with TOOLYARD_BLOCK."
+        == "Rename it in the plugin, or switch one of the two off with TOOLSTILE_BLOCK."
     )
 
 
@@ -605,7 +605,7 @@ def test_a_tool_in_two_sections_of_a_plugin_is_one_tool(plugins):
 
     class Two:
         @hookimpl
-        def toolyard_sections(self):
+        def toolstile_sections(self):
             novice = MarkdownSection(key="a", title="A", tools=[one], enabled=lambda _: True)
             expert = MarkdownSection(key="b", title="B", tools=[one], enabled=lambda _: False)
             return [novice, expert]
@@ -627,7 +627,7 @@ def test_invalidating_a_plugin_swaps_its_tools(plugins):
 @pytest.mark.parametrize(
     ("tools", "cause"),
     [
-        (OSError("gone"), "toolyard_sections raised OSError: gone"),
+        (OSError("gone"), "toolstile_sections raised OSError: gone"),
         ((make_tool("taken"),), "the tool 'taken', a name that plugin 'other' has already"),
     ],
 )
@@ -661,7 +661,7 @@ def test_of_two_invalidations_at_once_the_later_asked_holds(plugins):
         waits = False
 
         @hookimpl
-        def toolyard_sections(self):
+        def toolstile_sections(self):
             names = self.tools
             if self.waits:
                 answered.set()
@@ -684,10 +684,10 @@ def test_of_two_invalidations_at_once_the_later_asked_holds(plugins):
 def test_a_plugin_unregistered_while_it_is_asked_stays_away(plugins):
     class Leaving(Offering):
         @hookimpl
-        def toolyard_sections(self):
+        def toolstile_sections(self):
             if "mine" in {each.name for each in plugins.reports}:
                 plugins.unregister("mine")
-            return super().toolyard_sections()
+            return super().toolstile_sections()
 
     plugins.register(Leaving(make_tool("one")), "mine")
     plugins.catalog.invalidate("mine")
@@ -752,8 +752,8 @@ def test_a_blocked_plugin_is_reported_and_not_registered():
         assert report.status == "blocked"
         assert report.remedy
     assert plugins.catalog.names() == ()
-    assert plugins.implementations("toolyard_sections") == ()
-    assert "TOOLYARD_BLOCK or `block`" in plugins.reports[0].fault
+    assert plugins.implementations("toolstile_sections") == ()
+    assert "TOOLSTILE_BLOCK or `block`" in plugins.reports[0].fault
     assert "--block" in plugins.reports[1].fault
 
 

@@ -5,9 +5,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from toolyard.plugins.registry import Plugins
-from toolyard.settings import Settings
-from toolyard_hookspecs import MarkdownSection, PluginError, hookimpl, tool
+from toolstile.plugins.registry import Plugins
+from toolstile.settings import Settings
+from toolstile_hookspecs import MarkdownSection, PluginError, hookimpl, tool
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +29,7 @@ class Offering:
         self.offer = []
 
     @hookimpl
-    def toolyard_sections(self):
+    def toolstile_sections(self):
         if self.offer is None:
             msg = "nothing to offer"
             raise LookupError(msg)
@@ -37,7 +37,7 @@ class Offering:
         return [MarkdownSection(key=f"of-{self.name}", title="Offer", tools=tools)]
 
     @hookimpl
-    def toolyard_telemetry(self, event): ...
+    def toolstile_telemetry(self, event): ...
 
 
 class Histories(RuleBasedStateMachine):
@@ -104,7 +104,7 @@ class Histories(RuleBasedStateMachine):
         there = list(self.model)
         assert [each.key.rpartition("of-")[2] for each in self.plugins.sections()] == there
         assert [each.name for each in self.plugins.reports] == there
-        order = [each.plugin for each in self.plugins.implementations("toolyard_telemetry")]
+        order = [each.plugin for each in self.plugins.implementations("toolstile_telemetry")]
         assert order == there[::-1]
 
     @invariant()

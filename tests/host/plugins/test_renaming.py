@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard import Host, Settings
-from toolyard.plugins.renaming import renamed, with_prefix
-from toolyard_hookspecs import (
+from toolstile import Host, Settings
+from toolstile.plugins.renaming import renamed, with_prefix
+from toolstile_hookspecs import (
     DefinitionError,
     MarkdownSection,
     Tool,
@@ -20,7 +20,7 @@ from toolyard_hookspecs import (
     hookimpl,
     tool,
 )
-from toolyard_hookspecs.tool_faults import NAME
+from toolstile_hookspecs.tool_faults import NAME
 
 
 @dataclass(frozen=True)
@@ -97,13 +97,13 @@ def elsewhere() -> str:
 def test_a_tool_finds_its_siblings_by_the_names_its_plugin_gave_them(caller):
     class Plugin:
         @hookimpl
-        def toolyard_sections(self):
+        def toolstile_sections(self):
             part = MarkdownSection(key="part", title="Part", tools=[inner])
             return [MarkdownSection(key="own", title="Own", tools=[caller], children=[part])]
 
     class Other:
         @hookimpl
-        def toolyard_sections(self):
+        def toolstile_sections(self):
             return [MarkdownSection(key="other", title="Other", tools=[elsewhere])]
 
     settings = Settings(plugins={"Plugin": {"prefix": "x_"}})

@@ -5,33 +5,33 @@ import warnings
 
 import pytest
 
-from toolyard.plugins import manager as managers
-from toolyard.plugins import roster as rosters
-from toolyard.plugins.registry import Plugins
-from toolyard.settings import Settings
-from toolyard_hookspecs import (
+from toolstile.plugins import manager as managers
+from toolstile.plugins import roster as rosters
+from toolstile.plugins.registry import Plugins
+from toolstile.settings import Settings
+from toolstile_hookspecs import (
     CONTRACT_VERSION,
     ContractDeprecationWarning,
     PluginError,
     hookimpl,
     hookspec,
 )
-from toolyard_hookspecs import hooks as contract
-from toolyard_hookspecs.versions import deprecated
+from toolstile_hookspecs import hooks as contract
+from toolstile_hookspecs.versions import deprecated
 
 NEWER = """
     {statement}
-    from toolyard_hookspecs import {name}, hookimpl
+    from toolstile_hookspecs import {name}, hookimpl
 
     @hookimpl
-    def toolyard_check(tool):
+    def toolstile_check(tool):
         return None
 """
 
 
 @pytest.mark.parametrize("needed", ["1.0", CONTRACT_VERSION])
 def test_one_that_needs_no_more_than_there_is_loads(install, discovered, report_of, needed):
-    install("zq-now", NEWER.format(statement=f'toolyard_requires = "{needed}"', name="Tool"))
+    install("zq-now", NEWER.format(statement=f'toolstile_requires = "{needed}"', name="Tool"))
     assert report_of(discovered(), "zq-now").status == "loaded"
 
 
@@ -39,10 +39,10 @@ def test_one_that_needs_no_more_than_there_is_loads(install, discovered, report_
 @pytest.mark.parametrize(
     ("statement", "name"),
     [
-        ('toolyard_requires = "1.999"', "Tool"),
-        ('toolyard_requires: str = "1.999"', "Tool"),
-        ('toolyard_requires = "1.999"', "OfVersion1999"),
-        ('toolyard_requires: str = "1.999"', "OfVersion1999"),
+        ('toolstile_requires = "1.999"', "Tool"),
+        ('toolstile_requires: str = "1.999"', "Tool"),
+        ('toolstile_requires = "1.999"', "OfVersion1999"),
+        ('toolstile_requires: str = "1.999"', "OfVersion1999"),
     ],
     ids=["loads", "loads, annotated", "cannot be imported", "cannot be imported, annotated"],
 )
@@ -54,45 +54,45 @@ def test_one_that_needs_a_newer_contract_is_refused(
     assert report.status == "failed"
     told = str(report)
     assert "zq-newer 7.1" in told
-    assert "It needs version 1.999 of Toolyard's contract" in told
+    assert "It needs version 1.999 of Toolstile's contract" in told
     assert f"has {CONTRACT_VERSION}." in told
-    assert "Install a newer toolyard, or an older version of zq-newer." in told
+    assert "Install a newer toolstile, or an older version of zq-newer." in told
 
 
 def test_so_is_a_single_file(tmp_path):
     file = tmp_path / "newer.py"
-    file.write_text('toolyard_requires = "2.0"\nfrom toolyard_hookspecs import OfVersion2\n')
-    with pytest.raises(PluginError, match=r"needs version 2\.0 of Toolyard's contract"):
+    file.write_text('toolstile_requires = "2.0"\nfrom toolstile_hookspecs import OfVersion2\n')
+    with pytest.raises(PluginError, match=r"needs version 2\.0 of Toolstile's contract"):
         Plugins(settings=Settings()).register_file(file)
 
 
 def test_and_an_object():
-    plugin = types.SimpleNamespace(toolyard_requires="9.0")
+    plugin = types.SimpleNamespace(toolstile_requires="9.0")
     with pytest.raises(PluginError, match=r"needs version 9\.0"):
         Plugins(settings=Settings()).register(plugin, "newer")
 
 
 def test_what_is_no_version_is_told_of(install, discovered, report_of):
-    install("zq-odd", NEWER.format(statement='toolyard_requires = ">=1"', name="Tool"))
+    install("zq-odd", NEWER.format(statement='toolstile_requires = ">=1"', name="Tool"))
     report = report_of(discovered(), "zq-odd")
     assert report.status == "failed"
-    assert "Its toolyard_requires is '>=1'" in report.fault
-    assert f'toolyard_requires = "MAJOR.MINOR", such as "{CONTRACT_VERSION}"' in report.remedy
+    assert "Its toolstile_requires is '>=1'" in report.fault
+    assert f'toolstile_requires = "MAJOR.MINOR", such as "{CONTRACT_VERSION}"' in report.remedy
 
 
 @pytest.mark.parametrize("source", ["import no_such_module_zq", "this is no Python"])
 def test_what_cannot_be_imported_otherwise_is_told_of_as_ever(
     install, discovered, report_of, source
 ):
-    install("zq-broken", f'    toolyard_requires = "1.0"\n    {source}\n')
+    install("zq-broken", f'    toolstile_requires = "1.0"\n    {source}\n')
     report = report_of(discovered(), "zq-broken")
     assert report.status == "failed"
     assert "cannot be imported" in report.fault
 
 
-OLD_HOOK = deprecated("toolyard_old", since="1.3", until="2.0", instead="Use toolyard_new.")
+OLD_HOOK = deprecated("toolstile_old", since="1.3", until="2.0", instead="Use toolstile_new.")
 OLD_ARGUMENT = deprecated(
-    "The argument kind of toolyard_later", since="1.3", until="2.0", instead="Take tool."
+    "The argument kind of toolstile_later", since="1.3", until="2.0", instead="Take tool."
 )
 
 
@@ -101,32 +101,32 @@ def later(monkeypatch):
     """A later contract, which deprecates a hook and an argument."""
 
     @hookspec(warn_on_impl=OLD_HOOK)
-    def toolyard_old(call):
+    def toolstile_old(call):
         """Do it the old way."""
 
     @hookspec(warn_on_impl_args={"kind": OLD_ARGUMENT})
-    def toolyard_later(tool, kind):
+    def toolstile_later(tool, kind):
         """Do it."""
 
-    names = {name: value for name, value in vars(contract).items() if name.startswith("toolyard_")}
-    names |= {"toolyard_old": toolyard_old, "toolyard_later": toolyard_later}
+    names = {name: value for name, value in vars(contract).items() if name.startswith("toolstile_")}
+    names |= {"toolstile_old": toolstile_old, "toolstile_later": toolstile_later}
     specifications = types.SimpleNamespace(**names)
     monkeypatch.setattr(rosters, "HookManager", lambda: managers.HookManager(specifications))
 
 
 class Old:
     @hookimpl
-    def toolyard_old(self, call):
+    def toolstile_old(self, call):
         return None
 
     @hookimpl
-    def toolyard_later(self, kind):
+    def toolstile_later(self, kind):
         return None
 
 
 class New:
     @hookimpl
-    def toolyard_later(self, tool):
+    def toolstile_later(self, tool):
         return None
 
 

@@ -6,9 +6,9 @@ Usage: redeeming_driver.py FILE KEY TOKEN TOOL SESSION USER, with the key in hex
 import sys
 from pathlib import Path
 
-from toolyard.policies.sealing import Bearer, Seal, TokenRefused
-from toolyard.policies.spent_file import SpentInFile
-from toolyard_hookspecs import SystemClock
+from toolstile.policies.sealing import Bearer, Seal, TokenRefused
+from toolstile.policies.spent_file import SpentInFile
+from toolstile_hookspecs import SystemClock
 
 file, key, token, name, session, user = sys.argv[1:]
 bearer = Bearer(name, session, user, dry_run=False)

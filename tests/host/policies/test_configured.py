@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict, DirectoryPath
 
-from toolyard.policies.configured import make_policies
-from toolyard.settings import Settings
-from toolyard_hookspecs import ConfigurationError, KeptPolicy, PolicyDecision
+from toolstile.policies.configured import make_policies
+from toolstile.settings import Settings
+from toolstile_hookspecs import ConfigurationError, KeptPolicy, PolicyDecision
 
 
 class Rules:
@@ -53,7 +53,7 @@ class Nameless(Rules):
 KINDS = {"hours": Hours, "model": Model, "checked": Checked, "nameless": Nameless}
 
 
-def made(*tables, path=Path("/conf/toolyard.toml")):
+def made(*tables, path=Path("/conf/toolstile.toml")):
     return make_policies(Settings(path=path, policies=tables), KINDS)
 
 
@@ -90,7 +90,7 @@ def test_any_kind_can_be_kept():
 def test_all_faults_of_a_table_are_told_at_once():
     with pytest.raises(ConfigurationError) as raised:
         made({"kind": "hours", "opens": "nine", "dais": []})
-    place = "/conf/toolyard.toml, [[policies]] number 1:"
+    place = "/conf/toolstile.toml, [[policies]] number 1:"
     assert str(raised.value).splitlines() == [
         f"{place} opens: expected a whole number, found the text 'nine'.",
         f"{place} dais: is not a known key; did you mean 'days'?",
@@ -113,7 +113,7 @@ def test_all_faults_of_all_tables_are_told_at_once():
             {"kind": "hours", "keep": 3},
         )
     kind, opens, keep = (
-        line.removeprefix("/conf/toolyard.toml, [[policies]] number ")
+        line.removeprefix("/conf/toolstile.toml, [[policies]] number ")
         for line in str(raised.value).splitlines()
     )
     assert kind.startswith("1: kind: 'hour' is not a known kind of policy; did you mean 'hours'?")
@@ -124,7 +124,7 @@ def test_all_faults_of_all_tables_are_told_at_once():
 def test_a_path_is_checked_where_it_is_and_not_where_the_process_was_started(tmp_path, monkeypatch):
     (tmp_path / "wiki").mkdir()
     monkeypatch.chdir("/")
-    path = tmp_path / "toolyard.toml"
+    path = tmp_path / "toolstile.toml"
     [policy] = made({"kind": "checked", "root": "wiki"}, path=path)
     assert policy.root == tmp_path / "wiki"
     with pytest.raises(ConfigurationError, match="number 1: root: "):

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard import Host, Session
-from toolyard.policies.kept import merged, read, write
-from toolyard_hookspecs import (
+from toolstile import Host, Session
+from toolstile.policies.kept import merged, read, write
+from toolstile_hookspecs import (
     ConfigurationError,
     DefinitionError,
     KeptApart,
@@ -111,7 +111,7 @@ def test_a_new_session_knows_what_the_last_one_did(desk, level):
 def test_the_file_is_versioned_json(desk):
     desk.open()("lint")
     document = json.loads(desk.file.read_text())
-    assert (document["format"], document["version"]) == ("toolyard.policies", 1)
+    assert (document["format"], document["version"]) == ("toolstile.policies", 1)
     assert desk.records["rule"] == {
         "policy_name": "rule",
         "invoked_tools": ["lint"],
@@ -229,10 +229,10 @@ def test_what_is_no_json_fails_the_call_before_anything_is_kept(desk):
     [
         ("{", "it is no JSON"),
         ("[]", "it is no object"),
-        ("{}", 'it does not say "format": "toolyard.policies", "version": 1'),
-        ('{"format": "toolyard.policies", "version": 2, "policies": []}', '"version": 1'),
+        ("{}", 'it does not say "format": "toolstile.policies", "version": 1'),
+        ('{"format": "toolstile.policies", "version": 2, "policies": []}', '"version": 1'),
         (
-            '{"format": "toolyard.policies", "version": 1, "policies": 3}',
+            '{"format": "toolstile.policies", "version": 1, "policies": 3}',
             "its records do not fit (input should be a valid array). ",
         ),
         ("\xff", "cannot be read"),
@@ -269,7 +269,7 @@ def test_where_one_policy_could_not_be_kept_no_other_has_counted_the_call(tmp_pa
     prompt = Prompt.of("t", "t", [MarkdownSection(key="s", title="S", tools=[step("lint")])])
     with Host(discover=False, policies=policies) as host, host.executor(prompt=prompt) as tools:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("toolyard.policies.kept.tempfile.mkstemp", full)
+            patch.setattr("toolstile.policies.kept.tempfile.mkstemp", full)
             assert "could not be kept" in tools.dispatch(ToolCall("lint")).text
         assert tools.dispatch(ToolCall("lint")).success
 
@@ -295,7 +295,7 @@ def test_a_call_whose_changes_cannot_be_saved_says_so(desk, monkeypatch):
         if "rule" in records:
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("toolyard.policies.kept.write", refuse)
+    monkeypatch.setattr("toolstile.policies.kept.write", refuse)
     outcome = call("lint")
     assert outcome.status is Status.COMMIT_FAILED
     assert "the kept state of policies" in outcome.text
@@ -322,9 +322,9 @@ def test_a_kept_policy_needs_a_name(tmp_path):
 COUNTER = """
 import sys
 from pathlib import Path
-from toolyard import Host
-from toolyard_hookspecs import KeptPolicy, MarkdownSection, Prompt, ToolCall, tool
-from toolyard_plugins.policies import QuotaPolicy
+from toolstile import Host
+from toolstile_hookspecs import KeptPolicy, MarkdownSection, Prompt, ToolCall, tool
+from toolstile_plugins.policies import QuotaPolicy
 
 step = tool(lambda: None, name="step", description="Do one step.")
 quota = KeptPolicy(QuotaPolicy(max_calls=30, name="quota"), Path(sys.argv[1]))

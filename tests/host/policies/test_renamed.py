@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from toolyard import Host, Settings
-from toolyard.overrides import skeleton
-from toolyard_hookspecs import (
+from toolstile import Host, Settings
+from toolstile.overrides import skeleton
+from toolstile_hookspecs import (
     MarkdownSection,
     PolicyDecision,
     Status,
@@ -19,8 +19,8 @@ from toolyard_hookspecs import (
     hookimpl,
     tool,
 )
-from toolyard_plugins import vfs
-from toolyard_plugins.policies import QuotaPolicy, SequentialDependencyPolicy
+from toolstile_plugins import vfs
+from toolstile_plugins.policies import QuotaPolicy, SequentialDependencyPolicy
 
 
 def step(name: str) -> Any:
@@ -40,7 +40,7 @@ class Ops:
     names: tuple[str, ...] = ("lint", "deploy", "deploy_all")
 
     @hookimpl
-    def toolyard_sections(self) -> Any:
+    def toolstile_sections(self) -> Any:
         tools = [step(name) for name in self.names]
         policies = [] if self.policy is None else [self.policy]
         inner = MarkdownSection(key="inner", title="Inner", tools=tools, policies=policies)

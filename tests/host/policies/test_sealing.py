@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard.policies.sealing import Bearer, Seal, TokenRefused
-from toolyard.policies.spent import SpentInMemory
-from toolyard.policies.spent_file import DAY, SpentInFile
-from toolyard_hookspecs import SystemClock
+from toolstile.policies.sealing import Bearer, Seal, TokenRefused
+from toolstile.policies.spent import SpentInMemory
+from toolstile.policies.spent_file import DAY, SpentInFile
+from toolstile_hookspecs import SystemClock
 
 DRIVER = Path(__file__).with_name("redeeming_driver.py")
 KEY = b"0123456789abcdef0123456789abcdef"

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from toolyard import Host, Settings
-from toolyard_hookspecs import (
+from toolstile import Host, Settings
+from toolstile_hookspecs import (
     KeptPolicy,
     MarkdownSection,
     PolicyDecision,
@@ -66,9 +66,9 @@ def dispatch(host: Host, prompt: Prompt | None = None) -> None:
 @pytest.fixture
 def told(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
     """What has been logged of names."""
-    caplog.set_level(logging.WARNING, logger="toolyard.policies")
+    caplog.set_level(logging.WARNING, logger="toolstile.policies")
     return lambda: [
-        each.getMessage() for each in caplog.records if each.name == "toolyard.policies.names"
+        each.getMessage() for each in caplog.records if each.name == "toolstile.policies.names"
     ]
 
 
@@ -153,7 +153,7 @@ def test_tools_of_plugins_are_known_also_where_the_prompt_is_another(
 ) -> None:
     class Plugin:
         @hookimpl
-        def toolyard_sections(self) -> list[MarkdownSection[Any]]:
+        def toolstile_sections(self) -> list[MarkdownSection[Any]]:
             return [wiki()]
 
     with Host(discover=False, plugins=[Plugin()], policies=[guard("save_page")]) as host:
@@ -167,7 +167,7 @@ def test_policies_of_a_renamed_plugin_know_its_tools_by_their_own_names(
 ) -> None:
     class Pages:
         @hookimpl
-        def toolyard_sections(self) -> list[MarkdownSection[Any]]:
+        def toolstile_sections(self) -> list[MarkdownSection[Any]]:
             return [wiki([guard("save_page", "my_show_page", name="own")])]
 
     settings = Settings(plugins={"pages": {"prefix": "my_"}})

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from toolyard.resources.call import CallScope
-from toolyard.resources.registry import ResourceRegistry
-from toolyard_hookspecs import Cancellation, Deadline, ToolContext
+from toolstile.resources.call import CallScope
+from toolstile.resources.registry import ResourceRegistry
+from toolstile_hookspecs import Cancellation, Deadline, ToolContext
 
 
 class FakeCall:

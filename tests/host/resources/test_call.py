@@ -5,10 +5,10 @@ from concurrent.futures import wait
 
 import pytest
 
-from toolyard.resources.exclusive import lock_of
-from toolyard.resources.participants import BranchPart
-from toolyard.resources.registry import ResourceRegistry
-from toolyard_hookspecs import (
+from toolstile.resources.exclusive import lock_of
+from toolstile.resources.participants import BranchPart
+from toolstile.resources.registry import ResourceRegistry
+from toolstile_hookspecs import (
     Binding,
     CallClosed,
     ConflictError,

@@ -5,8 +5,8 @@ from contextlib import nullcontext
 
 import pytest
 
-from toolyard.resources.registry import ResourceRegistry
-from toolyard_hookspecs import (
+from toolstile.resources.registry import ResourceRegistry
+from toolstile_hookspecs import (
     Binding,
     CircularDependencyError,
     Decider,
@@ -292,7 +292,7 @@ async def connect():
 )
 def test_what_would_have_to_be_awaited_is_refused_with_the_remedy(provider, what):
     resources = opened(Binding(A, provider))
-    with pytest.raises(ResourceError, match=f"{what} is async.*an async toolyard_lifespan"):
+    with pytest.raises(ResourceError, match=f"{what} is async.*an async toolstile_lifespan"):
         resources.get(A)
     resources.close()
 

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from toolyard.resources.exclusive import Claim, lock_of
-from toolyard_hookspecs import ResourceBusyError
+from toolstile.resources.exclusive import Claim, lock_of
+from toolstile_hookspecs import ResourceBusyError
 
 
 class Call:

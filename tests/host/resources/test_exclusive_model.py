@@ -8,10 +8,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from toolyard.resources.call import CallScope
-from toolyard.resources.exclusive import lock_of
-from toolyard.resources.registry import ResourceRegistry
-from toolyard_hookspecs import CallClosed, ResourceBusyError
+from toolstile.resources.call import CallScope
+from toolstile.resources.exclusive import lock_of
+from toolstile.resources.registry import ResourceRegistry
+from toolstile_hookspecs import CallClosed, ResourceBusyError
 
 pytestmark = pytest.mark.slow
 

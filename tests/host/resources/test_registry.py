@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from toolyard.resources.registry import ResourceRegistry
-from toolyard_hookspecs import Binding, DefinitionError
+from toolstile.resources.registry import ResourceRegistry
+from toolstile_hookspecs import Binding, DefinitionError
 
 
 class Url(str):

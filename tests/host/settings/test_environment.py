@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard.settings.environment import Override, apply, as_toml, overrides
-from toolyard_hookspecs import ConfigurationError
+from toolstile.settings.environment import Override, apply, as_toml, overrides
+from toolstile_hookspecs import ConfigurationError
 
 PRINTED = st.characters(min_codepoint=32, max_codepoint=126)
 PLAIN = st.booleans() | st.integers(-(2**62), 2**62) | st.text(PRINTED)
@@ -42,29 +42,29 @@ def test_a_document_is_not_changed_in_place():
 @pytest.mark.parametrize(
     ("variable", "meant"),
     [
-        ("TOOLYARD_TIMOUT", "TOOLYARD_TIMEOUT"),
-        ("TOOLYARD_BLOCKS", "TOOLYARD_BLOCK"),
-        ("TOOLYARD_TIMEOUT__READ", "TOOLYARD_TIMEOUT"),
-        ("TOOLYARD_PLUGIN__VFS__ROOT", "TOOLYARD_PLUGINS__VFS__ROOT"),
-        ("TOOLYARD_PLUGINS", "TOOLYARD_PLUGINS__NAME__KEY"),
+        ("TOOLSTILE_TIMOUT", "TOOLSTILE_TIMEOUT"),
+        ("TOOLSTILE_BLOCKS", "TOOLSTILE_BLOCK"),
+        ("TOOLSTILE_TIMEOUT__READ", "TOOLSTILE_TIMEOUT"),
+        ("TOOLSTILE_PLUGIN__VFS__ROOT", "TOOLSTILE_PLUGINS__VFS__ROOT"),
+        ("TOOLSTILE_PLUGINS", "TOOLSTILE_PLUGINS__NAME__KEY"),
     ],
 )
 def test_a_misspelt_variable_is_told_with_the_one_that_was_meant(variable, meant):
     with pytest.raises(ConfigurationError) as caught:
         list(overrides({variable: "5"}, {}))
-    assert str(caught.value) == f"{variable} is no variable of Toolyard's; did you mean {meant}?"
+    assert str(caught.value) == f"{variable} is no variable of Toolstile's; did you mean {meant}?"
 
 
 @pytest.mark.parametrize("key", ["policies", "plugin_files", "prompt_overrides"])
 def test_a_variable_for_what_only_a_file_gives_is_told_so(key):
     with pytest.raises(ConfigurationError, match=f"write {key} in the configuration file"):
-        list(overrides({f"TOOLYARD_{key.upper()}": "5"}, {}))
+        list(overrides({f"TOOLSTILE_{key.upper()}": "5"}, {}))
 
 
-@pytest.mark.parametrize("variable", ["TOOLYARD_BFCL_DATA", "TOOLYARD_BLOCK", "TOOLYARDS"])
+@pytest.mark.parametrize("variable", ["TOOLSTILE_BFCL_DATA", "TOOLSTILE_BLOCK", "TOOLSTILES"])
 def test_other_variables_are_left_to_others(variable):
     assert list(overrides({variable: "5"}, {})) == []
 
 
 def test_an_empty_misspelt_variable_counts_as_unset():
-    assert list(overrides({"TOOLYARD_TIMOUT": ""}, {})) == []
+    assert list(overrides({"TOOLSTILE_TIMOUT": ""}, {})) == []

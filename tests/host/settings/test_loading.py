@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.settings import Settings, load
-from toolyard_hookspecs import ConfigurationError
+from toolstile.settings import Settings, load
+from toolstile_hookspecs import ConfigurationError
 
 KEY = "0123456789abcdef0123456789abcdef"
 
@@ -33,7 +33,7 @@ def test_without_a_file_the_defaults_hold(project):
 
 def test_everything_can_be_configured(project):
     path = write(
-        project / "toolyard.toml",
+        project / "toolstile.toml",
         """
         block = ["podman"]
         timeout = 2
@@ -71,7 +71,7 @@ def test_everything_can_be_configured(project):
 
 
 def test_never_is_written_as_none(project):
-    write(project / "toolyard.toml", 'timeout = "none"\napproval_timeout = "none"')
+    write(project / "toolstile.toml", 'timeout = "none"\napproval_timeout = "none"')
     settings = load(project, environ={})
     assert settings.timeout is None
     assert settings.approval_timeout is None
@@ -81,45 +81,45 @@ def test_never_is_written_as_none(project):
 
 
 def test_the_nearest_directory_upward_wins(project):
-    write(project / "toolyard.toml", "timeout = 1")
-    write(project / "a" / "pyproject.toml", "[tool.toolyard]\ntimeout = 2")
+    write(project / "toolstile.toml", "timeout = 1")
+    write(project / "a" / "pyproject.toml", "[tool.toolstile]\ntimeout = 2")
     assert load(project / "a" / "b", environ={}).timeout == 2
     assert load(project, environ={}).timeout == 1
 
 
-def test_in_one_directory_toolyard_toml_comes_first(project):
-    write(project / "pyproject.toml", "[tool.toolyard]\ntimeout = 1")
-    write(project / "toolyard.toml", "timeout = 2")
+def test_in_one_directory_toolstile_toml_comes_first(project):
+    write(project / "pyproject.toml", "[tool.toolstile]\ntimeout = 1")
+    write(project / "toolstile.toml", "timeout = 2")
     assert load(project, environ={}).timeout == 2
 
 
 def test_the_working_directory_is_where_it_starts(project, monkeypatch):
-    write(project / "toolyard.toml", "timeout = 1")
+    write(project / "toolstile.toml", "timeout = 1")
     monkeypatch.chdir(project / "a")
     assert load(environ={}).timeout == 1
 
 
 @pytest.mark.parametrize(
     "text",
-    ["[tool.other]\nx = 1", "[tool]\nx = 'toolyard'", "tool = 'toolyard'", "not TOML at all"],
+    ["[tool.other]\nx = 1", "[tool]\nx = 'toolstile'", "tool = 'toolstile'", "not TOML at all"],
 )
-def test_a_pyproject_that_says_nothing_of_toolyard_is_passed_over(project, text):
+def test_a_pyproject_that_says_nothing_of_toolstile_is_passed_over(project, text):
     write(project / "a" / "pyproject.toml", text)
-    write(project / "toolyard.toml", "timeout = 1")
+    write(project / "toolstile.toml", "timeout = 1")
     assert load(project / "a", environ={}).timeout == 1
 
 
 def test_an_empty_file_is_a_configuration(project):
-    write(project / "toolyard.toml", "timeout = 1")
-    path = write(project / "a" / "toolyard.toml", "")
+    write(project / "toolstile.toml", "timeout = 1")
+    path = write(project / "a" / "toolstile.toml", "")
     assert load(project / "a", environ={}) == Settings(path=path)
 
 
 def test_a_named_file_is_read_in_place_of_those_found(project):
-    write(project / "toolyard.toml", "timeout = 1")
+    write(project / "toolstile.toml", "timeout = 1")
     other = write(project / "a" / "other.toml", "timeout = 2")
     assert load(project, config=other, environ={}).timeout == 2
-    named = write(project / "a" / "pyproject.toml", "[tool.toolyard]\ntimeout = 3")
+    named = write(project / "a" / "pyproject.toml", "[tool.toolstile]\ntimeout = 3")
     assert load(project, config=named, environ={}).timeout == 3
 
 
@@ -128,14 +128,14 @@ def test_a_named_file_must_be_there(project):
         load(config=project / "away.toml", environ={})
     with pytest.raises(ConfigurationError, match="is not a file"):
         load(config=project, environ={})
-    empty = write(project / "pyproject.toml", "[project]\nname = 'toolyard'")
-    with pytest.raises(ConfigurationError, match=r"has no table \[tool\.toolyard\]"):
+    empty = write(project / "pyproject.toml", "[project]\nname = 'toolstile'")
+    with pytest.raises(ConfigurationError, match=r"has no table \[tool\.toolstile\]"):
         load(config=empty, environ={})
 
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [("toolyard.toml", "timeout = 5"), ("pyproject.toml", "[tool.toolyard]\ntimeout = 5")],
+    [("toolstile.toml", "timeout = 5"), ("pyproject.toml", "[tool.toolstile]\ntimeout = 5")],
 )
 def test_a_file_may_begin_with_a_byte_order_mark(project, name, content):
     (project / name).write_text(content, encoding="utf-8-sig")
@@ -155,19 +155,19 @@ def test_a_file_may_begin_with_a_byte_order_mark(project, name, content):
     ],
 )
 def test_a_file_that_is_no_toml_is_named(project, content, reason):
-    (project / "toolyard.toml").write_bytes(content)
-    with pytest.raises(ConfigurationError, match=rf"toolyard\.toml is not valid TOML: .*{reason}"):
+    (project / "toolstile.toml").write_bytes(content)
+    with pytest.raises(ConfigurationError, match=rf"toolstile\.toml is not valid TOML: .*{reason}"):
         load(project, environ={})
 
 
 def test_a_tool_table_that_is_none_is_named(project):
-    write(project / "pyproject.toml", "[tool]\ntoolyard = 3")
-    with pytest.raises(ConfigurationError, match=r"pyproject\.toml: tool\.toolyard: expected a"):
+    write(project / "pyproject.toml", "[tool]\ntoolstile = 3")
+    with pytest.raises(ConfigurationError, match=r"pyproject\.toml: tool\.toolstile: expected a"):
         load(project, environ={})
 
 
 def test_a_file_that_cannot_be_read_is_named(project, monkeypatch):
-    path = write(project / "toolyard.toml", "")
+    path = write(project / "toolstile.toml", "")
 
     def refuse(path):
         raise PermissionError(13, "Permission denied")
@@ -182,9 +182,9 @@ def test_a_file_that_cannot_be_read_is_named(project, monkeypatch):
 
 
 def test_a_file_of_which_nobody_can_tell_whether_it_is_there_is_not_passed_over(project):
-    path = project / "a" / "toolyard.toml"
+    path = project / "a" / "toolstile.toml"
     path.symlink_to(path)
-    told = r"toolyard\.toml cannot be read: Too many levels of symbolic links\. See to it"
+    told = r"toolstile\.toml cannot be read: Too many levels of symbolic links\. See to it"
     with pytest.raises(ConfigurationError, match=told):
         load(project / "a" / "b", environ={})
     with pytest.raises(ConfigurationError, match=told):
@@ -203,22 +203,22 @@ def test_a_user_without_a_home_directory_is_told_to_write_it_out(project, monkey
         ConfigurationError, match=r"^~/a\.toml: the home .* is not known\. Set HOME"
     ):
         load(config=Path("~/a.toml"), environ={})
-    write(project / "toolyard.toml", 'prompt_overrides = "~/texts.toml"')
+    write(project / "toolstile.toml", 'prompt_overrides = "~/texts.toml"')
     with pytest.raises(ConfigurationError, match=r"^~/texts\.toml: the home directory"):
         load(project, environ={})
 
 
 def test_a_directory_in_the_place_of_the_file_is_not_passed_over(project):
-    write(project / "toolyard.toml", "timeout = 1")
-    (project / "a" / "toolyard.toml").mkdir()
-    with pytest.raises(ConfigurationError, match=r"toolyard\.toml is a directory, .* --config\."):
+    write(project / "toolstile.toml", "timeout = 1")
+    (project / "a" / "toolstile.toml").mkdir()
+    with pytest.raises(ConfigurationError, match=r"toolstile\.toml is a directory, .* --config\."):
         load(project / "a" / "b", environ={})
-    assert load(config=project / "toolyard.toml", environ={}).timeout == 1
+    assert load(config=project / "toolstile.toml", environ={}).timeout == 1
 
 
-@pytest.mark.parametrize("name", ["toolyard.toml", "pyproject.toml"])
+@pytest.mark.parametrize("name", ["toolstile.toml", "pyproject.toml"])
 def test_a_link_to_nothing_in_the_place_of_the_file_is_not_passed_over(project, name):
-    write(project / "toolyard.toml", "timeout = 1")
+    write(project / "toolstile.toml", "timeout = 1")
     link = project / "a" / name
     link.symlink_to("gone.toml")
     for given in ({"start": project / "a" / "b"}, {"config": link}):
@@ -232,8 +232,8 @@ def test_a_link_to_nothing_in_the_place_of_the_file_is_not_passed_over(project, 
         ("timeouts = 3", r"timeouts: is not a known key; did you mean 'timeout'\?$"),
         ("[ledger]", r"ledger: is not a known key; did you mean \[plugins\.ledger\], the table"),
         ("xyz = 3", r"xyz: is not a known key; remove it \(known: block, "),
-        ("[tool.toolyard]\ntimeout = 3", r"\[tool\.toolyard\] has no place here\. Remove that"),
-        ("[toolyard]\ntimeout = 3", r"\[toolyard\] has no place here\. Remove that"),
+        ("[tool.toolstile]\ntimeout = 3", r"\[tool\.toolstile\] has no place here\. Remove that"),
+        ("[toolstile]\ntimeout = 3", r"\[toolstile\] has no place here\. Remove that"),
         ("tool = 3", r"tool: is not a known key; remove it \(known: block, "),
         ("timeout = 0", "timeout: expected a positive number of seconds, .* found the number 0"),
         ("timeout = true", r'timeout: expected .*or "none" for never, found true'),
@@ -256,14 +256,14 @@ def test_a_link_to_nothing_in_the_place_of_the_file_is_not_passed_over(project, 
     ],
 )
 def test_a_fault_names_file_key_what_was_expected_and_what_was_found(project, text, fault):
-    path = write(project / "toolyard.toml", text)
+    path = write(project / "toolstile.toml", text)
     with pytest.raises(ConfigurationError, match=fault) as raised:
         load(project, environ={})
     assert str(raised.value).startswith(f"{path}: ")
 
 
 def test_all_faults_are_told_at_once(project):
-    write(project / "toolyard.toml", "timeout = 0\nblock = 3\nxyz = 1")
+    write(project / "toolstile.toml", "timeout = 0\nblock = 3\nxyz = 1")
     with pytest.raises(ConfigurationError, match=r"block: .*\n.*timeout: .*\n.*xyz: ") as raised:
         load(project, environ={})
     assert raised.value.__cause__ is None
@@ -273,20 +273,20 @@ def test_all_faults_are_told_at_once(project):
 
 
 def test_the_environment_overrides_the_file(project):
-    write(project / "toolyard.toml", 'timeout = 1\napprover = "chat"')
+    write(project / "toolstile.toml", 'timeout = 1\napprover = "chat"')
     settings = load(
         project,
         environ={
-            "TOOLYARD_TIMEOUT": "2.5",
-            "TOOLYARD_APPROVER": "5",
-            "TOOLYARD_APPROVAL_TIMEOUT": "9",
-            "TOOLYARD_MAX_ARGUMENTS": "100",
+            "TOOLSTILE_TIMEOUT": "2.5",
+            "TOOLSTILE_APPROVER": "5",
+            "TOOLSTILE_APPROVAL_TIMEOUT": "9",
+            "TOOLSTILE_MAX_ARGUMENTS": "100",
             "OTHER": "x",
         },
     )
     assert (settings.timeout, settings.approver) == (2.5, "5")
     assert (settings.approval_timeout, settings.max_arguments) == (9, 100)
-    assert load(project, environ={"TOOLYARD_TIMEOUT": "none"}).timeout is None
+    assert load(project, environ={"TOOLSTILE_TIMEOUT": "none"}).timeout is None
 
 
 def test_the_key_of_approvals_comes_from_the_environment(project, tmp_path, monkeypatch):
@@ -294,9 +294,9 @@ def test_the_key_of_approvals_comes_from_the_environment(project, tmp_path, monk
     settings = load(
         project / "a",
         environ={
-            "TOOLYARD_APPROVAL_KEY": KEY,
-            "TOOLYARD_APPROVAL_SPENT": "spent.db",
-            "TOOLYARD_APPROVAL_EXPIRY": "60",
+            "TOOLSTILE_APPROVAL_KEY": KEY,
+            "TOOLSTILE_APPROVAL_SPENT": "spent.db",
+            "TOOLSTILE_APPROVAL_EXPIRY": "60",
         },
     )
     assert (settings.approval_key, settings.approval_expiry) == (KEY, 60)
@@ -316,7 +316,7 @@ def test_the_key_of_approvals_comes_from_the_environment(project, tmp_path, monk
     ],
 )
 def test_how_approvals_are_sealed_is_checked(project, text, told):
-    write(project / "toolyard.toml", text)
+    write(project / "toolstile.toml", text)
     with pytest.raises(ConfigurationError) as caught:
         load(project, environ={})
     assert told in str(caught.value)
@@ -325,37 +325,37 @@ def test_how_approvals_are_sealed_is_checked(project, text, told):
 
 
 def test_this_process_environment_is_the_default(project, monkeypatch):
-    monkeypatch.setenv("TOOLYARD_TIMEOUT", "7")
+    monkeypatch.setenv("TOOLSTILE_TIMEOUT", "7")
     assert load(project).timeout == 7
 
 
 def test_an_empty_variable_counts_as_unset(project):
-    write(project / "toolyard.toml", 'timeout = 1\nblock = ["a"]')
-    settings = load(project, environ={"TOOLYARD_TIMEOUT": "", "TOOLYARD_BLOCK": ""})
+    write(project / "toolstile.toml", 'timeout = 1\nblock = ["a"]')
+    settings = load(project, environ={"TOOLSTILE_TIMEOUT": "", "TOOLSTILE_BLOCK": ""})
     assert (settings.timeout, settings.block) == (1, ("a",))
 
 
 def test_file_and_environment_both_switch_off(project):
-    write(project / "toolyard.toml", 'block = ["a", "b"]')
-    assert load(project, environ={"TOOLYARD_BLOCK": "b, c ,,d"}).block == ("a", "b", "c", "d")
+    write(project / "toolstile.toml", 'block = ["a", "b"]')
+    assert load(project, environ={"TOOLSTILE_BLOCK": "b, c ,,d"}).block == ("a", "b", "c", "d")
 
 
 def test_a_fault_in_a_variable_names_the_variable(project):
-    with pytest.raises(ConfigurationError, match=r"^TOOLYARD_TIMEOUT: timeout: expected"):
-        load(project, environ={"TOOLYARD_TIMEOUT": "soon"})
+    with pytest.raises(ConfigurationError, match=r"^TOOLSTILE_TIMEOUT: timeout: expected"):
+        load(project, environ={"TOOLSTILE_TIMEOUT": "soon"})
 
 
 def test_a_plugins_table_is_overridden_key_by_key(project):
     write(
-        project / "toolyard.toml", '[plugins.my-tools]\nurl = "a"\ndepth = { most = 1, least = 0 }'
+        project / "toolstile.toml", '[plugins.my-tools]\nurl = "a"\ndepth = { most = 1, least = 0 }'
     )
     settings = load(
         project,
         environ={
-            "TOOLYARD_PLUGINS__MY_TOOLS__URL": "https://example.org",
-            "TOOLYARD_PLUGINS__MY_TOOLS__DEPTH__MOST": "3",
-            "TOOLYARD_PLUGINS__MY_TOOLS__NAMES": '["x", "y"]',
-            "TOOLYARD_PLUGINS__NEW__ON": "true",
+            "TOOLSTILE_PLUGINS__MY_TOOLS__URL": "https://example.org",
+            "TOOLSTILE_PLUGINS__MY_TOOLS__DEPTH__MOST": "3",
+            "TOOLSTILE_PLUGINS__MY_TOOLS__NAMES": '["x", "y"]',
+            "TOOLSTILE_PLUGINS__NEW__ON": "true",
         },
     )
     assert settings.plugins == {
@@ -367,22 +367,22 @@ def test_a_plugins_table_is_overridden_key_by_key(project):
         "new": {"on": True},
     }
     assert settings.source_of("plugins.my-tools.depth.most") == (
-        "TOOLYARD_PLUGINS__MY_TOOLS__DEPTH__MOST"
+        "TOOLSTILE_PLUGINS__MY_TOOLS__DEPTH__MOST"
     )
-    assert settings.source_of("plugins.my-tools.url.inner") == "TOOLYARD_PLUGINS__MY_TOOLS__URL"
-    assert settings.source_of("plugins.my-tools.depth") == str(project / "toolyard.toml")
+    assert settings.source_of("plugins.my-tools.url.inner") == "TOOLSTILE_PLUGINS__MY_TOOLS__URL"
+    assert settings.source_of("plugins.my-tools.depth") == str(project / "toolstile.toml")
 
 
 @pytest.mark.parametrize("name", ["A", "A__", "__A", "A____B"])
 def test_a_variable_for_a_plugin_must_name_a_key(project, name):
-    variable = f"TOOLYARD_PLUGINS__{name}"
-    with pytest.raises(ConfigurationError, match=f"^{variable}: write TOOLYARD_PLUGINS__NAME__KEY"):
+    variable = f"TOOLSTILE_PLUGINS__{name}"
+    with pytest.raises(ConfigurationError, match=f"^{variable}: write TOOLSTILE_PLUGINS__NAME__KEY"):
         load(project, environ={variable: "1"})
 
 
 def test_a_variable_cannot_mend_a_file_that_is_wrong(project):
-    write(project / "toolyard.toml", "plugins = 3")
-    settings = load(project, environ={"TOOLYARD_PLUGINS__A__B": "1"})
+    write(project / "toolstile.toml", "plugins = 3")
+    settings = load(project, environ={"TOOLSTILE_PLUGINS__A__B": "1"})
     assert settings.plugins == {"a": {"b": 1}}
 
 

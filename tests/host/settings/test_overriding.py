@@ -2,9 +2,9 @@
 
 import pytest
 
-from toolyard.settings import Settings
-from toolyard.settings.overriding import overridden, without_configured
-from toolyard_hookspecs import ConfigurationError
+from toolstile.settings import Settings
+from toolstile.settings.overriding import overridden, without_configured
+from toolstile_hookspecs import ConfigurationError
 
 SETTINGS = Settings(timeout=3, plugins={"work-shop": {"root": "a", "deep": {"x": 1, "y": 2}}})
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import pytest
 from pydantic import BaseModel, DirectoryPath, Field
 
-from toolyard import Host
-from toolyard.settings.paths import beside
-from toolyard_hookspecs import hookimpl
+from toolstile import Host
+from toolstile.settings.paths import beside
+from toolstile_hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from somewhere import Unknown
@@ -93,7 +93,7 @@ class Logging:
         file: Path = Path("default.log")
 
     @hookimpl
-    def toolyard_settings(self):
+    def toolstile_settings(self):
         return Logging.Settings
 
 
@@ -104,7 +104,7 @@ def file_of(tmp_path, monkeypatch):
     def told(line, environ=(), configure=None):
         for name, value in environ:
             monkeypatch.setenv(name, value)
-        config = tmp_path / "toolyard.toml"
+        config = tmp_path / "toolstile.toml"
         config.write_text(f"[plugins.log]\n{line}\n", encoding="utf-8")
         host = Host(discover=False, config=config)
         host.register(Logging(), "log")
@@ -124,5 +124,5 @@ def test_a_plugins_paths_are_relative_to_the_file(file_of, tmp_path):
 
 def test_paths_from_the_environment_and_from_options_are_relative_to_the_process(file_of):
     assert file_of("", configure={"plugins.log.file": "b.log"}) == Path("b.log")
-    environ = [("TOOLYARD_PLUGINS__LOG__FILE", "c.log")]
+    environ = [("TOOLSTILE_PLUGINS__LOG__FILE", "c.log")]
     assert file_of('file = "a.log"', environ) == Path("c.log")

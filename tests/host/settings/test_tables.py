@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
-from toolyard.settings import Settings, validate_table
-from toolyard.settings.known import keys_within
-from toolyard_hookspecs import ConfigurationError
+from toolstile.settings import Settings, validate_table
+from toolstile.settings.known import keys_within
+from toolstile_hookspecs import ConfigurationError
 
 
 class Inner(BaseModel):
@@ -39,7 +39,7 @@ class Model(BaseModel):
 
 def fault(table, model=Model):
     with pytest.raises(ConfigurationError) as raised:
-        validate_table(model, table, plugin="mine", source="toolyard.toml")
+        validate_table(model, table, plugin="mine", source="toolstile.toml")
     assert raised.value.__cause__ is None
     assert raised.value.__suppress_context__
     return str(raised.value)
@@ -70,7 +70,7 @@ def test_a_table_that_fits_becomes_an_instance():
     ],
 )
 def test_a_fault_names_source_key_what_was_expected_and_what_was_found(table, text):
-    assert fault(table).startswith(f"toolyard.toml: plugins.mine.{text}")
+    assert fault(table).startswith(f"toolstile.toml: plugins.mine.{text}")
 
 
 def test_unknown_keys_are_refused_even_where_the_model_would_allow_them():
@@ -131,7 +131,7 @@ def test_an_alias_is_the_key():
 
 def test_all_faults_are_told_at_once():
     text = fault({"url": 3, "most": 0, "zzz": 1})
-    assert len(re.findall(r"toolyard\.toml: plugins\.mine\.", text)) == 3
+    assert len(re.findall(r"toolstile\.toml: plugins\.mine\.", text)) == 3
 
 
 def test_a_long_value_is_shown_in_part():
@@ -178,13 +178,13 @@ class Apart(BaseModel):
 
 def test_keys_that_do_not_go_together_are_told_as_their_model_tells_it():
     text = fault({"file": "a", "folder": "b"}, Apart)
-    assert text == "toolyard.toml: plugins.mine: give either a file, or a folder."
+    assert text == "toolstile.toml: plugins.mine: give either a file, or a folder."
 
 
 def test_a_validator_that_breaks_is_told_without_the_secret():
     text = fault({"password": "hunter2"}, Checked)
     assert text == (
-        "toolyard.toml: plugins.mine: the check of Checked failed: "
+        "toolstile.toml: plugins.mine: the check of Checked failed: "
         "RuntimeError: cannot log in with *** (?password=***)."
     )
 
@@ -217,11 +217,11 @@ def test_a_secret_under_an_unknown_key_is_not_shown():
 
 def test_each_fault_names_its_own_source():
     settings = Settings(
-        plugins={"mine": {}}, variables={"plugins.mine.url": "TOOLYARD_PLUGINS__MINE__URL"}
+        plugins={"mine": {}}, variables={"plugins.mine.url": "TOOLSTILE_PLUGINS__MINE__URL"}
     )
     with pytest.raises(ConfigurationError) as raised:
         validate_table(Model, {"url": 3, "most": 0}, plugin="mine", source=settings.source_of)
-    assert "TOOLYARD_PLUGINS__MINE__URL: plugins.mine.url: expected" in str(raised.value)
+    assert "TOOLSTILE_PLUGINS__MINE__URL: plugins.mine.url: expected" in str(raised.value)
     assert "the configuration: plugins.mine.most: expected" in str(raised.value)
 
 
@@ -239,9 +239,9 @@ class Bare:
 
 def test_a_class_that_no_table_can_be_made_into_is_told_in_a_line():
     with pytest.raises(ConfigurationError) as told:
-        validate_table(Bare, {"a": 1}, plugin=None, source="toolyard.toml")
+        validate_table(Bare, {"a": 1}, plugin=None, source="toolstile.toml")
     assert re.fullmatch(
-        "toolyard.toml: no table can be made into Bare, which its author has to mend: "
+        "toolstile.toml: no table can be made into Bare, which its author has to mend: "
         "Unable to generate .* for <class '.*Bare'>.",
         str(told.value),
     )
@@ -254,8 +254,8 @@ class Misspelt:
 
 def test_a_name_that_nothing_defines_is_told_with_the_class_that_needs_it():
     with pytest.raises(ConfigurationError) as told:
-        validate_table(Misspelt, {}, plugin=None, source="toolyard.toml")
+        validate_table(Misspelt, {}, plugin=None, source="toolstile.toml")
     assert str(told.value) == (
-        "toolyard.toml: no table can be made into Misspelt, which its author has to mend: "
+        "toolstile.toml: no table can be made into Misspelt, which its author has to mend: "
         "its annotations name strr, which is not defined."
     )

@@ -1,6 +1,6 @@
 import pytest
 
-from toolyard.state.session import Session
+from toolstile.state.session import Session
 
 
 @pytest.fixture

@@ -2,10 +2,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from toolyard.state.transaction import Transaction
-from toolyard_hookspecs.errors import CallClosed, ConflictError, SnapshotError, StateError
-from toolyard_hookspecs.policies import PolicyState
-from toolyard_hookspecs.sessions import Append, SlicePolicy, append_all
+from toolstile.state.transaction import Transaction
+from toolstile_hookspecs.errors import CallClosed, ConflictError, SnapshotError, StateError
+from toolstile_hookspecs.policies import PolicyState
+from toolstile_hookspecs.sessions import Append, SlicePolicy, append_all
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from toolyard.state.session import Session
-from toolyard_hookspecs.errors import CallClosed, ConflictError
-from toolyard_hookspecs.policies import PolicyState
-from toolyard_hookspecs.sessions import Append, SlicePolicy, append_all
+from toolstile.state.session import Session
+from toolstile_hookspecs.errors import CallClosed, ConflictError
+from toolstile_hookspecs.policies import PolicyState
+from toolstile_hookspecs.sessions import Append, SlicePolicy, append_all
 
 pytestmark = pytest.mark.slow
 

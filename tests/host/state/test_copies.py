@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from toolyard.state.copies import private
-from toolyard_hookspecs.errors import StateError
+from toolstile.state.copies import private
+from toolstile_hookspecs.errors import StateError
 
 
 class Uncopied:

@@ -2,8 +2,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from toolyard_hookspecs.errors import StateError
-from toolyard_hookspecs.sessions import Append, SlicePolicy, append_all
+from toolstile_hookspecs.errors import StateError
+from toolstile_hookspecs.sessions import Append, SlicePolicy, append_all
 
 
 class Event:

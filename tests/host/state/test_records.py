@@ -2,8 +2,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from toolyard_hookspecs.errors import CallClosed, StateError
-from toolyard_hookspecs.policies import PolicyState
+from toolstile_hookspecs.errors import CallClosed, StateError
+from toolstile_hookspecs.policies import PolicyState
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from toolyard.plugins.files import forget, load_file
-from toolyard.state.redoing import named_in
-from toolyard.state.session import Session
-from toolyard_hookspecs import Append, CallClosed, Redoable, SlicePolicy, SnapshotError
+from toolstile.plugins.files import forget, load_file
+from toolstile.state.redoing import named_in
+from toolstile.state.session import Session
+from toolstile_hookspecs import Append, CallClosed, Redoable, SlicePolicy, SnapshotError
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def test_what_a_call_within_did_that_was_rolled_back_is_not_told():
 
 
 def test_marks_that_were_told_as_items_mark_the_session():
-    kind = "toolyard.state.applied:AppliedEffect"
+    kind = "toolstile.state.applied:AppliedEffect"
     told = json.dumps([{"do": "append", "type": kind, "items": [{"effect_id": "e1"}]}])
     session = session_of()
     done_again(session, told)
@@ -245,9 +245,9 @@ def test_items_that_do_not_fit_any_more_change_nothing():
 def test_types_of_plugins_in_files_are_known_wherever_the_file_is():
     named = Note.__module__
     try:
-        Note.__module__ = "toolyard_file_0123abcd_desk"
+        Note.__module__ = "toolstile_file_0123abcd_desk"
         told = kept(session_of(), lambda branch: branch[Note].append(Note("a")))
-        Note.__module__ = "toolyard_file_ffffffff_desk"
+        Note.__module__ = "toolstile_file_ffffffff_desk"
         session = session_of()
         done_again(session, told)
     finally:

@@ -11,8 +11,8 @@ import pytest
 from pydantic import BaseModel, Field, PrivateAttr, RootModel, SecretBytes, SecretStr
 from typing_extensions import TypedDict
 
-from toolyard.state.items_json import dumped, loaded
-from toolyard.state.same_again import is_same
+from toolstile.state.items_json import dumped, loaded
+from toolstile.state.same_again import is_same
 
 
 def again(item):

@@ -4,10 +4,10 @@ from typing import Protocol, TypedDict
 
 import pytest
 
-from toolyard.state.session import Session
-from toolyard_hookspecs.calls import ToolInvoked
-from toolyard_hookspecs.errors import StateError
-from toolyard_hookspecs.sessions import Append, SlicePolicy, append_all, replace_latest
+from toolstile.state.session import Session
+from toolstile_hookspecs.calls import ToolInvoked
+from toolstile_hookspecs.errors import StateError
+from toolstile_hookspecs.sessions import Append, SlicePolicy, append_all, replace_latest
 
 
 @dataclass(frozen=True)

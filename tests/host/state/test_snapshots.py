@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, PrivateAttr, SecretStr, computed_field
 
-from toolyard.state.session import Session
-from toolyard_hookspecs.calls import ToolInvoked
-from toolyard_hookspecs.errors import ConflictError, SnapshotError, StateError
-from toolyard_hookspecs.policies import PolicyState
-from toolyard_hookspecs.sessions import SlicePolicy, append_all
+from toolstile.state.session import Session
+from toolstile_hookspecs.calls import ToolInvoked
+from toolstile_hookspecs.errors import ConflictError, SnapshotError, StateError
+from toolstile_hookspecs.policies import PolicyState
+from toolstile_hookspecs.sessions import SlicePolicy, append_all
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def test_a_session_survives_json(session):
 
 def test_the_json_says_what_it_is(session):
     document = json.loads(full(session).to_json())
-    assert document["format"] == "toolyard.session"
+    assert document["format"] == "toolstile.session"
     assert document["version"] == 1
     assert document["id"] == "s1"
     assert document["slices"][1] == {
@@ -200,32 +200,32 @@ def test_the_log_of_calls_is_not_written(session):
         ("[]", 'its "format" is not'),
         ('{"format": "other"}', 'its "format" is not'),
         (
-            '{"format": "toolyard.session", "version": 2}',
-            "version 2; this Toolyard reads version 1",
+            '{"format": "toolstile.session", "version": 2}',
+            "version 2; this Toolstile reads version 1",
         ),
-        ('{"format": "toolyard.session", "version": 1}', '"slices" is no list'),
+        ('{"format": "toolstile.session", "version": 1}', '"slices" is no list'),
         (
-            '{"format": "toolyard.session", "version": 1, "slices": [3]}',
+            '{"format": "toolstile.session", "version": 1, "slices": [3]}',
             "slice number 1 is no object",
         ),
         (
-            '{"format": "toolyard.session", "version": 1, "slices": [{}]}',
+            '{"format": "toolstile.session", "version": 1, "slices": [{}]}',
             'a slice has no "type"',
         ),
         (
-            '{"format": "toolyard.session", "version": 1, "slices": [{"type": "os:system"}]}',
+            '{"format": "toolstile.session", "version": 1, "slices": [{"type": "os:system"}]}',
             r"a slice of os:system, a type that is not known.*kinds=\[",
         ),
         (
-            '{"format": "toolyard.session", "version": 1, "slices": [], "policies": 3}',
+            '{"format": "toolstile.session", "version": 1, "slices": [], "policies": 3}',
             '"policies" is no list',
         ),
         (
-            '{"format": "toolyard.session", "version": 1, "slices": [], "policies": [3]}',
+            '{"format": "toolstile.session", "version": 1, "slices": [], "policies": [3]}',
             "PolicyState do not fit",
         ),
         (
-            '{"format": "toolyard.session", "version": 1, "slices": [], "policies": []}',
+            '{"format": "toolstile.session", "version": 1, "slices": [], "policies": []}',
             'it has no "id"',
         ),
         (None, "it is of type NoneType, no text"),

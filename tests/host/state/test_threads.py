@@ -2,8 +2,8 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from toolyard_hookspecs.errors import CallClosed, ConflictError
-from toolyard_hookspecs.sessions import Append
+from toolstile_hookspecs.errors import CallClosed, ConflictError
+from toolstile_hookspecs.sessions import Append
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pydantic import BaseModel
 
-from toolyard import Host, Settings
-from toolyard.testing import Answers, FakeClock, InOrder, assert_failed, assert_ok
-from toolyard_hookspecs import (
+from toolstile import Host, Settings
+from toolstile.testing import Answers, FakeClock, InOrder, assert_failed, assert_ok
+from toolstile_hookspecs import (
     ConfigurationError,
     MarkdownSection,
     PluginError,
@@ -25,8 +25,8 @@ from toolyard_hookspecs import (
     hookimpl,
     tool,
 )
-from toolyard_plugins import planning
-from toolyard_plugins.planning import Plan
+from toolstile_plugins import planning
+from toolstile_plugins.planning import Plan
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,11 @@ class Greeting(BaseModel):
 
 class Greeter:
     @hookimpl
-    def toolyard_settings(self):
+    def toolstile_settings(self):
         return Greeting
 
     @hookimpl
-    def toolyard_sections(self, settings):
+    def toolstile_sections(self, settings):
         @tool(category="read")
         def greet(name: str) -> str:
             """Greet somebody."""
@@ -66,9 +66,9 @@ class Greeter:
         return [MarkdownSection(key="greet", title="Greet", tools=[greet])]
 
 
-@pytest.mark.parametrize("toolyard_driver", ["sync", "async"])
-def test_tools_are_called_through_either_driver(toolyard_tools):
-    tools = toolyard_tools(note)
+@pytest.mark.parametrize("toolstile_driver", ["sync", "async"])
+def test_tools_are_called_through_either_driver(toolstile_tools):
+    tools = toolstile_tools(note)
     assert assert_ok(tools.call("note", text="a"), value=1) == 1
     assert tools.session[Note].latest() == Note("a")
     values = [assert_ok(each) for each in tools.call_all(("note", {"text": "b"}))]
@@ -76,8 +76,8 @@ def test_tools_are_called_through_either_driver(toolyard_tools):
     assert [each.tool_name for each in tools.events] == ["note", "note"]
 
 
-def test_tools_are_called_from_async_code(toolyard_tools):
-    tools = toolyard_tools(note)
+def test_tools_are_called_from_async_code(toolstile_tools):
+    tools = toolstile_tools(note)
 
     async def main() -> int:
         await tools.acall("note", text="a")
@@ -87,9 +87,9 @@ def test_tools_are_called_from_async_code(toolyard_tools):
     assert asyncio.run(main()) == 2
 
 
-@pytest.mark.parametrize("toolyard_driver", ["async"])
-def test_a_call_that_would_block_the_loop_it_is_made_on_is_told_with_the_other_way(toolyard_tools):
-    tools = toolyard_tools(note)
+@pytest.mark.parametrize("toolstile_driver", ["async"])
+def test_a_call_that_would_block_the_loop_it_is_made_on_is_told_with_the_other_way(toolstile_tools):
+    tools = toolstile_tools(note)
 
     async def main() -> None:
         with pytest.raises(StateError, match=r"write: await tools\.acall\(\.\.\.\)"):
@@ -101,50 +101,50 @@ def test_a_call_that_would_block_the_loop_it_is_made_on_is_told_with_the_other_w
     assert tools.events == ()
 
 
-def test_only_chosen_plugins_are_there(toolyard_host):
-    host = toolyard_host("planning", note)
+def test_only_chosen_plugins_are_there(toolstile_host):
+    host = toolstile_host("planning", note)
     loaded = [each.name for each in host.plugins.reports if each.status == "loaded"]
     assert loaded == ["planning", "LooseTools"]
     assert isinstance(host, Host)
     assert host.is_open
 
 
-def test_a_module_goes_by_the_name_of_its_entry_point(toolyard_tools):
-    tools = toolyard_tools(planning, settings={"planning": {"strategy": "plan_act_reflect"}})
+def test_a_module_goes_by_the_name_of_its_entry_point(toolstile_tools):
+    tools = toolstile_tools(planning, settings={"planning": {"strategy": "plan_act_reflect"}})
     assert tools.host.settings("planning").strategy.value == "plan_act_reflect"
     assert_ok(tools.call("planning_setup_plan", objective="Ship"))
     assert tools.session[Plan].latest() is not None
 
 
-def test_settings_reach_a_plugin(toolyard_tools):
-    tools = toolyard_tools(Greeter(), settings={"Greeter": {"word": "Hi"}})
+def test_settings_reach_a_plugin(toolstile_tools):
+    tools = toolstile_tools(Greeter(), settings={"Greeter": {"word": "Hi"}})
     assert_ok(tools.call("greet", name="Ada"), value="Hi, Ada.")
     whole = Settings(timeout=3, plugins={"Greeter": {"word": "Ahoy"}})
-    other = toolyard_tools(Greeter(), settings=whole)
+    other = toolstile_tools(Greeter(), settings=whole)
     assert_ok(other.call("greet", name="Ada"), contains="Ahoy")
     assert other.host.configuration.timeout == 3
 
 
-def test_a_plugin_that_is_not_installed_is_told_with_the_nearest(toolyard_host):
+def test_a_plugin_that_is_not_installed_is_told_with_the_nearest(toolstile_host):
     with pytest.raises(PluginError, match=r"'planing' is installed. Did you mean 'planning'\?"):
-        toolyard_host("planing")
+        toolstile_host("planing")
 
 
-def test_a_wrong_setting_is_told(toolyard_host):
+def test_a_wrong_setting_is_told(toolstile_host):
     with pytest.raises(PluginError, match="strategy"):
-        toolyard_host("planning", settings={"planning": {"strategy": "none"}})
+        toolstile_host("planning", settings={"planning": {"strategy": "none"}})
 
 
-def test_a_host_is_closed_with_the_test(toolyard_host, request):
-    host = toolyard_host()
+def test_a_host_is_closed_with_the_test(toolstile_host, request):
+    host = toolstile_host()
     assert host.is_open
-    toolyard_host.close()
+    toolstile_host.close()
     assert not host.is_open
 
 
-def test_options_reach_the_host_and_the_executor(toolyard_tools, toolyard_clock):
-    tools = toolyard_tools(what_time, clock=toolyard_clock, session_id="s-1", user_id="ada")
-    toolyard_clock.advance(timedelta(hours=1))
+def test_options_reach_the_host_and_the_executor(toolstile_tools, toolstile_clock):
+    tools = toolstile_tools(what_time, clock=toolstile_clock, session_id="s-1", user_id="ada")
+    toolstile_clock.advance(timedelta(hours=1))
     outcome = tools.call("what_time")
     assert_ok(outcome, value="2026-01-01T13:00:00+00:00")
     assert (outcome.event.session_id, outcome.event.user_id) == ("s-1", "ada")
@@ -152,7 +152,7 @@ def test_options_reach_the_host_and_the_executor(toolyard_tools, toolyard_clock)
 
 class Nobody:
     @hookimpl
-    def toolyard_check(self):
+    def toolstile_check(self):
         return PolicyDecision.deny("Nobody may. Ask for something else.")
 
 
@@ -176,16 +176,16 @@ def test_the_clock_does_not_go_back():
 # --- answers -----------------------------------------------------------------------------
 
 
-def test_answers_take_the_place_of_handlers(toolyard_tools):
-    tools = toolyard_tools(note, what_time, answers={"note": InOrder(7, 8), "what_time": "late"})
+def test_answers_take_the_place_of_handlers(toolstile_tools):
+    tools = toolstile_tools(note, what_time, answers={"note": InOrder(7, 8), "what_time": "late"})
     assert [assert_ok(tools.call("note", text="a")) for _ in range(2)] == [7, 8]
     assert_ok(tools.call("what_time"), value="late")
     assert tools.session[Note].all() == ()
     assert [name for name, _ in tools.answers.answered] == ["note", "note", "what_time"]
 
 
-def test_answers_may_fail_raise_and_be_worked_out(toolyard_tools):
-    tools = toolyard_tools(
+def test_answers_may_fail_raise_and_be_worked_out(toolstile_tools):
+    tools = toolstile_tools(
         note,
         answers={
             "note": InOrder(
@@ -200,33 +200,33 @@ def test_answers_may_fail_raise_and_be_worked_out(toolyard_tools):
     assert_ok(tools.call("note", text="four"), value=4)
 
 
-def test_others_run_where_that_is_said(toolyard_tools):
-    tools = toolyard_tools(note, what_time, answers=Answers({"what_time": "x"}, others_run=True))
+def test_others_run_where_that_is_said(toolstile_tools):
+    tools = toolstile_tools(note, what_time, answers=Answers({"what_time": "x"}, others_run=True))
     assert_ok(tools.call("note", text="a"), value=1)
 
 
-def test_arguments_and_policies_count_as_ever(toolyard_tools):
-    tools = toolyard_tools(note, Nobody(), answers={"note": 1})
+def test_arguments_and_policies_count_as_ever(toolstile_tools):
+    tools = toolstile_tools(note, Nobody(), answers={"note": 1})
     assert_failed(tools.call("note"), status="invalid", contains="text")
     assert_failed(tools.call("note", text="a"), status="denied", contains="Nobody may")
     assert tools.answers.answered == []
 
 
-def test_an_unexpected_call_is_refused_and_told_of_at_the_end(toolyard_tools):
-    tools = toolyard_tools(note, what_time, answers={"note": InOrder(1)})
+def test_an_unexpected_call_is_refused_and_told_of_at_the_end(toolstile_tools):
+    tools = toolstile_tools(note, what_time, answers={"note": InOrder(1)})
     assert_ok(tools.call("note", text="a"))
     assert_failed(tools.call("what_time"), contains=["no answer for a call of what_time", "note"])
     assert_failed(tools.call("note", text="a"), contains="used up")
-    assert len(toolyard_tools.close()) == 2
+    assert len(toolstile_tools.close()) == 2
     tools.answers.unexpected.clear()
 
 
-def test_a_record_answers(toolyard_tools, tmp_path):
+def test_a_record_answers(toolstile_tools, tmp_path):
     path = tmp_path / "calls.jsonl"
-    live = toolyard_tools("record", note, settings={"record": {"file": str(path)}})
+    live = toolstile_tools("record", note, settings={"record": {"file": str(path)}})
     assert_ok(live.call("note", text="a"), value=1)
     live.host.close()
-    tools = toolyard_tools(note, answers=path)
+    tools = toolstile_tools(note, answers=path)
     outcome = tools.call("note", text="a")
     assert_ok(outcome, value=1)
     assert outcome.event.replayed
@@ -241,24 +241,24 @@ import sys
 
 import pytest
 
-IMPORTED = [name for name in sys.modules if name.split(".")[0].startswith("toolyard")]
+IMPORTED = [name for name in sys.modules if name.split(".")[0].startswith("toolstile")]
 
 
 def test_nothing_is_imported_before_it_is_used():
     assert sorted(IMPORTED) == [
-        "toolyard", "toolyard._version", "toolyard.testing", "toolyard.testing.plugin"
+        "toolstile", "toolstile._version", "toolstile.testing", "toolstile.testing.plugin"
     ]
 
 
-def test_an_unexpected_call(toolyard_tools):
-    tools = toolyard_tools("planning", answers={})
+def test_an_unexpected_call(toolstile_tools):
+    tools = toolstile_tools("planning", answers={})
     tools.call("planning_read_plan")
 
 
-def test_a_failed_assertion(toolyard_tools):
-    from toolyard.testing import assert_ok
+def test_a_failed_assertion(toolstile_tools):
+    from toolstile.testing import assert_ok
 
-    assert_ok(toolyard_tools("planning").call("planning_add_step", steps=[]))
+    assert_ok(toolstile_tools("planning").call("planning_add_step", steps=[]))
 """
 
 
@@ -278,65 +278,65 @@ def test_in_a_run_of_pytest(tmp_path):
     assert "outcomes.py" not in run.stdout
 
 
-def test_single_calls_can_be_dispatched(toolyard_tools):
-    tools = toolyard_tools(note)
+def test_single_calls_can_be_dispatched(toolstile_tools):
+    tools = toolstile_tools(note)
     assert_failed(tools.dispatch(ToolCall("note", "{not json")), status="invalid")
 
 
 @pytest.mark.parametrize(
     ("option", "near"), [("policy", "policies"), ("setting", "settings"), ("answer", "answers")]
 )
-def test_an_unknown_option_is_told_with_the_nearest(toolyard_tools, option, near):
+def test_an_unknown_option_is_told_with_the_nearest(toolstile_tools, option, near):
     with pytest.raises(ConfigurationError, match=rf"no option {option}\. Did you mean {near}\?"):
-        toolyard_tools(note, **{option: {}})
+        toolstile_tools(note, **{option: {}})
 
 
-def test_an_option_like_no_other_is_told_with_all_there_are(toolyard_tools):
+def test_an_option_like_no_other_is_told_with_all_there_are(toolstile_tools):
     with pytest.raises(ConfigurationError, match=r"There are .*\banswers, .*\bsettings, "):
-        toolyard_tools(note, colour="red")
+        toolstile_tools(note, colour="red")
 
 
 @pytest.mark.parametrize("others", [(), ("planning",)])
-def test_a_table_that_no_plugin_reads_is_refused(toolyard_host, others):
+def test_a_table_that_no_plugin_reads_is_refused(toolstile_host, others):
     with pytest.raises(PluginError, match=r"table for 'Gretter', .* Did you mean 'Greeter'\?"):
-        toolyard_host(Greeter(), *others, settings={"Gretter": {"word": "Bye"}})
+        toolstile_host(Greeter(), *others, settings={"Gretter": {"word": "Bye"}})
 
 
-@pytest.mark.parametrize("toolyard_driver", ["sync", "async"])
-def test_the_hooks_of_a_call_have_the_settings_of_their_plugin(toolyard_tools):
+@pytest.mark.parametrize("toolstile_driver", ["sync", "async"])
+def test_the_hooks_of_a_call_have_the_settings_of_their_plugin(toolstile_tools):
     class Strict:
         @hookimpl
-        def toolyard_settings(self):
+        def toolstile_settings(self):
             return Greeting
 
         @hookimpl
-        def toolyard_check(self, params, settings):
+        def toolstile_check(self, params, settings):
             if params.text == settings.word:
                 return PolicyDecision.deny(f"{settings.word} cannot be noted.")
             return None
 
         @hookimpl(wrapper=True)
-        def toolyard_execute(self, settings):
+        def toolstile_execute(self, settings):
             result = yield
             return ToolResult.ok(result.value, message=settings.word)
 
     strict = Strict()
-    tools = toolyard_tools(strict, note, settings={"Strict": {"word": "Bye"}})
+    tools = toolstile_tools(strict, note, settings={"Strict": {"word": "Bye"}})
     assert_failed(tools.call("note", text="Bye"), status="denied", contains="Bye cannot be noted")
     assert_ok(tools.call("note", text="Hello"), contains="Bye")
     assert tools.settings_of(strict) == Greeting(word="Bye")
     assert tools.settings_of(object()) is None
 
 
-@pytest.mark.parametrize("toolyard_driver", ["asynchronous"])
-def test_an_unknown_driver_is_refused(request, toolyard_driver):
-    with pytest.raises(pytest.UsageError, match="toolyard_driver is 'asynchronous'"):
-        request.getfixturevalue("toolyard_tools")
+@pytest.mark.parametrize("toolstile_driver", ["asynchronous"])
+def test_an_unknown_driver_is_refused(request, toolstile_driver):
+    with pytest.raises(pytest.UsageError, match="toolstile_driver is 'asynchronous'"):
+        request.getfixturevalue("toolstile_tools")
 
 
 @pytest.mark.parametrize("check", [assert_ok, assert_failed])
-def test_what_is_no_outcome_is_told_from_one(toolyard_tools, check):
-    tools = toolyard_tools(what_time)
+def test_what_is_no_outcome_is_told_from_one(toolstile_tools, check):
+    tools = toolstile_tools(what_time)
     with pytest.raises(TypeError, match=r"A coroutine is no outcome\. Await it first"):
         check(tools.acall("what_time"))
     with pytest.raises(TypeError, match=r"A list is no outcome\. Give each"):

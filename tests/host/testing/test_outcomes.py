@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pytest
 from pydantic import SecretStr
 
-from toolyard.testing import assert_failed, assert_ok, described
-from toolyard_hookspecs import PolicyDecision, ToolResult, hookimpl, tool
+from toolstile.testing import assert_failed, assert_ok, described
+from toolstile_hookspecs import PolicyDecision, ToolResult, hookimpl, tool
 
 
 @tool(category="read")
@@ -39,15 +39,15 @@ def sign_in(params: Login) -> str:
 
 class Forbid:
     @hookimpl
-    def toolyard_check(self, tool):
+    def toolstile_check(self, tool):
         if tool.name == "burst":
             return PolicyDecision.deny("Not now. Wait, then retry.")
         return None
 
 
 @pytest.fixture
-def tools(toolyard_tools):
-    return toolyard_tools(halve, burst, sign_in)
+def tools(toolstile_tools):
+    return toolstile_tools(halve, burst, sign_in)
 
 
 def test_a_success_gives_its_value(tools):
@@ -110,8 +110,8 @@ def test_a_missing_text_of_a_failure_is_told(tools):
         assert_failed(tools.call("halve", number=3), contains="odd")
 
 
-def test_what_policies_said_is_shown(toolyard_tools):
-    outcome = toolyard_tools(burst, Forbid()).call("burst", number=1)
+def test_what_policies_said_is_shown(toolstile_tools):
+    outcome = toolstile_tools(burst, Forbid()).call("burst", number=1)
     assert "deny       Not now. Wait, then retry. (plugin Forbid)" in described(outcome)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-COMMAND = Path(sysconfig.get_path("scripts")) / "toolyard"
+COMMAND = Path(sysconfig.get_path("scripts")) / "toolstile"
 CTRL_C, CTRL_D = "\x03", "\x04"
 PROMPT = "in this session"
 WAIT = 60.0
@@ -36,7 +36,7 @@ from dataclasses import dataclass
 
 from pydantic import SecretStr
 
-from toolyard_hookspecs import MarkdownSection, PolicyDecision, ToolContext, hookimpl, tool
+from toolstile_hookspecs import MarkdownSection, PolicyDecision, ToolContext, hookimpl, tool
 
 
 @dataclass(frozen=True)
@@ -76,13 +76,13 @@ def pause(seconds: float) -> None:
 
 
 @hookimpl
-def toolyard_sections():
+def toolstile_sections():
     tools = [remove, send, write, look, pause]
     return [MarkdownSection(key="desk", title="Desk", tools=tools)]
 
 
 @hookimpl
-def toolyard_check(tool, params):
+def toolstile_check(tool, params):
     if tool.name == "remove" and params.path == "/":
         return PolicyDecision.deny("Never that one.")
     if tool.name == "remove" and params.times > 1:
@@ -138,7 +138,7 @@ class Person:
 @pytest.fixture
 def folder(tmp_path):
     (tmp_path / "desk.py").write_text(PLUGIN, encoding="utf-8")
-    (tmp_path / "toolyard.toml").write_text("", encoding="utf-8")
+    (tmp_path / "toolstile.toml").write_text("", encoding="utf-8")
     return tmp_path
 
 
@@ -147,7 +147,7 @@ def environment():
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith("TOOLYARD_") and name not in {"EDITOR", "VISUAL", "COLUMNS"}
+        if not name.startswith("TOOLSTILE_") and name not in {"EDITOR", "VISUAL", "COLUMNS"}
     }
     return {**kept, "TERM": "xterm", "NO_COLOR": "1"}
 

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from toolyard import Host, Session, Settings
-from toolyard_hookspecs import (
+from toolstile import Host, Session, Settings
+from toolstile_hookspecs import (
     Deadline,
     MarkdownSection,
     Prompt,
@@ -21,8 +21,8 @@ from toolyard_hookspecs import (
     ToolCall,
     tool,
 )
-from toolyard_plugins import approval
-from toolyard_plugins.approval import terminal
+from toolstile_plugins import approval
+from toolstile_plugins.approval import terminal
 
 pytestmark = pytest.mark.slow
 

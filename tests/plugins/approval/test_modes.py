@@ -33,7 +33,7 @@ def test_each_way_to_approve(alone, both, options, reading, removing):
 
 @pytest.mark.long
 def test_the_mode_may_be_configured(alone, both, folder):
-    (folder / "toolyard.toml").write_text('[plugins.approval]\nmode = "all"', encoding="utf-8")
+    (folder / "toolstile.toml").write_text('[plugins.approval]\nmode = "all"', encoding="utf-8")
     assert alone("run", both)[0] == 0
     assert alone("run", both, "--approve", "none")[0] == 1
 
@@ -42,10 +42,10 @@ def test_the_mode_may_be_configured(alone, both, folder):
 def test_another_approver_that_is_configured_is_kept_unless_the_option_is_given(
     alone, both, folder
 ):
-    (folder / "toolyard.toml").write_text('approver = "chat"', encoding="utf-8")
+    (folder / "toolstile.toml").write_text('approver = "chat"', encoding="utf-8")
     (folder / "chat.py").write_text(
-        "from toolyard_hookspecs import ApprovalAnswer, hookimpl\n\n\n"
-        "@hookimpl\ndef toolyard_approve(request):\n    return ApprovalAnswer.deny('says chat')\n",
+        "from toolstile_hookspecs import ApprovalAnswer, hookimpl\n\n\n"
+        "@hookimpl\ndef toolstile_approve(request):\n    return ApprovalAnswer.deny('says chat')\n",
         encoding="utf-8",
     )
     assert alone("--plugin", "chat.py", "run", both)[1].count("says chat") == 2

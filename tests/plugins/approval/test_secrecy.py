@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, SecretStr
 
-from toolyard_hookspecs import masked, secrets_of, tool
-from toolyard_plugins.approval.secrecy import MASK, unmasked
+from toolstile_hookspecs import masked, secrets_of, tool
+from toolstile_plugins.approval.secrecy import MASK, unmasked
 
 
 class Login(BaseModel):

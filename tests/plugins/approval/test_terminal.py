@@ -1,4 +1,4 @@
-"""`toolyard run` at a terminal: what the person sees, and what each answer does."""
+"""`toolstile run` at a terminal: what the person sees, and what each answer does."""
 
 import json
 import subprocess
@@ -214,7 +214,7 @@ def test_long_arguments_are_cut_visibly_and_shown_whole_when_asked_for(person, c
 
 @pytest.mark.long
 def test_a_contained_tools_diff_is_shown_where_the_configuration_says_so(person, calls, folder):
-    (folder / "toolyard.toml").write_text("approve_diff = true", encoding="utf-8")
+    (folder / "toolstile.toml").write_text("approve_diff = true", encoding="utf-8")
     at = person("run", calls(("write", {"text": "a"}), ("write", {"text": "b"})))
     shown = at.answer("n not a")
     assert "has run and waits to be kept" in shown
@@ -270,7 +270,7 @@ def test_ctrl_c_ends_a_parallel_run_too(person, calls):
 
 
 def test_a_question_is_withdrawn_when_its_time_is_up(person, calls, folder):
-    (folder / "toolyard.toml").write_text("approval_timeout = 1.0", encoding="utf-8")
+    (folder / "toolstile.toml").write_text("approval_timeout = 1.0", encoding="utf-8")
     at = person("run", calls(("remove", {"path": "a"}), ("look", {})))
     at.expect()
     assert "nobody answered in time" in at.expect("look (read")

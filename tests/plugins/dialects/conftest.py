@@ -12,7 +12,7 @@ import pytest
 from hypothesis import strategies as st
 from pydantic import Field
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     Outcome,
     Stage,
     Status,
@@ -22,7 +22,7 @@ from toolyard_hookspecs import (
     ToolInvoked,
     ToolResult,
 )
-from toolyard_hookspecs.codecs import Codec
+from toolstile_hookspecs.codecs import Codec
 
 
 @dataclass(frozen=True)

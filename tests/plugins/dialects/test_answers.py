@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     DeadlineExceededError,
     Interrupt,
     PromptEvaluationError,
     ToolCall,
     VisibilityExpansionRequired,
 )
-from toolyard_plugins.dialects.answers import answer
+from toolstile_plugins.dialects.answers import answer
 
 SECRET = "password=hunter2 at 0x7f"
 

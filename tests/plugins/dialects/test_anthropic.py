@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from toolyard_hookspecs import DeadlineExceededError, Status, ToolCall, ToolResult
-from toolyard_plugins.dialects.anthropic import Anthropic
+from toolstile_hookspecs import DeadlineExceededError, Status, ToolCall, ToolResult
+from toolstile_plugins.dialects.anthropic import Anthropic
 
 USE = {"type": "tool_use", "id": "toolu_1", "name": "search", "input": {"query": "whale"}}
 MESSAGE = {"role": "assistant", "content": [{"type": "text", "text": "Looking."}, USE]}

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard_hookspecs import ToolResult
-from toolyard_plugins.dialects.gemini import Gemini
+from toolstile_hookspecs import ToolResult
+from toolstile_plugins.dialects.gemini import Gemini
 
 CALL = {"name": "search", "args": {"query": "whale"}, "id": "g1"}
 CONTENT = {"role": "model", "parts": [{"text": "Looking."}, {"functionCall": CALL}]}
@@ -92,7 +92,7 @@ def test_a_call_without_an_id_is_answered_without_one(search, outcome):
 
 @given(st.from_regex(r"[a-z0-9_-]{1,12}", fullmatch=True))
 def test_every_tools_name_is_declared_as_a_valid_one_and_read_back(name):
-    from toolyard_hookspecs import tool
+    from toolstile_hookspecs import tool
 
     def act() -> str:
         """Act."""

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 from pydantic import BaseModel, computed_field
 
-from toolyard_hookspecs import IdempotencyConfig, Status, ToolCall, ToolResult
-from toolyard_hookspecs.codecs import Codec
-from toolyard_plugins.dialects.mcp import Mcp
+from toolstile_hookspecs import IdempotencyConfig, Status, ToolCall, ToolResult
+from toolstile_hookspecs.codecs import Codec
+from toolstile_plugins.dialects.mcp import Mcp
 
 PARAMS = {"name": "search", "arguments": {"query": "whale"}, "_meta": {"traceparent": "00-a-b-01"}}
 REQUEST = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": PARAMS}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mcp_types
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     AudioContent,
     Contents,
     EmbeddedResource,
@@ -13,7 +13,7 @@ from toolyard_hookspecs import (
     TextContent,
     ToolResult,
 )
-from toolyard_plugins.dialects.mcp import Mcp
+from toolstile_plugins.dialects.mcp import Mcp
 
 ALL = Contents(
     (

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from toolyard_hookspecs import Dialect, MarkdownSection, Prompt, Status, ToolResult
-from toolyard_plugins.dialects.openai import OpenAI, OpenAIResponses
+from toolstile_hookspecs import Dialect, MarkdownSection, Prompt, Status, ToolResult
+from toolstile_plugins.dialects.openai import OpenAI, OpenAIResponses
 
 CHAT_MESSAGE = {
     "role": "assistant",

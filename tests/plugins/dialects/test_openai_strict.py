@@ -10,9 +10,9 @@ from typing import Any, Literal
 import pytest
 from hypothesis import given
 
-from toolyard_hookspecs.codecs import Codec
-from toolyard_plugins.dialects.openai_strict import strict_schema
-from toolyard_plugins.dialects.schema import walk
+from toolstile_hookspecs.codecs import Codec
+from toolstile_plugins.dialects.openai_strict import strict_schema
+from toolstile_plugins.dialects.schema import walk
 
 ALLOWED = {
     "$defs",

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from toolyard_hookspecs import DefinitionError
-from toolyard_plugins.dialects import toolyard_dialects
+from toolstile_hookspecs import DefinitionError
+from toolstile_plugins.dialects import toolstile_dialects
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Mapped:
     function: Callable[[int], int]
 
 
-@pytest.mark.parametrize("dialect", toolyard_dialects(), ids=lambda each: each.name)
+@pytest.mark.parametrize("dialect", toolstile_dialects(), ids=lambda each: each.name)
 def test_a_tool_whose_params_have_no_json_schema_is_named_with_the_remedy(
     dialect, search, make_tool
 ):

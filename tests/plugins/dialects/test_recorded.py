@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard_plugins.dialects import toolyard_dialects
+from toolstile_plugins.dialects import toolstile_dialects
 
-DIALECTS = toolyard_dialects()
+DIALECTS = toolstile_dialects()
 
 CONVERSATIONS = {
     "openai": {

@@ -20,13 +20,13 @@ from typing import Any
 
 import pytest
 
-import toolyard_plugins.ledger as ledger_plugin
-from toolyard import Executor, Host, Session
-from toolyard_hookspecs import Binding, MarkdownSection, Outcome, Prompt, Tool, ToolCall, ToolPolicy
-from toolyard_hookspecs.ledger import LedgerStore
-from toolyard_plugins.ledger import EffectLedger, MemoryStore, uncommitted
-from toolyard_plugins.ledger.stores.postgres import PostgresStore
-from toolyard_plugins.ledger.stores.sqlite import SqliteStore
+import toolstile_plugins.ledger as ledger_plugin
+from toolstile import Executor, Host, Session
+from toolstile_hookspecs import Binding, MarkdownSection, Outcome, Prompt, Tool, ToolCall, ToolPolicy
+from toolstile_hookspecs.ledger import LedgerStore
+from toolstile_plugins.ledger import EffectLedger, MemoryStore, uncommitted
+from toolstile_plugins.ledger.stores.postgres import PostgresStore
+from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 
 _databases = itertools.count(1)
 
@@ -169,7 +169,7 @@ class Server:
     def __init__(self) -> None:
         self._bin = binaries()
         # Not pytest's own: the server's user has to get there.
-        self._folder = Path(tempfile.mkdtemp(prefix="toolyard-postgres-"))
+        self._folder = Path(tempfile.mkdtemp(prefix="toolstile-postgres-"))
         self._user: str | None = None
         if os.geteuid() == 0:
             # It refuses to run as root.
@@ -179,12 +179,12 @@ class Server:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
-        self._do("initdb", "-D", "data", "-A", "trust", "-U", "toolyard", "--no-sync")
+        self._do("initdb", "-D", "data", "-A", "trust", "-U", "toolstile", "--no-sync")
         self.start()
 
     @property
     def url(self) -> str:
-        return f"postgresql://toolyard@127.0.0.1:{self.port}/postgres"
+        return f"postgresql://toolstile@127.0.0.1:{self.port}/postgres"
 
     def start(self) -> None:
         options = (
@@ -198,8 +198,8 @@ class Server:
 
     def make(self, name: str) -> str:
         """Make a database; returns its connection string."""
-        self._do("createdb", "-h", "127.0.0.1", "-p", str(self.port), "-U", "toolyard", name)
-        return f"postgresql://toolyard@127.0.0.1:{self.port}/{name}"
+        self._do("createdb", "-h", "127.0.0.1", "-p", str(self.port), "-U", "toolstile", name)
+        return f"postgresql://toolstile@127.0.0.1:{self.port}/{name}"
 
     def remove(self) -> None:
         try:

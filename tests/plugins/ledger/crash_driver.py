@@ -20,9 +20,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NoReturn
 
-import toolyard_plugins.ledger as ledger_plugin
-from toolyard import Executor, Host, Session
-from toolyard_hookspecs import (
+import toolstile_plugins.ledger as ledger_plugin
+from toolstile import Executor, Host, Session
+from toolstile_hookspecs import (
     Binding,
     Filesystem,
     IdempotencyConfig,
@@ -32,10 +32,10 @@ from toolyard_hookspecs import (
     ToolContext,
     tool,
 )
-from toolyard_plugins.ledger import EffectLedger
-from toolyard_plugins.ledger.stores.sqlite import SqliteStore
-from toolyard_plugins.vfs.disk import DiskStore
-from toolyard_plugins.vfs.workspace import VirtualFilesystem
+from toolstile_plugins.ledger import EffectLedger
+from toolstile_plugins.ledger.stores.sqlite import SqliteStore
+from toolstile_plugins.vfs.disk import DiskStore
+from toolstile_plugins.vfs.workspace import VirtualFilesystem
 
 CALLS = 3
 

@@ -11,12 +11,12 @@ import random
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-import toolyard_plugins.ledger as ledger_plugin
-from toolyard import Host, Session
-from toolyard_hookspecs import Binding, IdempotencyConfig, MarkdownSection, Prompt, ToolCall, tool
-from toolyard_plugins.ledger import EffectLedger
-from toolyard_plugins.ledger.stores.postgres import PostgresStore
-from toolyard_plugins.ledger.stores.sqlite import SqliteStore
+import toolstile_plugins.ledger as ledger_plugin
+from toolstile import Host, Session
+from toolstile_hookspecs import Binding, IdempotencyConfig, MarkdownSection, Prompt, ToolCall, tool
+from toolstile_plugins.ledger import EffectLedger
+from toolstile_plugins.ledger.stores.postgres import PostgresStore
+from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 
 THREADS = 8
 place, effects, keys, seed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])

@@ -13,8 +13,8 @@ from typing import Annotated, Any
 import pytest
 from pydantic import PlainSerializer, SecretStr
 
-from toolyard import Session
-from toolyard_hookspecs import (
+from toolstile import Session
+from toolstile_hookspecs import (
     Binding,
     Cancellation,
     EffectUnknownError,
@@ -30,9 +30,9 @@ from toolyard_hookspecs import (
     hookimpl,
     tool,
 )
-from toolyard_hookspecs.ledger import Claim, LedgerEntry
-from toolyard_plugins.ledger import MemoryStore
-from toolyard_plugins.policies import SequentialDependencyPolicy
+from toolstile_hookspecs.ledger import Claim, LedgerEntry
+from toolstile_plugins.ledger import MemoryStore
+from toolstile_plugins.policies import SequentialDependencyPolicy
 
 from .conftest import Bench
 
@@ -419,7 +419,7 @@ class TestFailures:
         assert bench.states() == ["unknown"]
         again = bench.call("fail")
         assert "may have happened" in again.text
-        assert "toolyard ledger resolve" in again.text
+        assert "toolstile ledger resolve" in again.text
         assert again.text.endswith("--done [--value JSON], or --not-done.")
         assert again.event.facts["ledger.state"] == "unknown"
         assert len(ran) == 1
@@ -440,7 +440,7 @@ class TestFailures:
     def test_a_veto_leaves_it_unknown(self, bench):
         class Veto:
             @hookimpl
-            def toolyard_on_result(self) -> None:
+            def toolstile_on_result(self) -> None:
                 raise ValueError("vetoed")
 
         fail, ran = self.failing(bench, "")
@@ -461,7 +461,7 @@ class TestFailures:
 
         class Plugin:
             @hookimpl
-            def toolyard_snapshot(self) -> Participant:
+            def toolstile_snapshot(self) -> Participant:
                 return Participant()
 
         fail, _ = self.failing(bench, "")
@@ -515,7 +515,7 @@ class TestFailures:
 
         class Veto:
             @hookimpl
-            def toolyard_on_result(self) -> None:
+            def toolstile_on_result(self) -> None:
                 raise ValueError("vetoed")
 
         @tool(idempotency=IdempotencyConfig(), contained=True, timeout=0.05)
@@ -550,7 +550,7 @@ class TestFailures:
     def test_a_call_that_is_refused_before_its_handler_gives_it_back(self, bench):
         class Refusing:
             @hookimpl(trylast=True)
-            def toolyard_execute(self) -> None:
+            def toolstile_execute(self) -> None:
                 raise ValueError("not today")
 
         fail, ran = self.failing(bench, "")
@@ -561,7 +561,7 @@ class TestFailures:
     def test_a_denied_call_never_claims(self, bench):
         class Denying:
             @hookimpl
-            def toolyard_check(self) -> PolicyDecision:
+            def toolstile_check(self) -> PolicyDecision:
                 return PolicyDecision.deny("No.")
 
         fail, _ = self.failing(bench, "")
@@ -715,7 +715,7 @@ class TestSessions:
         outcome = bench.call("order", item="tea")
         shown = "session:\n  Order: added Order(item='tea', number=1)"
         assert outcome.event.replayed
-        assert outcome.event.facts["toolyard.diff"] == shown
+        assert outcome.event.facts["toolstile.diff"] == shown
         assert bench.tools.rehearsed() == shown
         assert done == [Order("tea", 1)]
 
@@ -764,7 +764,7 @@ class TestBatches:
 
         class Slow:
             @hookimpl
-            def toolyard_snapshot(self, tool: Any, context: ToolContext) -> Any:
+            def toolstile_snapshot(self, tool: Any, context: ToolContext) -> Any:
                 return asyncio.sleep(0.4) if tool.name == "order" and not context.parent else None
 
         bench.ledger.wait = 1

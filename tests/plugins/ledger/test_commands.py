@@ -1,4 +1,4 @@
-"""`toolyard ledger`, as a person and as a program uses it."""
+"""`toolstile ledger`, as a person and as a program uses it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from toolyard_hookspecs.ledger import Claim, EffectState, RecordedResult
-from toolyard_plugins.ledger.stores.sqlite import SqliteStore
+from toolstile_hookspecs.ledger import Claim, EffectState, RecordedResult
+from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +20,7 @@ PLUGIN = '''
 import os
 from pathlib import Path
 from pydantic import BaseModel, SecretStr
-from toolyard_hookspecs import IdempotencyConfig, MarkdownSection, ToolResult, hookimpl, tool
+from toolstile_hookspecs import IdempotencyConfig, MarkdownSection, ToolResult, hookimpl, tool
 
 
 @tool(idempotency=IdempotencyConfig(scope="global"))
@@ -53,7 +53,7 @@ def mint(name: str) -> Badge:
 
 
 @hookimpl
-def toolyard_sections():
+def toolstile_sections():
     tools = [order, sign_in, mint]
     return [MarkdownSection(key="shop", title="Shop", template="Order.", tools=tools)]
 '''
@@ -65,9 +65,9 @@ def shop(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def toolyard(folder: Path, *arguments: str | bytes, ok: bool = True) -> str:
+def toolstile(folder: Path, *arguments: str | bytes, ok: bool = True) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "toolyard", *arguments],
+        [sys.executable, "-m", "toolstile", *arguments],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -80,7 +80,7 @@ def toolyard(folder: Path, *arguments: str | bytes, ok: bool = True) -> str:
 
 def call(folder: Path, item: str, *, ok: bool = True) -> str:
     arguments = json.dumps({"item": item})
-    return toolyard(folder, "call", "--plugin", "shop.py", "--json", "order", arguments, ok=ok)
+    return toolstile(folder, "call", "--plugin", "shop.py", "--json", "order", arguments, ok=ok)
 
 
 def test_it_is_the_same_ledger_for_every_process(shop):
@@ -89,12 +89,12 @@ def test_it_is_the_same_ledger_for_every_process(shop):
     assert "replayed" not in json.loads(first)
     assert json.loads(second)["replayed"] is True
     assert (shop / "done.txt").read_text() == "tea\n"
-    assert (shop / ".toolyard" / "ledger.db").exists()
+    assert (shop / ".toolstile" / "ledger.db").exists()
 
 
 def test_a_run_without_such_tools_makes_no_file(shop):
-    toolyard(shop, "tools", "--plugin", "shop.py")
-    assert not (shop / ".toolyard").exists()
+    toolstile(shop, "tools", "--plugin", "shop.py")
+    assert not (shop / ".toolstile").exists()
 
 
 def test_a_killed_call_is_unknown_until_a_person_resolves_it(shop):
@@ -102,13 +102,13 @@ def test_a_killed_call_is_unknown_until_a_person_resolves_it(shop):
     told = json.loads(call(shop, "poison", ok=False))["error"]
     assert "may have happened" in told
     assert "requires human intervention" in told
-    (entry,) = map(json.loads, toolyard(shop, "ledger", "list", "--json").splitlines())
+    (entry,) = map(json.loads, toolstile(shop, "ledger", "list", "--json").splitlines())
     assert entry["state"] == "unknown"
     assert entry["key"] in told
     hash_of_key = entry["hash"]
-    assert hash_of_key[:12] in toolyard(shop, "ledger", "list", "--state", "unknown")
-    assert "No done is recorded in" in toolyard(shop, "ledger", "list", "--state", "done")
-    toolyard(
+    assert hash_of_key[:12] in toolstile(shop, "ledger", "list", "--state", "unknown")
+    assert "No done is recorded in" in toolstile(shop, "ledger", "list", "--state", "done")
+    toolstile(
         shop,
         *("ledger", "resolve", "--plugin", "shop.py", hash_of_key[:12]),
         *("--done", "--message", "Found in the books.", "--value", '{"number": 7}'),
@@ -120,14 +120,14 @@ def test_a_killed_call_is_unknown_until_a_person_resolves_it(shop):
 @pytest.mark.long
 def test_or_says_that_it_has_not_happened(shop):
     call(shop, "poison", ok=False)
-    (entry,) = map(json.loads, toolyard(shop, "ledger", "list", "--json").splitlines())
-    toolyard(shop, "ledger", "resolve", entry["key"], "--not-done")
+    (entry,) = map(json.loads, toolstile(shop, "ledger", "list", "--json").splitlines())
+    toolstile(shop, "ledger", "resolve", entry["key"], "--not-done")
     call(shop, "poison", ok=False)
     assert (shop / "done.txt").read_text() == "poison\npoison\n"
 
 
 def fill(folder: Path) -> None:
-    store = SqliteStore(folder / ".toolyard" / "ledger.db")
+    store = SqliteStore(folder / ".toolstile" / "ledger.db")
     now = datetime.now(UTC)
     for number, (tool, end) in enumerate(
         [("order", now - timedelta(hours=1)), ("order", None), ("pay", now + timedelta(hours=1))]
@@ -143,18 +143,18 @@ def fill(folder: Path) -> None:
 @pytest.mark.long
 def test_entries_are_listed_shown_pruned_and_removed(shop):
     fill(shop)
-    table = toolyard(shop, "ledger", "list")
+    table = toolstile(shop, "ledger", "list")
     assert table.splitlines() == [line.rstrip() for line in table.splitlines()]
     assert "(over)" in table
     assert "\x1b" not in table
-    assert len(toolyard(shop, "ledger", "list", "--tool", "pay", "--json").splitlines()) == 1
-    assert "global:pay:2abcdef" in toolyard(shop, "ledger", "show", "2ab")
-    wire = json.loads(toolyard(shop, "ledger", "show", "2ab", "--json"))
+    assert len(toolstile(shop, "ledger", "list", "--tool", "pay", "--json").splitlines()) == 1
+    assert "global:pay:2abcdef" in toolstile(shop, "ledger", "show", "2ab")
+    wire = json.loads(toolstile(shop, "ledger", "show", "2ab", "--json"))
     assert (wire["tool"], wire["state"], wire["value"]) == ("pay", EffectState.DONE, None)
-    assert toolyard(shop, "ledger", "prune") == "1 removed.\n"
-    assert json.loads(toolyard(shop, "ledger", "invalidate", "1abc", "--json")) == {"removed": 1}
-    assert toolyard(shop, "ledger", "invalidate", "--tool", "order") == "0 removed.\n"
-    assert toolyard(shop, "ledger", "invalidate", "--all") == "1 removed.\n"
+    assert toolstile(shop, "ledger", "prune") == "1 removed.\n"
+    assert json.loads(toolstile(shop, "ledger", "invalidate", "1abc", "--json")) == {"removed": 1}
+    assert toolstile(shop, "ledger", "invalidate", "--tool", "order") == "0 removed.\n"
+    assert toolstile(shop, "ledger", "invalidate", "--all") == "1 removed.\n"
 
 
 @pytest.mark.parametrize(
@@ -173,14 +173,14 @@ def test_entries_are_listed_shown_pruned_and_removed(shop):
 )
 def test_what_cannot_be_done_says_why(shop, arguments, words):
     fill(shop)
-    assert words in toolyard(shop, "ledger", *arguments, ok=False)
+    assert words in toolstile(shop, "ledger", *arguments, ok=False)
 
 
 @pytest.mark.long
 def test_a_value_that_does_not_fit_the_tool_is_refused(shop):
     call(shop, "poison", ok=False)
-    (entry,) = map(json.loads, toolyard(shop, "ledger", "list", "--json").splitlines())
-    told = toolyard(
+    (entry,) = map(json.loads, toolstile(shop, "ledger", "list", "--json").splitlines())
+    told = toolstile(
         shop,
         *("ledger", "resolve", "--plugin", "shop.py", entry["key"], "--done"),
         *("--value", '{"number": "x"}'),
@@ -188,70 +188,70 @@ def test_a_value_that_does_not_fit_the_tool_is_refused(shop):
     )
     assert "does not fit" in told
     assert ".." not in told
-    assert "unknown" in toolyard(shop, "ledger", "list")
+    assert "unknown" in toolstile(shop, "ledger", "list")
 
 
 def test_a_value_that_was_not_checked_and_does_not_fit_can_be_corrected(shop):
     call(shop, "poison", ok=False)
-    (entry,) = map(json.loads, toolyard(shop, "ledger", "list", "--json").splitlines())
+    (entry,) = map(json.loads, toolstile(shop, "ledger", "list", "--json").splitlines())
     key = entry["key"]
     resolving = ("ledger", "resolve", key, "--done", "--value")
-    told = toolyard(shop, *resolving, '"nonsense"')
+    told = toolstile(shop, *resolving, '"nonsense"')
     assert "load the plugin that does, with --plugin FILE.py" in told
     told = json.loads(call(shop, "poison", ok=False))["error"]
-    assert f"toolyard ledger resolve '{key}' --done --value JSON, with the plugin" in told
-    told = toolyard(shop, *resolving, '{"number": 7}', ok=False)
+    assert f"toolstile ledger resolve '{key}' --done --value JSON, with the plugin" in told
+    told = toolstile(shop, *resolving, '{"number": 7}', ok=False)
     assert "If its value does not fit, load the plugin that offers order" in told
     again = (*resolving[:2], "--plugin", "shop.py", *resolving[2:])
-    told = toolyard(shop, *again, '{"number": "x"}', ok=False)
+    told = toolstile(shop, *again, '{"number": "x"}', ok=False)
     assert 'does not fit: number: input should be a valid integer, got "x". Nothing' in told
-    toolyard(shop, *again, '{"number": 7}')
+    toolstile(shop, *again, '{"number": 7}')
     assert json.loads(call(shop, "poison"))["data"] == {"number": 7}
-    assert "nothing to resolve" in toolyard(shop, *again, '{"number": 8}', ok=False)
+    assert "nothing to resolve" in toolstile(shop, *again, '{"number": 8}', ok=False)
     assert (shop / "done.txt").read_text() == "poison\n"
 
 
 def test_what_has_happened_cannot_be_told_not_to_have_when_its_tool_returns_something_else(shop):
     call(shop, "tea")
-    (entry,) = map(json.loads, toolyard(shop, "ledger", "list", "--json").splitlines())
+    (entry,) = map(json.loads, toolstile(shop, "ledger", "list", "--json").splitlines())
     plugin = shop / "shop.py"
     plugin.write_text(plugin.read_text().replace("-> dict[str, int]:", "-> list[int]:"))
     resolving = ("ledger", "resolve", "--plugin", "shop.py", entry["key"])
-    told = toolyard(shop, *resolving, "--not-done", ok=False)
+    told = toolstile(shop, *resolving, "--not-done", ok=False)
     assert f"The call {entry['key']} is done: it has happened" in told
     assert "order returns something else by now" in told
     assert "--done --value JSON" in told
-    assert f"toolyard ledger invalidate '{entry['key']}'" in told
-    assert "done" in toolyard(shop, "ledger", "list")
-    toolyard(shop, *resolving, "--done", "--value", "[1]")
+    assert f"toolstile ledger invalidate '{entry['key']}'" in told
+    assert "done" in toolstile(shop, "ledger", "list")
+    toolstile(shop, *resolving, "--done", "--value", "[1]")
     assert json.loads(call(shop, "tea"))["data"] == [1]
     assert (shop / "done.txt").read_text() == "tea\n"
 
 
 def test_no_secret_is_shown(shop):
     arguments = ("call", "sign_in", json.dumps({"password": "hunter2"}), "--plugin", "shop.py")
-    assert "In with hunter2." in toolyard(shop, *arguments)
-    [entry] = map(json.loads, toolyard(shop, "ledger", "list", "--json").splitlines())
+    assert "In with hunter2." in toolstile(shop, *arguments)
+    [entry] = map(json.loads, toolstile(shop, "ledger", "list", "--json").splitlines())
     assert (entry["message"], entry["value"], entry["changes"]) == ("***", "***", "***")
-    told = toolyard(shop, "ledger", "list") + toolyard(shop, "ledger", "show", entry["key"])
+    told = toolstile(shop, "ledger", "list") + toolstile(shop, "ledger", "show", entry["key"])
     assert "hunter2" not in told
     assert told.count("***") == 3
     # It has to be there all the same: the model is told it again.
-    assert "In with hunter2." in toolyard(shop, *arguments)
+    assert "In with hunter2." in toolstile(shop, *arguments)
 
 
 def test_secrets_of_a_value_that_a_person_gives_are_recorded_as_masks(shop):
     making = ("call", "--plugin", "shop.py", "mint", '{"name": "Ada"}')
-    toolyard(shop, *making, ok=False)
-    [entry] = map(json.loads, toolyard(shop, "ledger", "list", "--json").splitlines())
-    toolyard(
+    toolstile(shop, *making, ok=False)
+    [entry] = map(json.loads, toolstile(shop, "ledger", "list", "--json").splitlines())
+    toolstile(
         shop,
         *("ledger", "resolve", "--plugin", "shop.py", entry["key"], "--done"),
         *("--message", "It is hunter2.", "--value", '{"name": "Ada", "token": "hunter2"}'),
     )
-    shown = json.loads(toolyard(shop, "ledger", "show", entry["key"], "--json"))
+    shown = json.loads(toolstile(shop, "ledger", "show", entry["key"], "--json"))
     assert (shown["message"], shown["value"]) == ("It is ***.", {"name": "Ada", "token": "*" * 10})
-    assert "It is ***." in toolyard(shop, *making)
+    assert "It is ***." in toolstile(shop, *making)
 
 
 def test_nobody_else_may_read_the_file(shop):
@@ -275,41 +275,41 @@ def test_nobody_else_may_read_the_file(shop):
 )
 def test_a_value_that_is_no_json_is_refused(shop, value):
     call(shop, "poison", ok=False)
-    (entry,) = map(json.loads, toolyard(shop, "ledger", "list", "--json").splitlines())
+    (entry,) = map(json.loads, toolstile(shop, "ledger", "list", "--json").splitlines())
     resolving = ("ledger", "resolve", entry["key"], "--done", "--value")
-    assert "does not fit" in toolyard(shop, *resolving, value, ok=False)
-    assert "was not checked" in toolyard(shop, *resolving, '"x"')
+    assert "does not fit" in toolstile(shop, *resolving, value, ok=False)
+    assert "was not checked" in toolstile(shop, *resolving, '"x"')
 
 
 @pytest.mark.long
 def test_equal_params_of_two_tools_are_told_apart(shop):
-    store = SqliteStore(shop / ".toolyard" / "ledger.db")
+    store = SqliteStore(shop / ".toolstile" / "ledger.db")
     now = datetime.now(UTC)
     for number, name in enumerate(("order", "pay")):
         claim = Claim(f"global:{name}:abcdef", name, "hash", f"{number:032x}", "s", "c", now)
         store.claim(claim, now=now)
         store.finish(claim.key, claim.effect_id, RecordedResult("Done."), None)
     store.close()
-    told = toolyard(shop, "ledger", "show", "abc", ok=False)
+    told = toolstile(shop, "ledger", "show", "abc", ok=False)
     assert "2 calls have keys like 'abc': global:order:abcdef, global:pay:abcdef." in told
-    rows = toolyard(shop, "ledger", "list").splitlines()[1:]
+    rows = toolstile(shop, "ledger", "list").splitlines()[1:]
     for row in rows:
         shown, tool = row.split()[:2]
-        assert f"global:{tool}:abcdef" in toolyard(shop, "ledger", "show", shown)
+        assert f"global:{tool}:abcdef" in toolstile(shop, "ledger", "show", shown)
 
 
 @pytest.mark.parametrize("what", [("list",), ("list", "--json"), ("prune",), ("show", "a")])
 def test_a_place_where_no_ledger_can_be_is_an_error(shop, what):
-    (shop / ".toolyard").write_text("")
-    told = toolyard(shop, "ledger", *what, ok=False)
-    assert "error: The ledger .toolyard/ledger.db cannot be used: " in told
-    assert ".toolyard is not a directory. Configure a path within a directory." in told
+    (shop / ".toolstile").write_text("")
+    told = toolstile(shop, "ledger", *what, ok=False)
+    assert "error: The ledger .toolstile/ledger.db cannot be used: " in told
+    assert ".toolstile is not a directory. Configure a path within a directory." in told
 
 
 @pytest.mark.long
 def test_looking_makes_no_file(shop):
     for arguments in (("list",), ("list", "--json"), ("prune",), ("invalidate", "--all")):
-        toolyard(shop, "ledger", *arguments)
-    assert "No call has the key 'a'" in toolyard(shop, "ledger", "show", "a", ok=False)
-    assert "Nothing is recorded in" in toolyard(shop, "ledger", "list")
-    assert not (shop / ".toolyard").exists()
+        toolstile(shop, "ledger", *arguments)
+    assert "No call has the key 'a'" in toolstile(shop, "ledger", "show", "a", ok=False)
+    assert "Nothing is recorded in" in toolstile(shop, "ledger", "list")
+    assert not (shop / ".toolstile").exists()

@@ -25,7 +25,7 @@ from pydantic import (
     field_serializer,
 )
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     DefinitionError,
     IdempotencyConfig,
     LedgerError,
@@ -35,12 +35,12 @@ from toolyard_hookspecs import (
     ToolResult,
     tool,
 )
-from toolyard_hookspecs.ledger import Claim, LedgerStore, RecordedResult
-from toolyard_plugins.ledger import EffectLedger, MemoryStore, ToolEffect
-from toolyard_plugins.ledger.canonical import encoder
-from toolyard_plugins.ledger.effects import decision_key
-from toolyard_plugins.ledger.keys import keys_of
-from toolyard_plugins.ledger.stores.sqlite import SqliteStore
+from toolstile_hookspecs.ledger import Claim, LedgerStore, RecordedResult
+from toolstile_plugins.ledger import EffectLedger, MemoryStore, ToolEffect
+from toolstile_plugins.ledger.canonical import encoder
+from toolstile_plugins.ledger.effects import decision_key
+from toolstile_plugins.ledger.keys import keys_of
+from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 
 from .conftest import HeldClock
 
@@ -307,7 +307,7 @@ PLACES = st.tuples(
 
 
 def key_in(scope: str, session: str, call: str, name: str) -> str:
-    from toolyard import Session
+    from toolstile import Session
 
     def take() -> None:
         """Take something."""
@@ -326,7 +326,7 @@ def meant_by(scope: str, session: str, call: str, name: str) -> tuple[str, ...]:
 class TestKeys:
     @pytest.fixture
     def context(self) -> ToolContext:
-        from toolyard import Session
+        from toolstile import Session
 
         return ToolContext(session=Session(id="s1"))
 
@@ -416,8 +416,8 @@ class TestKeys:
         import sys
 
         code = (
-            "from toolyard_hookspecs import tool, IdempotencyConfig\n"
-            "from toolyard_plugins.ledger.canonical import encoder\n"
+            "from toolstile_hookspecs import tool, IdempotencyConfig\n"
+            "from toolstile_plugins.ledger.canonical import encoder\n"
             "@tool(idempotency=IdempotencyConfig())\n"
             "def take(labels: frozenset[str]) -> None:\n"
             "    'Take some.'\n"
@@ -449,7 +449,7 @@ class TestKeys:
         assert not any("hunter" in each for each in keys)
 
     def test_odd_scopes_and_ids_do_not_meet(self):
-        from toolyard import Session
+        from toolstile import Session
 
         def take() -> None:
             """Take something."""
@@ -484,7 +484,7 @@ class TestKeys:
 
     @pytest.mark.parametrize("scope", ["session", "call", "name of one" * 500])
     def test_long_scopes_and_ids_make_keys_that_every_database_takes(self, scope):
-        from toolyard import Session
+        from toolstile import Session
 
         def take() -> None:
             """Take something."""

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from toolyard_hookspecs import IdempotencyConfig, LedgerError, Status, ToolContext, tool
-from toolyard_hookspecs.ledger import Claim, LedgerEntry
-from toolyard_plugins.ledger import MemoryStore
-from toolyard_plugins.ledger.stores.bounded import BoundedConnection
-from toolyard_plugins.ledger.stores.postgres import PostgresStore
-from toolyard_plugins.ledger.stores.sqlite import SqliteStore
+from toolstile_hookspecs import IdempotencyConfig, LedgerError, Status, ToolContext, tool
+from toolstile_hookspecs.ledger import Claim, LedgerEntry
+from toolstile_plugins.ledger import MemoryStore
+from toolstile_plugins.ledger.stores.bounded import BoundedConnection
+from toolstile_plugins.ledger.stores.postgres import PostgresStore
+from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 
 from .conftest import Bench
 
@@ -119,7 +119,7 @@ def test_a_database_of_another_program_stays_as_it_is(file_bench, path, version)
 
 def test_a_table_that_only_has_the_name_of_the_ledgers(file_bench, path):
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("CREATE TABLE toolyard_effects (key TEXT)")
+        connection.execute("CREATE TABLE toolstile_effects (key TEXT)")
         connection.execute("PRAGMA user_version = 1")
     file_bench.open(order, look)
     assert_closed(file_bench, "It is no ledger", "name another file")

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     Deadline,
     IdempotencyConfig,
     PromptEvaluationError,
@@ -27,13 +27,13 @@ from toolyard_hookspecs import (
     hookimpl,
     tool,
 )
-from toolyard_hookspecs.ledger import Claim, EffectState
-from toolyard_plugins.ledger import EffectLedger, MemoryStore
-from toolyard_plugins.ledger.leases import LeaseKeeper
-from toolyard_plugins.ledger.stores import sqlite
-from toolyard_plugins.ledger.stores.postgres import PostgresStore
-from toolyard_plugins.ledger.stores.processes import Process
-from toolyard_plugins.ledger.stores.sqlite import SqliteStore
+from toolstile_hookspecs.ledger import Claim, EffectState
+from toolstile_plugins.ledger import EffectLedger, MemoryStore
+from toolstile_plugins.ledger.leases import LeaseKeeper
+from toolstile_plugins.ledger.stores import sqlite
+from toolstile_plugins.ledger.stores.postgres import PostgresStore
+from toolstile_plugins.ledger.stores.processes import Process
+from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 
 pytestmark = pytest.mark.slow
 
@@ -47,9 +47,9 @@ def claiming_process(place: str | Path, kind: str, lease: float) -> Iterator[sub
     """Run a process that has claimed a key, and would renew it for ever."""
     code = f"""
         import datetime, sys, time
-        from toolyard_hookspecs.ledger import Claim
-        from toolyard_plugins.ledger import EffectLedger
-        from toolyard_plugins.ledger.stores.{kind} import {kind.capitalize()}Store
+        from toolstile_hookspecs.ledger import Claim
+        from toolstile_plugins.ledger import EffectLedger
+        from toolstile_plugins.ledger.stores.{kind} import {kind.capitalize()}Store
         claim = Claim(*{tuple(CLAIM[:6])!r}, {NOW!r})
         store = {kind.capitalize()}Store({str(place)!r}, lease={lease})
         ledger = EffectLedger(store)
@@ -140,9 +140,9 @@ class TestSqlite:
     def test_a_fork_holds_no_claim_of_its_parent(self, tmp_path):
         code = f"""
             import datetime, os, sys
-            from toolyard_hookspecs.ledger import Claim
-            from toolyard_plugins.ledger import EffectLedger
-            from toolyard_plugins.ledger.stores.sqlite import SqliteStore
+            from toolstile_hookspecs.ledger import Claim
+            from toolstile_plugins.ledger import EffectLedger
+            from toolstile_plugins.ledger.stores.sqlite import SqliteStore
             now = {NOW!r}
             ledger = EffectLedger(SqliteStore({str(tmp_path / "ledger.db")!r}, lease=0.3))
             claim = Claim(*{tuple(CLAIM[:6])!r}, now)
@@ -254,7 +254,7 @@ class Seen:
         self.events: list[ToolInvoked] = []
 
     @hookimpl
-    def toolyard_telemetry(self, event: ToolInvoked) -> None:
+    def toolstile_telemetry(self, event: ToolInvoked) -> None:
         self.events.append(event)
 
 
@@ -362,7 +362,7 @@ class TestWaiting:
 
 
 def test_what_cannot_be_written_now_is_written_by_its_own_thread_later(tmp_path):
-    from toolyard_hookspecs import LedgerError
+    from toolstile_hookspecs import LedgerError
 
     ledger = EffectLedger(SqliteStore(tmp_path / "ledger.db"))
     tried: list[int] = []

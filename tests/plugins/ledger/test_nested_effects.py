@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from toolyard import Session
-from toolyard_hookspecs import IdempotencyConfig, LedgerError, ToolContext, append_all, tool
+from toolstile import Session
+from toolstile_hookspecs import IdempotencyConfig, LedgerError, ToolContext, append_all, tool
 
 from .conftest import Bench
 

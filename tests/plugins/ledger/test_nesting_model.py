@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from toolyard import Session
-from toolyard_hookspecs import (
+from toolstile import Session
+from toolstile_hookspecs import (
     IdempotencyConfig,
     ToolCall,
     ToolContext,
@@ -20,7 +20,7 @@ from toolyard_hookspecs import (
     append_all,
     tool,
 )
-from toolyard_plugins.ledger import MemoryStore
+from toolstile_plugins.ledger import MemoryStore
 
 from .conftest import Bench
 

@@ -4,11 +4,11 @@ import argparse
 
 import pytest
 
-from toolyard.testing import assert_ok
-from toolyard_hookspecs import Binding, IdempotencyConfig, hookimpl, is_notice, tool
-from toolyard_hookspecs.ledger import EffectState, LedgerStore
-from toolyard_plugins.ledger import LedgerSettings, MemoryStore
-from toolyard_plugins.ledger.commands import run_command
+from toolstile.testing import assert_ok
+from toolstile_hookspecs import Binding, IdempotencyConfig, hookimpl, is_notice, tool
+from toolstile_hookspecs.ledger import EffectState, LedgerStore
+from toolstile_plugins.ledger import LedgerSettings, MemoryStore
+from toolstile_plugins.ledger.commands import run_command
 
 RUNS = []
 
@@ -29,17 +29,17 @@ class Offering:
         self.store = store
 
     @hookimpl
-    def toolyard_resources(self):
+    def toolstile_resources(self):
         return [Binding.instance(LedgerStore, self.store)]
 
 
 @pytest.fixture
-def opened(toolyard_tools, tmp_path, monkeypatch):
+def opened(toolstile_tools, tmp_path, monkeypatch):
     """A bench with the ledger and such a store, in a folder of its own."""
     monkeypatch.chdir(tmp_path)
     RUNS.clear()
     store = OwnStore()
-    return store, toolyard_tools("ledger", Offering(store), order)
+    return store, toolstile_tools("ledger", Offering(store), order)
 
 
 def test_effects_are_recorded_there_and_found_again(opened, tmp_path):
@@ -60,7 +60,7 @@ def test_what_names_another_store_is_said_not_to_be_used(caplog, values):
     settings = LedgerSettings.model_validate(values)
     for _ in range(2):
         settings.ledger(OwnStore())
-    told = [each for each in caplog.records if each.name == "toolyard.ledger"]
+    told = [each for each in caplog.records if each.name == "toolstile.ledger"]
     assert [is_notice(each) for each in told] == [True] * len(values)
     for name, record in zip(values, told, strict=True):
         assert f"OwnStore of {__name__}: {name} of [plugins.ledger] is not used." in (

@@ -14,10 +14,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from toolyard_hookspecs import LedgerError
-from toolyard_hookspecs.ledger import Claim, EffectState, RecordedResult
-from toolyard_plugins.ledger.stores import bounded
-from toolyard_plugins.ledger.stores.postgres import PostgresStore
+from toolstile_hookspecs import LedgerError
+from toolstile_hookspecs.ledger import Claim, EffectState, RecordedResult
+from toolstile_plugins.ledger.stores import bounded
+from toolstile_plugins.ledger.stores.postgres import PostgresStore
 
 pytestmark = pytest.mark.slow
 
@@ -36,11 +36,11 @@ def _do(url: str, *statements: str) -> None:
 
 
 def _as(user: str, url: str) -> str:
-    return url.replace("//toolyard@", f"//{user}@")
+    return url.replace("//toolstile@", f"//{user}@")
 
 
 def _lapses(store: PostgresStore, key: str) -> None:
-    store._run("UPDATE toolyard_effects SET lease = '2000-01-01' WHERE key = ?", (key,))
+    store._run("UPDATE toolstile_effects SET lease = '2000-01-01' WHERE key = ?", (key,))
 
 
 @pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1", "UTF8"])
@@ -103,7 +103,7 @@ class TestUsersThatMakeNoTables:
     @pytest.fixture
     def url(self, owned: str, rights: str) -> str:
         user = f"user_{next(_databases)}"
-        _do(owned, f"CREATE ROLE {user} LOGIN", f"GRANT {rights} ON toolyard_effects TO {user}")
+        _do(owned, f"CREATE ROLE {user} LOGIN", f"GRANT {rights} ON toolstile_effects TO {user}")
         return _as(user, owned)
 
     @pytest.mark.parametrize("rights", ["SELECT, INSERT, UPDATE, DELETE"], indirect=True)
@@ -121,7 +121,7 @@ class TestUsersThatMakeNoTables:
         with closing(PostgresStore(url)) as store, pytest.raises(LedgerError) as raised:
             store.claim(_claim("second", 1), now=NOW)
 
-        assert "permission denied for table toolyard_effects. Grant its user" in str(raised.value)
+        assert "permission denied for table toolstile_effects. Grant its user" in str(raised.value)
 
     def test_who_may_not_make_the_table_that_is_not_there_is_told_so(self, database: str) -> None:
         user = f"user_{next(_databases)}"

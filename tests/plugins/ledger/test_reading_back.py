@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel, PlainSerializer, computed_field
 
-from toolyard_hookspecs import IdempotencyConfig, Status, tool
+from toolstile_hookspecs import IdempotencyConfig, Status, tool
 
 pytestmark = pytest.mark.slow
 

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from toolyard_plugins.ledger import LedgerSettings
+from toolstile_plugins.ledger import LedgerSettings
 
 
 @pytest.mark.parametrize("lease", [0, float("nan"), float("inf"), 1e300])

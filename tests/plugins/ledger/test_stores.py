@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
-from toolyard_hookspecs.ledger import Claim, EffectState, LedgerEntry, LedgerStore, RecordedResult
-from toolyard_hookspecs.testing import LedgerStoreContract
-from toolyard_hookspecs.testing.ledger import NOW, claim_of
-from toolyard_plugins.ledger.stores.memory import MemoryStore
-from toolyard_plugins.ledger.stores.postgres import PostgresStore
-from toolyard_plugins.ledger.stores.sql import Done, Row
-from toolyard_plugins.ledger.stores.sqlite import VERSION, SqliteStore
+from toolstile_hookspecs.ledger import Claim, EffectState, LedgerEntry, LedgerStore, RecordedResult
+from toolstile_hookspecs.testing import LedgerStoreContract
+from toolstile_hookspecs.testing.ledger import NOW, claim_of
+from toolstile_plugins.ledger.stores.memory import MemoryStore
+from toolstile_plugins.ledger.stores.postgres import PostgresStore
+from toolstile_plugins.ledger.stores.sql import Done, Row
+from toolstile_plugins.ledger.stores.sqlite import VERSION, SqliteStore
 
 LetLapse = Callable[[LedgerStore, Claim], None]
 
@@ -52,8 +52,8 @@ class TestSqlite(LedgerStoreContract):
             assert isinstance(store, SqliteStore)
             code = f"""
                 import datetime
-                from toolyard_hookspecs.ledger import Claim
-                from toolyard_plugins.ledger.stores.sqlite import SqliteStore
+                from toolstile_hookspecs.ledger import Claim
+                from toolstile_plugins.ledger.stores.sqlite import SqliteStore
                 claim = Claim(*{tuple(claim[:6])!r}, {claim.created_at!r})
                 assert SqliteStore({str(store.path)!r}).claim(claim, now=claim.created_at) is None
             """
@@ -108,8 +108,8 @@ class TestSqlite(LedgerStoreContract):
     ) -> None:
         code = """
             import datetime, os, sys
-            from toolyard_hookspecs.ledger import Claim, RecordedResult
-            from toolyard_plugins.ledger.stores.sqlite import SqliteStore
+            from toolstile_hookspecs.ledger import Claim, RecordedResult
+            from toolstile_plugins.ledger.stores.sqlite import SqliteStore
             now = datetime.datetime.now(datetime.UTC)
             claim = Claim("k", "pay", "0" * 64, "e" * 32, "s", "c", now)
             store = SqliteStore(sys.argv[1])
@@ -139,7 +139,7 @@ class TestSqlite(LedgerStoreContract):
     ) -> None:
         code = """
             import datetime, os, signal, sys, threading, time
-            from toolyard_plugins.ledger.stores.sqlite import SqliteStore
+            from toolstile_plugins.ledger.stores.sqlite import SqliteStore
             now = datetime.datetime.now(datetime.UTC)
             store = SqliteStore(sys.argv[1])
             writer = threading.Thread(target=store.prune, args=(now,))

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from toolyard import Executor, Session
-from toolyard_hookspecs import (
+from toolstile import Executor, Session
+from toolstile_hookspecs import (
     IdempotencyConfig,
     LedgerError,
     Outcome,
@@ -23,7 +23,7 @@ from toolyard_hookspecs import (
     hookimpl,
     tool,
 )
-from toolyard_plugins.ledger.holding import Holding
+from toolstile_plugins.ledger.holding import Holding
 
 pytestmark = pytest.mark.slow
 
@@ -349,7 +349,7 @@ class RefusingOnce:
         self.left = [Refusing()]
 
     @hookimpl(trylast=True)
-    def toolyard_snapshot(self) -> Refusing | None:
+    def toolstile_snapshot(self) -> Refusing | None:
         return self.left.pop() if self.left else None
 
 

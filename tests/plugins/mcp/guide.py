@@ -10,14 +10,14 @@ from typing import Any
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "mcp-clients.md"
 
-#: The configuration of Toolyard that the guide's lines name.
-PLACE = "/path/to/toolyard.toml"
+#: The configuration of Toolstile that the guide's lines name.
+PLACE = "/path/to/toolstile.toml"
 
 _BLOCK = re.compile(r"(?:<!-- client: ([\w-]+) -->\n)?```(json|toml)\n(.*?)```", re.DOTALL)
 
 
 def starting_point() -> str:
-    """The configuration of Toolyard."""
+    """The configuration of Toolstile."""
     blocks = _BLOCK.findall(GUIDE.read_text(encoding="utf-8"))
     (text,) = (text for client, language, text in blocks if not client and language == "toml")
     return text
@@ -34,15 +34,15 @@ def server_of(client: str) -> dict[str, Any]:
     text = lines_of_clients()[client]
     parsed = tomllib.loads(text) if client == "codex" else json.loads(text)
     (servers,) = parsed.values()
-    return servers["toolyard"]
+    return servers["toolstile"]
 
 
-def configured(client: str, toolyard: Path, configuration: Path) -> dict[str, Any]:
+def configured(client: str, toolstile: Path, configuration: Path) -> dict[str, Any]:
     """The lines for a client, with the places where the program and its configuration are."""
     parsed = json.loads(lines_of_clients()[client])
     (servers,) = parsed.values()
-    server = servers["toolyard"]
-    assert server["command"] == "toolyard"
-    server["command"] = str(toolyard)
+    server = servers["toolstile"]
+    assert server["command"] == "toolstile"
+    server["command"] = str(toolstile)
     server["args"] = [str(configuration) if each == PLACE else each for each in server["args"]]
     return parsed

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from toolyard import Host, ToolCall
-from toolyard_plugins.mcp.gateway.importing import read_servers
-from toolyard_plugins.record import verify
+from toolstile import Host, ToolCall
+from toolstile_plugins.mcp.gateway.importing import read_servers
+from toolstile_plugins.record import verify
 
 from .guide import PLACE, lines_of_clients, server_of, starting_point
 from .server.conftest import COMMAND, LONGEST
@@ -20,7 +20,7 @@ from .server.conftest import COMMAND, LONGEST
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     """A directory with the configuration, and with a file in the workspace."""
-    (tmp_path / "toolyard.toml").write_text(starting_point())
+    (tmp_path / "toolstile.toml").write_text(starting_point())
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "notes.txt").write_text("old\n")
     return tmp_path
@@ -37,7 +37,7 @@ def test_the_configuration_holds_the_model_to_its_rules(place: Path) -> None:
     path = {"path": "notes.txt"}
     change = ToolCall("write_file", {**path, "content": "new\n", "overwrite": True})
     delete = ToolCall("delete_file", path)
-    with Host(config=place / "toolyard.toml", approver=answer) as host, host.executor() as tools:
+    with Host(config=place / "toolstile.toml", approver=answer) as host, host.executor() as tools:
         rewritten = [tools.dispatch(change)]
         assert tools.dispatch(ToolCall("read_file", path)).success
         rewritten.append(tools.dispatch(change))
@@ -61,8 +61,8 @@ def test_the_configuration_holds_the_model_to_its_rules(place: Path) -> None:
 
 
 def test_what_the_model_is_ruled_by_lies_out_of_its_reach(place: Path) -> None:
-    with Host(config=place / "toolyard.toml") as host, host.executor() as tools:
-        for path in ("../toolyard.toml", "../records"):
+    with Host(config=place / "toolstile.toml") as host, host.executor() as tools:
+        for path in ("../toolstile.toml", "../records"):
             assert not tools.dispatch(ToolCall("read_file", {"path": path})).success
 
 
@@ -73,16 +73,16 @@ def test_the_lines_for_clients_are_understood(client: str, tmp_path: Path) -> No
 
     (server,) = read_servers(file)
 
-    assert server.name == "toolyard"
-    assert server.notes == ['"toolyard" is Toolyard itself, which is not put behind itself.']
+    assert server.name == "toolstile"
+    assert server.notes == ['"toolstile" is Toolstile itself, which is not put behind itself.']
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("client", sorted(lines_of_clients()))
 def test_the_lines_for_clients_start_a_server(client: str, place: Path) -> None:
     server = server_of(client)
-    assert server["command"] == "toolyard"
-    known = {PLACE: str(place / "toolyard.toml"), "${workspaceFolder}": str(place)}
+    assert server["command"] == "toolstile"
+    known = {PLACE: str(place / "toolstile.toml"), "${workspaceFolder}": str(place)}
     arguments = [known.get(each, each) for each in server["args"]]
     hello = {
         "jsonrpc": "2.0",
@@ -110,4 +110,4 @@ def test_the_lines_for_clients_start_a_server(client: str, place: Path) -> None:
         assert process.wait(LONGEST) == 0
 
     assert answer["result"]["protocolVersion"] == "2025-06-18"
-    assert answer["result"]["serverInfo"]["name"] == "toolyard"
+    assert answer["result"]["serverInfo"]["name"] == "toolstile"

@@ -18,11 +18,11 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import Sampler
 
-from toolyard import Executor, Host, Session
-from toolyard_hookspecs import MarkdownSection, Outcome, Prompt, Tool, ToolCall, ToolContext, tool
-from toolyard_plugins.otel.providers import Providers
-from toolyard_plugins.otel.settings import OtelSettings
-from toolyard_plugins.otel.tracing import CallTracing
+from toolstile import Executor, Host, Session
+from toolstile_hookspecs import MarkdownSection, Outcome, Prompt, Tool, ToolCall, ToolContext, tool
+from toolstile_plugins.otel.providers import Providers
+from toolstile_plugins.otel.settings import OtelSettings
+from toolstile_plugins.otel.tracing import CallTracing
 
 
 class Traced:

@@ -9,7 +9,7 @@ from typing import Any
 from opentelemetry import trace
 from pydantic import SecretStr
 
-from toolyard_hookspecs import MarkdownSection, PolicyDecision, ToolContext, hookimpl, tool
+from toolstile_hookspecs import MarkdownSection, PolicyDecision, ToolContext, hookimpl, tool
 
 log = logging.getLogger("desk")
 tracer = trace.get_tracer("desk")
@@ -27,7 +27,7 @@ def apart(word: str, *, context: ToolContext) -> int:
 def ids() -> list[str]:
     """Say what a log record made in a process of its own carries."""
     record = log.makeRecord("desk", logging.INFO, "desk.py", 1, "text", (), None)
-    return [vars(record)[name] for name in ("otelTraceID", "otelSpanID", "toolyardCallID")]
+    return [vars(record)[name] for name in ("otelTraceID", "otelSpanID", "toolstileCallID")]
 
 
 @tool
@@ -47,7 +47,7 @@ def sign_in(name: str, password: SecretStr) -> dict[str, Any]:
 
 
 @hookimpl
-def toolyard_check(tool: Any, params: Any) -> PolicyDecision | None:
+def toolstile_check(tool: Any, params: Any) -> PolicyDecision | None:
     """Know whom to refuse, and say too much."""
     if tool.name == "sign_in" and params.name == "eve":
         return PolicyDecision.deny(f"Eve has {params.password.get_secret_value()}.")
@@ -55,6 +55,6 @@ def toolyard_check(tool: Any, params: Any) -> PolicyDecision | None:
 
 
 @hookimpl
-def toolyard_sections() -> list[MarkdownSection]:
+def toolstile_sections() -> list[MarkdownSection]:
     """Offer the tools."""
     return [MarkdownSection(key="desk", title="Desk", tools=[apart, ids, inside, sign_in])]

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import pytest
 from pydantic import Field, SecretStr
 
-from toolyard_hookspecs import PolicyDecision, Secret, ToolResult, tool
-from toolyard_plugins.otel.settings import CAPTURE_VARIABLE, OtelSettings
+from toolstile_hookspecs import PolicyDecision, Secret, ToolResult, tool
+from toolstile_plugins.otel.settings import CAPTURE_VARIABLE, OtelSettings
 
 SECRETS = ("hunter2!", "4711-4712", "token-0815")
 PIN = Annotated[str, Field(json_schema_extra={"writeOnly": True})]

@@ -9,7 +9,7 @@ import pytest
 from opentelemetry import baggage, trace
 from opentelemetry.trace import format_span_id, format_trace_id
 
-from toolyard_hookspecs import ToolCall, ToolContext, tool
+from toolstile_hookspecs import ToolCall, ToolContext, tool
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 REMOTE = {"traceparent": f"00-{TRACE}-{SPAN}-01", "progressToken": 7}

@@ -8,10 +8,10 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from toolyard_hookspecs.testing import ObserverContract
-from toolyard_plugins.otel.providers import Providers
-from toolyard_plugins.otel.settings import OtelSettings
-from toolyard_plugins.otel.tracing import CallTracing
+from toolstile_hookspecs.testing import ObserverContract
+from toolstile_plugins.otel.providers import Providers
+from toolstile_plugins.otel.settings import OtelSettings
+from toolstile_plugins.otel.tracing import CallTracing
 
 pytestmark = pytest.mark.slow
 

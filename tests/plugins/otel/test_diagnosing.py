@@ -1,4 +1,4 @@
-"""`toolyard doctor` finds out whether spans can be exported to where the settings say."""
+"""`toolstile doctor` finds out whether spans can be exported to where the settings say."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from toolyard_hookspecs import Severity
-from toolyard_plugins.otel import exporters, toolyard_diagnose
-from toolyard_plugins.otel.settings import OtelSettings
+from toolstile_hookspecs import Severity
+from toolstile_plugins.otel import exporters, toolstile_diagnose
+from toolstile_plugins.otel.settings import OtelSettings
 
 
 def found(**settings: Any) -> list[tuple[str, Severity, str]]:
-    findings = toolyard_diagnose(OtelSettings(**settings))
+    findings = toolstile_diagnose(OtelSettings(**settings))
     return [(each.subject, each.severity, f"{each.text} {each.remedy}") for each in findings]
 
 
@@ -40,11 +40,11 @@ def test_a_missing_exporter_is_told_with_what_to_install(monkeypatch: pytest.Mon
     monkeypatch.setattr(exporters, "entry_points", lambda **_: ())
     ((_, severity, told),) = found(trace="otlp")
     assert severity is Severity.ERROR
-    assert "pip install 'toolyard[otlp]'" in told
+    assert "pip install 'toolstile[otlp]'" in told
 
 
 def test_a_missing_sdk_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "toolyard_plugins.otel.exporters")
+    monkeypatch.delitem(sys.modules, "toolstile_plugins.otel.exporters")
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     ((_, severity, told),) = found(trace="console")
     assert severity is Severity.ERROR

@@ -12,10 +12,10 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.trace import INVALID_SPAN
 
-from toolyard_hookspecs import ToolCall
-from toolyard_plugins.otel import ending, patience
-from toolyard_plugins.otel.ending import CountingExporter, end
-from toolyard_plugins.otel.propagation import ProcessTrace
+from toolstile_hookspecs import ToolCall
+from toolstile_plugins.otel import ending, patience
+from toolstile_plugins.otel.ending import CountingExporter, end
+from toolstile_plugins.otel.propagation import ProcessTrace
 
 
 class Unanswered(SpanExporter):

@@ -18,12 +18,12 @@ SECRET = "hunter2-4711"
 KIND_INTERNAL, STATUS_ERROR = 1, 2
 
 
-def toolyard(
+def toolstile(
     *arguments: str, given: str | None = None, **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "TOOLYARD_"))}
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "TOOLSTILE_"))}
     return subprocess.run(
-        [sys.executable, "-m", "toolyard", *arguments],
+        [sys.executable, "-m", "toolstile", *arguments],
         input=given,
         capture_output=True,
         text=True,
@@ -37,7 +37,7 @@ def run(
     *options: str, calls: list[dict[str, Any]], **variables: str
 ) -> subprocess.CompletedProcess[str]:
     lines = "\n".join(json.dumps(each) for each in calls)
-    return toolyard("run", "-", "--json", "--plugin", str(DESK), *options, given=lines, **variables)
+    return toolstile("run", "-", "--json", "--plugin", str(DESK), *options, given=lines, **variables)
 
 
 def test_spans_arrive_over_otlp_as_the_conventions_say(receiver: Any) -> None:
@@ -58,7 +58,7 @@ def test_spans_arrive_over_otlp_as_the_conventions_say(receiver: Any) -> None:
     assert len(span.trace_id), len(span.span_id) == (16, 8)
     assert span.parent_span_id == b""
     attributes = receiver.as_dict(span.attributes)
-    assert attributes.pop("toolyard.session.id")
+    assert attributes.pop("toolstile.session.id")
     assert attributes == {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": "inside",
@@ -67,10 +67,10 @@ def test_spans_arrive_over_otlp_as_the_conventions_say(receiver: Any) -> None:
         "gen_ai.tool.call.id": "call_1",
         "gen_ai.tool.call.arguments": {"word": "four"},
         "gen_ai.tool.call.result": 4,
-        "toolyard.outcome": "succeeded",
+        "toolstile.outcome": "succeeded",
     }
     resource = receiver.as_dict(receiver.traces[0].resource_spans[0].resource.attributes)
-    assert resource["service.name"] == "toolyard"
+    assert resource["service.name"] == "toolstile"
     assert resource["deployment.environment.name"] == "test"
     assert receiver.headers[0]["api-key"] == "k3y"
 
@@ -135,8 +135,8 @@ def test_a_denied_call_is_a_span_that_did_not_run(receiver: Any) -> None:
     span = receiver.named("execute_tool sign_in")
     assert (span.status.code, span.status.message) == (STATUS_ERROR, "Eve has ***.")
     attributes = receiver.as_dict(span.attributes)
-    assert attributes["toolyard.executed"] is False
-    assert attributes["toolyard.policy.reasons"] == ["Eve has ***."]
+    assert attributes["toolstile.executed"] is False
+    assert attributes["toolstile.policy.reasons"] == ["Eve has ***."]
 
 
 @pytest.mark.parametrize("where", ["otlp", "file", "console"])
@@ -152,7 +152,7 @@ def test_no_secret_leaves_in_any_byte(receiver: Any, where: str, tmp_path: Path)
         ],
         OTEL_EXPORTER_OTLP_ENDPOINT=receiver.endpoint,
         OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT="true",
-        TOOLYARD_PLUGINS__OTEL__STAGES="true",
+        TOOLSTILE_PLUGINS__OTEL__STAGES="true",
     )
     exported = b"".join(receiver.bodies) + (file.read_bytes() if file.exists() else b"")
     assert b"Mallory" in exported or "span: 'execute_tool sign_in' error" in done.stderr
@@ -177,7 +177,7 @@ def test_a_file_takes_a_line_for_each_span_after_what_it_had(tmp_path: Path) -> 
 
 @pytest.mark.long
 def test_the_console_is_standard_error(tmp_path: Path) -> None:
-    done = toolyard(
+    done = toolstile(
         *("call", "inside", '{"word": "four"}', "--trace", "console", "--plugin", str(DESK))
     )
     assert done.stdout == "4\n"
@@ -261,19 +261,19 @@ def test_an_environment_meant_for_others_keeps_nothing_from_running() -> None:
 
 CHECK = """
 import sys
-from toolyard import Host, ToolCall
-import toolyard.examples.orders as orders
+from toolstile import Host, ToolCall
+import toolstile.examples.orders as orders
 with Host(plugins=[orders]) as host, host.executor() as tools:
     assert {report.name: report.status for report in host.plugins.reports}["otel"] == "loaded"
     assert tools.dispatch(ToolCall("list_orders")).success
-    hooks = [host.plugins.implementations(f"toolyard_{name}") for name in ("trace", "telemetry")]
+    hooks = [host.plugins.implementations(f"toolstile_{name}") for name in ("trace", "telemetry")]
 assert hooks == [(), ()], hooks
 print(*sorted(name for name in sys.modules if name.partition(".")[0] == "opentelemetry"))
 """
 
 
 def test_without_a_provider_nothing_is_imported_and_no_hook_is_called() -> None:
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "TOOLYARD_"))}
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "TOOLSTILE_"))}
     done = subprocess.run(
         [sys.executable, "-c", CHECK],
         capture_output=True,
@@ -293,8 +293,8 @@ from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProces
 provider = TracerProvider()
 provider.add_span_processor(SimpleSpanProcessor(ConsoleSpanExporter(formatter=lambda s: s.name)))
 trace.set_tracer_provider(provider)
-from toolyard import Host, ToolCall
-import toolyard.examples.orders as orders
+from toolstile import Host, ToolCall
+import toolstile.examples.orders as orders
 with Host(plugins=[orders]) as host, host.executor() as tools:
     tools.dispatch(ToolCall("list_orders"))
 with trace.get_tracer("app").start_as_current_span("still open"):
@@ -326,5 +326,5 @@ def test_spans_that_nobody_takes_are_counted_and_not_waited_for_long() -> None:
         OTEL_EXPORTER_OTLP_TIMEOUT="0.5",
     )
     assert done.returncode == 0
-    assert done.stderr.startswith("toolyard: warning: 2 spans could not be exported.")
+    assert done.stderr.startswith("toolstile: warning: 2 spans could not be exported.")
     assert len(done.stderr.splitlines()) == 1

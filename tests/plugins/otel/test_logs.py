@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from toolyard_hookspecs import tool
-from toolyard_plugins.otel.logs import ids_in_logs
+from toolstile_hookspecs import tool
+from toolstile_plugins.otel.logs import ids_in_logs
 
 log = logging.getLogger("tests.otel")
 
@@ -42,11 +42,11 @@ def test_handlers_log_with_ids(traced: Any, made: Any, caplog: pytest.LogCapture
     before, within = [each for each in caplog.records if each.name == "tests.otel"]
     ids = traced.span.context
     assert vars(before)["otelTraceID"] == vars(before)["otelSpanID"] == "0"
-    assert vars(before)["toolyardCallID"] == ""
+    assert vars(before)["toolstileCallID"] == ""
     assert vars(within)["otelTraceID"] == f"{ids.trace_id:032x}"
     assert vars(within)["otelSpanID"] == f"{ids.span_id:016x}"
     assert vars(within)["otelTraceSampled"] is True
-    assert vars(within)["toolyardCallID"] == "call_1"
+    assert vars(within)["toolstileCallID"] == "call_1"
 
 
 def test_the_host_logs_a_failure_with_ids(traced: Any, caplog: pytest.LogCaptureFixture) -> None:
@@ -59,7 +59,7 @@ def test_the_host_logs_a_failure_with_ids(traced: Any, caplog: pytest.LogCapture
     with ids_in_logs(), caplog.at_level(logging.ERROR):
         traced.call("fail")
     (record,) = [each for each in caplog.records if "no paper" in each.getMessage()]
-    assert vars(record)["toolyardCallID"] == "call_1"
+    assert vars(record)["toolstileCallID"] == "call_1"
 
 
 def test_afterwards_records_are_made_as_before() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolyard_hookspecs import tool
+from toolstile_hookspecs import tool
 
 
 @tool

@@ -17,11 +17,11 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from toolyard import Host, MarkdownSection, Prompt, Settings, ToolCall
-from toolyard_hookspecs import ConfigurationError, tool
-from toolyard_plugins import otel
-from toolyard_plugins.otel import exporters
-from toolyard_plugins.otel.providers import find_providers, open_providers
+from toolstile import Host, MarkdownSection, Prompt, Settings, ToolCall
+from toolstile_hookspecs import ConfigurationError, tool
+from toolstile_plugins import otel
+from toolstile_plugins.otel import exporters
+from toolstile_plugins.otel.providers import find_providers, open_providers
 
 
 @tool
@@ -70,8 +70,8 @@ def test_a_closed_host_traces_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     host = Host(discover=False, plugins=[otel])
     for _ in range(2):
         with host:
-            assert len(host.plugins.implementations("toolyard_trace")) == 1
-        assert host.plugins.implementations("toolyard_trace") == ()
+            assert len(host.plugins.implementations("toolstile_trace")) == 1
+        assert host.plugins.implementations("toolstile_trace") == ()
 
 
 def test_one_that_is_configured_later_is_used_from_then_on(
@@ -96,11 +96,11 @@ def test_one_that_is_configured_later_is_used_from_then_on(
     first, second = exported.get_finished_spans()
     assert first.attributes is not None
     assert second.attributes is not None
-    assert first.attributes["toolyard.outcome"] == "succeeded"
-    assert second.attributes["toolyard.outcome"] == "invalid"
+    assert first.attributes["toolstile.outcome"] == "succeeded"
+    assert second.attributes["toolstile.outcome"] == "invalid"
     [line] = [each for each in caplog.records if each.getMessage() == "now"]
-    assert vars(line)["toolyardCallID"] == "call_1"
-    assert host.plugins.implementations("toolyard_trace") == ()
+    assert vars(line)["toolstileCallID"] == "call_1"
+    assert host.plugins.implementations("toolstile_trace") == ()
     assert not hasattr(logging.getLogRecordFactory(), "active")
 
 
@@ -109,8 +109,8 @@ def test_an_application_may_configure_one_while_the_host_is_open() -> None:
     # In a process of its own, since the global provider cannot be set twice.
     code = (
         "from opentelemetry import trace\n"
-        "from toolyard import Host, ToolCall\n"
-        "import toolyard.examples.orders as orders\n"
+        "from toolstile import Host, ToolCall\n"
+        "import toolstile.examples.orders as orders\n"
         "with Host(plugins=[orders]) as host, host.executor() as tools:\n"
         "    from opentelemetry.sdk.trace import TracerProvider\n"
         "    from opentelemetry.sdk.trace.export import ConsoleSpanExporter\n"
@@ -132,8 +132,8 @@ def test_a_host_may_export_by_itself(tmp_path: Any) -> None:
     # In a process of its own, whose global provider it becomes.
     code = (
         "import sys; from opentelemetry import trace\n"
-        "from toolyard import Host, Settings, ToolCall\n"
-        "import toolyard.examples.orders as orders\n"
+        "from toolstile import Host, Settings, ToolCall\n"
+        "import toolstile.examples.orders as orders\n"
         "for name in sys.argv[1:]:\n"
         "    settings = Settings(plugins={'otel': {'trace': name}})\n"
         "    with Host(settings=settings, plugins=[orders]) as host, host.executor() as tools:\n"
@@ -151,21 +151,21 @@ def test_a_host_may_export_by_itself(tmp_path: Any) -> None:
 def test_without_the_sdk_that_is_said(where: str) -> None:
     code = (
         "import sys; sys.modules['opentelemetry.sdk'] = None\n"
-        "from toolyard import Host, Settings\n"
-        "from toolyard_hookspecs import ConfigurationError\n"
+        "from toolstile import Host, Settings\n"
+        "from toolstile_hookspecs import ConfigurationError\n"
         "try:\n"
         "    Host(settings=Settings(plugins={'otel': {'trace': sys.argv[1]}})).open()\n"
         "except ConfigurationError as error:\n"
         "    print(error)\n"
     )
-    assert "pip install 'toolyard[otel]'" in run_python(code, where).stdout
+    assert "pip install 'toolstile[otel]'" in run_python(code, where).stdout
 
 
 @pytest.mark.slow
 def test_without_the_sdk_an_environment_meant_for_others_is_left_alone() -> None:
     code = (
         "import sys; sys.modules['opentelemetry.sdk'] = None\n"
-        "from toolyard import Host, Settings\n"
+        "from toolstile import Host, Settings\n"
         "with Host(settings=Settings(plugins={'otel': {'trace': 'env'}})):\n"
         "    print('open')\n"
     )
@@ -220,7 +220,7 @@ def test_spans_that_no_file_takes_are_told_of(
 
 
 def run_python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "TOOLYARD_"))}
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "TOOLSTILE_"))}
     return subprocess.run(
         [sys.executable, "-c", code, *arguments],
         capture_output=True,

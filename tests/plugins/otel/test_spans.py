@@ -9,8 +9,8 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import SpanKind, StatusCode
 
-from toolyard import Session
-from toolyard_hookspecs import (
+from toolstile import Session
+from toolstile_hookspecs import (
     Cancellation,
     Interrupt,
     PolicyDecision,
@@ -75,15 +75,15 @@ def test_a_success_is_as_the_conventions_say(traced: Any) -> None:
     assert span.status.status_code is StatusCode.UNSET
     assert span.parent is None
     assert (span.events, span.links) == ((), ())
-    assert span.instrumentation_scope.name == "toolyard_plugins.otel"
+    assert span.instrumentation_scope.name == "toolstile_plugins.otel"
     assert traced.attributes() == {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": "add",
         "gen_ai.tool.type": "function",
         "gen_ai.tool.description": "Add two integers.",
         "gen_ai.tool.call.id": "call_1",
-        "toolyard.outcome": "succeeded",
-        "toolyard.session.id": "session-1",
+        "toolstile.outcome": "succeeded",
+        "toolstile.session.id": "session-1",
     }
 
 
@@ -113,7 +113,7 @@ def test_a_tool_that_has_changed_is_described_as_it_is_now(traced: Any) -> None:
         description = "Be the first."
 
         @hookimpl
-        def toolyard_lookup(self) -> Any:
+        def toolstile_lookup(self) -> Any:
             return tool(name="changing", description=self.description)(lambda: None)
 
     offering = Offering()
@@ -149,11 +149,11 @@ def test_a_failure_is_an_error_that_names_its_class(traced: Any, how: str) -> No
     assert traced.span.status.status_code is StatusCode.ERROR
     assert traced.span.status.description == text
     attributes = traced.attributes()
-    assert attributes["toolyard.outcome"] == outcome
-    assert attributes["toolyard.stage"] == stage
+    assert attributes["toolstile.outcome"] == outcome
+    assert attributes["toolstile.stage"] == stage
     assert attributes["error.type"] == error
-    assert attributes["toolyard.rolled_back"] is rolled_back
-    assert "toolyard.executed" not in attributes
+    assert attributes["toolstile.rolled_back"] is rolled_back
+    assert "toolstile.executed" not in attributes
     # No exception is recorded: its text and its traceback may hold anything.
     assert traced.span.events == ()
 
@@ -162,7 +162,7 @@ def test_a_timeout_is_called_so(traced: Any) -> None:
     traced.open(sleep)
     traced.call("sleep")
     assert traced.attributes()["error.type"] == "timeout"
-    assert traced.attributes()["toolyard.outcome"] == "timed_out"
+    assert traced.attributes()["toolstile.outcome"] == "timed_out"
 
 
 @pytest.mark.parametrize(
@@ -179,9 +179,9 @@ def test_a_call_that_cannot_begin_says_that_it_did_not_run(
     traced.call(name, **arguments)
 
     attributes = traced.attributes()
-    assert attributes["toolyard.outcome"] == attributes["error.type"] == outcome
-    assert attributes["toolyard.stage"] == stage
-    assert attributes["toolyard.executed"] is False
+    assert attributes["toolstile.outcome"] == attributes["error.type"] == outcome
+    assert attributes["toolstile.stage"] == stage
+    assert attributes["toolstile.executed"] is False
     assert traced.span.status.status_code is StatusCode.ERROR
 
 
@@ -191,7 +191,7 @@ def test_a_cancelled_call_says_so(traced: Any) -> None:
     traced.open(add)
     traced.dispatch(ToolCall("add", {"a": 1, "b": 2}, cancellation=cancellation))
     assert traced.attributes()["error.type"] == "cancelled"
-    assert traced.attributes()["toolyard.executed"] is False
+    assert traced.attributes()["toolstile.executed"] is False
 
 
 def test_a_denial_names_the_policy_and_the_reason(traced: Any) -> None:
@@ -201,31 +201,31 @@ def test_a_denial_names_the_policy_and_the_reason(traced: Any) -> None:
     reason = "Not before lunch. Have lunch, then retry."
     assert traced.span.status.description == reason
     attributes = traced.attributes()
-    assert attributes["toolyard.outcome"] == attributes["error.type"] == "denied"
-    assert attributes["toolyard.stage"] == "check"
-    assert attributes["toolyard.executed"] is False
-    assert attributes["toolyard.policy.names"] == ("never",)
-    assert attributes["toolyard.policy.verdicts"] == ("deny",)
-    assert attributes["toolyard.policy.reasons"] == (reason,)
+    assert attributes["toolstile.outcome"] == attributes["error.type"] == "denied"
+    assert attributes["toolstile.stage"] == "check"
+    assert attributes["toolstile.executed"] is False
+    assert attributes["toolstile.policy.names"] == ("never",)
+    assert attributes["toolstile.policy.verdicts"] == ("deny",)
+    assert attributes["toolstile.policy.reasons"] == (reason,)
 
 
 @pytest.mark.parametrize(("answer", "outcome"), [(True, "succeeded"), (False, "denied")])
 def test_an_approval_is_told(traced: Any, answer: bool, outcome: str) -> None:
     traced.open(risky, approver=lambda request: answer)
     traced.call("risky")
-    assert traced.attributes()["toolyard.outcome"] == outcome
-    assert traced.attributes()["toolyard.approval"] == ("approved" if answer else "denied")
+    assert traced.attributes()["toolstile.outcome"] == outcome
+    assert traced.attributes()["toolstile.approval"] == ("approved" if answer else "denied")
 
 
 def test_a_call_that_waits_for_approval_has_not_failed(traced: Any) -> None:
-    from toolyard_hookspecs import ApprovalAnswer
+    from toolstile_hookspecs import ApprovalAnswer
 
     traced.open(risky, approver=lambda request: ApprovalAnswer.pending())
     token = traced.call("risky").approval_token
 
     attributes = traced.attributes()
-    assert attributes["toolyard.outcome"] == attributes["toolyard.approval"] == "pending"
-    assert attributes["toolyard.executed"] is False
+    assert attributes["toolstile.outcome"] == attributes["toolstile.approval"] == "pending"
+    assert attributes["toolstile.executed"] is False
     assert "error.type" not in attributes
     assert traced.span.status.status_code is StatusCode.UNSET
     assert token not in traced.span.to_json()
@@ -235,7 +235,7 @@ def test_what_pauses_the_run_is_no_error(traced: Any) -> None:
     traced.open(fail)
     with pytest.raises(Interrupt):
         traced.call("fail", how="interrupt")
-    assert traced.attributes()["toolyard.outcome"] == "raised"
+    assert traced.attributes()["toolstile.outcome"] == "raised"
     assert "error.type" not in traced.attributes()
     assert traced.span.status.status_code is StatusCode.UNSET
 
@@ -256,23 +256,23 @@ def test_a_nested_call_names_its_parent(traced: Any, nested_tool: Any) -> None:
     traced.open(add, nested_tool(is_async=traced.driver == "async"))
     traced.call("outer")
     inner = dict(traced.named("execute_tool add").attributes)
-    assert inner["toolyard.parent.call.id"] == "call_1"
-    assert inner["toolyard.pending_parent"] is True
+    assert inner["toolstile.parent.call.id"] == "call_1"
+    assert inner["toolstile.pending_parent"] is True
 
 
 def test_a_result_from_elsewhere_is_told(traced: Any) -> None:
     class Ledger:
         @hookimpl
-        def toolyard_execute(self, tool: Any, params: Any, context: ToolContext) -> Any:
+        def toolstile_execute(self, tool: Any, params: Any, context: ToolContext) -> Any:
             context.note("ledger.state", "hit")
             return ToolResult.ok(3)
 
     traced.open(add, plugins=(Ledger(),))
     traced.call("add", a=1, b=2)
     attributes = traced.attributes()
-    assert attributes["toolyard.replayed"] is True
-    assert attributes["toolyard.ledger.state"] == "hit"
-    assert attributes["toolyard.executed"] is False
+    assert attributes["toolstile.replayed"] is True
+    assert attributes["toolstile.ledger.state"] == "hit"
+    assert attributes["toolstile.executed"] is False
 
 
 def test_a_name_that_is_no_text_keeps_no_span_from_being_exported(traced: Any) -> None:
@@ -299,8 +299,8 @@ def test_ids_and_reasons_that_are_no_text_are_exported_all_the_same(
     encode_spans(traced.spans).SerializeToString()
     assert caplog.messages == []
     inner = dict(traced.named("execute_tool add").attributes)
-    assert inner["toolyard.parent.call.id"] == r"call\ud800"
-    assert inner["toolyard.policy.reasons"] == (r"No \ud800.",)
+    assert inner["toolstile.parent.call.id"] == r"call\ud800"
+    assert inner["toolstile.policy.reasons"] == (r"No \ud800.",)
 
 
 def test_a_name_that_a_model_made_up_is_cut(traced: Any) -> None:

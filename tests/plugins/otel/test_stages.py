@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from opentelemetry.sdk import trace as sdk
 
-from toolyard_hookspecs import tool
-from toolyard_plugins.otel import spans
+from toolstile_hookspecs import tool
+from toolstile_plugins.otel import spans
 
 
 @tool
@@ -24,7 +24,7 @@ def test_each_stage_is_a_span_within_the_calls(traced: Any) -> None:
     call = traced.named("execute_tool add")
     stages = [span for span in traced.spans if span is not call]
     assert [span.name for span in stages] == [
-        f"toolyard.stage {name}"
+        f"toolstile.stage {name}"
         for name in (
             *("lookup", "parse", "deadline", "reserve", "execute", "render"),
             *("validate", "prepare", "commit"),
@@ -33,7 +33,7 @@ def test_each_stage_is_a_span_within_the_calls(traced: Any) -> None:
     for span in stages:
         assert span.parent == call.context
         assert call.start_time <= span.start_time <= span.end_time <= call.end_time
-        assert dict(span.attributes) == {"toolyard.stage": span.name.split()[1]}
+        assert dict(span.attributes) == {"toolstile.stage": span.name.split()[1]}
 
 
 def test_they_stay_within_it_when_the_clock_is_set(
@@ -54,8 +54,8 @@ def test_the_last_one_is_where_a_call_failed(traced: Any) -> None:
     traced.open(add, settings={"stages": True})
     traced.call("add", a="one")
     assert [span.name for span in traced.spans] == [
-        "toolyard.stage lookup",
-        "toolyard.stage parse",
+        "toolstile.stage lookup",
+        "toolstile.stage parse",
         "execute_tool add",
     ]
 

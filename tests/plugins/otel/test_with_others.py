@@ -1,4 +1,4 @@
-"""With the other plugins that come with Toolyard a span tells what they made of a call."""
+"""With the other plugins that come with Toolstile a span tells what they made of a call."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from toolyard import Host, MarkdownSection, Prompt, Settings, ToolCall
-from toolyard_hookspecs import IdempotencyConfig, tool
+from toolstile import Host, MarkdownSection, Prompt, Settings, ToolCall
+from toolstile_hookspecs import IdempotencyConfig, tool
 
 
 @tool(idempotency=IdempotencyConfig())
@@ -31,8 +31,8 @@ def test_a_hit_of_the_ledger_is_a_span_that_did_not_run(
             assert tools.dispatch(ToolCall("ship", {"number": 1})).text == "shipped 1"
 
     first, second = (dict(span.attributes) for span in spans.get_finished_spans())
-    assert first["toolyard.ledger.state"] == "recorded"
-    assert "toolyard.executed" not in first
-    assert second["toolyard.ledger.state"] == "hit"
-    assert second["toolyard.executed"] is False
-    assert second["toolyard.replayed"] is True
+    assert first["toolstile.ledger.state"] == "recorded"
+    assert "toolstile.executed" not in first
+    assert second["toolstile.ledger.state"] == "hit"
+    assert second["toolstile.executed"] is False
+    assert second["toolstile.replayed"] is True

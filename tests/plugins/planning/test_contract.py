@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import pytest
 
-from toolyard_hookspecs.testing import ToolSuiteContract
-from toolyard_plugins import planning
+from toolstile_hookspecs.testing import ToolSuiteContract
+from toolstile_plugins import planning
 
 
 class TestPlanning(ToolSuiteContract):

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard import Host, Session
-from toolyard_hookspecs import (
+from toolstile import Host, Session
+from toolstile_hookspecs import (
     DefinitionError,
     MarkdownSection,
     Outcome,
@@ -22,8 +22,8 @@ from toolyard_hookspecs import (
     ToolResult,
     tool,
 )
-from toolyard_plugins import planning
-from toolyard_plugins.planning import (
+from toolstile_plugins import planning
+from toolstile_plugins.planning import (
     AddStep,
     Plan,
     PlanningStrategy,
@@ -291,7 +291,7 @@ def test_a_strategy_there_is_not_is_refused_with_those_there_are() -> None:
 
 def test_the_plugin_offers_the_section_as_configured() -> None:
     settings = planning.PlanningSettings(strategy="plan_act_reflect")
-    (section,) = planning.toolyard_sections(settings)
+    (section,) = planning.toolstile_sections(settings)
     assert "lay out the whole plan" in section.template.lower()
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from toolyard import Executor, Host, Session
-from toolyard_hookspecs import (
+from toolstile import Executor, Host, Session
+from toolstile_hookspecs import (
     Binding,
     ConflictError,
     FileStat,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from toolyard_hookspecs import ApprovalAnswer, DefinitionError, Status
-from toolyard_plugins.policies import CategoryPolicy
+from toolstile_hookspecs import ApprovalAnswer, DefinitionError, Status
+from toolstile_plugins.policies import CategoryPolicy
 
 
 def test_categories_that_are_not_named_are_free(yard, steps):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     ApprovalAnswer,
     DefinitionError,
     MarkdownSection,
@@ -342,7 +342,7 @@ def test_a_check_can_change_nothing(yard, steps):
 def test_a_pair_of_hooks_is_a_policy_too(yard, steps):
     class Plugin:
         @hookimpl
-        def toolyard_check(self, tool):
+        def toolstile_check(self, tool):
             return PolicyDecision.deny("The plugin says no.") if tool.name == "a" else None
 
     yard.open(steps("a", "b"), host_policies=(Policy("allows"),), plugins=[Plugin()])

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from toolyard import Host
-from toolyard.cli.main import main
-from toolyard_hookspecs import ToolCall
+from toolstile import Host
+from toolstile.cli.main import main
+from toolstile_hookspecs import ToolCall
 
 PLUGIN = '''\
-from toolyard_hookspecs import MarkdownSection, hookimpl, tool
+from toolstile_hookspecs import MarkdownSection, hookimpl, tool
 
 
 def step(name, **options):
@@ -41,7 +41,7 @@ def save(doc: str, text: str) -> None:
 
 
 @hookimpl
-def toolyard_sections():
+def toolstile_sections():
     steps = [step(name) for name in ("lint", "test", "build", "review")]
     deploy = step("deploy", category="side_effect", consequence="high")
     return [MarkdownSection(key="ops", title="Ops", tools=[*steps, deploy, show, save])]
@@ -62,13 +62,13 @@ dependencies = {deploy = ["review"]}
 def run(tmp_path, monkeypatch, capsys):
     """Writes a configuration and runs calls through the command line, giving envelopes."""
     for name in list(os.environ):
-        if name.startswith("TOOLYARD_"):
+        if name.startswith("TOOLSTILE_"):
             monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "ops.py").write_text(PLUGIN, encoding="utf-8")
 
     def started(configuration, *calls, mode=()):
-        (tmp_path / "toolyard.toml").write_text(configuration, encoding="utf-8")
+        (tmp_path / "toolstile.toml").write_text(configuration, encoding="utf-8")
         lines = [
             {"name": each, "arguments": {}}
             if isinstance(each, str)
@@ -280,7 +280,7 @@ def test_a_wrong_table_is_told_with_file_number_key_and_what_was_expected(
     good = '[[policies]]\nkind = "quota"\nmax_calls = 5\n'
     status, envelopes, err = run(f"{good}\n[[policies]]\n{table}\n", "lint")
     assert (status, envelopes) == (2, [])
-    assert "toolyard.toml, [[policies]] number 2: " in err.replace("\n", " ")
+    assert "toolstile.toml, [[policies]] number 2: " in err.replace("\n", " ")
     assert told.replace("{here}", str(tmp_path)) in err.replace("\n", " ")
 
 
@@ -351,7 +351,7 @@ def test_a_name_that_no_tool_has_is_told_on_stderr(run, table, name, near):
     status, envelopes, said = run(f"[[policies]]\n{table}\n", "lint", "lint")
 
     assert (status, succeeded(envelopes)) == (0, [True, True])
-    assert said.count("toolyard: warning: Policy") == 1
+    assert said.count("toolstile: warning: Policy") == 1
     assert f"'{name}' (did you mean '{near}'" in said
 
 

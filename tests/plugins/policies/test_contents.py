@@ -9,9 +9,9 @@ from contextlib import closing
 
 import pytest
 
-from toolyard_hookspecs import FileStat
-from toolyard_plugins.policies.contents import LARGE, DirectoryFiles, WorkspaceFiles
-from toolyard_plugins.vfs import VirtualFilesystem
+from toolstile_hookspecs import FileStat
+from toolstile_plugins.policies.contents import LARGE, DirectoryFiles, WorkspaceFiles
+from toolstile_plugins.vfs import VirtualFilesystem
 
 
 @pytest.fixture(params=["workspace", "directory"])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from toolyard_hookspecs.testing import PolicyContract
-from toolyard_plugins.policies import (
+from toolstile_hookspecs.testing import PolicyContract
+from toolstile_plugins.policies import (
     CategoryPolicy,
     QuotaPolicy,
     RateLimitPolicy,

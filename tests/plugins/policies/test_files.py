@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from toolyard import Session
-from toolyard_hookspecs import (
+from toolstile import Session
+from toolstile_hookspecs import (
     ConflictError,
     DefinitionError,
     PolicyState,
@@ -20,7 +20,7 @@ from toolyard_hookspecs import (
     ToolResult,
     tool,
 )
-from toolyard_plugins.policies import ReadBeforeWritePolicy
+from toolstile_plugins.policies import ReadBeforeWritePolicy
 
 RULE = ReadBeforeWritePolicy(name="rule")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from toolyard_hookspecs import DefinitionError
-from toolyard_plugins.policies import (
+from toolstile_hookspecs import DefinitionError
+from toolstile_plugins.policies import (
     CategoryPolicy,
     QuotaPolicy,
     RateLimitPolicy,

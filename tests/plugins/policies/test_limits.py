@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard import Host, Session
-from toolyard_hookspecs import (
+from toolstile import Host, Session
+from toolstile_hookspecs import (
     DefinitionError,
     MarkdownSection,
     PolicyDecision,
@@ -20,7 +20,7 @@ from toolyard_hookspecs import (
     ToolContext,
     tool,
 )
-from toolyard_plugins.policies import QuotaPolicy, RateLimitPolicy, SequentialDependencyPolicy
+from toolstile_plugins.policies import QuotaPolicy, RateLimitPolicy, SequentialDependencyPolicy
 
 
 class Clock:

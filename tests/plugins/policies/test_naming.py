@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolyard_plugins.policies import (
+from toolstile_plugins.policies import (
     CategoryPolicy,
     QuotaPolicy,
     RateLimitPolicy,

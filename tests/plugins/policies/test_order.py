@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from toolyard import Session
-from toolyard_hookspecs import (
+from toolstile import Session
+from toolstile_hookspecs import (
     DefinitionError,
     MarkdownSection,
     PolicyState,
@@ -14,7 +14,7 @@ from toolyard_hookspecs import (
     ToolResult,
     tool,
 )
-from toolyard_plugins.policies import SequentialDependencyPolicy
+from toolstile_plugins.policies import SequentialDependencyPolicy
 
 ORDER = SequentialDependencyPolicy(
     dependencies={"build": frozenset({"lint"}), "deploy": frozenset({"test", "build"})}

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from toolyard import Host
-from toolyard_hookspecs import (
+from toolstile import Host
+from toolstile_hookspecs import (
     ApprovalAnswer,
     Filesystem,
     MarkdownSection,
@@ -19,9 +19,9 @@ from toolyard_hookspecs import (
     ToolContext,
     tool,
 )
-from toolyard_plugins.policies import ReadBeforeWritePolicy, SequentialDependencyPolicy
-from toolyard_plugins.policies.contents import WorkspaceFiles
-from toolyard_plugins.vfs import VfsConfig, VfsToolsSection, VirtualFilesystem, paths
+from toolstile_plugins.policies import ReadBeforeWritePolicy, SequentialDependencyPolicy
+from toolstile_plugins.policies.contents import WorkspaceFiles
+from toolstile_plugins.vfs import VfsConfig, VfsToolsSection, VirtualFilesystem, paths
 
 PATHS = ("a.txt", "b/c.txt")
 SPELLINGS = ("{}", "./{}", "/workspace/{}", "b/../{}")

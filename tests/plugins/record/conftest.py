@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from toolyard import Host
-from toolyard_hookspecs import (
+from toolstile import Host
+from toolstile_hookspecs import (
     DeadlineExceededError,
     ExecutorHandle,
     Interrupt,
@@ -31,7 +31,7 @@ from toolyard_hookspecs import (
     hookimpl,
     tool,
 )
-from toolyard_plugins.record import Recorder, RecordFile, Recording, Replayer
+from toolstile_plugins.record import Recorder, RecordFile, Recording, Replayer
 
 
 @dataclass(frozen=True)
@@ -172,20 +172,20 @@ class Desk:
     """The tools, and a policy."""
 
     @hookimpl
-    def toolyard_sections(self) -> list[MarkdownSection]:
+    def toolstile_sections(self) -> list[MarkdownSection]:
         def set_up(session: Any) -> None:
             session[Note].register(Note, append_all)
 
         return [MarkdownSection(key="desk", title="Desk", tools=TOOLS, on_session=set_up)]
 
     @hookimpl
-    def toolyard_check(self, tool: Tool[Any, Any], params: Any) -> PolicyDecision | None:
+    def toolstile_check(self, tool: Tool[Any, Any], params: Any) -> PolicyDecision | None:
         if tool.name == "echo" and params.text == "forbidden":
             return PolicyDecision.deny("Nobody may say that. Say something else.")
         return None
 
     @hookimpl
-    def toolyard_on_result(self, tool: Tool[Any, Any], result: ToolResult[Any]) -> None:
+    def toolstile_on_result(self, tool: Tool[Any, Any], result: ToolResult[Any]) -> None:
         if tool.name == "badge" and result.value.name == "eve":
             raise RuntimeError(f"no {result.value.key.get_secret_value()} for eve")
 

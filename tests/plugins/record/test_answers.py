@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from toolyard_hookspecs import Stage, Status
-from toolyard_plugins.record import Recording
-from toolyard_plugins.record.answers import (
+from toolstile_hookspecs import Stage, Status
+from toolstile_plugins.record import Recording
+from toolstile_plugins.record.answers import (
     ByArguments,
     ById,
     InOrder,
     NotRecordedError,
     answering,
 )
-from toolyard_plugins.record.lines import RecordedCall
-from toolyard_plugins.record.reading import Numbered
+from toolstile_plugins.record.lines import RecordedCall
+from toolstile_plugins.record.reading import Numbered
 
 
 def made(line: int, params: Any = None, tool: str = "add", **more: Any) -> Numbered:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from toolyard_hookspecs.calls import wire_time
-from toolyard_plugins.record import Recording
-from toolyard_plugins.record.clock import RecordedClock
+from toolstile_hookspecs.calls import wire_time
+from toolstile_plugins.record import Recording
+from toolstile_plugins.record.clock import RecordedClock
 
 
 def test_a_call_begins_and_ends_when_it_did(desk, path):

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from toolyard import Host, ToolCall
-from toolyard.cli.main import main
-from toolyard_plugins.record import RecordFile, verify
-from toolyard_plugins.record.lines import FORMAT, VERSION
-from toolyard_plugins.record.noting import written
+from toolstile import Host, ToolCall
+from toolstile.cli.main import main
+from toolstile_plugins.record import RecordFile, verify
+from toolstile_plugins.record.lines import FORMAT, VERSION
+from toolstile_plugins.record.noting import written
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +23,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from toolyard_hookspecs import MarkdownSection, Tool, ToolResult, hookimpl, tool
+from toolstile_hookspecs import MarkdownSection, Tool, ToolResult, hookimpl, tool
 
 
 @tool
@@ -69,7 +69,7 @@ pin = Tool(
 
 
 @hookimpl
-def toolyard_sections():
+def toolstile_sections():
     tools = [mark, log_in, transfer, pay, badge, pin]
     return [MarkdownSection(key="desk", title="Desk", tools=tools)]
 '''
@@ -80,11 +80,11 @@ AT = "2026-01-01T00:00:00+00:00"
 FOLDED = '''\
 """A section that is shown as a summary."""
 
-from toolyard_hookspecs import MarkdownSection, hookimpl
+from toolstile_hookspecs import MarkdownSection, hookimpl
 
 
 @hookimpl
-def toolyard_sections():
+def toolstile_sections():
     drawer = MarkdownSection(
         key="drawer", title="Drawer", template="Pens.", summary="Closed.", visibility="summary"
     )
@@ -95,14 +95,14 @@ def toolyard_sections():
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     (tmp_path / "desk.py").write_text(PLUGIN)
-    (tmp_path / "toolyard.toml").write_text("")
+    (tmp_path / "toolstile.toml").write_text("")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("NO_COLOR", raising=False)
     return tmp_path
 
 
 @pytest.fixture
-def toolyard(folder, capsys):
+def toolstile(folder, capsys):
     """Runs the command line in this process; gives its status, stdout and stderr."""
 
     def run(*arguments, plugin=True):
@@ -114,9 +114,9 @@ def toolyard(folder, capsys):
 
 
 @pytest.fixture
-def example(toolyard):
-    """A record of the example that comes with Toolyard, and the envelopes of the run."""
-    _, out, _ = toolyard("run", "--example", "--record", "calls.jsonl", "--json")
+def example(toolstile):
+    """A record of the example that comes with Toolstile, and the envelopes of the run."""
+    _, out, _ = toolstile("run", "--example", "--record", "calls.jsonl", "--json")
     return [json.loads(line) for line in out.splitlines()]
 
 
@@ -125,35 +125,35 @@ def lines() -> list[bytes]:
 
 
 @pytest.mark.parametrize("how", [(), ("--strict",)])
-def test_the_example_replays_to_the_same_envelopes(toolyard, example, how, monkeypatch):
+def test_the_example_replays_to_the_same_envelopes(toolstile, example, how, monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("a handler ran")
 
-    monkeypatch.setattr("toolyard.pipeline.handling.run_handler", refuse)
-    status, out, _ = toolyard("replay", "--example", *how, "calls.jsonl", "--json")
+    monkeypatch.setattr("toolstile.pipeline.handling.run_handler", refuse)
+    status, out, _ = toolstile("replay", "--example", *how, "calls.jsonl", "--json")
     replayed = [json.loads(line) for line in out.splitlines()]
     assert status == 0
     assert [{"id": each["id"], **each["now"]} for each in replayed] == example
     assert all(each["same"] for each in replayed)
 
 
-def test_the_example_of_files_replays_to_the_same_envelopes(toolyard):
-    toolyard("run", "--example", "workspace", "--record", "calls.jsonl")
-    status, out, err = toolyard("replay", "--example", "workspace", "calls.jsonl")
+def test_the_example_of_files_replays_to_the_same_envelopes(toolstile):
+    toolstile("run", "--example", "workspace", "--record", "calls.jsonl")
+    status, out, err = toolstile("replay", "--example", "workspace", "calls.jsonl")
     assert (status, err) == (0, "")
     assert out.endswith("the same\n")
 
 
-def test_a_run_is_recorded_beside_its_own_output(toolyard, example):
+def test_a_run_is_recorded_beside_its_own_output(toolstile, example):
     recorded = [json.loads(line) for line in lines()]
     calls = [each for each in recorded if each["kind"] == "call"]
     assert [{"id": each["id"], **each["envelope"]} for each in calls] == example
 
 
-def test_single_calls_continue_one_record(toolyard):
+def test_single_calls_continue_one_record(toolstile):
     for text in "ab":
-        toolyard("call", "--record", "calls.jsonl", "mark", f'{{"text": "{text}"}}')
-    status, out, _ = toolyard("record", "verify", "calls.jsonl")
+        toolstile("call", "--record", "calls.jsonl", "mark", f'{{"text": "{text}"}}')
+    status, out, _ = toolstile("record", "verify", "calls.jsonl")
     assert (status, out.splitlines()[0]) == (
         0,
         " 6 lines, 2 calls: every line is as it was written",
@@ -161,120 +161,120 @@ def test_single_calls_continue_one_record(toolyard):
 
 
 @pytest.mark.parametrize("answers", [("all", "none"), ("none", "all"), ("all", "none", "all")])
-def test_several_runs_in_one_record_replay_to_the_same(toolyard, answers):
+def test_several_runs_in_one_record_replay_to_the_same(toolstile, answers):
     Path("calls").write_text('{"id": "1", "name": "pay", "arguments": {}}')
     for answer in answers:
-        toolyard("run", "--approve", answer, "--record", "calls.jsonl", "calls")
-    status, out, _ = toolyard("replay", "calls.jsonl")
+        toolstile("run", "--approve", answer, "--record", "calls.jsonl", "calls")
+    status, out, _ = toolstile("replay", "calls.jsonl")
     assert (status, out) == (0, f" {len(answers)} calls replayed: {len(answers)} the same\n")
 
 
 RULE = """\
-from toolyard_hookspecs import PolicyDecision, hookimpl
+from toolstile_hookspecs import PolicyDecision, hookimpl
 
 
 @hookimpl
-def toolyard_check(tool):
+def toolstile_check(tool):
     return PolicyDecision.deny("Not here.") if tool.name == "mark" else None
 """
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_that_nothing_denies_a_call_any_more_is_told(toolyard, kept):
+def test_that_nothing_denies_a_call_any_more_is_told(toolstile, kept):
     Path("rule.py").write_text(RULE)
     call = ("--record", "calls.jsonl", "mark", '{"text": "a"}')
-    toolyard("call", "--plugin", "rule.py", *call)
+    toolstile("call", "--plugin", "rule.py", *call)
     rules = ["--plugin", "rule.py"] if kept else []
-    status, out, _ = toolyard("replay", *rules, "calls.jsonl")
+    status, out, _ = toolstile("replay", *rules, "calls.jsonl")
     made = json.loads(lines()[1])["id"]
     told = f" line 2: mark ({made}) was denied then, and nothing denies it now\n"
     assert (status, out) == (0, f"{'' if kept else told} 1 call replayed: 1 the same\n")
-    _, out, _ = toolyard("replay", *rules, "calls.jsonl", "--json")
+    _, out, _ = toolstile("replay", *rules, "calls.jsonl", "--json")
     assert json.loads(out).get("passes", False) is not kept
 
 
-def test_what_a_dry_run_denied_is_not_denied_to_the_run_after_it(toolyard):
+def test_what_a_dry_run_denied_is_not_denied_to_the_run_after_it(toolstile):
     Path("calls").write_text('{"id": "1", "name": "pay", "arguments": {}}')
     for how in (("--dry-run",), ("--approve", "all")):
-        toolyard("run", *how, "--record", "calls.jsonl", "calls")
-    status, out, _ = toolyard("replay", "calls.jsonl")
+        toolstile("run", *how, "--record", "calls.jsonl", "calls")
+    status, out, _ = toolstile("replay", "calls.jsonl")
     assert (status, out) == (0, " 2 calls replayed: 2 the same\n")
 
 
-def test_faults_of_several_runs_in_one_record_are_each_their_own(toolyard):
+def test_faults_of_several_runs_in_one_record_are_each_their_own(toolstile):
     for arguments in ({"account": 1, "amount": "5"}, {"account": "1", "amount": 5}):
         call = {"id": "1", "name": "transfer", "arguments": arguments}
         Path("calls").write_text(json.dumps(call))
-        toolyard("run", "--record", "calls.jsonl", "calls")
-    status, out, _ = toolyard("replay", "calls.jsonl")
+        toolstile("run", "--record", "calls.jsonl", "calls")
+    status, out, _ = toolstile("replay", "calls.jsonl")
     assert (status, out) == (0, " 2 calls replayed: 2 the same\n")
 
 
-def test_runs_at_the_same_time_have_records_of_their_own(toolyard, folder):
-    Path("toolyard.toml").write_text('[plugins.record]\nfolder = "kept/records"\n')
-    with Host(config="toolyard.toml") as host, host.executor() as tools:
+def test_runs_at_the_same_time_have_records_of_their_own(toolstile, folder):
+    Path("toolstile.toml").write_text('[plugins.record]\nfolder = "kept/records"\n')
+    with Host(config="toolstile.toml") as host, host.executor() as tools:
         tools.dispatch(ToolCall("planning_read_plan"))
-        status, _, err = toolyard("call", "mark", '{"text": "a"}')
+        status, _, err = toolstile("call", "mark", '{"text": "a"}')
     assert (status, err) == (0, "")
     records = [*Path("kept/records").iterdir()]
     assert [(verify(each).calls, verify(each).faults) for each in records] == [(1, ()), (1, ())]
 
 
-def test_one_record_goes_before_a_folder_of_them(toolyard, folder):
-    Path("toolyard.toml").write_text('[plugins.record]\nfolder = "records"\n')
-    toolyard("call", "--record", "calls.jsonl", "mark", '{"text": "a"}')
+def test_one_record_goes_before_a_folder_of_them(toolstile, folder):
+    Path("toolstile.toml").write_text('[plugins.record]\nfolder = "records"\n')
+    toolstile("call", "--record", "calls.jsonl", "mark", '{"text": "a"}')
     assert Path("calls.jsonl").exists()
     assert not Path("records").exists()
 
 
-def test_a_record_has_one_place(toolyard, folder):
-    Path("toolyard.toml").write_text('[plugins.record]\nfolder = "a"\nfile = "b"\n')
-    status, _, err = toolyard("call", "mark", '{"text": "a"}')
+def test_a_record_has_one_place(toolstile, folder):
+    Path("toolstile.toml").write_text('[plugins.record]\nfolder = "a"\nfile = "b"\n')
+    status, _, err = toolstile("call", "mark", '{"text": "a"}')
     assert status == 2
     assert "either a file for all runs, or a folder with one for each" in err
 
 
-def test_a_folder_that_cannot_be_made_is_named(toolyard, folder):
-    Path("toolyard.toml").write_text('[plugins.record]\nfolder = "desk.py/records"\n')
-    status, _, err = toolyard("call", "mark", '{"text": "a"}')
+def test_a_folder_that_cannot_be_made_is_named(toolstile, folder):
+    Path("toolstile.toml").write_text('[plugins.record]\nfolder = "desk.py/records"\n')
+    status, _, err = toolstile("call", "mark", '{"text": "a"}')
     assert status == 2
     assert "desk.py/records for records cannot be made: Not a directory." in err
 
 
-def test_other_calls_are_answered_from_a_record(toolyard, folder):
-    toolyard("call", "--record", "calls.jsonl", "mark", '{"text": "a"}')
+def test_other_calls_are_answered_from_a_record(toolstile, folder):
+    toolstile("call", "--record", "calls.jsonl", "mark", '{"text": "a"}')
     before = Path("marks.txt").read_text()
-    status, out, _ = toolyard("call", "--replay", "calls.jsonl", "mark", '{"text": "a"}')
+    status, out, _ = toolstile("call", "--replay", "calls.jsonl", "mark", '{"text": "a"}')
     assert (status, out) == (0, "a\n")
-    status, _, err = toolyard("call", "--replay", "calls.jsonl", "mark", '{"text": "b"}')
+    status, _, err = toolstile("call", "--replay", "calls.jsonl", "mark", '{"text": "b"}')
     assert status == 1
     assert "No call of mark with these arguments is in the record" in err
     assert Path("marks.txt").read_text() == before
 
 
-def test_the_setting_records_commands_that_make_calls_and_no_others(toolyard, folder):
-    (folder / "toolyard.toml").write_text('[plugins.record]\nfile = "calls.jsonl"\n')
+def test_the_setting_records_commands_that_make_calls_and_no_others(toolstile, folder):
+    (folder / "toolstile.toml").write_text('[plugins.record]\nfile = "calls.jsonl"\n')
     for command in (("tools",), ("plugins",), ("prompt",), ("ledger", "list")):
-        assert toolyard(*command)[0] == 0
+        assert toolstile(*command)[0] == 0
     assert not Path("calls.jsonl").exists()
-    toolyard("call", "mark", '{"text": "a"}')
+    toolstile("call", "mark", '{"text": "a"}')
     before = lines()
     assert len(before) == 3
-    assert toolyard("replay", "calls.jsonl")[0] == 0
-    assert toolyard("record", "show", "calls.jsonl")[0] == 0
+    assert toolstile("replay", "calls.jsonl")[0] == 0
+    assert toolstile("record", "show", "calls.jsonl")[0] == 0
     assert lines() == before
 
 
-def test_the_ledger_is_looked_at_while_a_record_is_written(toolyard, folder):
-    (folder / "toolyard.toml").write_text('[plugins.record]\nfile = "calls.jsonl"\n')
-    with Host(config="toolyard.toml"):
-        status, _, err = toolyard("ledger", "list")
+def test_the_ledger_is_looked_at_while_a_record_is_written(toolstile, folder):
+    (folder / "toolstile.toml").write_text('[plugins.record]\nfile = "calls.jsonl"\n')
+    with Host(config="toolstile.toml"):
+        status, _, err = toolstile("ledger", "list")
     assert (status, err) == (0, "")
 
 
-def test_executing_again_shows_what_is_different(toolyard):
-    toolyard("call", "--record", "calls.jsonl", "mark", '{"text": "a"}')
-    status, out, _ = toolyard("replay", "--execute", "calls.jsonl")
+def test_executing_again_shows_what_is_different(toolstile):
+    toolstile("call", "--record", "calls.jsonl", "mark", '{"text": "a"}')
+    status, out, _ = toolstile("replay", "--execute", "calls.jsonl")
     assert status == 1
     heading, *rest = out.splitlines()
     assert heading.startswith(" line 2: mark (call-")
@@ -287,16 +287,16 @@ def test_executing_again_shows_what_is_different(toolyard):
         "   +data: aa",
         " 1 call executed: 0 the same, 1 different",
     ]
-    status, out, _ = toolyard("replay", "--execute", "calls.jsonl", "--json")
+    status, out, _ = toolstile("replay", "--execute", "calls.jsonl", "--json")
     [compared] = [json.loads(line) for line in out.splitlines()]
     assert (compared["same"], compared["recorded"]["data"]) == (False, "a")
     assert compared["now"]["data"] == "aaa"
 
 
-def test_what_a_dry_run_denied_is_not_executed_again(toolyard, folder):
-    toolyard("call", "--dry-run", "--record", "calls.jsonl", "mark", '{"text": "a"}')
-    assert toolyard("replay", "--execute", "calls.jsonl")[0] == 0
-    assert toolyard("replay", "calls.jsonl")[0] == 0
+def test_what_a_dry_run_denied_is_not_executed_again(toolstile, folder):
+    toolstile("call", "--dry-run", "--record", "calls.jsonl", "mark", '{"text": "a"}')
+    assert toolstile("replay", "--execute", "calls.jsonl")[0] == 0
+    assert toolstile("replay", "calls.jsonl")[0] == 0
     assert not Path("marks.txt").exists()
 
 
@@ -310,48 +310,48 @@ keep = "kept.json"
 
 
 @pytest.mark.parametrize("how", [(), ("--strict",), ("--execute",)])
-def test_making_calls_again_uses_up_nothing_that_policies_keep(toolyard, how):
-    Path("toolyard.toml").write_text(KEPT)
-    toolyard("call", "--record", "calls.jsonl", "mark", '{"text": "a"}')
+def test_making_calls_again_uses_up_nothing_that_policies_keep(toolstile, how):
+    Path("toolstile.toml").write_text(KEPT)
+    toolstile("call", "--record", "calls.jsonl", "mark", '{"text": "a"}')
     before = Path("kept.json").read_bytes()
-    toolyard("replay", *how, "calls.jsonl")
+    toolstile("replay", *how, "calls.jsonl")
     assert Path("kept.json").read_bytes() == before
-    assert toolyard("call", "mark", '{"text": "b"}')[0] == 0
+    assert toolstile("call", "mark", '{"text": "b"}')[0] == 0
 
 
 @pytest.mark.parametrize("configured", [False, True])
-def test_answering_other_calls_uses_up_nothing_that_policies_keep(toolyard, configured):
-    Path("toolyard.toml").write_text(KEPT)
+def test_answering_other_calls_uses_up_nothing_that_policies_keep(toolstile, configured):
+    Path("toolstile.toml").write_text(KEPT)
     for _ in range(2):
-        toolyard("call", "--record", "calls.jsonl", "mark", '{"text": "a"}')
+        toolstile("call", "--record", "calls.jsonl", "mark", '{"text": "a"}')
     before = Path("kept.json").read_bytes()
     how = [] if configured else ["--replay", "calls.jsonl"]
     if configured:
         settings = '[plugins.record]\nreplay = "calls.jsonl"\n'
-        Path("toolyard.toml").write_text(KEPT + settings)
-    assert toolyard("call", *how, "mark", '{"text": "a"}')[0] == 0
+        Path("toolstile.toml").write_text(KEPT + settings)
+    assert toolstile("call", *how, "mark", '{"text": "a"}')[0] == 0
     assert Path("kept.json").read_bytes() == before
     assert Path("marks.txt").read_text() == "aa"
 
 
-def test_a_limit_that_is_kept_comes_out_the_same_over_all_runs_of_a_record(toolyard):
-    Path("toolyard.toml").write_text(KEPT)
+def test_a_limit_that_is_kept_comes_out_the_same_over_all_runs_of_a_record(toolstile):
+    Path("toolstile.toml").write_text(KEPT)
     for _ in range(3):
-        toolyard("call", "--record", "calls.jsonl", "mark", '{"text": "a"}')
-    status, out, _ = toolyard("replay", "calls.jsonl")
+        toolstile("call", "--record", "calls.jsonl", "mark", '{"text": "a"}')
+    status, out, _ = toolstile("replay", "calls.jsonl")
     assert (status, out) == (0, " 3 calls replayed: 3 the same\n")
 
 
-def test_a_limit_that_is_used_up_holds_for_what_is_executed_again(toolyard):
-    Path("toolyard.toml").write_text(KEPT)
+def test_a_limit_that_is_used_up_holds_for_what_is_executed_again(toolstile):
+    Path("toolstile.toml").write_text(KEPT)
     for _ in range(2):
-        toolyard("call", "--record", "calls.jsonl", "mark", '{"text": "a"}')
-    status, out, _ = toolyard("replay", "--execute", "calls.jsonl")
+        toolstile("call", "--record", "calls.jsonl", "mark", '{"text": "a"}')
+    status, out, _ = toolstile("replay", "--execute", "calls.jsonl")
     assert (status, "2 different" in out) == (1, True), out
     assert Path("marks.txt").read_text() == "aa"
 
 
-def test_executing_again_takes_a_workspace_and_an_approver(toolyard, folder):
+def test_executing_again_takes_a_workspace_and_an_approver(toolstile, folder):
     Path("files").mkdir()
     calls = [
         {"id": "1", "name": "write_file", "arguments": {"path": "a.txt", "content": "hello"}},
@@ -359,47 +359,47 @@ def test_executing_again_takes_a_workspace_and_an_approver(toolyard, folder):
     ]
     Path("calls").write_text("\n".join(map(json.dumps, calls)))
     places = ("--workspace", "files", "--approve", "all")
-    assert toolyard("run", "--record", "calls.jsonl", *places, "calls")[0] == 0
+    assert toolstile("run", "--record", "calls.jsonl", *places, "calls")[0] == 0
     assert Path("files/a.txt").read_text() == "hello"
     Path("files/a.txt").unlink()
-    status, out, _ = toolyard("replay", "--execute", *places, "calls.jsonl")
+    status, out, _ = toolstile("replay", "--execute", *places, "calls.jsonl")
     assert (status, "2 calls executed: 2 the same" in out) == (0, True), out
     assert Path("files/a.txt").read_text() == "hello"
-    status, out, _ = toolyard("replay", "--execute", "--approve", "none", "calls.jsonl")
+    status, out, _ = toolstile("replay", "--execute", "--approve", "none", "calls.jsonl")
     assert (status, "1 different" in out) == (1, True), out
 
 
-def test_without_the_record_no_command_tells_of_it(toolyard, folder):
-    Path("toolyard.toml").write_text('block = ["record"]\n')
-    status, _, err = toolyard("tools")
+def test_without_the_record_no_command_tells_of_it(toolstile, folder):
+    Path("toolstile.toml").write_text('block = ["record"]\n')
+    status, _, err = toolstile("tools")
     assert (status, err) == (0, "")
 
 
-def test_without_the_ledger_the_record_does_not_miss_its_command(toolyard, folder):
-    Path("toolyard.toml").write_text('block = ["ledger"]\n')
-    status, _, err = toolyard("record", "--help")
+def test_without_the_ledger_the_record_does_not_miss_its_command(toolstile, folder):
+    Path("toolstile.toml").write_text('block = ["ledger"]\n')
+    status, _, err = toolstile("record", "--help")
     assert (status, err) == (0, "")
 
 
-def test_calls_with_masked_secrets_are_not_executed(toolyard):
-    toolyard("call", "--record", "calls.jsonl", "log_in", '{"password": "hunter2"}')
+def test_calls_with_masked_secrets_are_not_executed(toolstile):
+    toolstile("call", "--record", "calls.jsonl", "log_in", '{"password": "hunter2"}')
     assert b"hunter2" not in b"".join(lines())
-    status, out, _ = toolyard("replay", "--execute", "calls.jsonl")
+    status, out, _ = toolstile("replay", "--execute", "calls.jsonl")
     assert status == 0
     assert "was not made: its arguments hold secrets, which the record masks" in out
     assert "0 calls executed: 0 the same; 1 not made" in out
-    assert toolyard("replay", "calls.jsonl")[0] == 0
+    assert toolstile("replay", "calls.jsonl")[0] == 0
 
 
-def test_calls_with_what_only_looks_like_a_mask_are_executed(toolyard):
-    toolyard("call", "--record", "calls.jsonl", "mark", '{"text": "a *** b"}')
+def test_calls_with_what_only_looks_like_a_mask_are_executed(toolstile):
+    toolstile("call", "--record", "calls.jsonl", "mark", '{"text": "a *** b"}')
     Path("marks.txt").unlink()
-    status, out, _ = toolyard("replay", "--execute", "calls.jsonl")
+    status, out, _ = toolstile("replay", "--execute", "calls.jsonl")
     assert (status, out.strip()) == (0, "1 call executed: 1 the same")
 
 
-def test_a_line_that_does_not_say_so_is_taken_for_masked(toolyard):
-    toolyard("call", "--record", "calls.jsonl", "mark", '{"text": "a *** b"}')
+def test_a_line_that_does_not_say_so_is_taken_for_masked(toolstile):
+    toolstile("call", "--record", "calls.jsonl", "mark", '{"text": "a *** b"}')
     contents = [json.loads(line) for line in lines()]
     Path("calls.jsonl").unlink()
     file = RecordFile(Path("calls.jsonl"))
@@ -409,17 +409,17 @@ def test_a_line_that_does_not_say_so_is_taken_for_masked(toolyard):
     file.close()
     assert (
         "0 calls executed: 0 the same; 1 not made"
-        in toolyard("replay", "--execute", "calls.jsonl")[1]
+        in toolstile("replay", "--execute", "calls.jsonl")[1]
     )
 
 
 @pytest.mark.parametrize(
     ("amount", "known"), [(5, True), ("5", False)], ids=["did not fit", "unknown tool"]
 )
-def test_calls_that_were_never_understood_are_not_executed_masked(toolyard, amount, known):
+def test_calls_that_were_never_understood_are_not_executed_masked(toolstile, amount, known):
     arguments = json.dumps({"account": "1", "amount": amount})
-    toolyard("call", "--record", "calls.jsonl", "transfer", arguments, plugin=known)
-    status, out, _ = toolyard("replay", "--execute", "calls.jsonl")
+    toolstile("call", "--record", "calls.jsonl", "transfer", arguments, plugin=known)
+    status, out, _ = toolstile("replay", "--execute", "calls.jsonl")
     assert status == 0
     assert "was not made: its arguments were not understood, and the record masks them" in out
     assert not Path("marks.txt").exists()
@@ -427,17 +427,17 @@ def test_calls_that_were_never_understood_are_not_executed_masked(toolyard, amou
 
 @pytest.mark.parametrize("how", [(), ("--strict",), ("--execute",)])
 @pytest.mark.parametrize("name", ["badge", "pin"])
-def test_values_with_secrets_are_compared_and_shown_masked(toolyard, name, how):
-    toolyard("call", "--record", "calls.jsonl", name)
+def test_values_with_secrets_are_compared_and_shown_masked(toolstile, name, how):
+    toolstile("call", "--record", "calls.jsonl", name)
     assert b"hunter2" not in b"".join(lines())
-    status, out, _ = toolyard("replay", *how, "calls.jsonl", "--json")
+    status, out, _ = toolstile("replay", *how, "calls.jsonl", "--json")
     assert "hunter2" not in out
     [compared] = [json.loads(line) for line in out.splitlines()]
     assert (status, compared["same"]) == (0, True), out
 
 
-def test_the_table_has_a_row_for_each_call(toolyard, example):
-    status, out, _ = toolyard("record", "show", "calls.jsonl")
+def test_the_table_has_a_row_for_each_call(toolstile, example):
+    status, out, _ = toolstile("record", "show", "calls.jsonl")
     rows = out.splitlines()
     assert status == 0
     assert " ".join(rows[0].split()) == "line made at call tool outcome time what the model read"
@@ -447,24 +447,24 @@ def test_the_table_has_a_row_for_each_call(toolyard, example):
     assert rows[-1] == " 12 calls in 1 session"
 
 
-def test_one_call_is_shown_with_all_there_is(toolyard, example):
-    status, out, _ = toolyard("record", "show", "calls.jsonl", "--line", "5")
+def test_one_call_is_shown_with_all_there_is(toolstile, example):
+    status, out, _ = toolstile("record", "show", "calls.jsonl", "--line", "5")
     assert status == 0
     assert out.startswith(" place_order, denied\n")
     assert '"verdict": "deny"' in out
-    status, out, _ = toolyard("record", "show", "calls.jsonl", "--line", "5", "--json")
+    status, out, _ = toolstile("record", "show", "calls.jsonl", "--line", "5", "--json")
     shown = json.loads(out)
     assert (shown["line"], shown["status"], shown["stage"]) == (5, "denied", "check")
-    status, _, err = toolyard("record", "show", "calls.jsonl", "--line", "1")
+    status, _, err = toolstile("record", "show", "calls.jsonl", "--line", "1")
     assert status == 2
     assert "Line 1 of calls.jsonl tells of no call." in err
-    status, _, err = toolyard("record", "show", "calls.jsonl", "--line", "x")
+    status, _, err = toolstile("record", "show", "calls.jsonl", "--line", "x")
     assert status == 2
     assert "'x' is no number of a line" in err
 
 
-def test_every_call_is_shown_as_json(toolyard, example):
-    _, out, _ = toolyard("record", "show", "calls.jsonl", "--json")
+def test_every_call_is_shown_as_json(toolstile, example):
+    _, out, _ = toolstile("record", "show", "calls.jsonl", "--json")
     assert [json.loads(line)["id"] for line in out.splitlines()] == [e["id"] for e in example]
 
 
@@ -487,43 +487,43 @@ def test_every_call_is_shown_as_json(toolyard, example):
     ],
     ids=["flipped", "removed", "torn", "moved"],
 )
-def test_what_was_done_to_a_record_is_found_and_named(toolyard, example, harm, told):
+def test_what_was_done_to_a_record_is_found_and_named(toolstile, example, harm, told):
     Path("calls.jsonl").write_bytes(b"".join(harm(lines())))
-    status, out, _ = toolyard("record", "verify", "calls.jsonl")
+    status, out, _ = toolstile("record", "verify", "calls.jsonl")
     assert status == 1
     assert told in out
-    status, out, _ = toolyard("record", "verify", "calls.jsonl", "--json")
+    status, out, _ = toolstile("record", "verify", "calls.jsonl", "--json")
     found = json.loads(out)
     assert (status, found["intact"]) == (1, False)
     assert found["faults"]
 
 
-def test_calls_are_shown_as_json_while_they_are_read_up_to_what_was_changed(toolyard, example):
+def test_calls_are_shown_as_json_while_they_are_read_up_to_what_was_changed(toolstile, example):
     made = lines()
     Path("calls.jsonl").write_bytes(b"".join([*made[:4], *made[5:]]))
-    status, out, err = toolyard("record", "show", "calls.jsonl", "--json")
+    status, out, err = toolstile("record", "show", "calls.jsonl", "--json")
     assert (status, [json.loads(line)["line"] for line in out.splitlines()]) == (2, [2, 3, 4])
     assert "line 5: it comes after a gap" in err
-    status, out, err = toolyard("record", "show", "calls.jsonl")
+    status, out, err = toolstile("record", "show", "calls.jsonl")
     assert (status, out) == (2, "")
     assert "line 5: it comes after a gap" in err
 
 
-def test_of_many_faults_some_are_shown(toolyard, example):
+def test_of_many_faults_some_are_shown(toolstile, example):
     # Every line has its end torn off.
     many = [line[:-9] + b"\n" for line in lines() * 2]
     Path("calls.jsonl").write_bytes(b"".join(many))
-    status, out, _ = toolyard("record", "verify", "calls.jsonl")
+    status, out, _ = toolstile("record", "verify", "calls.jsonl")
     assert status == 1
     *faults, more, total = out.splitlines()
     assert len(faults) == 20
     assert more.strip() == f"... {len(many) - 20} more faults; --json lists all of them."
     assert total.endswith(f": {len(many)} faults")
-    _, out, _ = toolyard("record", "verify", "calls.jsonl", "--json")
+    _, out, _ = toolstile("record", "verify", "calls.jsonl", "--json")
     assert len(json.loads(out)["faults"]) == len(many)
 
 
-def test_calls_that_could_not_be_recorded_are_told(toolyard):
+def test_calls_that_could_not_be_recorded_are_told(toolstile):
     file = RecordFile(Path("calls.jsonl"))
     file.append(written({**BEGIN, "at": AT}))
     for number in range(1, 23):
@@ -532,12 +532,12 @@ def test_calls_that_could_not_be_recorded_are_told(toolyard):
     places = ", ".join(f"{number} before line {number + 1}" for number in range(1, 21))
     told = f" 253 more calls could not be recorded: {places}, ...\n"
     for what, before in [("verify", "every line is as it was written"), ("show", "0 sessions")]:
-        status, out, _ = toolyard("record", what, "calls.jsonl")
+        status, out, _ = toolstile("record", what, "calls.jsonl")
         assert (status, f"{before}\n{told}" in out) == (0, True)
-    _, out, _ = toolyard("record", "verify", "calls.jsonl", "--json")
+    _, out, _ = toolstile("record", "verify", "calls.jsonl", "--json")
     assert json.loads(out)["lost"][-1] == {"line": 23, "calls": 22}
     Path("calls.jsonl").write_bytes(b"".join(lines()[:2] + lines()[3:4]))
-    status, out, _ = toolyard("record", "verify", "calls.jsonl")
+    status, out, _ = toolstile("record", "verify", "calls.jsonl")
     assert (status, out.splitlines()[1:]) == (
         1,
         [
@@ -547,15 +547,15 @@ def test_calls_that_could_not_be_recorded_are_told(toolyard):
     )
 
 
-def test_lines_missing_at_the_end_are_found_by_the_noted_hash(toolyard, example):
-    _, out, _ = toolyard("record", "verify", "calls.jsonl", "--json")
+def test_lines_missing_at_the_end_are_found_by_the_noted_hash(toolstile, example):
+    _, out, _ = toolstile("record", "verify", "calls.jsonl", "--json")
     noted = json.loads(out)["last"]
-    assert toolyard("record", "verify", "calls.jsonl", "--last", noted)[0] == 0
+    assert toolstile("record", "verify", "calls.jsonl", "--last", noted)[0] == 0
     Path("calls.jsonl").write_bytes(b"".join(lines()[:-2]))
-    status, out, _ = toolyard("record", "verify", "calls.jsonl")
+    status, out, _ = toolstile("record", "verify", "calls.jsonl")
     assert status == 0
     assert "The last run did not end as it should" in out
-    status, out, _ = toolyard("record", "verify", "calls.jsonl", "--last", noted)
+    status, out, _ = toolstile("record", "verify", "calls.jsonl", "--last", noted)
     assert status == 1
     assert "lines are missing" in out
 
@@ -570,14 +570,14 @@ def test_lines_missing_at_the_end_are_found_by_the_noted_hash(toolyard, example)
         (("call", "mark", "--replay", "desk.py"), "desk.py is no record: it seems to be text"),
     ],
 )
-def test_what_is_no_record_is_refused(toolyard, arguments, told):
-    status, _, err = toolyard(*arguments)
+def test_what_is_no_record_is_refused(toolstile, arguments, told):
+    status, _, err = toolstile(*arguments)
     assert status == 2
     assert told in err
 
 
-def test_a_replay_without_the_tools_says_how_to_load_them(toolyard, example):
-    status, _, err = toolyard("replay", "calls.jsonl")
+def test_a_replay_without_the_tools_says_how_to_load_them(toolstile, example):
+    status, _, err = toolstile("replay", "calls.jsonl")
     assert status == 2
     assert "No plugin here offers the tools of calls.jsonl" in err
 
@@ -589,35 +589,35 @@ def test_a_replay_without_the_tools_says_how_to_load_them(toolyard, example):
         ("open_sections", '{"section_keys": ["drawer"]}'),
     ],
 )
-def test_a_record_of_what_was_opened_is_replayed(toolyard, folder, name, arguments):
+def test_a_record_of_what_was_opened_is_replayed(toolstile, folder, name, arguments):
     (folder / "desk.py").write_text(FOLDED)
-    toolyard("call", "--record", "calls.jsonl", name, arguments)
-    status, out, _ = toolyard("replay", "calls.jsonl")
+    toolstile("call", "--record", "calls.jsonl", name, arguments)
+    status, out, _ = toolstile("replay", "calls.jsonl")
     assert (status, out) == (0, " 1 call replayed: 1 the same\n")
 
 
-def test_a_call_of_no_characters_takes_nothing_else_of_the_record(toolyard):
-    toolyard("call", "--record", "r.jsonl", "mark\udcff", '{"text": "\\ud83d"}')
-    toolyard("call", "--record", "r.jsonl", "mark", '{"text": "\U0001f600"}')
-    _, out, _ = toolyard("record", "verify", "r.jsonl")
+def test_a_call_of_no_characters_takes_nothing_else_of_the_record(toolstile):
+    toolstile("call", "--record", "r.jsonl", "mark\udcff", '{"text": "\\ud83d"}')
+    toolstile("call", "--record", "r.jsonl", "mark", '{"text": "\U0001f600"}')
+    _, out, _ = toolstile("record", "verify", "r.jsonl")
     assert "2 calls: every line is as it was written" in out
-    _, out, _ = toolyard("record", "show", "r.jsonl", "--json")
+    _, out, _ = toolstile("record", "show", "r.jsonl", "--json")
     named = [json.loads(line)["envelope"]["tool"] for line in out.splitlines()]
     assert named == ["mark?", "mark"]
 
 
-def test_help_has_examples(toolyard):
+def test_help_has_examples(toolstile):
     for command in ("record", "replay"):
-        status, out, _ = toolyard(command, "--help")
+        status, out, _ = toolstile(command, "--help")
         assert status == 0
-        assert "examples:\n  toolyard" in out
+        assert "examples:\n  toolstile" in out
 
 
-def test_on_a_terminal_the_last_column_is_cut_to_fit(toolyard, example, monkeypatch):
+def test_on_a_terminal_the_last_column_is_cut_to_fit(toolstile, example, monkeypatch):
     monkeypatch.setattr("rich.console.Console.is_terminal", property(lambda console: True))
     monkeypatch.setenv("COLUMNS", "110")
     monkeypatch.setenv("NO_COLOR", "1")
-    _, out, _ = toolyard("record", "show", "calls.jsonl")
+    _, out, _ = toolstile("record", "show", "calls.jsonl")
     rows = re.sub(r"\x1b\[[0-9;]*m", "", out).splitlines()
     assert max(map(len, rows)) == 110
     assert " ".join(rows[0].split()) == "line made at call tool outcome time what the model read"
@@ -625,9 +625,9 @@ def test_on_a_terminal_the_last_column_is_cut_to_fit(toolyard, example, monkeypa
     assert rows[4].endswith("…")
 
 
-def test_an_emptied_record_is_no_intact_one(toolyard):
+def test_an_emptied_record_is_no_intact_one(toolstile):
     Path("calls.jsonl").touch()
-    status, _, err = toolyard("record", "verify", "calls.jsonl")
+    status, _, err = toolstile("record", "verify", "calls.jsonl")
     assert status == 2
     assert "calls.jsonl is empty: nothing was recorded, or all of it was removed" in err
 
@@ -639,31 +639,31 @@ def test_an_emptied_record_is_no_intact_one(toolyard):
         (b"abc", "it seems to be text. Name a file that `--record` has written."),
         (b"a\tb", "it seems to be text."),
         (b"\xff\x00\xfe", "it seems to be no text at all."),
-        (b'\xef\xbb\xbf{"name": "pay"}', "with `toolyard run other`;"),
+        (b'\xef\xbb\xbf{"name": "pay"}', "with `toolstile run other`;"),
         (b"\n", "it seems to be text."),
-        (b'\n{"id": "1", "name": "pay", "arguments": {}}\n', "with `toolyard run other`;"),
+        (b'\n{"id": "1", "name": "pay", "arguments": {}}\n', "with `toolstile run other`;"),
         (b'[\n  {"role": "user"}\n]\n', "it seems to be JSON of another kind."),
         (b'{"id": "1"}\n', "it seems to be JSON of another kind."),
         (b"[" * 100_000, "it seems to be JSON of another kind."),
     ],
     ids=["text", "tabs", "bytes", "mark", "blank", "calls", "json", "object", "deep"],
 )
-def test_a_file_of_another_kind_is_no_damaged_record(toolyard, command, content, told):
+def test_a_file_of_another_kind_is_no_damaged_record(toolstile, command, content, told):
     Path("other").write_bytes(content)
-    status, out, err = toolyard(*command, "other")
+    status, out, err = toolstile(*command, "other")
     assert (status, out) == (2, "")
-    assert err.startswith("toolyard: error: other is no record: ")
+    assert err.startswith("toolstile: error: other is no record: ")
     assert told in err
 
 
 @pytest.mark.parametrize("end", [1, 5, 40])
-def test_a_record_that_was_torn_in_its_first_line_is_one(toolyard, example, end):
+def test_a_record_that_was_torn_in_its_first_line_is_one(toolstile, example, end):
     Path("calls.jsonl").write_bytes(lines()[0][:end])
-    status, out, _ = toolyard("record", "verify", "calls.jsonl")
+    status, out, _ = toolstile("record", "verify", "calls.jsonl")
     assert (status, "line 1: torn;" in out) == (1, True)
 
 
-def test_an_order_to_replay_in_without_a_record_is_refused(toolyard):
-    status, _, err = toolyard("call", "--strict", "mark", "{}")
+def test_an_order_to_replay_in_without_a_record_is_refused(toolstile):
+    status, _, err = toolstile("call", "--strict", "mark", "{}")
     assert status == 2
     assert "give --replay FILE, too" in err

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from toolyard_plugins.record import Recording
-from toolyard_plugins.record.comparing import Comparison
+from toolstile_plugins.record import Recording
+from toolstile_plugins.record.comparing import Comparison
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolyard_hookspecs.testing import ObserverContract
+from toolstile_hookspecs.testing import ObserverContract
 
 pytestmark = pytest.mark.slow
 

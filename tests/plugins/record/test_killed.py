@@ -11,17 +11,17 @@ import time
 
 import pytest
 
-from toolyard_plugins.record import Recording, verify
-from toolyard_plugins.record.chain import Damage
+from toolstile_plugins.record import Recording, verify
+from toolstile_plugins.record.chain import Damage
 
 RUNS = 25
 
 RECORDER = """
 import sys, threading
 from pathlib import Path
-from toolyard import Host, ToolCall
-from toolyard_hookspecs import MarkdownSection, Prompt, tool
-from toolyard_plugins.record import Recorder, RecordFile
+from toolstile import Host, ToolCall
+from toolstile_hookspecs import MarkdownSection, Prompt, tool
+from toolstile_plugins.record import Recorder, RecordFile
 
 
 @tool(timeout=None)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import Field, SecretStr
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     ApprovalAnswer,
     MarkdownSection,
     PolicyDecision,
@@ -19,8 +19,8 @@ from toolyard_hookspecs import (
     hookimpl,
     tool,
 )
-from toolyard_hookspecs.facts import REPLAYED_EFFECT
-from toolyard_plugins.record.noting import NOTHING, fields_of, joined
+from toolstile_hookspecs.facts import REPLAYED_EFFECT
+from toolstile_plugins.record.noting import NOTHING, fields_of, joined
 
 ROUND: dict[str, Any] = {}
 ROUND["a"] = ROUND
@@ -32,7 +32,7 @@ for _ in range(10_000):
 
 class Hasty:
     @hookimpl(tryfirst=True)
-    def toolyard_parse(self) -> None:
+    def toolstile_parse(self) -> None:
         raise RuntimeError("not today")
 
 
@@ -78,13 +78,13 @@ def unlock(
 
 class Doors:
     @hookimpl
-    def toolyard_sections(self) -> list[MarkdownSection]:
+    def toolstile_sections(self) -> list[MarkdownSection]:
         return [MarkdownSection(key="doors", title="Doors", tools=[unlock])]
 
 
 class Doubting:
     @hookimpl
-    def toolyard_check(self, tool: Any) -> PolicyDecision | None:
+    def toolstile_check(self, tool: Any) -> PolicyDecision | None:
         return PolicyDecision.ask("Whose key is it?") if tool is unlock else None
 
 

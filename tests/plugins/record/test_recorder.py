@@ -13,8 +13,8 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from toolyard import Host
-from toolyard_hookspecs import (
+from toolstile import Host
+from toolstile_hookspecs import (
     ApprovalAnswer,
     Cancellation,
     MarkdownSection,
@@ -26,8 +26,8 @@ from toolyard_hookspecs import (
     hookimpl,
     tool,
 )
-from toolyard_plugins.record import Recorder, RecordError, RecordFile, Recording, verify
-from toolyard_plugins.record.reading import Lost
+from toolstile_plugins.record import Recorder, RecordError, RecordFile, Recording, verify
+from toolstile_plugins.record.reading import Lost
 
 
 def test_a_success_is_recorded_with_params_value_and_envelope(desk, path):
@@ -129,7 +129,7 @@ def test_the_token_of_a_pending_approval_is_not_recorded(desk, path):
 
 class Noting:
     @hookimpl
-    def toolyard_execute(self, context: Any) -> None:
+    def toolstile_execute(self, context: Any) -> None:
         context.note("ledger.state", "claimed")
         context.note("other.thing", object())
 
@@ -251,7 +251,7 @@ def test_a_secret_is_masked_where_it_is_given_though_its_text_is_in_all_others(d
 def test_a_call_by_the_name_that_the_tool_has_at_home_says_so(desk, path):
     class Home:
         @hookimpl
-        def toolyard_sections(self):
+        def toolstile_sections(self):
             @tool(wire_name="lookUp")
             def look_up(word: str) -> str:
                 """Look a word up."""
@@ -277,7 +277,7 @@ def test_no_secret_is_in_what_a_call_did_to_the_session(desk, path):
 def test_arguments_of_another_form_are_masked_where_the_tool_has_secrets(desk, path):
     class Form:
         @hookimpl
-        def toolyard_parse(self, tool, call):
+        def toolstile_parse(self, tool, call):
             return tool.params_codec.decode(json.dumps(dict(parse_qsl(call.arguments))).encode())
 
     with desk.recording(path, plugins=[Form()]) as tools:
@@ -454,7 +454,7 @@ def test_an_end_that_cannot_be_written_is_told_and_ends_all_the_same(path, caplo
 
 class Revealing:
     @hookimpl
-    def toolyard_sections(self) -> list[MarkdownSection]:
+    def toolstile_sections(self) -> list[MarkdownSection]:
         return [MarkdownSection(key="r", title="R", tools=[reveal])]
 
 
@@ -487,7 +487,7 @@ def test_the_caller_s_secrets_are_in_nothing_that_people_handlers_and_faults_say
 
 class TellingAll:
     @hookimpl
-    def toolyard_check(self, params: Any, context: Any) -> PolicyDecision | None:
+    def toolstile_check(self, params: Any, context: Any) -> PolicyDecision | None:
         context.note("telling.all", f"asked for {params.text}")
         return PolicyDecision.deny(f"Nobody says {params.text}. Say something else.")
 

@@ -15,8 +15,8 @@ from uuid import uuid4
 import pytest
 from pydantic import Field, SecretStr
 
-from toolyard import Host, Settings
-from toolyard_hookspecs import (
+from toolstile import Host, Settings
+from toolstile_hookspecs import (
     ApprovalAnswer,
     Interrupt,
     MarkdownSection,
@@ -32,7 +32,7 @@ from toolyard_hookspecs import (
     hookimpl,
     tool,
 )
-from toolyard_plugins.record import (
+from toolstile_plugins.record import (
     Recorder,
     RecordError,
     RecordFile,
@@ -40,7 +40,7 @@ from toolyard_plugins.record import (
     Replayer,
     replaying,
 )
-from toolyard_plugins.record.likeness import is_of
+from toolstile_plugins.record.likeness import is_of
 
 CALLS: list[tuple[str, Any]] = [
     ("add", {"a": 1}),
@@ -210,7 +210,7 @@ jotted: list[str] = []
 
 class Jotter:
     @hookimpl
-    def toolyard_sections(self) -> list[MarkdownSection]:
+    def toolstile_sections(self) -> list[MarkdownSection]:
         return [MarkdownSection(key="jotter", title="Jotter", tools=[jot])]
 
 
@@ -226,7 +226,7 @@ def jotting(*plugins: Any, shown: Any = True, asks: bool = True, **options: Any)
 
 class Unasking:
     @hookimpl
-    def toolyard_sections(self) -> list[MarkdownSection]:
+    def toolstile_sections(self) -> list[MarkdownSection]:
         freely = replace(jot, requires_confirmation=False)
         return [MarkdownSection(key="jotter", title="Jotter", tools=[freely])]
 
@@ -348,8 +348,8 @@ class Denying:
         self.on = True
 
     @hookimpl
-    def toolyard_check(self, tool: Any) -> Any:
-        from toolyard_hookspecs import PolicyDecision
+    def toolstile_check(self, tool: Any) -> Any:
+        from toolstile_hookspecs import PolicyDecision
 
         return PolicyDecision.deny("Not now. Retry later.") if self.on else None
 
@@ -448,7 +448,7 @@ def test_calls_within_one_that_is_answered_are_not_answered_for(desk, path):
 def test_the_model_reads_what_it_read_then_though_nobody_would_put_it_so_now(desk, path):
     class Loud:
         @hookimpl
-        def toolyard_render(self, result):
+        def toolstile_render(self, result):
             return f"{result.value}!"
 
     desk.record(path, ("echo", {"text": "hello"}), plugins=[Loud()])
@@ -478,7 +478,7 @@ def greet(user: str, number: int, password: SecretStr) -> str:
 
 class Secretive:
     @hookimpl
-    def toolyard_sections(self) -> list[MarkdownSection]:
+    def toolstile_sections(self) -> list[MarkdownSection]:
         return [MarkdownSection(key="secretive", title="Secretive", tools=[look_up, greet])]
 
 
@@ -514,7 +514,7 @@ def test_what_only_looks_like_a_mask_stands_for_nothing(desk, path):
 
 class Guarded:
     @hookimpl
-    def toolyard_sections(self) -> list[MarkdownSection]:
+    def toolstile_sections(self) -> list[MarkdownSection]:
         @tool(requires_confirmation=True)
         def enter(password: SecretStr) -> str:
             """Go in."""
@@ -719,7 +719,7 @@ def open_ticket(
 
 class Tickets:
     @hookimpl
-    def toolyard_sections(self) -> list[MarkdownSection]:
+    def toolstile_sections(self) -> list[MarkdownSection]:
         return [MarkdownSection(key="tickets", title="Tickets", tools=[open_ticket])]
 
 

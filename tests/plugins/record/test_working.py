@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from toolyard import Host, ToolCall
-from toolyard_plugins.record import RecordSettings
-from toolyard_plugins.record.working import at_work
+from toolstile import Host, ToolCall
+from toolstile_plugins.record import RecordSettings
+from toolstile_plugins.record.working import at_work
 
 
 def test_calls_are_answered_only_in_their_order_where_the_settings_say_so(desk, path):

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from toolyard_plugins.record import RecordError, RecordFile, verify
-from toolyard_plugins.record.chain import Chain, Damage, read_link, seal
+from toolstile_plugins.record import RecordError, RecordFile, verify
+from toolstile_plugins.record.chain import Chain, Damage, read_link, seal
 
 HOLDER = """
 import sys
 from pathlib import Path
-from toolyard_plugins.record import RecordFile
+from toolstile_plugins.record import RecordFile
 
 file = RecordFile(Path(sys.argv[1]))
 file.append('{"said":"held"}')
@@ -30,7 +30,7 @@ sys.stdin.read()
 FULL = """
 import resource, signal, sys
 from pathlib import Path
-from toolyard_plugins.record import RecordFile
+from toolstile_plugins.record import RecordFile
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 file = RecordFile(Path(sys.argv[1]))

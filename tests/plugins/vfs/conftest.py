@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from toolyard_hookspecs import ToolContext
-from toolyard_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
+from toolstile_hookspecs import ToolContext
+from toolstile_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
 
 
 @pytest.fixture(params=["memory", "disk"])

@@ -16,10 +16,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from toolyard_hookspecs import ToolContext
-from toolyard_plugins.vfs import renames
-from toolyard_plugins.vfs.disk import DiskStore
-from toolyard_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
+from toolstile_hookspecs import ToolContext
+from toolstile_plugins.vfs import renames
+from toolstile_plugins.vfs.disk import DiskStore
+from toolstile_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
 
 CONTEXT = ToolContext(session=None)
 
@@ -61,7 +61,7 @@ def number_of(root: Path) -> int:
     if len(numbers) != 1:
         raise AssertionError(f"torn: {numbers}")
     number = int(numbers.pop().decode())
-    expected = {"a.txt", "b.txt", "c", "kind", ".toolyard", f"moving-{number}", f"made-{number}"}
+    expected = {"a.txt", "b.txt", "c", "kind", ".toolstile", f"moving-{number}", f"made-{number}"}
     found = set(held(root))
     untouched = {name for name in found if name.startswith("untouched")}
     if found - untouched != expected:
@@ -125,7 +125,7 @@ def at_random(root: Path, rounds: int, seed: int) -> None:
             raise AssertionError(f"committed {told[-1]}, found {number}")
         if number < progress:
             raise AssertionError(f"had {progress}, found {number}")
-        if held(root / ".toolyard") != [".gitignore", "lock"]:
+        if held(root / ".toolstile") != [".gitignore", "lock"]:
             raise AssertionError("litter")
         files.close()
         longest *= 1.2 if number == progress else 0.95

@@ -9,9 +9,9 @@ import json
 import logging
 import sys
 
-from toolyard import Host
-from toolyard_hookspecs import MarkdownSection, Prompt, ToolCall, ToolContext, tool
-from toolyard_plugins.vfs import VfsConfig, VfsToolsSection, VirtualFilesystem
+from toolstile import Host
+from toolstile_hookspecs import MarkdownSection, Prompt, ToolCall, ToolContext, tool
+from toolstile_plugins.vfs import VfsConfig, VfsToolsSection, VirtualFilesystem
 
 
 @tool(contained=True)

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from toolyard_hookspecs import CallRefused, ConflictError
-from toolyard_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
+from toolstile_hookspecs import CallRefused, ConflictError
+from toolstile_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
 
 Branch = Callable[..., WorkspaceBranch]
 Commit = Callable[[WorkspaceBranch], None]
@@ -307,14 +307,14 @@ class TestLargeTrees:
 
 class TestReservedNames:
     @pytest.mark.parametrize(
-        "path", [".toolyard", ".toolyard/lock", "d/../.toolyard/lock", ".Toolyard", "d/.toolyard/x"]
+        "path", [".toolstile", ".toolstile/lock", "d/../.toolstile/lock", ".Toolstile", "d/.toolstile/x"]
     )
     def test_are_refused(self, workspace: VirtualFilesystem, path: str) -> None:
         workspace.write("a.txt", "one")
         for operation in (workspace.read, workspace.list, workspace.exists, workspace.mkdir):
-            with pytest.raises(PermissionError, match="toolyard"):
+            with pytest.raises(PermissionError, match="toolstile"):
                 operation(path)
-        with pytest.raises(PermissionError, match="toolyard"):
+        with pytest.raises(PermissionError, match="toolstile"):
             workspace.write(path, "x")
         assert [each.path for each in workspace.glob("**")] == ["a.txt"]
         assert list(workspace.search("")) != []
@@ -322,8 +322,8 @@ class TestReservedNames:
     def test_a_link_in_their_place_is_not_followed(
         self, disk: VirtualFilesystem, root: Path, outside: Path
     ) -> None:
-        (root / ".toolyard").symlink_to(outside)
-        with pytest.raises(PermissionError, match=r"\.toolyard"):
+        (root / ".toolstile").symlink_to(outside)
+        with pytest.raises(PermissionError, match=r"\.toolstile"):
             disk.write("a.txt", "one")
         assert not (root / "a.txt").exists()
         assert held(outside) == ["secret.txt"]
@@ -331,7 +331,7 @@ class TestReservedNames:
     def test_a_forged_record_does_not_lead_outside(
         self, root: Path, outside: Path, on_disk: Callable[..., VirtualFilesystem]
     ) -> None:
-        slots = root / ".toolyard" / "commit-0"
+        slots = root / ".toolstile" / "commit-0"
         slots.mkdir(parents=True)
         (slots / "new-0").write_text("forged")
         inode = (slots / "new-0").stat().st_ino
@@ -345,7 +345,7 @@ class TestReservedNames:
 
 
 class TestNamesThatNoPathCanName:
-    @pytest.fixture(params=[b"new\nline", b"\xff\xfe", b"back\\slash", b"bell\x07", b".toolyard"])
+    @pytest.fixture(params=[b"new\nline", b"\xff\xfe", b"back\\slash", b"bell\x07", b".toolstile"])
     def odd(self, request: pytest.FixtureRequest, root: Path) -> bytes:
         (root / "d").mkdir()
         (root / "d" / os.fsdecode(request.param)).touch()
@@ -439,7 +439,7 @@ class TestEditedFromOutside:
             assert ((root / "b.txt").read_text() == "two") == (what != "b.txt")
             assert (root / "new" / "c.txt").exists() == (what == "new/c.txt")
         assert (root / what).read_text() == "at the last moment"
-        assert held(root / ".toolyard") == [".gitignore", "lock"]
+        assert held(root / ".toolstile") == [".gitignore", "lock"]
 
     def test_within_one_tick_of_the_clock(
         self, disk: VirtualFilesystem, root: Path, branch_of: Branch
@@ -537,8 +537,8 @@ class TestBadDisks:
                 branch.prepare()
             branch.rollback()
             assert files.read("a.txt") == "one"
-            assert held(root) == [".toolyard", "a.txt"]
-            assert held(root / ".toolyard") == [".gitignore", "lock"]
+            assert held(root) == [".toolstile", "a.txt"]
+            assert held(root / ".toolstile") == [".gitignore", "lock"]
             files.write("b.txt", "there is room for this")
             files.close()
 

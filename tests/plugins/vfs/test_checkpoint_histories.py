@@ -18,9 +18,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from toolyard_hookspecs import Filesystem, ToolContext
-from toolyard_plugins.vfs.checkpoints import Checkpoint
-from toolyard_plugins.vfs.workspace import VirtualFilesystem
+from toolstile_hookspecs import Filesystem, ToolContext
+from toolstile_plugins.vfs.checkpoints import Checkpoint
+from toolstile_plugins.vfs.workspace import VirtualFilesystem
 
 PATHS = ["a", "b", "a/x", "a/y", "b/x", "a/x/z", "d/e/f"]
 
@@ -140,7 +140,7 @@ class SnapshotsOnDisk(Snapshots):
     """The same on a directory, with modes."""
 
     def make(self) -> VirtualFilesystem:
-        self.root = Path(tempfile.mkdtemp(prefix="toolyard-test-"))
+        self.root = Path(tempfile.mkdtemp(prefix="toolstile-test-"))
         return VirtualFilesystem.on_disk(self.root)
 
     def teardown(self) -> None:

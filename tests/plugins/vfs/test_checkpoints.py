@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from toolyard import (
+from toolstile import (
     Host,
     PendingToolTracker,
     ResourceRegistry,
@@ -20,10 +20,10 @@ from toolyard import (
     restore_snapshot,
     tool_transaction,
 )
-from toolyard.resources.container import Container
-from toolyard_hookspecs import Filesystem, MarkdownSection, ToolCall, ToolContext, hookimpl, tool
-from toolyard_plugins.vfs import VfsToolsSection
-from toolyard_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
+from toolstile.resources.container import Container
+from toolstile_hookspecs import Filesystem, MarkdownSection, ToolCall, ToolContext, hookimpl, tool
+from toolstile_plugins.vfs import VfsToolsSection
+from toolstile_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
 
 Tree = dict[str, bytes | None]
 
@@ -233,7 +233,7 @@ def test_within_a_call_only_what_was_done_since_is_put_back(workspace: VirtualFi
 
     class Suite:
         @hookimpl
-        def toolyard_sections(self) -> list[MarkdownSection]:
+        def toolstile_sections(self) -> list[MarkdownSection]:
             return [
                 VfsToolsSection(filesystem=workspace),
                 MarkdownSection(key="suite", title="Suite", tools=[work]),

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from toolyard_hookspecs import Filesystem
-from toolyard_hookspecs.testing import FilesystemContract
-from toolyard_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
+from toolstile_hookspecs import Filesystem
+from toolstile_hookspecs.testing import FilesystemContract
+from toolstile_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
 
 Branch = Callable[..., WorkspaceBranch]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from toolyard_hookspecs.testing import ToolSuiteContract
-from toolyard_plugins import vfs
+from toolstile_hookspecs.testing import ToolSuiteContract
+from toolstile_plugins import vfs
 
 
 def app(size: int) -> str:
@@ -68,5 +68,5 @@ class TestWorkspace(ToolSuiteContract):
         return lambda bench: [
             (path, path.is_dir() or path.read_text("utf-8"))
             for path in sorted(folder.rglob("[!.]*"))
-            if ".toolyard" not in path.parts
+            if ".toolstile" not in path.parts
         ]

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.cli.main import main
-from toolyard_hookspecs import LedgerError
-from toolyard_plugins.vfs.journal import RecoveryError
-from toolyard_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
+from toolstile.cli.main import main
+from toolstile_hookspecs import LedgerError
+from toolstile_plugins.vfs.journal import RecoveryError
+from toolstile_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
 
 OPEN = Path("/proc/self/fd")
 DRIVER = Path(__file__).with_name("crash_driver.py")
@@ -24,7 +24,7 @@ DRIVER = Path(__file__).with_name("crash_driver.py")
 Branch = Callable[..., WorkspaceBranch]
 Commit = Callable[[WorkspaceBranch], None]
 Open = Callable[..., VirtualFilesystem]
-Toolyard = Callable[..., tuple[int, str, str]]
+Toolstile = Callable[..., tuple[int, str, str]]
 
 # In the order of the commit: what was decided is carried out, what was not is dropped.
 DROPPED = ["staging", "staged", "prepared", "deciding"]
@@ -71,19 +71,19 @@ def snapshot(root: Path) -> dict[str, tuple[int, int, bytes | str]]:
 
 def check_report(text: str, root: Path) -> None:
     """Check that a text names the journal, the file, the cause and the remedy."""
-    (commit,) = (root / ".toolyard").glob("commit-*")
+    (commit,) = (root / ".toolstile").glob("commit-*")
     said = " ".join(text.split())
     assert f"The workspace {root} was left in the middle of a commit" in said
     assert "c/d.txt changed since then" in said
-    assert f"remove .toolyard/{commit.name}" in said
+    assert f"remove .toolstile/{commit.name}" in said
     assert "put the files back as they were" in said
     assert "requires human intervention" in said
 
 
 @pytest.fixture
-def toolyard(
+def toolstile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Toolyard:
+) -> Toolstile:
     """Calls a tool on a directory from the command line."""
 
     def call(root: Path, tool: str, arguments: dict[str, str]) -> tuple[int, str, str]:
@@ -142,7 +142,7 @@ def test_at_each_step(root: Path, on_disk: Open, step: str, renames: tuple[str, 
     drive(root, "--at", step, *renames)
     files = on_disk(root)
     assert number_in(root) == (0 if step in DROPPED else 1)
-    assert held(root / ".toolyard") == [".gitignore", "lock"]
+    assert held(root / ".toolstile") == [".gitignore", "lock"]
     assert stopped(files) is None
     files.write("a.txt", "and on it goes")
 
@@ -174,7 +174,7 @@ def test_what_cannot_be_cleared_away_keeps_nobody_from_reading(
     root: Path, on_disk: Open, litter: str
 ) -> None:
     on_disk(root).write("a.txt", "one")
-    path = root / ".toolyard" / litter
+    path = root / ".toolstile" / litter
     path.parent.mkdir(exist_ok=True)
     if path.name == "held":
         path.mkdir()
@@ -182,7 +182,7 @@ def test_what_cannot_be_cleared_away_keeps_nobody_from_reading(
         path.write_text("")
     files = on_disk(root)
     assert files.read("a.txt") == "one"
-    with pytest.raises((RecoveryError, PermissionError), match=r"remove \.toolyard/commit-"):
+    with pytest.raises((RecoveryError, PermissionError), match=r"remove \.toolstile/commit-"):
         files.write("a.txt", "two")
     path.rmdir() if path.name == "held" else path.unlink()
     files.write("a.txt", "two")
@@ -216,7 +216,7 @@ class TestEditedBetweenCrashAndOpening:
         assert (crashed / "c" / "d.txt").read_bytes().decode() == text
         report = stopped(files) or ""
         assert "c/d.txt" in report
-        assert ".toolyard/commit-" in report
+        assert ".toolstile/commit-" in report
         assert "requires human intervention" in report
         with pytest.raises(PermissionError, match=r"c/d\.txt"):
             files.write("b.txt", "anything")
@@ -248,7 +248,7 @@ class TestEditedBetweenCrashAndOpening:
         path = crashed / "c" / "d.txt"
         path.write_text("edited")
         files = on_disk(crashed)
-        (commit,) = (crashed / ".toolyard").glob("commit-*")
+        (commit,) = (crashed / ".toolstile").glob("commit-*")
         for each in commit.iterdir():
             each.unlink()
         commit.rmdir()
@@ -261,7 +261,7 @@ class TestEditedBetweenCrashAndOpening:
     ) -> None:
         (crashed / "c" / "d.txt").write_text("edited")
         files = on_disk(crashed)
-        shutil.rmtree(crashed / ".toolyard")
+        shutil.rmtree(crashed / ".toolstile")
         files.write("new.txt", "goes on")
         assert stopped(files) is None
 
@@ -286,11 +286,11 @@ class TestEditedBetweenCrashAndOpening:
         ],
     )
     def test_whoever_reads_is_told(
-        self, crashed: Path, toolyard: Toolyard, tool: str, arguments: dict[str, str]
+        self, crashed: Path, toolstile: Toolstile, tool: str, arguments: dict[str, str]
     ) -> None:
         (crashed / "c" / "d.txt").write_text("edited")
 
-        status, out, _ = toolyard(crashed, tool, arguments)
+        status, out, _ = toolstile(crashed, tool, arguments)
         assert status == 0
         (note,) = [line for line in out.splitlines() if line.startswith("Note: ")]
         check_report(note, crashed)
@@ -303,12 +303,12 @@ class TestEditedBetweenCrashAndOpening:
         ],
     )
     def test_whoever_writes_is_refused_and_told(
-        self, crashed: Path, toolyard: Toolyard, tool: str, arguments: dict[str, str]
+        self, crashed: Path, toolstile: Toolstile, tool: str, arguments: dict[str, str]
     ) -> None:
         (crashed / "c" / "d.txt").write_text("edited")
         before = snapshot(crashed)
 
-        status, _, err = toolyard(crashed, tool, arguments)
+        status, _, err = toolstile(crashed, tool, arguments)
         assert status == 1
         assert "Cannot" in err
         assert "Internal error" not in err
@@ -373,7 +373,7 @@ class TestDecidedElsewhere:
         with nullcontext() if isinstance(fault, Exception) else pytest.raises(type(fault)):
             files.recover(fail)
         assert reason in (stopped(files) or "")
-        (commit,) = (undecided / ".toolyard").glob("commit-*")
+        (commit,) = (undecided / ".toolstile").glob("commit-*")
         assert str(commit) not in {os.path.realpath(each) for each in OPEN.iterdir()}
 
     def test_is_asked_again_at_the_next_change(

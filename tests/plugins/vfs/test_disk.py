@@ -19,11 +19,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolyard_hookspecs import CallRefused, ConflictError, Filesystem, ToolContext
-from toolyard_plugins.vfs import renames, staging
-from toolyard_plugins.vfs.disk import DiskStore
-from toolyard_plugins.vfs.nodes import Content
-from toolyard_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
+from toolstile_hookspecs import CallRefused, ConflictError, Filesystem, ToolContext
+from toolstile_plugins.vfs import renames, staging
+from toolstile_plugins.vfs.disk import DiskStore
+from toolstile_plugins.vfs.nodes import Content
+from toolstile_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
 
 Branch = Callable[..., WorkspaceBranch]
 Commit = Callable[[WorkspaceBranch], None]
@@ -37,7 +37,7 @@ def shown(root: Path, *, times: bool = False) -> dict[str, tuple[object, ...]]:
     found: dict[str, tuple[object, ...]] = {}
     for path in sorted(root.rglob("*")):
         name = str(path.relative_to(root))
-        if name == ".toolyard" or name.startswith(".toolyard/"):
+        if name == ".toolstile" or name.startswith(".toolstile/"):
             continue
         status = path.lstat()
         content: object = None
@@ -126,7 +126,7 @@ def test_a_call_does_what_is_done_by_hand(  # noqa: PLR0917 - fixtures
     branch = branch_of(files)
     by_call(files, branch)
     assert shown(root, times=True) == before
-    assert not (root / ".toolyard").exists()
+    assert not (root / ".toolstile").exists()
     commit(branch)
     by_hand(twin)
     assert shown(root) == shown(twin)
@@ -135,7 +135,7 @@ def test_a_call_does_what_is_done_by_hand(  # noqa: PLR0917 - fixtures
     untouched |= {"vendor", "vendor/.git", "vendor/.git/hooks/pre-commit"}
     assert {name: after[name] for name in untouched} == {name: before[name] for name in untouched}
     assert after["package/mod.py"] == before["src/pkg/mod.py"]
-    assert sorted(each.name for each in (root / ".toolyard").iterdir()) == [".gitignore", "lock"]
+    assert sorted(each.name for each in (root / ".toolstile").iterdir()) == [".gitignore", "lock"]
 
 
 PATHS = [
@@ -251,7 +251,7 @@ def test_calls_that_change_nothing_leave_nothing_behind(
     by_call(disk, failing)
     failing.rollback()
     assert shown(root, times=True) == before
-    assert not (root / ".toolyard").exists()
+    assert not (root / ".toolstile").exists()
 
 
 def test_a_rolled_back_commit_leaves_no_litter(
@@ -264,7 +264,7 @@ def test_a_rolled_back_commit_leaves_no_litter(
     branch.prepare()
     branch.rollback()
     assert shown(root, times=True) == before
-    assert sorted(each.name for each in (root / ".toolyard").iterdir()) == [".gitignore", "lock"]
+    assert sorted(each.name for each in (root / ".toolstile").iterdir()) == [".gitignore", "lock"]
 
 
 def test_what_the_system_refuses_in_the_middle_is_put_back_and_says_what_it_means(
@@ -451,8 +451,8 @@ class TestSharedWithOthers:
         disk.write("count", "0")
         program = """
 import sys
-from toolyard_hookspecs import CallRefused, ConflictError, ToolContext
-from toolyard_plugins.vfs.workspace import VirtualFilesystem
+from toolstile_hookspecs import CallRefused, ConflictError, ToolContext
+from toolstile_plugins.vfs.workspace import VirtualFilesystem
 files = VirtualFilesystem.on_disk(sys.argv[1])
 done = 0
 while done < 50:
@@ -488,7 +488,7 @@ while done < 50:
 
     def test_its_folder_may_be_removed_under_way(self, root: Path, disk: VirtualFilesystem) -> None:
         disk.write("a.txt", "one")
-        shutil.rmtree(root / ".toolyard")
+        shutil.rmtree(root / ".toolstile")
         disk.write("a.txt", "two")
         assert (root / "a.txt").read_text() == "two"
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolyard_plugins.vfs.globbing import Pattern
-from toolyard_plugins.vfs.nodes import Kind
+from toolstile_plugins.vfs.globbing import Pattern
+from toolstile_plugins.vfs.nodes import Kind
 
 part = st.sampled_from(["a", "b", "ab", "*", "a*", "?", "[ab]", "**", "*b*"])
 name = st.sampled_from(["a", "b", "ab", "ba", "abc", ".a"])

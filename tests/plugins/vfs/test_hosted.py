@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from toolyard import Executor, Host, Settings
-from toolyard_hookspecs import (
+from toolstile import Executor, Host, Settings
+from toolstile_hookspecs import (
     Binding,
     ConfigurationError,
     Filesystem,
@@ -25,7 +25,7 @@ from toolyard_hookspecs import (
     ToolResult,
     tool,
 )
-from toolyard_plugins.vfs.workspace import VirtualFilesystem
+from toolstile_plugins.vfs.workspace import VirtualFilesystem
 
 Dispatch = Callable[..., list[Outcome]]
 

@@ -25,8 +25,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from toolyard_hookspecs import ConflictError, Filesystem, ToolContext
-from toolyard_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
+from toolstile_hookspecs import ConflictError, Filesystem, ToolContext
+from toolstile_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
 
 pytestmark = pytest.mark.slow
 
@@ -320,7 +320,7 @@ class HistoriesOnDisk(Histories):
     """The same on a directory, which is also changed from outside."""
 
     def make(self) -> VirtualFilesystem:
-        self.root = Path(tempfile.mkdtemp(prefix="toolyard-test-"))
+        self.root = Path(tempfile.mkdtemp(prefix="toolstile-test-"))
         return VirtualFilesystem.on_disk(self.root)
 
     def teardown(self) -> None:
@@ -376,10 +376,10 @@ class HistoriesOnDisk(Histories):
         found: Tree = {}
         for path in self.root.rglob("*"):
             relative = path.relative_to(self.root)
-            if relative.parts[0] != ".toolyard":
+            if relative.parts[0] != ".toolstile":
                 found[str(relative)] = None if path.is_dir() else path.read_bytes()
         assert found == self.base
-        held = self.root / ".toolyard"
+        held = self.root / ".toolstile"
         if held.exists():
             assert sorted(each.name for each in held.iterdir()) == [".gitignore", "lock"]
 

@@ -17,19 +17,19 @@ from typing import Any
 import fsspec
 import pytest
 
-from toolyard import Host
-from toolyard_hookspecs import FileStat, Prompt, ResourceError, Status, ToolCall
-from toolyard_hookspecs.testing import FilesystemContract
-from toolyard_plugins.vfs import (
+from toolstile import Host
+from toolstile_hookspecs import FileStat, Prompt, ResourceError, Status, ToolCall
+from toolstile_hookspecs.testing import FilesystemContract
+from toolstile_plugins.vfs import (
     Mount,
     VfsConfig,
     VfsToolsSection,
     VirtualFilesystem,
     open_workspace,
 )
-from toolyard_plugins.vfs.mounts import MountedStore
-from toolyard_plugins.vfs.sources import Source
-from toolyard_plugins.vfs.workspace import WorkspaceBranch
+from toolstile_plugins.vfs.mounts import MountedStore
+from toolstile_plugins.vfs.sources import Source
+from toolstile_plugins.vfs.workspace import WorkspaceBranch
 
 CONTENT = {
     "index.md": "# Docs\n",
@@ -77,9 +77,9 @@ def tarball(tmp_path: Path) -> str:
 def memory() -> Iterator[str]:
     files: Any = fsspec.filesystem("memory")
     for name, text in CONTENT.items():
-        files.pipe_file(f"/toolyard-tests/{name}", text.encode())
-    yield "memory://toolyard-tests"
-    files.rm("/toolyard-tests", recursive=True)
+        files.pipe_file(f"/toolstile-tests/{name}", text.encode())
+    yield "memory://toolstile-tests"
+    files.rm("/toolstile-tests", recursive=True)
 
 
 @pytest.fixture(params=["directory", "archive", "tarball", "memory"])
@@ -550,7 +550,7 @@ def test_without_fsspec_a_mount_says_what_to_install(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(importlib, "import_module", without)
 
-    with pytest.raises(ResourceError, match=r"needs fsspec; install toolyard\[mounts\]"):
+    with pytest.raises(ResourceError, match=r"needs fsspec; install toolstile\[mounts\]"):
         open_workspace(VfsConfig(mounts=(Mount(source="x", target="docs"),)))
     assert open_workspace(VfsConfig()).list() == []
 

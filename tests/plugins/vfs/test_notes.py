@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
-from toolyard import Host
-from toolyard_hookspecs import Noting, Prompt, ToolCall
-from toolyard_plugins.vfs import (
+from toolstile import Host
+from toolstile_hookspecs import Noting, Prompt, ToolCall
+from toolstile_plugins.vfs import (
     Mount,
     VfsConfig,
     VfsToolsSection,
     VirtualFilesystem,
     open_workspace,
 )
-from toolyard_plugins.vfs.sources import Source
-from toolyard_plugins.vfs.workspace import WorkspaceBranch
+from toolstile_plugins.vfs.sources import Source
+from toolstile_plugins.vfs.workspace import WorkspaceBranch
 
 Branch = Callable[..., WorkspaceBranch]
 Ask = Callable[..., str]
@@ -72,14 +72,14 @@ class TestNamesThatNoPathCanHold:
     def test_are_counted_with_the_reasons(
         self, disk: VirtualFilesystem, root: Path, ask: Ask
     ) -> None:
-        for name in (b"bell\x07", b"back\\slash", b"\xff.txt", b".toolyard"):
+        for name in (b"bell\x07", b"back\\slash", b"\xff.txt", b".toolstile"):
             (root / "d").mkdir(exist_ok=True)
             (root / "d" / os.fsdecode(name)).touch()
         (root / "d" / "plain.txt").touch()
 
         assert ask(disk, "list_directory", path="d") == (
             "d holds 1 entry:\nNote: 4 entries of d are left out, as no path here can lead there: "
-            "'.toolyard' (the workspace keeps this name for itself), 'back\\\\slash' (it has a "
+            "'.toolstile' (the workspace keeps this name for itself), 'back\\\\slash' (it has a "
             "backslash), 'bell\\x07' (it has a control character), '\\udcff.txt' (it has bytes "
             "that are not UTF-8).\nplain.txt  0 bytes"
         )

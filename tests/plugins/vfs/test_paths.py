@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from toolyard_plugins.vfs import paths
+from toolstile_plugins.vfs import paths
 
 names = st.text(
     st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="/\\"),

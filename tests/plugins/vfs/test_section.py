@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from toolyard import Executor, Host
-from toolyard.cli.main import main
-from toolyard_hookspecs import (
+from toolstile import Executor, Host
+from toolstile.cli.main import main
+from toolstile_hookspecs import (
     Cancellation,
     FileMatch,
     Filesystem,
@@ -30,9 +30,9 @@ from toolyard_hookspecs import (
     hookimpl,
     tool,
 )
-from toolyard_plugins import vfs
-from toolyard_plugins.policies import ReadBeforeWritePolicy
-from toolyard_plugins.vfs import VfsConfig, VfsToolsSection, VirtualFilesystem
+from toolstile_plugins import vfs
+from toolstile_plugins.policies import ReadBeforeWritePolicy
+from toolstile_plugins.vfs import VfsConfig, VfsToolsSection, VirtualFilesystem
 
 
 @tool(contained=True)
@@ -47,7 +47,7 @@ class Counting:
     """Another plugin, whose tool uses whatever workspace there is."""
 
     @hookimpl
-    def toolyard_sections(self) -> list[MarkdownSection]:
+    def toolstile_sections(self) -> list[MarkdownSection]:
         return [MarkdownSection(key="count", title="Count", tools=[count_files])]
 
 
@@ -468,7 +468,7 @@ def test_the_workspace_of_a_prompts_section_wins_over_the_plugins(
 @pytest.fixture
 def configured(tmp_path: Path) -> Callable[[str], Path]:
     def write(text: str) -> Path:
-        path = tmp_path / "toolyard.toml"
+        path = tmp_path / "toolstile.toml"
         path.write_text(text)
         return path
 
@@ -541,7 +541,7 @@ def test_the_configuration_cannot_be_changed_afterwards() -> None:
 
 
 @pytest.fixture
-def toolyard(
+def toolstile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., tuple[int, str, str]]:
     monkeypatch.chdir(tmp_path)
@@ -555,10 +555,10 @@ def toolyard(
 
 
 def test_workspace_lets_a_call_work_in_a_directory(
-    toolyard: Callable[..., tuple[int, str, str]], tmp_path: Path
+    toolstile: Callable[..., tuple[int, str, str]], tmp_path: Path
 ) -> None:
     (tmp_path / "here").mkdir()
-    status, out, _ = toolyard(
+    status, out, _ = toolstile(
         "call", "--workspace", "here", "write_file", '{"path": "a/b.txt", "content": "x"}'
     )
 
@@ -567,52 +567,52 @@ def test_workspace_lets_a_call_work_in_a_directory(
 
 
 def test_workspace_lets_a_run_work_in_a_directory(
-    toolyard: Callable[..., tuple[int, str, str]], tmp_path: Path
+    toolstile: Callable[..., tuple[int, str, str]], tmp_path: Path
 ) -> None:
     (tmp_path / "calls.jsonl").write_text(
         '{"name": "read_file", "arguments": {"path": "calls.jsonl"}}\n'
     )
-    status, out, _ = toolyard("run", "calls.jsonl", "--workspace", ".")
+    status, out, _ = toolstile("run", "calls.jsonl", "--workspace", ".")
 
     assert status == 0
     assert "calls.jsonl: 1 line." in out
 
 
 def test_without_workspace_files_are_in_memory(
-    toolyard: Callable[..., tuple[int, str, str]], tmp_path: Path
+    toolstile: Callable[..., tuple[int, str, str]], tmp_path: Path
 ) -> None:
-    status, _, _ = toolyard("call", "write_file", '{"path": "a.txt", "content": "x"}')
+    status, _, _ = toolstile("call", "write_file", '{"path": "a.txt", "content": "x"}')
 
     assert status == 0
     assert list(tmp_path.iterdir()) == []
 
 
 def test_workspace_wins_over_the_configuration(
-    toolyard: Callable[..., tuple[int, str, str]],
+    toolstile: Callable[..., tuple[int, str, str]],
     tmp_path: Path,
     configured: Callable[[str], Path],
 ) -> None:
     configured("[plugins.vfs]\nroot = 'nowhere'\n")
     (tmp_path / "here").mkdir()
-    status, out, _ = toolyard("call", "list_directory", "--workspace", "here")
+    status, out, _ = toolstile("call", "list_directory", "--workspace", "here")
 
     assert (status, out) == (0, "The root of the workspace is empty.\n")
 
 
 @pytest.mark.parametrize("option", [["--workspace", ""], ["--workspace="], ["--workspace", " "]])
 def test_a_workspace_without_a_name_is_a_usage_error(
-    toolyard: Callable[..., tuple[int, str, str]], option: list[str]
+    toolstile: Callable[..., tuple[int, str, str]], option: list[str]
 ) -> None:
-    status, _, err = toolyard("call", "list_directory", *option)
+    status, _, err = toolstile("call", "list_directory", *option)
 
     assert status == 2
     assert "it names no directory; give one, such as . for where you are" in err
 
 
 def test_a_workspace_that_is_no_directory_is_a_usage_error(
-    toolyard: Callable[..., tuple[int, str, str]],
+    toolstile: Callable[..., tuple[int, str, str]],
 ) -> None:
-    status, _, err = toolyard("call", "list_directory", "--workspace", "nope")
+    status, _, err = toolstile("call", "list_directory", "--workspace", "nope")
 
     assert status == 2
     assert "there is no directory 'nope'; make it first" in err

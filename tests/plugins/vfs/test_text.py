@@ -9,10 +9,10 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from toolyard_hookspecs import Noting
-from toolyard_plugins.vfs import text
-from toolyard_plugins.vfs.text import Encoding, decode, encode, encoding_of, line_blocks
-from toolyard_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
+from toolstile_hookspecs import Noting
+from toolstile_plugins.vfs import text
+from toolstile_plugins.vfs.text import Encoding, decode, encode, encoding_of, line_blocks
+from toolstile_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
 
 Branch = Callable[..., WorkspaceBranch]
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard import Host
-from toolyard_hookspecs import (
+from toolstile import Host
+from toolstile_hookspecs import (
     MarkdownSection,
     Outcome,
     Prompt,
@@ -24,10 +24,10 @@ from toolyard_hookspecs import (
     ToolResult,
     tool,
 )
-from toolyard_plugins.vfs import VfsConfig, VfsToolsSection, VirtualFilesystem
-from toolyard_plugins.vfs.tools import file_tools
-from toolyard_plugins.vfs.tools.pages import cut
-from toolyard_plugins.vfs.tools.results import FileText, lines_of
+from toolstile_plugins.vfs import VfsConfig, VfsToolsSection, VirtualFilesystem
+from toolstile_plugins.vfs.tools import file_tools
+from toolstile_plugins.vfs.tools.pages import cut
+from toolstile_plugins.vfs.tools.results import FileText, lines_of
 
 FILES: dict[str, str | bytes] = {
     "README.md": "# Garden\n\nWater the plants.\n",

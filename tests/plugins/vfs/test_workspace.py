@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import pytest
 
-from toolyard_hookspecs import CallClosed, ConflictError, ResourceBusyError, StateError
-from toolyard_plugins.vfs import turns
-from toolyard_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
+from toolstile_hookspecs import CallClosed, ConflictError, ResourceBusyError, StateError
+from toolstile_plugins.vfs import turns
+from toolstile_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
 
 Branch = Callable[..., WorkspaceBranch]
 Commit = Callable[[WorkspaceBranch], None]

@@ -3,10 +3,10 @@
 import json
 
 import pytest
-import toolyard_cedar
-from toolyard_cedar import CedarPolicy
+import toolstile_cedar
+from toolstile_cedar import CedarPolicy
 
-from toolyard_hookspecs import tool
+from toolstile_hookspecs import tool
 
 RULES = """\
 // Rules; of a shop.
@@ -88,14 +88,14 @@ def policy_of(tmp_path):
 
 
 @pytest.fixture
-def open_tools(toolyard_tools, policy_of):
+def open_tools(toolstile_tools, policy_of):
     """Opens tools under a policy."""
 
     def make(*rules, user_id=None, auth=None, approver=None, clock=None, **options):
         policy = policy_of(*rules, **options)
         host = {"approver": approver} if approver is not None else {}
-        return toolyard_tools(
-            toolyard_cedar, *TOOLS, policies=[policy], user_id=user_id, auth=auth, **host
+        return toolstile_tools(
+            toolstile_cedar, *TOOLS, policies=[policy], user_id=user_id, auth=auth, **host
         )
 
     return make

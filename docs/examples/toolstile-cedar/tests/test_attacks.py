@@ -1,17 +1,17 @@
 """What a model may send, and what cannot be decided: denied."""
 
 import pytest
-import toolyard_cedar
+import toolstile_cedar
 from pydantic import SecretStr
 
-from toolyard.testing import assert_failed, assert_ok
-from toolyard_hookspecs import Tool, ToolCall, ToolResult, tool
+from toolstile.testing import assert_failed, assert_ok
+from toolstile_hookspecs import Tool, ToolCall, ToolResult, tool
 
 PERMIT_ALL = "permit (principal, action, resource);\n"
 
 
 @pytest.fixture
-def anything(toolyard_tools, policy_of):
+def anything(toolstile_tools, policy_of):
     """Calls a tool that takes any object."""
     taking = Tool(
         name="take",
@@ -22,7 +22,7 @@ def anything(toolyard_tools, policy_of):
     )
 
     def call(arguments, rules=PERMIT_ALL):
-        tools = toolyard_tools(toolyard_cedar, taking, policies=[policy_of(rules)], user_id="bob")
+        tools = toolstile_tools(toolstile_cedar, taking, policies=[policy_of(rules)], user_id="bob")
         return tools.dispatch(ToolCall("take", arguments))
 
     return call
@@ -83,7 +83,7 @@ def test_a_user_is_nobody_elses_namesake(open_tools):
     assert_failed(open_tools(quoting, user_id="x").call("read_note", path="a"))
 
 
-def test_a_tool_does_not_pass_for_a_category(toolyard_tools, policy_of):
+def test_a_tool_does_not_pass_for_a_category(toolstile_tools, policy_of):
     @tool(name="read", category="delete")
     def purge() -> str:
         """Delete everything."""
@@ -95,12 +95,12 @@ def test_a_tool_does_not_pass_for_a_category(toolyard_tools, policy_of):
         return "written"
 
     rules = 'permit (principal, action in [Action::"read", Action::"write"], resource);'
-    tools = toolyard_tools(toolyard_cedar, purge, put, policies=[policy_of(rules)])
+    tools = toolstile_tools(toolstile_cedar, purge, put, policies=[policy_of(rules)])
     assert_failed(tools.call("read"), status="denied", contains="named like a category")
     assert_ok(tools.call("write"))
 
 
-def test_secrets_are_not_told(toolyard_tools, policy_of):
+def test_secrets_are_not_told(toolstile_tools, policy_of):
     @tool(category="read")
     def sign_in(pin: SecretStr) -> str:
         """Sign in."""
@@ -110,7 +110,7 @@ def test_secrets_are_not_told(toolyard_tools, policy_of):
         "forbid (principal, action, resource) "
         'when { decimal(context.params.pin) == decimal("0.0") };'
     )
-    tools = toolyard_tools(toolyard_cedar, sign_in, policies=[policy_of(rules)])
+    tools = toolstile_tools(toolstile_cedar, sign_in, policies=[policy_of(rules)])
     text = assert_failed(tools.call("sign_in", pin="hunter2-hunter2"), status="denied")
     assert "hunter2" not in text
     assert "cannot be evaluated" in text

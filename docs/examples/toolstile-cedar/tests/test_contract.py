@@ -1,9 +1,9 @@
 """The policy keeps to what every policy has to show."""
 
 import pytest
-from toolyard_cedar import policy as module
+from toolstile_cedar import policy as module
 
-from toolyard_hookspecs.testing import PolicyContract
+from toolstile_hookspecs.testing import PolicyContract
 
 
 class TestPolicy(PolicyContract):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from toolyard.testing import assert_failed, assert_ok
-from toolyard_hookspecs import PolicyDecision, Secret, hookimpl, tool
+from toolstile.testing import assert_failed, assert_ok
+from toolstile_hookspecs import PolicyDecision, Secret, hookimpl, tool
 
 PERMIT_ALL = "permit (principal, action, resource);\n"
 
@@ -125,10 +125,10 @@ def test_credentials_without_groups_are_no_credentials_for_them(open_tools, auth
     assert_failed(tools.call("refund", cents=1), status="denied")
 
 
-def test_other_policies_hold_as_well(toolyard_tools, policy_of):
+def test_other_policies_hold_as_well(toolstile_tools, policy_of):
     class Strict:
         @hookimpl
-        def toolyard_check(self):
+        def toolstile_check(self):
             return PolicyDecision.deny("Not today.")
 
     @tool(category="read")
@@ -136,5 +136,5 @@ def test_other_policies_hold_as_well(toolyard_tools, policy_of):
         """Look."""
         return "seen"
 
-    tools = toolyard_tools(look, Strict(), policies=[policy_of()])
+    tools = toolstile_tools(look, Strict(), policies=[policy_of()])
     assert_failed(tools.call("look"), status="denied", contains="Not today.")

@@ -1,15 +1,15 @@
 """Files that are wrong are told of when the host starts, with the line."""
 
 import pytest
-import toolyard_cedar
+import toolstile_cedar
 from hypothesis import given
 from hypothesis import strategies as st
-from toolyard_cedar import CedarPolicy
-from toolyard_cedar.statements import split
+from toolstile_cedar import CedarPolicy
+from toolstile_cedar.statements import split
 
-from toolyard import ConfigurationError, Host
-from toolyard.testing import assert_failed, assert_ok
-from toolyard_hookspecs import DefinitionError
+from toolstile import ConfigurationError, Host
+from toolstile.testing import assert_failed, assert_ok
+from toolstile_hookspecs import DefinitionError
 
 SCHEMA = """\
 entity Group;
@@ -99,15 +99,15 @@ def test_the_configuration_makes_the_policy(tmp_path, monkeypatch):
     rules = tmp_path / "rules" / "all.cedar"
     rules.write_text("permit (principal, action, resource);", encoding="utf-8")
     table = '[[policies]]\nkind = "cedar"\npolicies = ["rules/all.cedar"]\n'
-    config = tmp_path / "toolyard.toml"
+    config = tmp_path / "toolstile.toml"
     config.write_text(table, encoding="utf-8")
     monkeypatch.chdir("/")
-    with Host(discover=False, plugins=[toolyard_cedar], config=config) as host:
+    with Host(discover=False, plugins=[toolstile_cedar], config=config) as host:
         assert host.plugins.reports
 
     rules.write_text("\n\npermit (principal, action, what);", encoding="utf-8")
-    with pytest.raises(ConfigurationError, match=r"toolyard\.toml.*all\.cedar, line 3"):
-        Host(discover=False, plugins=[toolyard_cedar], config=config)
+    with pytest.raises(ConfigurationError, match=r"toolstile\.toml.*all\.cedar, line 3"):
+        Host(discover=False, plugins=[toolstile_cedar], config=config)
 
 
 PIECES = st.sampled_from(

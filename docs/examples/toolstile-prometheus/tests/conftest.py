@@ -5,7 +5,7 @@ import urllib.request
 from dataclasses import dataclass
 
 import pytest
-import toolyard_prometheus
+import toolstile_prometheus
 from prometheus_client.parser import text_string_to_metric_families
 
 
@@ -36,7 +36,7 @@ def scraper_of():
 
 
 @pytest.fixture
-def open_tools(toolyard_tools, tmp_path):
+def open_tools(toolstile_tools, tmp_path):
     """Opens tools whose calls are counted; gives them and what scrapes the metrics."""
     number = 0
 
@@ -46,7 +46,7 @@ def open_tools(toolyard_tools, tmp_path):
         file = tmp_path / f"targets{number}.json"
         table = {"port": 0, "targets_file": str(file), **(metrics or {})}
         tables = {"prometheus": table, **(settings or {})}
-        tools = toolyard_tools(toolyard_prometheus, *plugins, settings=tables, **options)
+        tools = toolstile_tools(toolstile_prometheus, *plugins, settings=tables, **options)
         ((target,),) = [each["targets"] for each in json.loads(file.read_text())]
         return tools, Scraper(target)
 

@@ -3,16 +3,16 @@
 import json
 
 import pytest
-import toolyard_prometheus
-from toolyard_prometheus import metrics
+import toolstile_prometheus
+from toolstile_prometheus import metrics
 
-from toolyard_hookspecs.testing import ObserverContract
+from toolstile_hookspecs.testing import ObserverContract
 
 
 class TestMetrics(ObserverContract):
     @pytest.fixture
     def plugin(self):
-        return toolyard_prometheus
+        return toolstile_prometheus
 
     @pytest.fixture
     def targets(self, tmp_path):
@@ -32,7 +32,7 @@ class TestMetrics(ObserverContract):
 
     @pytest.fixture
     def heard(self, scraper):
-        return lambda _: sum(scraper().of("toolyard_calls_total", "tool", "status").values())
+        return lambda _: sum(scraper().of("toolstile_calls_total", "tool", "status").values())
 
     @pytest.fixture
     def written(self, scraper):

@@ -6,13 +6,13 @@ import urllib.error
 import urllib.request
 
 import pytest
-import toolyard_prometheus
+import toolstile_prometheus
 from prometheus_client import REGISTRY
 from pydantic import ValidationError
-from toolyard_prometheus import Settings
+from toolstile_prometheus import Settings
 
-from toolyard import Host
-from toolyard_hookspecs import PluginError, tool
+from toolstile import Host
+from toolstile_hookspecs import PluginError, tool
 
 
 @tool
@@ -28,15 +28,15 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def test_without_a_port_nothing_is_served(toolyard_tools):
-    tools = toolyard_tools(toolyard_prometheus, look)
+def test_without_a_port_nothing_is_served(toolstile_tools):
+    tools = toolstile_tools(toolstile_prometheus, look)
     assert "prometheus-metrics" not in [each.name for each in tools.host.plugins.reports]
 
 
-def test_it_is_served_where_it_is_said_and_ends_with_the_host(toolyard_host, free_port, tmp_path):
+def test_it_is_served_where_it_is_said_and_ends_with_the_host(toolstile_host, free_port, tmp_path):
     file = tmp_path / "targets.json"
     table = {"port": free_port, "targets_file": str(file)}
-    host = toolyard_host(toolyard_prometheus, look, settings={"prometheus": table})
+    host = toolstile_host(toolstile_prometheus, look, settings={"prometheus": table})
     assert json.loads(file.read_text()) == [{"targets": [f"127.0.0.1:{free_port}"]}]
     address = f"http://127.0.0.1:{free_port}/metrics"
     with urllib.request.urlopen(address, timeout=30) as reply:
@@ -54,18 +54,18 @@ def test_hosts_count_by_themselves_and_leave_the_applications_metrics_alone(open
     first.call("look")
     first.call("look")
     second.call("look")
-    assert first_scraper.of("toolyard_calls_total", "tool", "status") == {("look", "succeeded"): 2}
-    assert second_scraper.of("toolyard_calls_total", "tool", "status") == {("look", "succeeded"): 1}
+    assert first_scraper.of("toolstile_calls_total", "tool", "status") == {("look", "succeeded"): 2}
+    assert second_scraper.of("toolstile_calls_total", "tool", "status") == {("look", "succeeded"): 1}
     assert {family.name for family in REGISTRY.collect()} == before
 
 
-def test_a_port_that_is_taken_is_told(toolyard_host):
+def test_a_port_that_is_taken_is_told(toolstile_host):
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
         with pytest.raises(PluginError, match=rf"prometheus.*port {port}.*Set another port"):
-            toolyard_host(toolyard_prometheus, settings={"prometheus": {"port": port}})
+            toolstile_host(toolstile_prometheus, settings={"prometheus": {"port": port}})
 
 
 def test_a_client_that_says_nothing_does_not_keep_the_host_open(open_tools):
@@ -92,5 +92,5 @@ def test_what_is_wrong_is_told(settings, said):
 
 
 def test_an_installed_package_without_settings_changes_nothing():
-    with Host(discover=False, plugins=[toolyard_prometheus]) as host:
+    with Host(discover=False, plugins=[toolstile_prometheus]) as host:
         assert [each.fault for each in host.plugins.reports] == [None]

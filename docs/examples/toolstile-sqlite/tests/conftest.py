@@ -4,7 +4,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-import toolyard_sqlite
+import toolstile_sqlite
 
 SCHEMA = """
 CREATE TABLE customer (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -54,12 +54,12 @@ def dump(shop):
 
 
 @pytest.fixture
-def open_tools(toolyard_tools, shop):
+def open_tools(toolstile_tools, shop):
     """Opens tools over the shop, with settings and further plugins."""
 
     def make(*plugins, **settings):
         table = {"path": str(shop), **settings}
-        return toolyard_tools(toolyard_sqlite, *plugins, settings={"sqlite": table})
+        return toolstile_tools(toolstile_sqlite, *plugins, settings={"sqlite": table})
 
     return make
 

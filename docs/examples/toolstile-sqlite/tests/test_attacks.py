@@ -1,10 +1,10 @@
 """What a model may write as SQL, and what comes of it: nothing that it should not do."""
 
 import pytest
-from toolyard_sqlite import Database, Settings
+from toolstile_sqlite import Database, Settings
 
-from toolyard.testing import assert_failed, assert_ok
-from toolyard_hookspecs import Cancellation, Deadline, ToolContext, ToolValidationError
+from toolstile.testing import assert_failed, assert_ok
+from toolstile_hookspecs import Cancellation, Deadline, ToolContext, ToolValidationError
 
 READING = {
     "stacked": ("SELECT 1; DELETE FROM customer", "one statement"),

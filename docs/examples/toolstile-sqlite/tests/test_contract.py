@@ -3,9 +3,9 @@
 from typing import ClassVar
 
 import pytest
-import toolyard_sqlite
+import toolstile_sqlite
 
-from toolyard_hookspecs.testing import ToolSuiteContract
+from toolstile_hookspecs.testing import ToolSuiteContract
 
 
 class TestSuite(ToolSuiteContract):
@@ -19,7 +19,7 @@ class TestSuite(ToolSuiteContract):
 
     @pytest.fixture
     def plugin(self):
-        return toolyard_sqlite
+        return toolstile_sqlite
 
     @pytest.fixture
     def options(self, shop):

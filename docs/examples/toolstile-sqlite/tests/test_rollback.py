@@ -5,8 +5,8 @@ from contextlib import closing
 
 import pytest
 
-from toolyard.testing import assert_failed, assert_ok
-from toolyard_hookspecs import ToolContext, ToolResult, tool
+from toolstile.testing import assert_failed, assert_ok
+from toolstile_hookspecs import ToolContext, ToolResult, tool
 
 ADD = "INSERT INTO customer (name) VALUES (?)"
 

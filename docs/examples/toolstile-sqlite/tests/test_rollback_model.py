@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from toolyard_hookspecs import ToolContext, ToolResult, tool
+from toolstile_hookspecs import ToolContext, ToolResult, tool
 
 
 @dataclass
@@ -59,7 +59,7 @@ STEPS = st.recursive(
 )
 
 
-@pytest.mark.parametrize("toolyard_driver", ["sync", "async"])
+@pytest.mark.parametrize("toolstile_driver", ["sync", "async"])
 def test_what_is_left_is_what_did_not_fail(open_tools, shop, rows):
     with closing(sqlite3.connect(shop)) as connection:
         connection.execute("CREATE TABLE written (number INTEGER)")

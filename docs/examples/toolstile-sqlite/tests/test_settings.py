@@ -5,15 +5,15 @@ import sys
 from contextlib import closing
 
 import pytest
-import toolyard_sqlite
+import toolstile_sqlite
 from pydantic import ValidationError
-from toolyard_sqlite import Settings
+from toolstile_sqlite import Settings
 
-from toolyard.testing import assert_failed, assert_ok
+from toolstile.testing import assert_failed, assert_ok
 
 
-def test_without_a_path_there_are_no_tools(toolyard_host):
-    host = toolyard_host(toolyard_sqlite)
+def test_without_a_path_there_are_no_tools(toolstile_host):
+    host = toolstile_host(toolstile_sqlite)
     assert not [name for name in host.catalog.names() if name.startswith("sql")]
 
 
@@ -32,31 +32,31 @@ def test_what_is_wrong_is_told(settings, said):
         Settings(**settings)
 
 
-def test_a_file_is_made_where_that_is_wanted(toolyard_tools, tmp_path):
+def test_a_file_is_made_where_that_is_wanted(toolstile_tools, tmp_path):
     file = tmp_path / "new.db"
-    tools = toolyard_tools(
-        toolyard_sqlite, settings={"sqlite": {"path": str(file), "create": True}}
+    tools = toolstile_tools(
+        toolstile_sqlite, settings={"sqlite": {"path": str(file), "create": True}}
     )
     assert tools.call("sql_schema").text == "The database is empty."
     assert file.is_file()
 
 
 @pytest.mark.parametrize("name", ["a b?mode=memory&cache=shared#%41.db", ":memory:", "file:x.db"])
-def test_every_character_of_the_path_stands_for_itself(toolyard_tools, shop, name):
+def test_every_character_of_the_path_stands_for_itself(toolstile_tools, shop, name):
     file = shop.rename(shop.parent / name)
-    tools = toolyard_tools(toolyard_sqlite, settings={"sqlite": {"path": str(file)}})
+    tools = toolstile_tools(toolstile_sqlite, settings={"sqlite": {"path": str(file)}})
     assert "customer" in tools.call("sql_schema").text
     assert [each.name for each in shop.parent.iterdir()] == [name]
 
 
-def test_what_is_no_database_is_told(toolyard_tools, tmp_path):
+def test_what_is_no_database_is_told(toolstile_tools, tmp_path):
     file = tmp_path / "notes.txt"
     file.write_text("These are notes, and no database at all. " * 100)
-    tools = toolyard_tools(toolyard_sqlite, settings={"sqlite": {"path": str(file)}})
+    tools = toolstile_tools(toolstile_sqlite, settings={"sqlite": {"path": str(file)}})
     assert_failed(tools.call("sql_schema"), contains=["not a database", "human intervention"])
 
 
-def test_full_text_indexes_can_be_searched_and_filled(toolyard_tools, tmp_path):
+def test_full_text_indexes_can_be_searched_and_filled(toolstile_tools, tmp_path):
     file = tmp_path / "notes.db"
     with closing(sqlite3.connect(file)) as connection:
         try:
@@ -64,7 +64,7 @@ def test_full_text_indexes_can_be_searched_and_filled(toolyard_tools, tmp_path):
         except sqlite3.OperationalError as error:
             pytest.skip(f"this SQLite has no full-text search: {error}")
         connection.commit()
-    tools = toolyard_tools(toolyard_sqlite, settings={"sqlite": {"path": str(file)}})
+    tools = toolstile_tools(toolstile_sqlite, settings={"sqlite": {"path": str(file)}})
     insert = "INSERT INTO note (body) VALUES (?)"
     assert_ok(tools.call("sql_execute", sql=insert, params=["a quick brown fox"]))
     found = tools.call("sql_query", sql="SELECT body FROM note WHERE note MATCH ?", params=["fox"])

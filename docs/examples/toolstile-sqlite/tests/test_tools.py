@@ -1,9 +1,9 @@
 """What the tools answer."""
 
 import pytest
-from toolyard_sqlite import Change, Rows
+from toolstile_sqlite import Change, Rows
 
-from toolyard.testing import assert_failed, assert_ok
+from toolstile.testing import assert_failed, assert_ok
 
 
 def test_the_schema_is_told_as_sql(tools):

@@ -9,9 +9,9 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from toolyard_hookspecs import ConfigurationError, LedgerError, hide
-from toolyard_plugins.ledger.stores.processes import Process
-from toolyard_plugins.ledger.stores.sql import COLUMNS, Done, Row, SqlStore
+from toolstile_hookspecs import ConfigurationError, LedgerError, hide
+from toolstile_plugins.ledger.stores.processes import Process
+from toolstile_plugins.ledger.stores.sql import COLUMNS, Done, Row, SqlStore
 
 if TYPE_CHECKING:
     import psycopg
@@ -25,7 +25,7 @@ CONNECTIONS: Final = 8
 
 _LOCK: Final = 0x746F6F6C79617264
 _TABLE: Final = """
-CREATE TABLE IF NOT EXISTS toolyard_effects (
+CREATE TABLE IF NOT EXISTS toolstile_effects (
     key TEXT NOT NULL PRIMARY KEY,
     tool_name TEXT NOT NULL,
     params_hash TEXT NOT NULL,
@@ -72,10 +72,10 @@ class PostgresStore(SqlStore):
         try:
             import psycopg  # late: only who uses it has it
 
-            from toolyard_plugins.ledger.stores.bounded import BoundedConnection
+            from toolstile_plugins.ledger.stores.bounded import BoundedConnection
         except ImportError as error:
             raise ConfigurationError(
-                "The ledger's store 'postgres' needs psycopg: pip install 'toolyard[postgres]'."
+                "The ledger's store 'postgres' needs psycopg: pip install 'toolstile[postgres]'."
             ) from error
         self._psycopg = psycopg
         self._open = BoundedConnection.connect
@@ -132,7 +132,7 @@ class PostgresStore(SqlStore):
             self._url,
             autocommit=True,
             connect_timeout=TIMEOUT,
-            application_name="toolyard",
+            application_name="toolstile",
             # Else, psycopg gives bytes or takes no key where the database is not in UTF-8.
             client_encoding="utf-8",
             # Else, a peer that is gone without a word is waited for as long as the system does.
@@ -155,7 +155,7 @@ class PostgresStore(SqlStore):
 
     def _make_table(self, connection: Connection) -> None:
         # Who may not make a table may not say so either where it is there, IF NOT EXISTS or not.
-        if connection.execute("SELECT to_regclass('toolyard_effects')").fetchone() != (None,):
+        if connection.execute("SELECT to_regclass('toolstile_effects')").fetchone() != (None,):
             return
         # Two that make it at once would fail at one another.
         with connection.transaction():
@@ -189,7 +189,7 @@ class PostgresStore(SqlStore):
         remedy = "Start the server or mend plugins.ledger.url"
         if isinstance(error, self._psycopg.errors.InsufficientPrivilege):
             remedy = (
-                "Grant its user SELECT, INSERT, UPDATE and DELETE on the table toolyard_effects, "
+                "Grant its user SELECT, INSERT, UPDATE and DELETE on the table toolstile_effects, "
                 "or CREATE on the schema where there is no such table yet"
             )
         return LedgerError(

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from toolyard_hookspecs.ledger import Claim, EffectState, LedgerEntry, RecordedResult
+from toolstile_hookspecs.ledger import Claim, EffectState, LedgerEntry, RecordedResult
 
 Row = Sequence[Any]
 
@@ -26,12 +26,12 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 _INSERT: Final = (
-    "INSERT INTO toolyard_effects (key, tool_name, params_hash, effect_id, session_id, call_id, "
+    "INSERT INTO toolstile_effects (key, tool_name, params_hash, effect_id, session_id, call_id, "
     "created_at, state, owner, lease) VALUES (?, ?, ?, ?, ?, ?, ?, 'claimed', ?, {lease}) "
     "ON CONFLICT (key) DO NOTHING"
 )
 _TAKE_OVER: Final = (
-    "UPDATE toolyard_effects SET tool_name = ?, params_hash = ?, effect_id = ?, session_id = ?, "
+    "UPDATE toolstile_effects SET tool_name = ?, params_hash = ?, effect_id = ?, session_id = ?, "
     "call_id = ?, created_at = ?, state = 'claimed', owner = ?, lease = {lease}, "
     "expires_at = NULL, message = NULL, value = NULL, excluded = 0, changes = NULL, "
     "unportable = NULL, secret = 0, reason = NULL "
@@ -40,24 +40,24 @@ _TAKE_OVER: Final = (
     "AND (expires_at <= ? OR (state = 'unknown' AND effect_id = ?))"
 )
 _FINISH: Final = (
-    "UPDATE toolyard_effects SET state = 'done', expires_at = ?, message = ?, value = ?, "
+    "UPDATE toolstile_effects SET state = 'done', expires_at = ?, message = ?, value = ?, "
     "excluded = ?, changes = ?, unportable = ?, secret = ?, reason = NULL "
     "WHERE key = ? AND effect_id = ?"
 )
 _DOUBT: Final = (
-    "UPDATE toolyard_effects SET state = 'unknown', reason = ?, expires_at = ?, message = NULL, "
+    "UPDATE toolstile_effects SET state = 'unknown', reason = ?, expires_at = ?, message = NULL, "
     "value = NULL, changes = NULL, unportable = NULL WHERE key = ? AND effect_id = ?"
 )
 _LAPSE: Final = (
-    "UPDATE toolyard_effects SET state = 'unknown', reason = ? "
+    "UPDATE toolstile_effects SET state = 'unknown', reason = ? "
     "WHERE key = ? AND effect_id = ? AND state = 'claimed' AND lease = ?"
 )
 _RENEW: Final = (
-    "UPDATE toolyard_effects SET lease = {lease} "
+    "UPDATE toolstile_effects SET lease = {lease} "
     "WHERE key = ? AND effect_id = ? AND state = 'claimed'"
 )
-_RELEASE: Final = "DELETE FROM toolyard_effects WHERE key = ? AND effect_id = ?"
-_PRUNE: Final = "DELETE FROM toolyard_effects WHERE expires_at <= ? AND state <> 'claimed'"
+_RELEASE: Final = "DELETE FROM toolstile_effects WHERE key = ? AND effect_id = ?"
+_PRUNE: Final = "DELETE FROM toolstile_effects WHERE expires_at <= ? AND state <> 'claimed'"
 
 
 class Done(NamedTuple):
@@ -68,7 +68,7 @@ class Done(NamedTuple):
 
 
 class SqlStore(ABC):
-    """A ledger's entries in the table `toolyard_effects` of a database.
+    """A ledger's entries in the table `toolstile_effects` of a database.
 
     Subclasses run the statements, and judge whether a claim is still held.
     """
@@ -81,7 +81,7 @@ class SqlStore(ABC):
     """The SQL of a lease that begins now, with a place for each of `_lease_values`."""
 
     def __init__(self) -> None:
-        select = f"SELECT {self._columns} FROM toolyard_effects"  # noqa: S608 - our own columns
+        select = f"SELECT {self._columns} FROM toolstile_effects"  # noqa: S608 - our own columns
         self._select_one = f"{select} WHERE key = ?"
         self._select_all = f"{select} ORDER BY created_at, key"
         self._select_of_tool = f"{select} WHERE tool_name = ? ORDER BY created_at, key"
@@ -168,7 +168,7 @@ class SqlStore(ABC):
     def remove(self, *, key: str | None = None, tool_name: str | None = None) -> int:
         """Remove entries whose claims are not held."""
         self._let_lapse()
-        statement = "DELETE FROM toolyard_effects WHERE state <> 'claimed'"
+        statement = "DELETE FROM toolstile_effects WHERE state <> 'claimed'"
         values: list[str] = []
         for column, value in (("key", key), ("tool_name", tool_name)):
             if value is not None:
@@ -198,7 +198,7 @@ class SqlStore(ABC):
 
     def _let_lapse(self) -> None:
         """Make unknown what looks claimed and is not held any more."""
-        for (key,) in self._run("SELECT key FROM toolyard_effects WHERE state = 'claimed'").rows:
+        for (key,) in self._run("SELECT key FROM toolstile_effects WHERE state = 'claimed'").rows:
             self._standing(key)
 
     def _replace(self, claim: Claim, effect_id: str, now: datetime, over: str | None) -> bool:

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from toolyard_hookspecs import LedgerError
-from toolyard_plugins.ledger.stores.forks import awaited_lock
-from toolyard_plugins.ledger.stores.processes import Process, monotonic
-from toolyard_plugins.ledger.stores.sql import Done, Row, SqlStore
-from toolyard_plugins.places import make_directory_of
+from toolstile_hookspecs import LedgerError
+from toolstile_plugins.ledger.stores.forks import awaited_lock
+from toolstile_plugins.ledger.stores.processes import Process, monotonic
+from toolstile_plugins.ledger.stores.sql import Done, Row, SqlStore
+from toolstile_plugins.places import make_directory_of
 
 Synchronous = Literal["normal", "full"]
 
@@ -25,7 +25,7 @@ BUSY: Final = 10.0
 """Seconds for which a statement waits while other processes write."""
 
 _TABLE: Final = """
-CREATE TABLE IF NOT EXISTS toolyard_effects (
+CREATE TABLE IF NOT EXISTS toolstile_effects (
     key TEXT NOT NULL PRIMARY KEY,
     tool_name TEXT NOT NULL,
     params_hash TEXT NOT NULL,
@@ -198,7 +198,7 @@ class Unusable(NamedTuple):
 
 
 def why_unusable(connection: sqlite3.Connection) -> Unusable | None:
-    """Return why a database is no ledger of this Toolyard; None if it is one, or may become one.
+    """Return why a database is no ledger of this Toolstile; None if it is one, or may become one.
 
     It is only read.
 
@@ -211,11 +211,11 @@ def why_unusable(connection: sqlite3.Connection) -> Unusable | None:
     version = _version_of(connection)
     if version not in (0, VERSION):
         return Unusable(
-            f"is of version {version}, which this Toolyard does not know (it knows {VERSION})",
-            "Use the Toolyard that wrote it, or another file.",
+            f"is of version {version}, which this Toolstile does not know (it knows {VERSION})",
+            "Use the Toolstile that wrote it, or another file.",
         )
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-    if "toolyard_effects" in tables or not (tables or version):
+    if "toolstile_effects" in tables or not (tables or version):
         return None
     return Unusable("is no ledger, but a database of something else", "Name another file.")
 

@@ -13,15 +13,15 @@ from mcp.client import InputRequiredRoundsExceededError
 from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, PARSE_ERROR, REQUEST_TIMEOUT
 from pydantic import ValidationError
 
-from toolyard_hookspecs import CallClosed, Contents, EffectUnknownError, ToolContext, ToolResult
-from toolyard_plugins.mcp.gateway.connection import Connection
-from toolyard_plugins.mcp.gateway.definitions import Definition
-from toolyard_plugins.mcp.gateway.faults import ServerFault, told
-from toolyard_plugins.mcp.gateway.promises import Promises
-from toolyard_plugins.mcp.gateway.results import contents_of, texts_of
-from toolyard_plugins.mcp.gateway.settings import ServerSettings
-from toolyard_plugins.mcp.gateway.transports.http import CUT, NO_ANSWER, REDIRECT, UNREAD
-from toolyard_plugins.mcp.gateway.wording import cleaned, one_line
+from toolstile_hookspecs import CallClosed, Contents, EffectUnknownError, ToolContext, ToolResult
+from toolstile_plugins.mcp.gateway.connection import Connection
+from toolstile_plugins.mcp.gateway.definitions import Definition
+from toolstile_plugins.mcp.gateway.faults import ServerFault, told
+from toolstile_plugins.mcp.gateway.promises import Promises
+from toolstile_plugins.mcp.gateway.results import contents_of, texts_of
+from toolstile_plugins.mcp.gateway.settings import ServerSettings
+from toolstile_plugins.mcp.gateway.transports.http import CUT, NO_ANSWER, REDIRECT, UNREAD
+from toolstile_plugins.mcp.gateway.wording import cleaned, one_line
 
 TRACE: Final = ("traceparent", "tracestate", "baggage")
 """What of a call's `meta` a server is given: where its spans belong."""

@@ -1,4 +1,4 @@
-"""What `toolyard mcp check` does: connects to each server, and shows what came of it."""
+"""What `toolstile mcp check` does: connects to each server, and shows what came of it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any, Final
 from rich.table import Table
 from rich.text import Text
 
-from toolyard_hookspecs import ConfigurationError, HostHandle
-from toolyard_plugins.consoles import print_table
-from toolyard_plugins.mcp.gateway.faults import ServerFault
-from toolyard_plugins.mcp.gateway.upstream import Upstream
-from toolyard_plugins.mcp.gateway.wording import one_line
-from toolyard_plugins.mcp.settings import McpSettings
+from toolstile_hookspecs import ConfigurationError, HostHandle
+from toolstile_plugins.consoles import print_table
+from toolstile_plugins.mcp.gateway.faults import ServerFault
+from toolstile_plugins.mcp.gateway.upstream import Upstream
+from toolstile_plugins.mcp.gateway.wording import one_line
+from toolstile_plugins.mcp.settings import McpSettings
 
 FAULTY: Final = 1
 """The exit status when a server cannot be reached, or a tool has to be looked at."""

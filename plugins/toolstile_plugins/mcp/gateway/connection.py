@@ -18,31 +18,31 @@ from mcp import Client
 from mcp.client.subscriptions import ToolsListChanged
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from toolyard_hookspecs import hide
-from toolyard_plugins.mcp.gateway.complaints import told_once
-from toolyard_plugins.mcp.gateway.definitions import Definition
-from toolyard_plugins.mcp.gateway.faults import ServerFault, told
-from toolyard_plugins.mcp.gateway.listing import list_tools
-from toolyard_plugins.mcp.gateway.nesting import one_deeper
-from toolyard_plugins.mcp.gateway.promises import check_nothing
-from toolyard_plugins.mcp.gateway.secrecy import secrets_of
-from toolyard_plugins.mcp.gateway.settings import ServerSettings
-from toolyard_plugins.mcp.gateway.transports.guard import GuardedStream
-from toolyard_plugins.mcp.gateway.transports.http import Site, http_streams
-from toolyard_plugins.mcp.gateway.transports.stdio import Program, program_streams
-from toolyard_plugins.mcp.gateway.variables import filled
+from toolstile_hookspecs import hide
+from toolstile_plugins.mcp.gateway.complaints import told_once
+from toolstile_plugins.mcp.gateway.definitions import Definition
+from toolstile_plugins.mcp.gateway.faults import ServerFault, told
+from toolstile_plugins.mcp.gateway.listing import list_tools
+from toolstile_plugins.mcp.gateway.nesting import one_deeper
+from toolstile_plugins.mcp.gateway.promises import check_nothing
+from toolstile_plugins.mcp.gateway.secrecy import secrets_of
+from toolstile_plugins.mcp.gateway.settings import ServerSettings
+from toolstile_plugins.mcp.gateway.transports.guard import GuardedStream
+from toolstile_plugins.mcp.gateway.transports.http import Site, http_streams
+from toolstile_plugins.mcp.gateway.transports.stdio import Program, program_streams
+from toolstile_plugins.mcp.gateway.variables import filled
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
 
-log = logging.getLogger("toolyard.mcp")
+log = logging.getLogger("toolstile.mcp")
 
 FIRST_WAIT: Final = 0.5
 LONGEST_WAIT: Final = 60.0
 ENDED: Final = "it has ended"
 BETWEEN_LISTS: Final = 1.0
 """Seconds between two looks at a server's tools, however often it says that they have changed."""
-US: Final = types.Implementation(name="toolyard", version="1")
+US: Final = types.Implementation(name="toolstile", version="1")
 
 Met = Callable[[tuple[Definition, ...]], Awaitable[None]]
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from toolyard_hookspecs import PolicyDecision, Tool, ToolContext, ToolResult
-from toolyard_plugins.mcp.gateway.standing import CallKey, Doubt, Standing
-from toolyard_plugins.mcp.gateway.wording import one_line
+from toolstile_hookspecs import PolicyDecision, Tool, ToolContext, ToolResult
+from toolstile_plugins.mcp.gateway.standing import CallKey, Doubt, Standing
+from toolstile_plugins.mcp.gateway.wording import one_line
 
 SHOWN: Final = 300
 

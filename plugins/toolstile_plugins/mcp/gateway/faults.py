@@ -6,17 +6,17 @@ from typing import Final, cast
 
 from pydantic import ValidationError
 
-from toolyard_hookspecs import ToolyardError
-from toolyard_plugins.mcp.gateway.wording import one_line
+from toolstile_hookspecs import ToolstileError
+from toolstile_plugins.mcp.gateway.wording import one_line
 
 MOST: Final = 500
 
 
-class ServerFault(ToolyardError):
+class ServerFault(ToolstileError):
     """A server cannot be used. Its text says which, why, and what to do."""
 
 
-class ServerBroken(ToolyardError):
+class ServerBroken(ToolstileError):
     """A connection had to be ended for what the server sent over it; the text says for what."""
 
 

@@ -9,12 +9,12 @@ from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 
-from toolyard_hookspecs import HostHandle, PluginError
-from toolyard_plugins.mcp.gateway.pins import Pins
-from toolyard_plugins.mcp.gateway.upstream import Upstream, UpstreamPlugin
-from toolyard_plugins.mcp.settings import McpSettings
+from toolstile_hookspecs import HostHandle, PluginError
+from toolstile_plugins.mcp.gateway.pins import Pins
+from toolstile_plugins.mcp.gateway.upstream import Upstream, UpstreamPlugin
+from toolstile_plugins.mcp.settings import McpSettings
 
-log = logging.getLogger("toolyard.mcp")
+log = logging.getLogger("toolstile.mcp")
 
 
 class Gateway:

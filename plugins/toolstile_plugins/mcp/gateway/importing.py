@@ -1,4 +1,4 @@
-"""What `toolyard mcp import` does: the servers of well-known clients as tables of `toolyard.toml`.
+"""What `toolstile mcp import` does: the servers of well-known clients as tables of `toolstile.toml`.
 
 Known are `mcpServers` (Claude Desktop, Claude Code, Cursor, Windsurf, Gemini CLI, Cline),
 `servers` (VS Code), `context_servers` (Zed) and, in TOML, `mcp_servers` (Codex). What may be a
@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Final, Protocol, cast
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from toolyard_hookspecs import ConfigurationError
-from toolyard_plugins.mcp.gateway.naming import prefix_of
+from toolstile_hookspecs import ConfigurationError
+from toolstile_plugins.mcp.gateway.naming import prefix_of
 
 TABLES: Final = ("mcpServers", "servers", "context_servers", "mcp_servers")
 URLS: Final = ("url", "httpUrl", "serverUrl")
@@ -177,8 +177,8 @@ def _servers(held: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 def _imported(name: str, keys: Mapping[str, Any], *, with_values: bool) -> Imported:
     made = Imported(name, {})
-    if _is_toolyard(keys):
-        made.notes.append(f"{_printable(name)} is Toolyard itself, which is not put behind itself.")
+    if _is_toolstile(keys):
+        made.notes.append(f"{_printable(name)} is Toolstile itself, which is not put behind itself.")
         return made
     hide = _Hiding(made, name) if not with_values else None
     # Zed puts the program into a table of its own.
@@ -212,11 +212,11 @@ def _imported(name: str, keys: Mapping[str, Any], *, with_values: bool) -> Impor
     return made
 
 
-def _is_toolyard(keys: Mapping[str, Any]) -> bool:
+def _is_toolstile(keys: Mapping[str, Any]) -> bool:
     command, args = keys.get("command"), keys.get("args")
     return (
         isinstance(command, str)
-        and Path(command).stem == "toolyard"
+        and Path(command).stem == "toolstile"
         and isinstance(args, list)
         and "mcp" in args
     )

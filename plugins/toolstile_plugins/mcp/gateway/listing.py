@@ -7,8 +7,8 @@ from typing import Final
 import mcp_types as types
 from mcp import Client
 
-from toolyard_plugins.mcp.gateway.definitions import Definition
-from toolyard_plugins.mcp.gateway.faults import ServerFault
+from toolstile_plugins.mcp.gateway.definitions import Definition
+from toolstile_plugins.mcp.gateway.faults import ServerFault
 
 PAGES: Final = 200
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from toolyard_plugins.mcp.gateway.faults import ServerFault
+from toolstile_plugins.mcp.gateway.faults import ServerFault
 
-DEPTH: Final = "TOOLYARD_MCP_DEPTH"
+DEPTH: Final = "TOOLSTILE_MCP_DEPTH"
 """The environment variable that counts the hosts above a program."""
 DEEPEST: Final = 4
 
@@ -22,7 +22,7 @@ def one_deeper() -> dict[str, str]:
     above = int(depth) if depth.isdecimal() else 0
     if above >= DEEPEST:
         raise ServerFault(
-            f"{above} hosts stand behind one another already; if Toolyard is its own server here, "
+            f"{above} hosts stand behind one another already; if Toolstile is its own server here, "
             "take it out of the configuration"
         )
     return {DEPTH: str(above + 1)}

@@ -1,4 +1,4 @@
-"""What the gateway adds to `toolyard mcp`: `check` and `import`, their arguments and help.
+"""What the gateway adds to `toolstile mcp`: `check` and `import`, their arguments and help.
 
 What runs them is imported when one of them runs.
 """
@@ -9,29 +9,29 @@ import argparse
 from pathlib import Path
 from typing import Final
 
-from toolyard_hookspecs import HostHandle
-from toolyard_plugins.mcp.sdk import needed_by
-from toolyard_plugins.mcp.settings import McpSettings
-from toolyard_plugins.subcommands import add_subcommand
+from toolstile_hookspecs import HostHandle
+from toolstile_plugins.mcp.sdk import needed_by
+from toolstile_plugins.mcp.settings import McpSettings
+from toolstile_plugins.subcommands import add_subcommand
 
 EXAMPLES: Final = """\
-  toolyard mcp check                    connect to the servers behind the gateway
-  toolyard mcp check --accept files     their tools are as they should be: ask no more
-  toolyard mcp import .mcp.json         a client's servers as tables for toolyard.toml
+  toolstile mcp check                    connect to the servers behind the gateway
+  toolstile mcp check --accept files     their tools are as they should be: ask no more
+  toolstile mcp import .mcp.json         a client's servers as tables for toolstile.toml
 """
 
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
-    """Add the commands beneath `toolyard mcp`; without one of them it serves."""
+    """Add the commands beneath `toolstile mcp`; without one of them it serves."""
     what = parser.add_subparsers(metavar="check|import", dest="what", required=False)
     check = add_subcommand(
         what,
         "check",
         "connect to the servers behind the gateway",
         {
-            "toolyard mcp check": "connect to all; the exit status is 1 when one is amiss",
-            "toolyard mcp check files github": "connect to these two",
-            "toolyard mcp check --accept files": "its tools are as they should be: ask no more",
+            "toolstile mcp check": "connect to all; the exit status is 1 when one is amiss",
+            "toolstile mcp check files github": "connect to these two",
+            "toolstile mcp check --accept files": "its tools are as they should be: ask no more",
         },
     )
     check.add_argument("server", nargs="*", metavar="SERVER", help="only these")
@@ -43,10 +43,10 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     taking = add_subcommand(
         what,
         "import",
-        "print a client's MCP servers as tables of toolyard.toml",
+        "print a client's MCP servers as tables of toolstile.toml",
         {
-            "toolyard mcp import .mcp.json": "print them, with ${NAME} for what may be secret",
-            "toolyard mcp import .mcp.json >> toolyard.toml": "add them to the configuration",
+            "toolstile mcp import .mcp.json": "print them, with ${NAME} for what may be secret",
+            "toolstile mcp import .mcp.json >> toolstile.toml": "add them to the configuration",
         },
     )
     taking.add_argument("file", type=Path, metavar="FILE", help="the client's configuration")
@@ -60,11 +60,11 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
 def run_command(host: HostHandle, settings: McpSettings, args: argparse.Namespace) -> int:
     """Carry one of the commands out; returns the exit status."""
     if args.what == "import":
-        from toolyard_plugins.mcp.gateway.importing import print_tables
+        from toolstile_plugins.mcp.gateway.importing import print_tables
 
         return print_tables(
             args.file, args.out, with_values=args.with_values, configured=settings.servers
         )
-    with needed_by("toolyard mcp check"):
-        from toolyard_plugins.mcp.gateway.checking import check
+    with needed_by("toolstile mcp check"):
+        from toolstile_plugins.mcp.gateway.checking import check
     return check(host, settings, args)

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
-from toolyard_hookspecs import ConfigurationError
-from toolyard_plugins.mcp.gateway.definitions import Definition, from_plain
-from toolyard_plugins.places import make_directory_of
+from toolstile_hookspecs import ConfigurationError
+from toolstile_plugins.mcp.gateway.definitions import Definition, from_plain
+from toolstile_plugins.places import make_directory_of
 
-log = logging.getLogger("toolyard.mcp")
+log = logging.getLogger("toolstile.mcp")
 
-FORMAT: Final = "toolyard.mcp"
+FORMAT: Final = "toolstile.mcp"
 VERSION: Final = 1
 
 Pinned = Mapping[str, Definition]

@@ -7,11 +7,11 @@ from typing import Any
 import mcp_types as types
 from mcp.client.session import ClientSession
 
-from toolyard_hookspecs import DefinitionError, ToolValidationError
-from toolyard_hookspecs.faults import in_one_line
-from toolyard_hookspecs.schema_codec import SchemaCodec, Unchecked
-from toolyard_plugins.mcp.gateway.definitions import Definition, Schema
-from toolyard_plugins.mcp.gateway.schemas import enforceable
+from toolstile_hookspecs import DefinitionError, ToolValidationError
+from toolstile_hookspecs.faults import in_one_line
+from toolstile_hookspecs.schema_codec import SchemaCodec, Unchecked
+from toolstile_plugins.mcp.gateway.definitions import Definition, Schema
+from toolstile_plugins.mcp.gateway.schemas import enforceable
 
 
 class Promises:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import mcp_types as types
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     AudioContent,
     Content,
     Contents,
@@ -19,7 +19,7 @@ from toolyard_hookspecs import (
     ResourceLink,
     TextContent,
 )
-from toolyard_plugins.mcp.gateway.wording import amount
+from toolstile_plugins.mcp.gateway.wording import amount
 
 PARTS: Final = 1000
 """The most parts of a result."""

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 from urllib.parse import unquote
 
-from toolyard_hookspecs import DefinitionError
-from toolyard_hookspecs.bounded_patterns import bounded
-from toolyard_hookspecs.faults import pointed
-from toolyard_plugins.mcp.gateway.wording import cleaned, is_plain, one_line
+from toolstile_hookspecs import DefinitionError
+from toolstile_hookspecs.bounded_patterns import bounded
+from toolstile_hookspecs.faults import pointed
+from toolstile_plugins.mcp.gateway.wording import cleaned, is_plain, one_line
 
 Schema = Mapping[str, Any]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from urllib.parse import parse_qsl, urlsplit
 
-from toolyard_plugins.mcp.gateway.faults import ServerFault
-from toolyard_plugins.mcp.gateway.settings import ServerSettings
-from toolyard_plugins.mcp.gateway.variables import filled, named_in
+from toolstile_plugins.mcp.gateway.faults import ServerFault
+from toolstile_plugins.mcp.gateway.settings import ServerSettings
+from toolstile_plugins.mcp.gateway.variables import filled, named_in
 
 
 def secrets_of(settings: ServerSettings) -> tuple[str, ...]:

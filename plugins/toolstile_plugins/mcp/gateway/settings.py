@@ -7,9 +7,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from toolyard_hookspecs import DefinitionError, IdempotencyConfig
-from toolyard_hookspecs.idempotency import OnError, OnUnknown
-from toolyard_hookspecs.tools import Category, Concurrency, Consequence
+from toolstile_hookspecs import DefinitionError, IdempotencyConfig
+from toolstile_hookspecs.idempotency import OnError, OnUnknown
+from toolstile_hookspecs.tools import Category, Concurrency, Consequence
 
 Seconds = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(gt=0)]

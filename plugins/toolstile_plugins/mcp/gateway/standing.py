@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from toolyard_hookspecs.likeness import suggest
-from toolyard_plugins.mcp.gateway.definitions import Definition
-from toolyard_plugins.mcp.gateway.pins import Pins
-from toolyard_plugins.mcp.gateway.settings import Trust
+from toolstile_hookspecs.likeness import suggest
+from toolstile_plugins.mcp.gateway.definitions import Definition
+from toolstile_plugins.mcp.gateway.pins import Pins
+from toolstile_plugins.mcp.gateway.settings import Trust
 
 REMEMBERED: Final = 1000
 """Calls about which a person is asked at the same time, at most."""

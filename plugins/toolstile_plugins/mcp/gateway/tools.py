@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple
 
-from toolyard_hookspecs import HOST_TIMEOUT, Contents, Tool, ToolContext, ToolResult
-from toolyard_hookspecs.tools import Category, Consequence, HostDefault
-from toolyard_plugins.mcp.gateway.definitions import Definition
-from toolyard_plugins.mcp.gateway.schemas import enforceable
-from toolyard_plugins.mcp.gateway.settings import ServerSettings, ToolSettings
-from toolyard_plugins.mcp.gateway.wording import CUT, cleaned, one_line
+from toolstile_hookspecs import HOST_TIMEOUT, Contents, Tool, ToolContext, ToolResult
+from toolstile_hookspecs.tools import Category, Consequence, HostDefault
+from toolstile_plugins.mcp.gateway.definitions import Definition
+from toolstile_plugins.mcp.gateway.schemas import enforceable
+from toolstile_plugins.mcp.gateway.settings import ServerSettings, ToolSettings
+from toolstile_plugins.mcp.gateway.wording import CUT, cleaned, one_line
 
 MAX_DESCRIPTION: Final = 200
 MAX_LONG: Final = 20_000

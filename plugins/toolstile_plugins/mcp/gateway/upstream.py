@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     CallRefused,
     Catalog,
     Contents,
@@ -20,21 +20,21 @@ from toolyard_hookspecs import (
     ToolValidationError,
     hookimpl,
 )
-from toolyard_hookspecs.schema_codec import SchemaCodec
-from toolyard_plugins.mcp.gateway.calling import Calling, reporter
-from toolyard_plugins.mcp.gateway.connection import Connection
-from toolyard_plugins.mcp.gateway.definitions import Definition
-from toolyard_plugins.mcp.gateway.doubting import DoubtPolicy
-from toolyard_plugins.mcp.gateway.faults import ServerFault
-from toolyard_plugins.mcp.gateway.naming import prefix_of, tool_name
-from toolyard_plugins.mcp.gateway.pins import Pins
-from toolyard_plugins.mcp.gateway.schemas import enforceable
-from toolyard_plugins.mcp.gateway.settings import ServerSettings
-from toolyard_plugins.mcp.gateway.standing import CallKey, Doubt, Standing
-from toolyard_plugins.mcp.gateway.tools import make_tool
-from toolyard_plugins.mcp.gateway.wording import is_plain, one_line
+from toolstile_hookspecs.schema_codec import SchemaCodec
+from toolstile_plugins.mcp.gateway.calling import Calling, reporter
+from toolstile_plugins.mcp.gateway.connection import Connection
+from toolstile_plugins.mcp.gateway.definitions import Definition
+from toolstile_plugins.mcp.gateway.doubting import DoubtPolicy
+from toolstile_plugins.mcp.gateway.faults import ServerFault
+from toolstile_plugins.mcp.gateway.naming import prefix_of, tool_name
+from toolstile_plugins.mcp.gateway.pins import Pins
+from toolstile_plugins.mcp.gateway.schemas import enforceable
+from toolstile_plugins.mcp.gateway.settings import ServerSettings
+from toolstile_plugins.mcp.gateway.standing import CallKey, Doubt, Standing
+from toolstile_plugins.mcp.gateway.tools import make_tool
+from toolstile_plugins.mcp.gateway.wording import is_plain, one_line
 
-log = logging.getLogger("toolyard.mcp")
+log = logging.getLogger("toolstile.mcp")
 
 PLUGIN: Final = "mcp-"
 """What goes before a server's name in the name of the plugin that offers its tools."""
@@ -235,7 +235,7 @@ class UpstreamPlugin:
         self._upstream = upstream
 
     @hookimpl
-    def toolyard_sections(self) -> list[MarkdownSection[Any]]:
+    def toolstile_sections(self) -> list[MarkdownSection[Any]]:
         """Offer the server's tools as they are now."""
         upstream = self._upstream
         if not upstream.tools:
@@ -250,7 +250,7 @@ class UpstreamPlugin:
         ]
 
     @hookimpl
-    def toolyard_lookup(
+    def toolstile_lookup(
         self, call: ToolCall, catalog: Catalog
     ) -> Awaitable[Tool[Any, Any] | None] | None:
         """Wait for a server whose tools nobody knows yet, or say why there are none."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from toolyard_plugins.mcp.gateway.faults import ServerFault
+from toolstile_plugins.mcp.gateway.faults import ServerFault
 
 _VARIABLE: Final = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}")
 

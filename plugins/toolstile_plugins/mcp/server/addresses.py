@@ -10,8 +10,8 @@ from typing import Final, Self
 
 from mcp.server.transport_security import TransportSecuritySettings
 
-from toolyard_hookspecs import ConfigurationError
-from toolyard_plugins.mcp.server.settings import ServeSettings
+from toolstile_hookspecs import ConfigurationError
+from toolstile_plugins.mcp.server.settings import ServeSettings
 
 LOCAL: Final = ("127.0.0.1", "localhost", "[::1]")
 HIGHEST_PORT: Final = 65535

@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, CallToolRequestParams
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     Cancellation,
     Clock,
     Deadline,
@@ -22,16 +22,16 @@ from toolyard_hookspecs import (
     ToolCall,
     VisibilityExpansionRequired,
 )
-from toolyard_hookspecs.eager import begin
-from toolyard_plugins.mcp.server.elicitation_rounds import Round, question_result, refuse_invalid
-from toolyard_plugins.mcp.server.handles import SESSION_META
-from toolyard_plugins.mcp.server.progress import ProgressRelay
-from toolyard_plugins.mcp.server.requests import CallRequest, RequestContext, make_current
-from toolyard_plugins.mcp.server.sessions import ServedSession
+from toolstile_hookspecs.eager import begin
+from toolstile_plugins.mcp.server.elicitation_rounds import Round, question_result, refuse_invalid
+from toolstile_plugins.mcp.server.handles import SESSION_META
+from toolstile_plugins.mcp.server.progress import ProgressRelay
+from toolstile_plugins.mcp.server.requests import CallRequest, RequestContext, make_current
+from toolstile_plugins.mcp.server.sessions import ServedSession
 
 T = TypeVar("T")
 
-DEADLINE_META: Final = "toolyard/deadline"
+DEADLINE_META: Final = "toolstile/deadline"
 """Where a client says after how many seconds it will not wait any longer."""
 LONGEST_DEADLINE: Final = sys.float_info.max
 """In seconds; JSON has integers beyond it."""

@@ -20,7 +20,7 @@ from mcp.server.subscriptions import (
     ToolsListChanged,
 )
 
-from toolyard_hookspecs import HostHandle
+from toolstile_hookspecs import HostHandle
 
 INTERVAL: Final = 0.5
 """Seconds between two looks at what the host offers; what changes in between is told of once."""

@@ -11,12 +11,12 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from toolyard_hookspecs import SessionProtocol
-from toolyard_plugins.mcp.server.elicitation_rounds import RequestState
-from toolyard_plugins.mcp.server.handles import NEW, SESSION_HEADER, SESSION_META
-from toolyard_plugins.mcp.server.principals import principal_of
-from toolyard_plugins.mcp.server.requests import RequestContext
-from toolyard_plugins.mcp.server.sessions import (
+from toolstile_hookspecs import SessionProtocol
+from toolstile_plugins.mcp.server.elicitation_rounds import RequestState
+from toolstile_plugins.mcp.server.handles import NEW, SESSION_HEADER, SESSION_META
+from toolstile_plugins.mcp.server.principals import principal_of
+from toolstile_plugins.mcp.server.requests import RequestContext
+from toolstile_plugins.mcp.server.sessions import (
     ServedSession,
     Sessions,
     TooManySessions,

@@ -1,4 +1,4 @@
-"""The command `toolyard mcp`: which transport serves, and with what."""
+"""The command `toolstile mcp`: which transport serves, and with what."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Final
 
 from pydantic import SecretStr
 
-from toolyard_hookspecs import ConfigurationError, HostHandle
-from toolyard_plugins.mcp.server.addresses import Address
-from toolyard_plugins.mcp.server.settings import UNSENDABLE, ServeSettings, fits_header
-from toolyard_plugins.mcp.server.stdio import serve_stdio
+from toolstile_hookspecs import ConfigurationError, HostHandle
+from toolstile_plugins.mcp.server.addresses import Address
+from toolstile_plugins.mcp.server.settings import UNSENDABLE, ServeSettings, fits_header
+from toolstile_plugins.mcp.server.stdio import serve_stdio
 
 PRINCIPAL: Final = "token"
 """Who connects with the one token that is given for all."""
-VARIABLE: Final = "TOOLYARD_MCP_TOKEN"
+VARIABLE: Final = "TOOLSTILE_MCP_TOKEN"
 
 
 def serve(host: HostHandle, settings: ServeSettings, args: argparse.Namespace) -> int:
@@ -31,7 +31,7 @@ def serve(host: HostHandle, settings: ServeSettings, args: argparse.Namespace) -
         asyncio.run(serve_stdio(host, settings))
         return 0
     # Whoever serves a pipe needs no web server.
-    from toolyard_plugins.mcp.server.http import serve_http
+    from toolstile_plugins.mcp.server.http import serve_http
 
     try:
         address = Address.parse(args.http)

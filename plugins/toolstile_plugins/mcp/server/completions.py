@@ -12,9 +12,9 @@ from mcp_types import (
     PromptReference,
 )
 
-from toolyard_hookspecs import ExecutorHandle
-from toolyard_plugins.mcp.server.prompts import PromptList
-from toolyard_plugins.mcp.server.workspace import PARAMETER, WorkspaceResources
+from toolstile_hookspecs import ExecutorHandle
+from toolstile_plugins.mcp.server.prompts import PromptList
+from toolstile_plugins.mcp.server.workspace import PARAMETER, WorkspaceResources
 
 MOST: Final = 100
 """How many values the protocol allows."""

@@ -18,11 +18,11 @@ from mcp_types import ElicitResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from toolyard_hookspecs import ApprovalAnswer, ApprovalRequest
-from toolyard_plugins.mcp.server.elicitation_question import FORM, question_of
-from toolyard_plugins.mcp.server.requests import CallRequest, current_request
+from toolstile_hookspecs import ApprovalAnswer, ApprovalRequest
+from toolstile_plugins.mcp.server.elicitation_question import FORM, question_of
+from toolstile_plugins.mcp.server.requests import CallRequest, current_request
 
-log = logging.getLogger("toolyard.mcp")
+log = logging.getLogger("toolstile.mcp")
 
 T = TypeVar("T")
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from toolyard_hookspecs import ApprovalRequest, hide, masked, secrets_of
-from toolyard_hookspecs.terminals import printable_lines
+from toolstile_hookspecs import ApprovalRequest, hide, masked, secrets_of
+from toolstile_hookspecs.terminals import printable_lines
 
 FORM: Final[dict[str, Any]] = {"type": "object", "properties": {}}
 """Nothing has to be filled in: to accept is to approve, to decline is to deny."""

@@ -15,11 +15,11 @@ from typing import Any, Final, TypeGuard, cast
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, CallToolRequestParams, ElicitResult
 
-from toolyard_hookspecs import ApprovalAnswer, Outcome
-from toolyard_hookspecs.facts import APPROVAL
-from toolyard_plugins.mcp.server.elicitation import meaning_of
-from toolyard_plugins.mcp.server.elicitation_question import FORM
-from toolyard_plugins.mcp.server.requests import RequestContext
+from toolstile_hookspecs import ApprovalAnswer, Outcome
+from toolstile_hookspecs.facts import APPROVAL
+from toolstile_plugins.mcp.server.elicitation import meaning_of
+from toolstile_plugins.mcp.server.elicitation_question import FORM
+from toolstile_plugins.mcp.server.requests import RequestContext
 
 QUESTION: Final = "approval"
 """What the question is called among those of a result."""

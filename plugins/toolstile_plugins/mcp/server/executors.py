@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from toolyard_hookspecs import ExecutorHandle, HostHandle, ToolCall
-from toolyard_plugins.mcp.server.requests import current_request
-from toolyard_plugins.mcp.server.sessions import OpenExecutor
+from toolstile_hookspecs import ExecutorHandle, HostHandle, ToolCall
+from toolstile_plugins.mcp.server.requests import current_request
+from toolstile_plugins.mcp.server.sessions import OpenExecutor
 
 
 def executors_of(host: HostHandle) -> OpenExecutor:

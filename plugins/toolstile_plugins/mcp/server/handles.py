@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-SESSION_META: Final = "toolyard/session"
+SESSION_META: Final = "toolstile/session"
 """Where a request names its session in `_meta`, and where a result says which one was begun."""
 NEW: Final = "new"
 """What stands there in a request that begins a session."""

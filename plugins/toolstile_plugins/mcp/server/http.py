@@ -22,17 +22,17 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from toolyard_hookspecs import ConfigurationError, HostHandle
-from toolyard_plugins.mcp.server.addresses import Address, security_of
-from toolyard_plugins.mcp.server.choosing import NamedSessions
-from toolyard_plugins.mcp.server.executors import executors_of
-from toolyard_plugins.mcp.server.handles import SESSION_HEADER
-from toolyard_plugins.mcp.server.patience import PatientProtocol
-from toolyard_plugins.mcp.server.principals import Tokens, user_of
-from toolyard_plugins.mcp.server.scarcity import Scarcity
-from toolyard_plugins.mcp.server.serving import DISTRIBUTION, HostServer
-from toolyard_plugins.mcp.server.sessions import Sessions
-from toolyard_plugins.mcp.server.settings import ServeSettings
+from toolstile_hookspecs import ConfigurationError, HostHandle
+from toolstile_plugins.mcp.server.addresses import Address, security_of
+from toolstile_plugins.mcp.server.choosing import NamedSessions
+from toolstile_plugins.mcp.server.executors import executors_of
+from toolstile_plugins.mcp.server.handles import SESSION_HEADER
+from toolstile_plugins.mcp.server.patience import PatientProtocol
+from toolstile_plugins.mcp.server.principals import Tokens, user_of
+from toolstile_plugins.mcp.server.scarcity import Scarcity
+from toolstile_plugins.mcp.server.serving import DISTRIBUTION, HostServer
+from toolstile_plugins.mcp.server.sessions import Sessions
+from toolstile_plugins.mcp.server.settings import ServeSettings
 
 PATH: Final = "/mcp"
 HEALTH: Final = "/health"

@@ -8,7 +8,7 @@ from typing import Final, cast
 
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-log = logging.getLogger("toolyard.mcp")
+log = logging.getLogger("toolstile.mcp")
 
 PATIENCE: Final = 60.0
 """Seconds from when a connection stands, or a further request on it begins; from when what a

@@ -10,7 +10,7 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from pydantic import SecretStr
 
-from toolyard_plugins.mcp.server.requests import RequestContext
+from toolstile_plugins.mcp.server.requests import RequestContext
 
 
 class Tokens:

@@ -8,9 +8,9 @@ import math
 from collections import deque
 from typing import Final, Protocol
 
-from toolyard_hookspecs.unwritable import encodable
+from toolstile_hookspecs.unwritable import encodable
 
-log = logging.getLogger("toolyard.mcp")
+log = logging.getLogger("toolstile.mcp")
 
 WAITING: Final = 1000
 """How many reports wait at most for a client that is slow to take them; later ones win."""

@@ -9,8 +9,8 @@ from typing import Any
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
-from toolyard_hookspecs import HostHandle, Prompt, PromptValidationError, Section, SessionProtocol
-from toolyard_plugins.mcp.server.pages import page_of
+from toolstile_hookspecs import HostHandle, Prompt, PromptValidationError, Section, SessionProtocol
+from toolstile_plugins.mcp.server.pages import page_of
 
 
 def instructions_of(prompt: Prompt) -> str | None:

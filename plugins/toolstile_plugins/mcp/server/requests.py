@@ -9,7 +9,7 @@ from typing import Any
 
 from mcp.server.context import ServerRequestContext
 
-from toolyard_plugins.mcp.server.progress import ProgressRelay
+from toolstile_plugins.mcp.server.progress import ProgressRelay
 
 RequestContext = ServerRequestContext[Any, Any]
 
@@ -33,7 +33,7 @@ class CallRequest:
     questions: dict[str, str] = field(default_factory=dict[str, str])
 
 
-_current: ContextVar[CallRequest | None] = ContextVar("toolyard_mcp_request", default=None)
+_current: ContextVar[CallRequest | None] = ContextVar("toolstile_mcp_request", default=None)
 
 
 def current_request() -> CallRequest | None:

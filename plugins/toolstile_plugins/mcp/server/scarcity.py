@@ -7,9 +7,9 @@ import errno
 import logging
 from typing import Any, Final
 
-from toolyard_hookspecs import NOTICE
+from toolstile_hookspecs import NOTICE
 
-log = logging.getLogger("toolyard.mcp")
+log = logging.getLogger("toolstile.mcp")
 
 SCARCE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 """The errors at which asyncio waits a second until it takes connections again."""

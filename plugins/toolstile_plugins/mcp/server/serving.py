@@ -20,19 +20,19 @@ from mcp_types import (
 )
 from mcp_types.methods import CacheableMethod
 
-from toolyard_hookspecs import ExecutorHandle, HostHandle
-from toolyard_plugins.mcp.server.calls import Caller
-from toolyard_plugins.mcp.server.changes import Changes
-from toolyard_plugins.mcp.server.choosing import Chosen, SessionChoice
-from toolyard_plugins.mcp.server.completions import Completions
-from toolyard_plugins.mcp.server.handles import SESSION_META
-from toolyard_plugins.mcp.server.prompts import PromptList, instructions_of
-from toolyard_plugins.mcp.server.requests import RequestContext
-from toolyard_plugins.mcp.server.settings import ServeSettings
-from toolyard_plugins.mcp.server.tools import DIALECT, ToolList
-from toolyard_plugins.mcp.server.workspace import WorkspaceResources
+from toolstile_hookspecs import ExecutorHandle, HostHandle
+from toolstile_plugins.mcp.server.calls import Caller
+from toolstile_plugins.mcp.server.changes import Changes
+from toolstile_plugins.mcp.server.choosing import Chosen, SessionChoice
+from toolstile_plugins.mcp.server.completions import Completions
+from toolstile_plugins.mcp.server.handles import SESSION_META
+from toolstile_plugins.mcp.server.prompts import PromptList, instructions_of
+from toolstile_plugins.mcp.server.requests import RequestContext
+from toolstile_plugins.mcp.server.settings import ServeSettings
+from toolstile_plugins.mcp.server.tools import DIALECT, ToolList
+from toolstile_plugins.mcp.server.workspace import WorkspaceResources
 
-DISTRIBUTION: Final = "toolyard"
+DISTRIBUTION: Final = "toolstile"
 
 
 class HostServer:

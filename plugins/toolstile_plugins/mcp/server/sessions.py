@@ -9,9 +9,9 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Final, Self
 
-from toolyard_hookspecs import NOTICE, Clock, ExecutorHandle
+from toolstile_hookspecs import NOTICE, Clock, ExecutorHandle
 
-log = logging.getLogger("toolyard.mcp")
+log = logging.getLogger("toolstile.mcp")
 
 OpenExecutor = Callable[[str | None, str | None], AbstractContextManager[ExecutorHandle]]
 """Makes an executor for a principal, with a session of its own, of the id that is given."""

@@ -49,7 +49,7 @@ class ServeSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: Annotated[str, Field(min_length=1)] = "toolyard"
+    name: Annotated[str, Field(min_length=1)] = "toolstile"
     page_size: Positive = 100
     elicitation_timeout: Seconds = FIVE_MINUTES
     deadline: Seconds | None = None

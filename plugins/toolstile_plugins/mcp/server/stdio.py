@@ -8,14 +8,14 @@ from typing import Final
 
 from mcp.server.stdio import stdio_server
 
-from toolyard_hookspecs import HostHandle
-from toolyard_plugins.mcp.server.changes import TOLD, Changes
-from toolyard_plugins.mcp.server.choosing import OneSession
-from toolyard_plugins.mcp.server.executors import executors_of
-from toolyard_plugins.mcp.server.flow import regulated
-from toolyard_plugins.mcp.server.serving import HostServer
-from toolyard_plugins.mcp.server.sessions import ServedSession
-from toolyard_plugins.mcp.server.settings import ServeSettings
+from toolstile_hookspecs import HostHandle
+from toolstile_plugins.mcp.server.changes import TOLD, Changes
+from toolstile_plugins.mcp.server.choosing import OneSession
+from toolstile_plugins.mcp.server.executors import executors_of
+from toolstile_plugins.mcp.server.flow import regulated
+from toolstile_plugins.mcp.server.serving import HostServer
+from toolstile_plugins.mcp.server.sessions import ServedSession
+from toolstile_plugins.mcp.server.settings import ServeSettings
 
 ALONE: Final = (
     "Waiting for an MCP client on standard input, which is a terminal; clients start this command "

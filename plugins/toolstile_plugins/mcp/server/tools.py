@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
-from toolyard_hookspecs import DefinitionError, Dialect, HostHandle, SessionProtocol, Tool
-from toolyard_plugins.mcp.server.pages import page_of
+from toolstile_hookspecs import DefinitionError, Dialect, HostHandle, SessionProtocol, Tool
+from toolstile_plugins.mcp.server.pages import page_of
 
-log = logging.getLogger("toolyard.mcp")
+log = logging.getLogger("toolstile.mcp")
 
 DIALECT = "mcp"
 

@@ -13,9 +13,9 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from toolyard_hookspecs import ExecutorHandle, FileStat, Filesystem
-from toolyard_plugins.mcp.server.pages import page_of
-from toolyard_plugins.mcp.server.settings import ServeSettings
+from toolstile_hookspecs import ExecutorHandle, FileStat, Filesystem
+from toolstile_plugins.mcp.server.pages import page_of
+from toolstile_plugins.mcp.server.settings import ServeSettings
 
 NOT_FOUND: Final = -32002
 """What the older era answers for a resource that is not there."""

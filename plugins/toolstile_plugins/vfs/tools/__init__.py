@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from toolyard_hookspecs import Tool
-from toolyard_plugins.vfs.settings import VfsConfig
-from toolyard_plugins.vfs.tools.finding import finding_tools
-from toolyard_plugins.vfs.tools.reading import reading_tools
-from toolyard_plugins.vfs.tools.transferring import transferring_tools
-from toolyard_plugins.vfs.tools.writing import writing_tools
+from toolstile_hookspecs import Tool
+from toolstile_plugins.vfs.settings import VfsConfig
+from toolstile_plugins.vfs.tools.finding import finding_tools
+from toolstile_plugins.vfs.tools.reading import reading_tools
+from toolstile_plugins.vfs.tools.transferring import transferring_tools
+from toolstile_plugins.vfs.tools.writing import writing_tools
 
 
 def file_tools(config: VfsConfig, *, accepts_overrides: bool = True) -> tuple[Tool[Any, Any], ...]:

@@ -9,18 +9,18 @@ from itertools import islice
 from pathlib import PurePosixPath
 from typing import Final, NoReturn
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     FileStat,
     Filesystem,
     Noting,
     ToolContext,
     ToolValidationError,
-    ToolyardError,
+    ToolstileError,
 )
-from toolyard_hookspecs.faults import as_sentence
-from toolyard_hookspecs.quantities import counted
-from toolyard_plugins.vfs.paths import ALIAS
-from toolyard_plugins.vfs.wording import size_of
+from toolstile_hookspecs.faults import as_sentence
+from toolstile_hookspecs.quantities import counted
+from toolstile_plugins.vfs.paths import ALIAS
+from toolstile_plugins.vfs.wording import size_of
 
 ROOT: Final = "the root of the workspace"
 """How the root is called in messages."""
@@ -57,7 +57,7 @@ def explaining(what: str) -> Generator[None]:
     """
     try:
         yield
-    except ToolyardError:
+    except ToolstileError:
         raise
     except (OSError, ValueError) as error:
         raise ToolValidationError(f"{what}: {reason_of(error)}") from error
@@ -106,7 +106,7 @@ class Checks:
             return self._files.stat(path)
         except FileNotFoundError:
             return None
-        except ToolyardError:
+        except ToolstileError:
             raise
         except (OSError, ValueError) as error:
             self.add(reason_of(error))
@@ -174,7 +174,7 @@ class Checks:
                 fault = f"{shown(path)} is read-only. Choose another path."
             if fault not in self._readonly:
                 self._readonly.append(fault)
-        except ToolyardError:
+        except ToolstileError:
             raise
         except (OSError, ValueError) as error:
             self.add(reason_of(error))
@@ -236,7 +236,7 @@ def _why_closed(files: Filesystem, path: str) -> str:
     """Say why what is neither a file nor a directory cannot be opened."""
     try:
         files.open(path, "rb").close()
-    except ToolyardError:
+    except ToolstileError:
         raise
     except (OSError, ValueError) as error:
         return reason_of(error)

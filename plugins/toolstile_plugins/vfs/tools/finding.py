@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from toolyard_hookspecs import FileMatch, Tool, ToolContext, ToolExample, ToolResult
-from toolyard_hookspecs.quantities import counted
-from toolyard_plugins.vfs.settings import VfsConfig
-from toolyard_plugins.vfs.tools.checks import ROOT, Checks, explaining, noted, shown, workspace
-from toolyard_plugins.vfs.tools.pages import Page, cut
-from toolyard_plugins.vfs.tools.params import GlobFiles, GrepFiles
-from toolyard_plugins.vfs.tools.reading import entry_of, rest
-from toolyard_plugins.vfs.tools.results import Entry, Found, Matches, line_of
+from toolstile_hookspecs import FileMatch, Tool, ToolContext, ToolExample, ToolResult
+from toolstile_hookspecs.quantities import counted
+from toolstile_plugins.vfs.settings import VfsConfig
+from toolstile_plugins.vfs.tools.checks import ROOT, Checks, explaining, noted, shown, workspace
+from toolstile_plugins.vfs.tools.pages import Page, cut
+from toolstile_plugins.vfs.tools.params import GlobFiles, GrepFiles
+from toolstile_plugins.vfs.tools.reading import entry_of, rest
+from toolstile_plugins.vfs.tools.results import Entry, Found, Matches, line_of
 
 T = TypeVar("T")
 

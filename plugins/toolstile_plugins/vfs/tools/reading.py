@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     FileStat,
     Filesystem,
     Tool,
     ToolContext,
     ToolExample,
     ToolResult,
-    ToolyardError,
+    ToolstileError,
 )
-from toolyard_hookspecs.quantities import counted
-from toolyard_plugins.vfs.settings import VfsConfig
-from toolyard_plugins.vfs.text import BYTE_ORDER_MARK
-from toolyard_plugins.vfs.tools.checks import (
+from toolstile_hookspecs.quantities import counted
+from toolstile_plugins.vfs.settings import VfsConfig
+from toolstile_plugins.vfs.text import BYTE_ORDER_MARK
+from toolstile_plugins.vfs.tools.checks import (
     Checks,
     explaining,
     noted,
@@ -26,9 +26,9 @@ from toolyard_plugins.vfs.tools.checks import (
     too_large,
     workspace,
 )
-from toolyard_plugins.vfs.tools.pages import Page, cut
-from toolyard_plugins.vfs.tools.params import ListDirectory, ReadFile
-from toolyard_plugins.vfs.tools.results import Entry, FileText, Listing, lines_of
+from toolstile_plugins.vfs.tools.pages import Page, cut
+from toolstile_plugins.vfs.tools.params import ListDirectory, ReadFile
+from toolstile_plugins.vfs.tools.results import Entry, FileText, Listing, lines_of
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Reading:
                 return _told_unshown(params.path, "large", f"it {too_large(size, most)}")
             try:
                 lines = lines_of(files.read(params.path))
-            except ToolyardError:
+            except ToolstileError:
                 raise
             except ValueError as error:
                 return _told_unshown(params.path, "binary", reason_of(error))

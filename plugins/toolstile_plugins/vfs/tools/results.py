@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from toolyard_hookspecs import FileMatch
-from toolyard_plugins.vfs.wording import size_of
+from toolstile_hookspecs import FileMatch
+from toolstile_plugins.vfs.wording import size_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from toolyard_hookspecs import Filesystem, Tool, ToolContext, ToolExample, ToolResult
-from toolyard_hookspecs.quantities import counted
-from toolyard_plugins.vfs.settings import VfsConfig
-from toolyard_plugins.vfs.tools.checks import Checks, explaining, shown, workspace
-from toolyard_plugins.vfs.tools.params import CopyFile, MoveFile
-from toolyard_plugins.vfs.tools.results import Transferred
-from toolyard_plugins.vfs.tools.writing import count_files
+from toolstile_hookspecs import Filesystem, Tool, ToolContext, ToolExample, ToolResult
+from toolstile_hookspecs.quantities import counted
+from toolstile_plugins.vfs.settings import VfsConfig
+from toolstile_plugins.vfs.tools.checks import Checks, explaining, shown, workspace
+from toolstile_plugins.vfs.tools.params import CopyFile, MoveFile
+from toolstile_plugins.vfs.tools.results import Transferred
+from toolstile_plugins.vfs.tools.writing import count_files
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
-from toolyard_hookspecs import Filesystem, Tool, ToolContext, ToolExample, ToolResult
-from toolyard_hookspecs.quantities import counted
-from toolyard_plugins.vfs.settings import VfsConfig
-from toolyard_plugins.vfs.text import SNIFFED_BYTES, marked_like
-from toolyard_plugins.vfs.tools.checks import ROOT, Checks, explaining, noted, shown, workspace
-from toolyard_plugins.vfs.tools.params import DeleteFile, EditFile, WriteFile
-from toolyard_plugins.vfs.tools.results import Deleted, Edited, Written, lines_of
-from toolyard_plugins.vfs.wording import size_of
+from toolstile_hookspecs import Filesystem, Tool, ToolContext, ToolExample, ToolResult
+from toolstile_hookspecs.quantities import counted
+from toolstile_plugins.vfs.settings import VfsConfig
+from toolstile_plugins.vfs.text import SNIFFED_BYTES, marked_like
+from toolstile_plugins.vfs.tools.checks import ROOT, Checks, explaining, noted, shown, workspace
+from toolstile_plugins.vfs.tools.params import DeleteFile, EditFile, WriteFile
+from toolstile_plugins.vfs.tools.results import Deleted, Edited, Written, lines_of
+from toolstile_plugins.vfs.wording import size_of
 
 _SHOWN_PLACES: Final = 10
 _TOLD_PLACES: Final = 100

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     Binding,
     PolicyDecision,
     Status,
@@ -91,7 +91,7 @@ class Begins:
         self.participant = participant
 
     @hookimpl
-    def toolyard_snapshot(self, tool: Tool[Any, Any]) -> Any:
+    def toolstile_snapshot(self, tool: Tool[Any, Any]) -> Any:
         return self.participant if tool.name == "inner" else None
 
 
@@ -102,7 +102,7 @@ class Tracing:
         self.notes = notes
 
     @hookimpl
-    def toolyard_trace(self) -> Trace:
+    def toolstile_trace(self) -> Trace:
         return Trace(self.notes, "", dict)
 
 
@@ -119,45 +119,45 @@ class Meddling:
         return self.what() if (stage, name) == (self.at, "inner") else None
 
     @hookimpl
-    def toolyard_trace(self, call: ToolCall) -> Any:
+    def toolstile_trace(self, call: ToolCall) -> Any:
         if self.at.startswith("trace ") and call.name == "inner":
             return Trace([], self.at, self.what)
         return self._at("trace", call.name)
 
     @hookimpl
-    def toolyard_lookup(self, call: ToolCall) -> Any:
+    def toolstile_lookup(self, call: ToolCall) -> Any:
         return self._at("lookup", call.name)
 
     @hookimpl
-    def toolyard_parse(self, tool: Tool[Any, Any]) -> Any:
+    def toolstile_parse(self, tool: Tool[Any, Any]) -> Any:
         return self._at("parse", tool.name)
 
     @hookimpl
-    def toolyard_check(self, tool: Tool[Any, Any]) -> Any:
+    def toolstile_check(self, tool: Tool[Any, Any]) -> Any:
         return self._at("check", tool.name)
 
     @hookimpl
-    def toolyard_snapshot(self, tool: Tool[Any, Any]) -> Any:
+    def toolstile_snapshot(self, tool: Tool[Any, Any]) -> Any:
         return self._at("snapshot", tool.name)
 
     @hookimpl
-    def toolyard_execute(self, tool: Tool[Any, Any]) -> Any:
+    def toolstile_execute(self, tool: Tool[Any, Any]) -> Any:
         return self._at("execute", tool.name)
 
     @hookimpl
-    def toolyard_render(self, tool: Tool[Any, Any]) -> Any:
+    def toolstile_render(self, tool: Tool[Any, Any]) -> Any:
         return self._at("render", tool.name)
 
     @hookimpl
-    def toolyard_on_result(self, tool: Tool[Any, Any]) -> Any:
+    def toolstile_on_result(self, tool: Tool[Any, Any]) -> Any:
         return self._at("on_result", tool.name)
 
     @hookimpl
-    def toolyard_rollback(self, tool: Tool[Any, Any]) -> None:
+    def toolstile_rollback(self, tool: Tool[Any, Any]) -> None:
         self._at("rollback", tool.name)
 
     @hookimpl
-    def toolyard_telemetry(self, event: ToolInvoked) -> None:
+    def toolstile_telemetry(self, event: ToolInvoked) -> None:
         self._at("telemetry", event.tool_name)
 
     def check(self, tool: Any, params: Any, *, context: ToolContext) -> PolicyDecision:

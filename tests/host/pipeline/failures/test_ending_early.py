@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     Binding,
     Cancellation,
     Deadline,

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     ApprovalAnswer,
     Binding,
     Cancellation,
@@ -193,12 +193,12 @@ FAILING = {
     "reserve raises": hook(Stage.RESERVE, "could not decide", broken("reserve"), Status.DENIED),
     "snapshot raises": hook(
         Stage.SNAPSHOT,
-        "inner cannot run: plugin Meddling failed in toolyard_snapshot (snapshot broke).",
+        "inner cannot run: plugin Meddling failed in toolstile_snapshot (snapshot broke).",
         broken("snapshot"),
     ),
     "snapshot answers oddly": hook(
         Stage.SNAPSHOT,
-        "plugin Meddling answered toolyard_snapshot with an instance of int; it must return",
+        "plugin Meddling answered toolstile_snapshot with an instance of int; it must return",
         giving(5),
     ),
     # Only parsers and handlers refuse arguments, and only a handler's TypeError tells of them.
@@ -207,7 +207,7 @@ FAILING = {
     ),
     "snapshot finds a fault": hook(
         Stage.SNAPSHOT,
-        "inner cannot run: plugin Meddling failed in toolyard_snapshot (x: odd).",
+        "inner cannot run: plugin Meddling failed in toolstile_snapshot (x: odd).",
         raising(ToolValidationError("x: odd")),
     ),
     "execute raises": hook(Stage.EXECUTE, "inner: execute broke", broken("execute")),
@@ -219,7 +219,7 @@ FAILING = {
     ),
     "execute answers oddly": hook(
         Stage.EXECUTE,
-        "plugin Meddling answered toolyard_execute with an instance of str; it must return",
+        "plugin Meddling answered toolstile_execute with an instance of str; it must return",
         giving("odd"),
     ),
     "execute answers with what raises": hook(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     DeadlineExceededError,
     Interrupt,
     PromptEvaluationError,
@@ -201,15 +201,15 @@ class Swallowing:
         return instead
 
     @hookimpl(wrapper=True)
-    def toolyard_parse(self, tool: Tool[Any, Any]) -> Generator[None, Any, Any]:
+    def toolstile_parse(self, tool: Tool[Any, Any]) -> Generator[None, Any, Any]:
         return (yield from self._swallow(tool.name, None))
 
     @hookimpl(wrapper=True)
-    def toolyard_execute(self, tool: Tool[Any, Any]) -> Generator[None, Any, Any]:
+    def toolstile_execute(self, tool: Tool[Any, Any]) -> Generator[None, Any, Any]:
         return (yield from self._swallow(tool.name, ToolResult.ok("swallowed")))
 
     @hookimpl(wrapper=True)
-    def toolyard_render(self, tool: Tool[Any, Any]) -> Generator[None, Any, Any]:
+    def toolstile_render(self, tool: Tool[Any, Any]) -> Generator[None, Any, Any]:
         return (yield from self._swallow(tool.name, "swallowed"))
 
 

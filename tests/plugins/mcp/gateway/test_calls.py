@@ -8,7 +8,7 @@ from contextvars import ContextVar
 import pytest
 from mcp import Client
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     AudioContent,
     Cancellation,
     EmbeddedResource,
@@ -117,7 +117,7 @@ def test_a_cancelled_call_is_cancelled_at_the_server(yard, server, protocol):
 
 @pytest.mark.parametrize("protocol", ["legacy", "2026-07-28"])
 def test_tools_that_appear_while_the_host_is_open_can_be_called(yard, own_server, caplog, protocol):
-    caplog.set_level(logging.DEBUG, "toolyard.mcp")
+    caplog.set_level(logging.DEBUG, "toolstile.mcp")
     yard.open({"demo": {**own_server, "protocol": protocol}})
     assert yard.call("demo_shrink").status is Status.UNKNOWN_TOOL
     if protocol == "2026-07-28":
@@ -131,7 +131,7 @@ def test_why_a_server_tells_of_no_changes_is_logged(yard, caplog, monkeypatch):
     def refuse(client, **_):
         raise RuntimeError("no subscriptions today")
 
-    caplog.set_level(logging.DEBUG, "toolyard.mcp")
+    caplog.set_level(logging.DEBUG, "toolstile.mcp")
     monkeypatch.setattr(Client, "listen", refuse)
     yard.open({"demo": yard.sdk(protocol="2026-07-28")})
     yard.until(lambda: "MCP server demo tells of no changes" in caplog.text, "it is logged")

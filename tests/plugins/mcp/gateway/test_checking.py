@@ -1,4 +1,4 @@
-"""`toolyard mcp check` connects to each server and says what is to be looked at."""
+"""`toolstile mcp check` connects to each server and says what is to be looked at."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.cli.main import main
+from toolstile.cli.main import main
 
 from .raw_http import serving
 
@@ -28,7 +28,7 @@ def check(tmp_path, capsys, monkeypatch):
             f"args = {json.dumps([str(RAW), mode, str(tmp_path)])}\n"
             for name, mode in modes.items()
         ]
-        file = tmp_path / "toolyard.toml"
+        file = tmp_path / "toolstile.toml"
         file.write_text("\n".join([*lines, more]))
         status = main(["--config", str(file), *arguments])
         return status, capsys.readouterr().out

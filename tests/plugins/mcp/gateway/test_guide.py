@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from toolyard import Host
+from toolstile import Host
 
 GUIDE = (Path(__file__).parents[4] / "docs" / "guides" / "mcp-gateway.md").read_text("utf-8")
 
@@ -22,7 +22,7 @@ CONFIGURATIONS = blocks("toml")
 
 @pytest.mark.parametrize("text", CONFIGURATIONS)
 def test_the_configurations_are_taken(text, tmp_path):
-    file = tmp_path / "toolyard.toml"
+    file = tmp_path / "toolstile.toml"
     file.write_text(text)
     host = Host(config=file)
     reports = {each.name: each for each in host.plugins.reports}
@@ -34,7 +34,7 @@ def test_the_configurations_are_taken(text, tmp_path):
 
 
 def test_the_file_to_start_from_has_its_policies(tmp_path):
-    file = tmp_path / "toolyard.toml"
+    file = tmp_path / "toolstile.toml"
     file.write_text(CONFIGURATIONS[0])
     kinds = [type(each).__name__ for each in Host(config=file).policies]
     assert kinds == ["CategoryPolicy", "ReadBeforeWritePolicy", "RateLimitPolicy"]

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from toolyard_hookspecs import ApprovalAnswer, Status, ToolCall
+from toolstile_hookspecs import ApprovalAnswer, Status, ToolCall
 
 from .conftest import LIMIT
 
-COMMAND = Path(sysconfig.get_path("scripts")) / "toolyard"
+COMMAND = Path(sysconfig.get_path("scripts")) / "toolstile"
 pytestmark = [pytest.mark.slow, pytest.mark.long_if(driver="sync")]
 
 
@@ -341,7 +341,7 @@ def test_programs_end_with_the_host(yard):
 def test_a_program_that_is_busy_ends_with_a_command_that_is_stopped(yard):
     command, args = yard.raw("busy").values()
     lines = ["[plugins.mcp.servers.bad]", f"command = {json.dumps(command)}"]
-    (yard.folder / "toolyard.toml").write_text("\n".join([*lines, f"args = {json.dumps(args)}"]))
+    (yard.folder / "toolstile.toml").write_text("\n".join([*lines, f"args = {json.dumps(args)}"]))
     calling = [COMMAND, "call", "bad_say", '{"text": "now"}']
     process = subprocess.Popen(calling, cwd=yard.folder, stderr=subprocess.DEVNULL)
     yard.until(lambda: yard.noted("calls"), "the call arrives")

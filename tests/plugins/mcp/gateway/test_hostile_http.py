@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolyard_hookspecs import Status, ToolCall
+from toolstile_hookspecs import Status, ToolCall
 
 from .raw_http import serving
 

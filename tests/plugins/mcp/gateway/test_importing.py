@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard.cli.main import main
-from toolyard_hookspecs import ConfigurationError
-from toolyard_plugins.mcp.gateway.importing import Imported, as_toml, read_servers
+from toolstile.cli.main import main
+from toolstile_hookspecs import ConfigurationError
+from toolstile_plugins.mcp.gateway.importing import Imported, as_toml, read_servers
 
 SECRETS = ("ghp_very_secret", "sk-secret-key", "hunter2", "t0ken")
 
@@ -167,7 +167,7 @@ def test_what_only_the_client_knows_is_noted(tmp_path):
 
 def test_servers_that_cannot_be_told_apart_are_imported_once(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    client, config = tmp_path / "client.json", tmp_path / "toolyard.toml"
+    client, config = tmp_path / "client.json", tmp_path / "toolstile.toml"
     servers = {name: {"command": "x", "disabled": True} for name in ("ü", "", "ok", "OK")}
     client.write_text(json.dumps({"mcpServers": {"broken": {}, **servers}}))
 
@@ -183,7 +183,7 @@ def test_servers_that_cannot_be_told_apart_are_imported_once(tmp_path, capsys, m
 
 def test_what_is_configured_already_is_not_declared_once_more(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    client, config = tmp_path / "client.json", tmp_path / "toolyard.toml"
+    client, config = tmp_path / "client.json", tmp_path / "toolstile.toml"
     servers = {name: {"command": "x", "disabled": True} for name in ("one", "two three")}
     client.write_text(json.dumps({"mcpServers": servers}))
     config.write_text('[plugins.mcp.servers."Two three"]\ncommand = "x"\nenabled = false\n')
@@ -205,13 +205,13 @@ def test_what_is_configured_already_is_not_declared_once_more(tmp_path, capsys, 
     ]
 
 
-def test_toolyard_is_not_put_behind_itself(tmp_path):
+def test_toolstile_is_not_put_behind_itself(tmp_path):
     file = tmp_path / "client.json"
-    itself = {"command": "/usr/local/bin/toolyard", "args": ["mcp", "--config", "toolyard.toml"]}
+    itself = {"command": "/usr/local/bin/toolstile", "args": ["mcp", "--config", "toolstile.toml"]}
     file.write_text(json.dumps({"mcpServers": {"yard": itself, "a": {"command": "x"}}}))
     yard, other = read_servers(file)
     assert tomllib.loads(as_toml(yard)) == {}
-    assert '"yard" is Toolyard itself' in as_toml(yard)
+    assert '"yard" is Toolstile itself' in as_toml(yard)
     assert other.keys == {"command": "x"}
 
 

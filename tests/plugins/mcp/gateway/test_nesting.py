@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.cli.main import main
-from toolyard_plugins.mcp.gateway.faults import ServerFault
-from toolyard_plugins.mcp.gateway.nesting import DEEPEST, DEPTH, one_deeper
+from toolstile.cli.main import main
+from toolstile_plugins.mcp.gateway.faults import ServerFault
+from toolstile_plugins.mcp.gateway.nesting import DEEPEST, DEPTH, one_deeper
 
 RAW = Path(__file__).parent / "raw_server.py"
 
@@ -27,7 +27,7 @@ def test_each_host_counts_itself(monkeypatch, above, told):
 
 def test_too_many_start_no_further_program(monkeypatch):
     monkeypatch.setenv(DEPTH, str(DEEPEST))
-    with pytest.raises(ServerFault, match="4 hosts stand behind one another already; if Toolyard"):
+    with pytest.raises(ServerFault, match="4 hosts stand behind one another already; if Toolstile"):
         one_deeper()
 
 
@@ -37,8 +37,8 @@ def checked(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
 
     def check(lines: str) -> dict[str, object]:
-        (tmp_path / "toolyard.toml").write_text(f"[plugins.mcp.servers.one]\n{lines}")
-        main(["--config", "toolyard.toml", "--json", "mcp", "check"])
+        (tmp_path / "toolstile.toml").write_text(f"[plugins.mcp.servers.one]\n{lines}")
+        main(["--config", "toolstile.toml", "--json", "mcp", "check"])
         return json.loads(capsys.readouterr().out)
 
     return check
@@ -54,7 +54,7 @@ def test_a_server_that_is_too_deep_is_told_of(checked, monkeypatch, tmp_path):
 @pytest.mark.slow
 def test_a_host_that_is_its_own_server_comes_to_an_end(checked, monkeypatch):
     monkeypatch.setenv(DEPTH, str(DEEPEST - 2))
-    args = json.dumps(["-m", "toolyard", "--config", "toolyard.toml", "mcp"])
+    args = json.dumps(["-m", "toolstile", "--config", "toolstile.toml", "mcp"])
     told = checked(f"command = {json.dumps(sys.executable)}\nargs = {args}\n")
     assert told["error"] is None
     assert told["tools"]

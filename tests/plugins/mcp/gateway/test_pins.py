@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from toolyard_plugins.mcp.gateway.definitions import Definition
-from toolyard_plugins.mcp.gateway.pins import Pins
+from toolstile_plugins.mcp.gateway.definitions import Definition
+from toolstile_plugins.mcp.gateway.pins import Pins
 
 BUY = Definition("buy", None, "Buy.", {"type": "object"}, None, {})
 

@@ -1,4 +1,4 @@
-"""In front of servers that know nothing of Toolyard, everything holds by configuration alone."""
+"""In front of servers that know nothing of Toolstile, everything holds by configuration alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from toolyard_hookspecs import Cancellation, ImageContent, ResourceLink, Status, ToolCall
+from toolstile_hookspecs import Cancellation, ImageContent, ResourceLink, Status, ToolCall
 
 from .pypi import installed
 

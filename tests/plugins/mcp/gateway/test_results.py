@@ -9,8 +9,8 @@ import pytest
 
 types = pytest.importorskip("mcp_types")
 
-from toolyard_hookspecs import Contents  # noqa: E402 - only where the SDK is there
-from toolyard_plugins.mcp.gateway.results import contents_of, texts_of  # noqa: E402
+from toolstile_hookspecs import Contents  # noqa: E402 - only where the SDK is there
+from toolstile_plugins.mcp.gateway.results import contents_of, texts_of  # noqa: E402
 
 
 def taken(*content: dict[str, Any], **more: Any) -> Contents:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from toolyard.settings import validate_table
-from toolyard_hookspecs import ConfigurationError
-from toolyard_plugins.mcp.settings import McpSettings
+from toolstile.settings import validate_table
+from toolstile_hookspecs import ConfigurationError
+from toolstile_plugins.mcp.settings import McpSettings
 
 
 @pytest.mark.parametrize(
@@ -21,5 +21,5 @@ from toolyard_plugins.mcp.settings import McpSettings
 )
 def test_a_fault_of_a_servers_table_says_what_to_do(table, told):
     with pytest.raises(ConfigurationError) as raised:
-        validate_table(McpSettings, {"servers": {"x": table}}, plugin="mcp", source="toolyard.toml")
-    assert str(raised.value) == f"toolyard.toml: plugins.mcp.servers.{told}"
+        validate_table(McpSettings, {"servers": {"x": table}}, plugin="mcp", source="toolstile.toml")
+    assert str(raised.value) == f"toolstile.toml: plugins.mcp.servers.{told}"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from toolyard_plugins.mcp.gateway.definitions import Definition
-from toolyard_plugins.mcp.gateway.pins import Pins
-from toolyard_plugins.mcp.gateway.standing import GONE, Standing
+from toolstile_plugins.mcp.gateway.definitions import Definition
+from toolstile_plugins.mcp.gateway.pins import Pins
+from toolstile_plugins.mcp.gateway.standing import GONE, Standing
 
 BUY = Definition("buy", None, "Buy.", {"type": "object"}, None, {})
 SELL = Definition("sell", None, "Sell.", {"type": "object"}, None, {})

@@ -8,10 +8,10 @@ import weakref
 
 import pytest
 
-from toolyard_plugins.mcp.gateway.definitions import Definition
-from toolyard_plugins.mcp.gateway.pins import Pins
-from toolyard_plugins.mcp.gateway.settings import ServerSettings
-from toolyard_plugins.mcp.gateway.upstream import Upstream
+from toolstile_plugins.mcp.gateway.definitions import Definition
+from toolstile_plugins.mcp.gateway.pins import Pins
+from toolstile_plugins.mcp.gateway.settings import ServerSettings
+from toolstile_plugins.mcp.gateway.upstream import Upstream
 
 
 @pytest.fixture

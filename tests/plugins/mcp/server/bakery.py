@@ -6,7 +6,7 @@ import threading
 import time
 from pathlib import Path
 
-from toolyard_hookspecs import MarkdownSection, ToolContext, hookimpl, tool
+from toolstile_hookspecs import MarkdownSection, ToolContext, hookimpl, tool
 
 LONGEST = 120.0
 
@@ -47,5 +47,5 @@ def rest(began: str, until: str) -> str:
 
 
 @hookimpl
-def toolyard_sections():
+def toolstile_sections():
     return [MarkdownSection(key="bakery", title="Bakery", tools=[add, recite, bake, rest])]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pydantic import SecretStr
 
-from toolyard_hookspecs import MarkdownSection, Outcome, ToolContext, ToolResult, hookimpl, tool
+from toolstile_hookspecs import MarkdownSection, Outcome, ToolContext, ToolResult, hookimpl, tool
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ async def erase_within_async(name: str, *, context: ToolContext) -> ToolResult[N
 
 
 @hookimpl
-def toolyard_sections() -> list[MarkdownSection]:
+def toolstile_sections() -> list[MarkdownSection]:
     return [
         MarkdownSection(
             key="confirming",

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     AudioContent,
     Contents,
     EmbeddedResource,
@@ -168,7 +168,7 @@ HEADERS_TOOL: Final = _from_schema(
 
 
 @hookimpl
-def toolyard_sections():
+def toolstile_sections():
     tools = [
         *(test_simple_text, test_image_content, test_audio_content, test_embedded_resource),
         *(test_multiple_content_types, test_tool_with_progress, test_error_handling),

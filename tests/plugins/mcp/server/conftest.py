@@ -18,7 +18,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
-COMMAND = Path(sysconfig.get_path("scripts")) / "toolyard"
+COMMAND = Path(sysconfig.get_path("scripts")) / "toolstile"
 DESK = Path(__file__).with_name("desk.py")
 LONGEST = 120.0
 SLOW = 120.0
@@ -107,7 +107,7 @@ def guarded(tmp_path_factory) -> Iterator[Served]:
     """The desk, served to whoever shows a token: one of Ada's, Bert's, or the one of all."""
     folder = tmp_path_factory.mktemp("guarded")
     (folder / "token").write_text("of-all\n")
-    (folder / "toolyard.toml").write_text(
+    (folder / "toolstile.toml").write_text(
         '[plugins.mcp.serve.tokens]\nada = "of-ada"\nbert = "of-bert"\n'
     )
     command = ("mcp", "--token-file", "token", "--http", "0.0.0.0:0")

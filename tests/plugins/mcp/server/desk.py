@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, PlainSerializer, computed_field
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     Contents,
     Interrupt,
     MarkdownSection,
@@ -261,7 +261,7 @@ def list_structured() -> Contents:
 
 
 @hookimpl
-def toolyard_sections():
+def toolstile_sections():
     return [
         MarkdownSection(
             key="desk",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from types import SimpleNamespace
 
-from toolyard_hookspecs import HostHandle, MarkdownSection, hookimpl, tool
+from toolstile_hookspecs import HostHandle, MarkdownSection, hookimpl, tool
 
 hosts: list[HostHandle] = []
 
@@ -20,16 +20,16 @@ def grown() -> str:
 def grow() -> None:
     """Register one more plugin."""
     section = MarkdownSection(key="grown", title="Grown", tools=[grown])
-    hosts[0].register(SimpleNamespace(toolyard_sections=hookimpl(lambda: [section])), "grown")
+    hosts[0].register(SimpleNamespace(toolstile_sections=hookimpl(lambda: [section])), "grown")
 
 
 @hookimpl
 @contextmanager
-def toolyard_lifespan(host):
+def toolstile_lifespan(host):
     hosts.append(host)
     yield
 
 
 @hookimpl
-def toolyard_sections():
+def toolstile_sections():
     return [MarkdownSection(key="growing", title="Growing", tools=[grow])]

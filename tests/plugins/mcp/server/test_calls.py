@@ -169,10 +169,10 @@ async def test_a_client_may_say_how_long_it_waits(connect, tmp_path):
     began = tmp_path / "began"
     async with connect() as client:
         result = await client.call_tool(
-            "sleep_on", {"began": str(began)}, meta={"toolyard/deadline": 0.2}
+            "sleep_on", {"began": str(began)}, meta={"toolstile/deadline": 0.2}
         )
         with pytest.raises(MCPError) as caught:
-            await client.call_tool("add", {"a": 1, "b": 1}, meta={"toolyard/deadline": -1})
+            await client.call_tool("add", {"a": 1, "b": 1}, meta={"toolstile/deadline": -1})
     assert result.is_error
     assert "The time for this call ended before this call was done" in result.content[0].text
     assert caught.value.error.code == INVALID_PARAMS

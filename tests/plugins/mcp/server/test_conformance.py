@@ -89,7 +89,7 @@ def test_every_check_that_applies_passes(npm, tmp_path, revision):
         path = files / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-    (tmp_path / "toolyard.toml").write_text(CONFIGURATION)
+    (tmp_path / "toolstile.toml").write_text(CONFIGURATION)
     results = tmp_path / "results"
     with serving(plugin=FIXTURES, cwd=tmp_path) as served:
         run = subprocess.run(

@@ -15,14 +15,14 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, ElicitResult, ErrorData, InputRequiredResult, ListRootsResult
 
-from toolyard import Host, Settings
-from toolyard_hookspecs import ToolCall
-from toolyard_plugins.mcp.server.calls import DEADLINE_META
-from toolyard_plugins.mcp.server.choosing import OneSession
-from toolyard_plugins.mcp.server.elicitation_rounds import RequestState
-from toolyard_plugins.mcp.server.executors import executors_of
-from toolyard_plugins.mcp.server.serving import HostServer
-from toolyard_plugins.mcp.server.sessions import ServedSession
+from toolstile import Host, Settings
+from toolstile_hookspecs import ToolCall
+from toolstile_plugins.mcp.server.calls import DEADLINE_META
+from toolstile_plugins.mcp.server.choosing import OneSession
+from toolstile_plugins.mcp.server.elicitation_rounds import RequestState
+from toolstile_plugins.mcp.server.executors import executors_of
+from toolstile_plugins.mcp.server.serving import HostServer
+from toolstile_plugins.mcp.server.sessions import ServedSession
 
 from . import confirming
 from .conftest import LEGACY, LONGEST, MODERN

@@ -13,7 +13,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult, InputRequiredResult
 
-from toolyard_plugins.mcp.server.handles import NEW, SESSION_META
+from toolstile_plugins.mcp.server.handles import NEW, SESSION_META
 
 from .conftest import COMMAND, LEGACY, LONGEST, MODERN, serving
 
@@ -142,7 +142,7 @@ async def test_of_many_who_repeat_a_request_at_once_one_is_answered(served):
 
 @pytest.mark.slow
 async def test_a_state_does_not_hold_for_another_principal(tmp_path):
-    (tmp_path / "toolyard.toml").write_text(
+    (tmp_path / "toolstile.toml").write_text(
         f'[plugins.mcp.serve.tokens]\nada = "{ADA}"\neve = "{EVE}"\n', encoding="utf-8"
     )
     with serving(plugin=CONFIRMING, cwd=tmp_path) as served:
@@ -156,7 +156,7 @@ async def test_a_state_does_not_hold_for_another_principal(tmp_path):
 
 @pytest.mark.slow
 async def test_servers_that_share_a_key_answer_for_each_other_once(tmp_path):
-    (tmp_path / "toolyard.toml").write_text(
+    (tmp_path / "toolstile.toml").write_text(
         f'approval_key = "{KEY}"\napproval_spent = "spent.db"\n', encoding="utf-8"
     )
     with (

@@ -1,4 +1,4 @@
-"""The sessions that come with Toolyard, played by the official client, end as in `toolyard run`."""
+"""The sessions that come with Toolstile, played by the official client, end as in `toolstile run`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, CallToolResult, ElicitResult, InputRequiredResult
 
-from toolyard.cli.example import example_session
+from toolstile.cli.example import example_session
 
 from .conftest import COMMAND, LEGACY, LONGEST, MODERN, SLOW
 
@@ -31,10 +31,10 @@ DENIED = "ApprovalAnswer.deny()"
 CLOSED = "ApprovalAnswer.unanswered('The person closed the question without an answer.')"
 SILENT = "ApprovalAnswer.unanswered('Nobody answered at the MCP client in 0.5 seconds.')"
 APPROVER = """\
-from toolyard_hookspecs import ApprovalAnswer, hookimpl
+from toolstile_hookspecs import ApprovalAnswer, hookimpl
 
 @hookimpl
-def toolyard_approve():
+def toolstile_approve():
     return {answer}
 """
 
@@ -67,9 +67,9 @@ def _calls(example: str) -> list[dict[str, Any]]:
 
 
 def _run(example: str, answer: str, folder: Path) -> dict[str, Ending]:
-    """The endings that `toolyard run` shows where approval gets this answer."""
+    """The endings that `toolstile run` shows where approval gets this answer."""
     folder.mkdir()
-    (folder / "toolyard.toml").write_text('approver = "person"\n')
+    (folder / "toolstile.toml").write_text('approver = "person"\n')
     (folder / "person.py").write_text(APPROVER.format(answer=answer))
     ran = subprocess.run(
         [COMMAND, "run", "--example", example, "--plugin", "person.py", "--json"],
@@ -126,7 +126,7 @@ def _ending_in(result: CallToolResult) -> Ending:
 
 
 def _copy(folder: Path) -> Path:
-    (copy,) = folder.glob("toolyard-example-*")
+    (copy,) = folder.glob("toolstile-example-*")
     return copy
 
 
@@ -168,7 +168,7 @@ async def test_a_file_is_deleted_only_when_a_person_accepts(mode, reaction, answ
 
 
 async def test_a_file_stays_when_nobody_reacts_in_time(tmp_path):
-    (tmp_path / "toolyard.toml").write_text("[plugins.mcp.serve]\nelicitation_timeout = 0.5\n")
+    (tmp_path / "toolstile.toml").write_text("[plugins.mcp.serve]\nelicitation_timeout = 0.5\n")
     async with _client("workspace", LEGACY, tmp_path, Person(None)) as client:
         with anyio.fail_after(SLOW):
             endings = await _play(client, "workspace")
@@ -220,7 +220,7 @@ def test_the_files_of_an_example_are_gone_with_the_server(tmp_path):
         check=False,
     )
     assert served.returncode == 0
-    assert [*tmp_path.glob("toolyard-example-*")] == []
+    assert [*tmp_path.glob("toolstile-example-*")] == []
 
 
 @pytest.mark.long
@@ -231,4 +231,4 @@ async def test_a_workspace_of_ones_own_is_served_in_place_of_the_files(tmp_path)
     async with _client("workspace", MODERN, tmp_path, None, *own) as client:
         listed = await client.call_tool("list_directory", {})
     assert [each["path"] for each in listed.structured_content["entries"]] == ["notes.txt"]
-    assert [*tmp_path.glob("toolyard-example-*")] == []
+    assert [*tmp_path.glob("toolstile-example-*")] == []

@@ -54,7 +54,7 @@ INITIALIZE = {
         "clientInfo": {"name": "test", "version": "1"},
     },
 }
-SESSION = "toolyard/session"
+SESSION = "toolstile/session"
 
 #: A connection for each request: what came before on another leaves no trace on it.
 WEB = httpx2.Client(timeout=LONGEST, limits=httpx2.Limits(max_keepalive_connections=0))
@@ -68,7 +68,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the server runs."""
     folder = tmp_path_factory.mktemp("bakery")
     (folder / "shop").mkdir()
-    (folder / "toolyard.toml").write_text(CONFIGURATION)
+    (folder / "toolstile.toml").write_text(CONFIGURATION)
     return folder
 
 
@@ -406,7 +406,7 @@ def outcomes(folder: Path, tool: str) -> list[str]:
         time.sleep(0.01)
 
 
-FORGED = "toolyard: info: all is well"
+FORGED = "toolstile: info: all is well"
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def pipe(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pipe]:
 def piped(folder: Path, *, listens: bool = True) -> Iterator[Pipe]:
     """A server that runs in a folder."""
     (folder / "shop").mkdir()
-    (folder / "toolyard.toml").write_text(CONFIGURATION)
+    (folder / "toolstile.toml").write_text(CONFIGURATION)
     with subprocess.Popen(
         [str(COMMAND), "--plugin", str(BAKERY), "mcp"],
         cwd=folder,

@@ -14,10 +14,10 @@ from mcp.server.transport_security import TransportSecurityMiddleware
 from pydantic import ValidationError
 from starlette.requests import Request
 
-from toolyard_hookspecs import ConfigurationError
-from toolyard_plugins.mcp.server.addresses import Address, security_of
-from toolyard_plugins.mcp.server.command import given_token
-from toolyard_plugins.mcp.server.settings import ServeSettings
+from toolstile_hookspecs import ConfigurationError
+from toolstile_plugins.mcp.server.addresses import Address, security_of
+from toolstile_plugins.mcp.server.command import given_token
+from toolstile_plugins.mcp.server.settings import ServeSettings
 
 from .conftest import COMMAND, LONGEST, NEWEST, appears, post, serving
 
@@ -98,7 +98,7 @@ def test_a_deadline_beyond_all_numbers_is_malformed(desk_over_http, seconds):
     body = json.dumps({**LIST, "method": "tools/call", "params": params})
     answer = httpx2.post(
         desk_over_http.url,
-        content=body.replace('"DEADLINE": 0', f'"toolyard/deadline": {seconds}'),
+        content=body.replace('"DEADLINE": 0', f'"toolstile/deadline": {seconds}'),
         headers={
             "content-type": "application/json",
             "accept": "application/json, text/event-stream",
@@ -182,8 +182,8 @@ def test_a_token_that_no_client_can_send_is_refused(tmp_path, monkeypatch):
     (tmp_path / "token").write_text("one\ntwo\n")
     with pytest.raises(ConfigurationError, match="token cannot be sent in a header; give one of"):
         given_token(tmp_path / "token")
-    monkeypatch.setenv("TOOLYARD_MCP_TOKEN", "\udcff")
-    with pytest.raises(ConfigurationError, match="The token in TOOLYARD_MCP_TOKEN cannot be sent"):
+    monkeypatch.setenv("TOOLSTILE_MCP_TOKEN", "\udcff")
+    with pytest.raises(ConfigurationError, match="The token in TOOLSTILE_MCP_TOKEN cannot be sent"):
         given_token(None)
 
 

@@ -84,7 +84,7 @@ def shop(tmp_path: Path) -> Path:
     """A directory with a configuration, and with a workspace in which a file lies."""
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop" / "prices.ini").write_text("rye = 4.20\n")
-    (tmp_path / "toolyard.toml").write_text(CONFIGURATION)
+    (tmp_path / "toolstile.toml").write_text(CONFIGURATION)
     return tmp_path
 
 
@@ -94,10 +94,10 @@ def inspector(request: pytest.FixtureRequest, npm: Npm, shop: Path) -> Iterator[
     home.mkdir()
     if request.param == "stdio":
         server = (str(COMMAND), "--plugin", str(DESK), "mcp")
-        configuration = ("--config", str(shop / "toolyard.toml"))
+        configuration = ("--config", str(shop / "toolstile.toml"))
         yield Inspector(npm, home, after=("--", *server, *configuration))
         return
-    with serving(cwd=shop, env={**os.environ, "TOOLYARD_MCP_TOKEN": TOKEN}) as served:
+    with serving(cwd=shop, env={**os.environ, "TOOLSTILE_MCP_TOKEN": TOKEN}) as served:
         token = ("--header", f"Authorization: Bearer {TOKEN}")
         yield Inspector(npm, home, before=(served.url, "--transport", "http", *token))
 

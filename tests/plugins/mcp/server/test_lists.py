@@ -40,7 +40,7 @@ async def test_sections_are_prompts_and_their_placeholders_arguments(connect):
         ("language", True),
     ]
     assert greeting.messages[0].content.text == "# Greeting\n\nGreet Ada in French."
-    assert "toolyard:default" in prompts
+    assert "toolstile:default" in prompts
 
 
 async def test_the_prompt_is_the_instructions(connect):

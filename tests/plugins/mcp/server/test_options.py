@@ -1,4 +1,4 @@
-"""Options that other plugins give to `toolyard mcp`."""
+"""Options that other plugins give to `toolstile mcp`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from mcp import Client, StdioServerParameters
 
-from toolyard_plugins.record import RecordFile
+from toolstile_plugins.record import RecordFile
 
 from .conftest import COMMAND, LONGEST, MODERN
 
@@ -34,7 +34,7 @@ async def test_it_serves_a_directory_and_records_what_is_done_there(tmp_path: Pa
 
 
 def test_whoever_looks_after_servers_leaves_the_record_alone(tmp_path: Path) -> None:
-    (tmp_path / "toolyard.toml").write_text('[plugins.record]\nfile = "calls.jsonl"\n')
+    (tmp_path / "toolstile.toml").write_text('[plugins.record]\nfile = "calls.jsonl"\n')
     served = RecordFile(tmp_path / "calls.jsonl")
     try:
         done = subprocess.run(

@@ -13,7 +13,7 @@ import time
 import httpx2
 import pytest
 
-from toolyard_plugins.mcp.server.scarcity import Scarcity
+from toolstile_plugins.mcp.server.scarcity import Scarcity
 
 from .conftest import LONGEST, serving
 
@@ -39,7 +39,7 @@ def told(caplog):
 def test_that_files_run_out_is_told_once(told, caplog):
     for _ in range(10):
         logged = told(exception=FULL, socket="the one that listens")
-    assert logged == [("toolyard.mcp", "WARNING")]
+    assert logged == [("toolstile.mcp", "WARNING")]
     assert "No more clients can connect: Too many open files" in caplog.text
 
 

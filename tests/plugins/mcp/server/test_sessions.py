@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard_hookspecs import ResourceError
-from toolyard_plugins.mcp.server.sessions import Sessions, TooManySessions, UnknownSession
+from toolstile_hookspecs import ResourceError
+from toolstile_plugins.mcp.server.sessions import Sessions, TooManySessions, UnknownSession
 
 HOUR = 3600.0
 

@@ -10,12 +10,12 @@ from .conftest import LEGACY, MODERN, NEWEST, post
 
 pytestmark = pytest.mark.anyio
 
-NEW = {"toolyard/session": "new"}
+NEW = {"toolstile/session": "new"}
 MANY = 200
 
 
 async def _note(client, text: str, handle: str | None = None) -> int:
-    meta = {} if handle is None else {"toolyard/session": handle}
+    meta = {} if handle is None else {"toolstile/session": handle}
     result = await client.call_tool("keep_note", {"text": text}, meta=meta)
     return int(result.content[0].text)
 
@@ -23,7 +23,7 @@ async def _note(client, text: str, handle: str | None = None) -> int:
 async def _begin(client) -> str:
     begun = await client.call_tool("keep_note", {"text": "begun"}, meta=NEW)
     assert begun.meta is not None
-    return begun.meta["toolyard/session"]
+    return begun.meta["toolstile/session"]
 
 
 async def test_each_request_has_a_session_of_its_own(desk_over_http):
@@ -69,7 +69,7 @@ def test_the_header_of_the_older_era_names_nothing_in_the_newer_one(desk_over_ht
 async def test_the_handle_does_not_reach_handlers(desk_over_http):
     async with desk_over_http.client(MODERN) as client:
         handle = await _begin(client)
-        result = await client.call_tool("came_along", {}, meta={"toolyard/session": handle})
+        result = await client.call_tool("came_along", {}, meta={"toolstile/session": handle})
     assert handle not in result.content[0].text
 
 
@@ -111,7 +111,7 @@ async def test_many_sessions_at_once_never_mix(desk_over_http, mode):
             await all_have_begun.wait()
             for step in range(3):
                 await _note(client, f"{number}.{step}", handle)
-            meta = {} if handle is None else {"toolyard/session": handle}
+            meta = {} if handle is None else {"toolstile/session": handle}
             seen[number] = (await client.call_tool("read_notes", {}, meta=meta)).content[0].text
 
     with anyio.fail_after(240):

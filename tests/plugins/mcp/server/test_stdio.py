@@ -74,7 +74,7 @@ def test_without_the_sdk_it_says_what_to_install(tmp_path, command):
         blocked = f"raise ModuleNotFoundError('gone', name={name!r})\n"
         (tmp_path / f"{name}.py").write_text(blocked)
     done = subprocess.run(
-        [sys.executable, "-m", "toolyard", *command],
+        [sys.executable, "-m", "toolstile", *command],
         cwd=tmp_path,
         env={"PYTHONPATH": str(tmp_path), "PATH": ""},
         stdin=subprocess.DEVNULL,
@@ -84,8 +84,8 @@ def test_without_the_sdk_it_says_what_to_install(tmp_path, command):
         check=False,
     )
     assert done.returncode == 2
-    told = f"`toolyard {' '.join(command)}` needs the MCP SDK: pip install 'toolyard[mcp]'."
-    assert done.stderr == f"toolyard: error: {told}\n"
+    told = f"`toolstile {' '.join(command)}` needs the MCP SDK: pip install 'toolstile[mcp]'."
+    assert done.stderr == f"toolstile: error: {told}\n"
 
 
 def test_on_a_terminal_it_says_that_it_waits_for_a_client(tmp_path):

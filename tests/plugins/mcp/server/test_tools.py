@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from toolyard import Host
-from toolyard_hookspecs import MarkdownSection, hookimpl, tool
-from toolyard_plugins.mcp.server.tools import ToolList
+from toolstile import Host
+from toolstile_hookspecs import MarkdownSection, hookimpl, tool
+from toolstile_plugins.mcp.server.tools import ToolList
 
 
 @tool(category="read")
@@ -25,13 +25,13 @@ class Desk:
     """A plugin."""
 
     @hookimpl
-    def toolyard_sections(self):
+    def toolstile_sections(self):
         return [MarkdownSection(key="desk", title="Desk", tools=[name_of, add])]
 
 
 def test_a_tool_whose_params_have_no_json_schema_is_left_out_and_logged_once(caplog) -> None:
     with (
-        caplog.at_level(logging.WARNING, "toolyard.mcp"),
+        caplog.at_level(logging.WARNING, "toolstile.mcp"),
         Host(discover=["dialects"], plugins=[Desk()]) as host,
     ):
         tools = ToolList(host, 10)

@@ -26,7 +26,7 @@ def served(tmp_path_factory):
     }.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
-    (folder / "toolyard.toml").write_text(
+    (folder / "toolstile.toml").write_text(
         '[plugins.vfs]\nroot = "files"\n[plugins.mcp.serve]\npage_size = 2\nmax_resource = 1000\n'
     )
     with serving(cwd=folder) as served:

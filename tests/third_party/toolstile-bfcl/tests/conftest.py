@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from toolyard_bfcl.backends import Backends
-from toolyard_bfcl.tools import tools_of
+from toolstile_bfcl.backends import Backends
+from toolstile_bfcl.tools import tools_of
 
-from toolyard_hookspecs import ToolContext
+from toolstile_hookspecs import ToolContext
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class OneResource:
 
 def find_data() -> Path | None:
     """The folder of the recorded sessions, if it is there."""
-    named = os.environ.get("TOOLYARD_BFCL_DATA")
+    named = os.environ.get("TOOLSTILE_BFCL_DATA")
     return Path(named) if named and Path(named, "sessions.jsonl").is_file() else None
 
 
@@ -34,7 +34,7 @@ def sessions():
     """All recorded sessions."""
     folder = find_data()
     if folder is None:
-        pytest.skip("TOOLYARD_BFCL_DATA does not name the folder of sessions.jsonl")
+        pytest.skip("TOOLSTILE_BFCL_DATA does not name the folder of sessions.jsonl")
     with (folder / "sessions.jsonl").open(encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
 

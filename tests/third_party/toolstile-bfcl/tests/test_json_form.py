@@ -5,8 +5,8 @@ from fractions import Fraction
 
 import mpmath
 import pytest
-from toolyard_bfcl.backends import start_backend
-from toolyard_bfcl.json_form import json_form, state_form
+from toolstile_bfcl.backends import start_backend
+from toolstile_bfcl.json_form import json_form, state_form
 
 
 @pytest.mark.parametrize("value", [None, True, 3, 2.5, "text"])

@@ -3,10 +3,10 @@
 import copy
 
 import pytest
-from toolyard_bfcl.backends import start_backend
-from toolyard_bfcl.methods import READING, methods_of, shorten
-from toolyard_bfcl.settings import ALL_SUITES
-from toolyard_bfcl.tools import tools_of
+from toolstile_bfcl.backends import start_backend
+from toolstile_bfcl.methods import READING, methods_of, shorten
+from toolstile_bfcl.settings import ALL_SUITES
+from toolstile_bfcl.tools import tools_of
 
 
 def deep_state(value):

@@ -1,7 +1,7 @@
 """The recorded sessions come out as expected when the tools are called one by one."""
 
-from toolyard_bfcl.json_form import state_form
-from toolyard_bfcl.store import BackendStore
+from toolstile_bfcl.json_form import state_form
+from toolstile_bfcl.store import BackendStore
 
 
 def test_every_result_and_every_final_state_is_the_expected_one(sessions, tools, run):

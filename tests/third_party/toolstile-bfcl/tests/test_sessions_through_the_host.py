@@ -7,8 +7,8 @@ from itertools import groupby
 
 import pytest
 
-from toolyard import Host
-from toolyard_hookspecs import MarkdownSection, ToolCall, ToolContext, hookimpl, tool
+from toolstile import Host
+from toolstile_hookspecs import MarkdownSection, ToolCall, ToolContext, hookimpl, tool
 
 
 @tool
@@ -23,11 +23,11 @@ class Helper:
     """A plugin that makes nested calls, and fails calls that have run if their id asks for it."""
 
     @hookimpl
-    def toolyard_sections(self):
+    def toolstile_sections(self):
         return [MarkdownSection(key="notes", title="Notes", tools=[note])]
 
     @hookimpl
-    def toolyard_on_result(self, context):
+    def toolstile_on_result(self, context):
         if context.tool_call.id.startswith("veto-"):
             msg = "injected fault"
             raise RuntimeError(msg)
@@ -43,8 +43,8 @@ def opened(tmp_path):
         table["start"] = str(tmp_path / "start.json")
         (tmp_path / "start.json").write_text(json.dumps(start))
         lines = "\n".join(f"{key} = {json.dumps(value)}" for key, value in table.items())
-        (tmp_path / "toolyard.toml").write_text(f"[plugins.bfcl]\n{lines}\n")
-        with Host(config=tmp_path / "toolyard.toml") as host:
+        (tmp_path / "toolstile.toml").write_text(f"[plugins.bfcl]\n{lines}\n")
+        with Host(config=tmp_path / "toolstile.toml") as host:
             host.register(Helper(), name="helper")
             with host.executor() as tools:
                 yield tools

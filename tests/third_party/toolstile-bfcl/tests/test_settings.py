@@ -2,7 +2,7 @@
 
 import pytest
 from pydantic import ValidationError
-from toolyard_bfcl.settings import ALL_SUITES, Settings
+from toolstile_bfcl.settings import ALL_SUITES, Settings
 
 
 def test_without_a_table_all_suites_start_from_their_defaults():

@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from toolyard_bfcl.json_form import state_form
-from toolyard_bfcl.store import BackendStore
+from toolstile_bfcl.json_form import state_form
+from toolstile_bfcl.store import BackendStore
 
-from toolyard_hookspecs import Branchable, Closeable, ConflictError
+from toolstile_hookspecs import Branchable, Closeable, ConflictError
 
 FILES, CAR = "GorillaFileSystem", "VehicleControlAPI"
 

@@ -4,9 +4,9 @@ import decimal
 
 import mpmath
 import pytest
-from toolyard_bfcl.store import BackendStore
+from toolstile_bfcl.store import BackendStore
 
-from toolyard_hookspecs import ToolValidationError
+from toolstile_hookspecs import ToolValidationError
 
 FILES = "GorillaFileSystem"
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolyard_cedar.policy import CedarPolicy
-from toolyard_hookspecs import hookimpl
+from toolstile_cedar.policy import CedarPolicy
+from toolstile_hookspecs import hookimpl
 
-__all__ = ["CedarPolicy", "toolyard_policies"]
+__all__ = ["CedarPolicy", "toolstile_policies"]
 
 
 @hookimpl
-def toolyard_policies() -> dict[str, type[Any]]:
+def toolstile_policies() -> dict[str, type[Any]]:
     """Offer the kind of policy."""
     return {"cedar": CedarPolicy}

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 import cedarpy
 
-from toolyard_hookspecs import Tool, ToolContext
+from toolstile_hookspecs import Tool, ToolContext
 
 Uid = Mapping[str, str]
 Entity = dict[str, Any]

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import cedarpy
 
-from toolyard_cedar.entities import Called, Caller, World
-from toolyard_cedar.statements import Statement, policy_set, read_statements
-from toolyard_cedar.values import NoCedarValueError, cedar_value
-from toolyard_hookspecs import (
+from toolstile_cedar.entities import Called, Caller, World
+from toolstile_cedar.statements import Statement, policy_set, read_statements
+from toolstile_cedar.values import NoCedarValueError, cedar_value
+from toolstile_hookspecs import (
     DefinitionError,
     PolicyDecision,
     Tool,

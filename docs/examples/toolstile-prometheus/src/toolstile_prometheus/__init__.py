@@ -8,25 +8,25 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 
-from toolyard_hookspecs import HostHandle, hookimpl
-from toolyard_prometheus.metrics import Metrics
-from toolyard_prometheus.serving import served, written
-from toolyard_prometheus.settings import Settings
+from toolstile_hookspecs import HostHandle, hookimpl
+from toolstile_prometheus.metrics import Metrics
+from toolstile_prometheus.serving import served, written
+from toolstile_prometheus.settings import Settings
 
-__all__ = ["Metrics", "Settings", "toolyard_lifespan", "toolyard_settings"]
+__all__ = ["Metrics", "Settings", "toolstile_lifespan", "toolstile_settings"]
 
 OBSERVER = "prometheus-metrics"
 
 
 @hookimpl
-def toolyard_settings() -> type[Settings]:
+def toolstile_settings() -> type[Settings]:
     """Declare what the table `[plugins.prometheus]` may hold."""
     return Settings
 
 
 @hookimpl
 @contextmanager
-def toolyard_lifespan(host: HostHandle, settings: Settings) -> Generator[None]:
+def toolstile_lifespan(host: HostHandle, settings: Settings) -> Generator[None]:
     """Count the host's calls while it is open, and serve what was counted."""
     if settings.port is None:
         yield

@@ -8,8 +8,8 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from toolyard_hookspecs import APPROVAL, REPLAYED_EFFECT, Status, ToolInvoked, Verdict, hookimpl
-from toolyard_prometheus.settings import BUCKETS
+from toolstile_hookspecs import APPROVAL, REPLAYED_EFFECT, Status, ToolInvoked, Verdict, hookimpl
+from toolstile_prometheus.settings import BUCKETS
 
 UNKNOWN: Final = "(unknown)"
 """Stands for all names that no tool has: a model may make up any number of them."""
@@ -40,39 +40,39 @@ class Metrics:
         self._tools: set[str] = set()
         self._lock = threading.Lock()
         self._calls = Counter(
-            "toolyard_calls",
+            "toolstile_calls",
             "Calls that have ended, by what became of them.",
             ["tool", "status"],
             registry=self.registry,
         )
         self._duration = Histogram(
-            "toolyard_call_duration_seconds",
+            "toolstile_call_duration_seconds",
             "How long calls took, from lookup to the end.",
             ["tool"],
             buckets=buckets,
             registry=self.registry,
         )
         self._denials = Counter(
-            "toolyard_denials",
+            "toolstile_denials",
             "Denials, by who has denied.",
             ["tool", "policy"],
             registry=self.registry,
         )
         self._rollbacks = Counter(
-            "toolyard_rollbacks",
+            "toolstile_rollbacks",
             "Calls whose changes were put back, by what became of them.",
             ["tool", "status"],
             registry=self.registry,
         )
         self._hits = Counter(
-            "toolyard_ledger_hits",
+            "toolstile_ledger_hits",
             "Calls that were answered with the result of an earlier one, from the ledger.",
             ["tool"],
             registry=self.registry,
         )
 
     @hookimpl
-    def toolyard_telemetry(self, event: ToolInvoked) -> None:
+    def toolstile_telemetry(self, event: ToolInvoked) -> None:
         """Count a call."""
         tool, status = self._label(event), str(event.status)
         self._calls.labels(tool, status).inc()

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolyard_hookspecs import Binding, MarkdownSection, Tool, hookimpl
-from toolyard_sqlite.database import Database
-from toolyard_sqlite.results import Change, Rows
-from toolyard_sqlite.settings import Settings
-from toolyard_sqlite.tools import sql_execute, sql_query, sql_schema
+from toolstile_hookspecs import Binding, MarkdownSection, Tool, hookimpl
+from toolstile_sqlite.database import Database
+from toolstile_sqlite.results import Change, Rows
+from toolstile_sqlite.settings import Settings
+from toolstile_sqlite.tools import sql_execute, sql_query, sql_schema
 
 __all__ = [
     "Change",
@@ -21,9 +21,9 @@ __all__ = [
     "sql_execute",
     "sql_query",
     "sql_schema",
-    "toolyard_resources",
-    "toolyard_sections",
-    "toolyard_settings",
+    "toolstile_resources",
+    "toolstile_sections",
+    "toolstile_settings",
 ]
 
 READING = """\
@@ -39,13 +39,13 @@ leave out BEGIN, COMMIT and ROLLBACK.
 
 
 @hookimpl
-def toolyard_settings() -> type[Settings]:
+def toolstile_settings() -> type[Settings]:
     """Declare what the table `[plugins.sqlite]` may hold."""
     return Settings
 
 
 @hookimpl
-def toolyard_sections(settings: Settings) -> list[MarkdownSection]:
+def toolstile_sections(settings: Settings) -> list[MarkdownSection]:
     """Offer the tools, with how to use them, where there is a database."""
     if settings.path is None:
         return []
@@ -58,7 +58,7 @@ def toolyard_sections(settings: Settings) -> list[MarkdownSection]:
 
 
 @hookimpl
-def toolyard_resources(settings: Settings) -> list[Binding[Any]]:
+def toolstile_resources(settings: Settings) -> list[Binding[Any]]:
     """Offer the database, one connection for each session."""
     if settings.path is None:
         return []

@@ -9,10 +9,10 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import Final
 
-from toolyard_hookspecs import CallRefused, ResourceError, ToolContext, ToolValidationError
-from toolyard_sqlite.guard import Access, Guard, Watch
-from toolyard_sqlite.results import Change, Cutter, Rows, Scalar
-from toolyard_sqlite.settings import Settings
+from toolstile_hookspecs import CallRefused, ResourceError, ToolContext, ToolValidationError
+from toolstile_sqlite.guard import Access, Guard, Watch
+from toolstile_sqlite.results import Change, Cutter, Rows, Scalar
+from toolstile_sqlite.settings import Settings
 
 Params = Sequence[Scalar] | Mapping[str, Scalar]
 

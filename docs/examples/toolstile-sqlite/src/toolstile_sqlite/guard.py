@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final
 
-from toolyard_hookspecs import ToolContext
+from toolstile_hookspecs import ToolContext
 
 
 class Access(Enum):

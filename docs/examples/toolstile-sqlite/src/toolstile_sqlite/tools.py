@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from toolyard_hookspecs import ToolContext, ToolExample, tool
-from toolyard_sqlite.database import Database
-from toolyard_sqlite.results import Change, Rows, Scalar
+from toolstile_hookspecs import ToolContext, ToolExample, tool
+from toolstile_sqlite.database import Database
+from toolstile_sqlite.results import Change, Rows, Scalar
 
 Values = list[Scalar] | dict[str, Scalar]
 

@@ -24,10 +24,10 @@ from mcp.client._transport import TransportStreams
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
-from toolyard_plugins.mcp.gateway.faults import ServerBroken
-from toolyard_plugins.mcp.gateway.wording import amount, one_line
+from toolstile_plugins.mcp.gateway.faults import ServerBroken
+from toolstile_plugins.mcp.gateway.wording import amount, one_line
 
-log = logging.getLogger("toolyard.mcp")
+log = logging.getLogger("toolstile.mcp")
 
 GRACE: Final = 0.8
 """Seconds that a program is given to end once its input is closed, and once more when told to.

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from toolyard_bfcl.backends import Backends, start_backend
-from toolyard_bfcl.json_form import state_form
-from toolyard_hookspecs import ConflictError, ToolContext
+from toolstile_bfcl.backends import Backends, start_backend
+from toolstile_bfcl.json_form import state_form
+from toolstile_hookspecs import ConflictError, ToolContext
 
 
 class Base(Protocol):

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from toolyard_bfcl.backends import Backends
-from toolyard_bfcl.json_form import json_form
-from toolyard_bfcl.methods import Method, methods_of
-from toolyard_hookspecs import Tool, ToolContext, ToolResult
+from toolstile_bfcl.backends import Backends
+from toolstile_bfcl.json_form import json_form
+from toolstile_bfcl.methods import Method, methods_of
+from toolstile_hookspecs import Tool, ToolContext, ToolResult
 
 _precision = threading.Lock()
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from toolyard_first.parts import (
+from toolstile_first.parts import (
     HEARD,
     TOOLS,
     Curfew,
@@ -21,7 +21,7 @@ from toolyard_first.parts import (
     Span,
     prepare_session,
 )
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     ApprovalAnswer,
     ApprovalRequest,
     Binding,
@@ -44,20 +44,20 @@ from toolyard_hookspecs import (
     hookimpl,
 )
 
-toolyard_requires = "1.0"
+toolstile_requires = "1.0"
 
 
 @hookimpl
-def toolyard_settings() -> type[BaseModel]:
+def toolstile_settings() -> type[BaseModel]:
     """Declare the table."""
-    HEARD.append("toolyard_settings")
+    HEARD.append("toolstile_settings")
     return Settings
 
 
 @hookimpl
-def toolyard_sections(settings: Settings) -> list[Section]:
+def toolstile_sections(settings: Settings) -> list[Section]:
     """Offer the tools."""
-    HEARD.append("toolyard_sections")
+    HEARD.append("toolstile_sections")
     return [
         MarkdownSection(
             key="first",
@@ -70,23 +70,23 @@ def toolyard_sections(settings: Settings) -> list[Section]:
 
 
 @hookimpl
-def toolyard_policies(settings: Settings) -> Mapping[str, type[Any]]:
+def toolstile_policies(settings: Settings) -> Mapping[str, type[Any]]:
     """Offer a kind of policy."""
-    HEARD.append("toolyard_policies")
+    HEARD.append("toolstile_policies")
     return {"first_curfew": Curfew}
 
 
 @hookimpl
-def toolyard_resources(settings: Settings) -> list[Binding[Any]]:
+def toolstile_resources(settings: Settings) -> list[Binding[Any]]:
     """Offer the notebook."""
-    HEARD.append("toolyard_resources")
+    HEARD.append("toolstile_resources")
     return [Binding(Notebook, lambda resources: Notebook(settings.title))]
 
 
 @hookimpl
-def toolyard_commands() -> list[Command]:
+def toolstile_commands() -> list[Command]:
     """Add a command."""
-    HEARD.append("toolyard_commands")
+    HEARD.append("toolstile_commands")
     return [Command("first", "count what the first plugin offers", run=_count, configure=_options)]
 
 
@@ -100,105 +100,105 @@ def _count(host: HostHandle, args: argparse.Namespace) -> int:
 
 
 @hookimpl
-def toolyard_dialects() -> list[Dialect]:
+def toolstile_dialects() -> list[Dialect]:
     """Offer a dialect."""
-    HEARD.append("toolyard_dialects")
+    HEARD.append("toolstile_dialects")
     return [Lines()]
 
 
 @hookimpl
-def toolyard_diagnose(settings: Settings) -> Iterator[Finding]:
+def toolstile_diagnose(settings: Settings) -> Iterator[Finding]:
     """Be well."""
-    HEARD.append("toolyard_diagnose")
+    HEARD.append("toolstile_diagnose")
     yield Finding.ok("notes", f"They are called {settings.title}.")
 
 
 @hookimpl
 @contextmanager
-def toolyard_lifespan(host: HostHandle, settings: Settings) -> Generator[None]:
+def toolstile_lifespan(host: HostHandle, settings: Settings) -> Generator[None]:
     """Be there while the host is open."""
-    HEARD.append("toolyard_lifespan")
+    HEARD.append("toolstile_lifespan")
     yield
 
 
 @hookimpl
-def toolyard_trace(call: ToolCall, settings: Settings) -> Span:
+def toolstile_trace(call: ToolCall, settings: Settings) -> Span:
     """Trace the call."""
-    HEARD.append("toolyard_trace")
+    HEARD.append("toolstile_trace")
     return Span()
 
 
 @hookimpl
-def toolyard_lookup(call: ToolCall, catalog: Catalog) -> Tool[Any, Any] | None:
+def toolstile_lookup(call: ToolCall, catalog: Catalog) -> Tool[Any, Any] | None:
     """Know another name of `note`."""
-    HEARD.append("toolyard_lookup")
+    HEARD.append("toolstile_lookup")
     return catalog.get("note") if call.name == "write_down" else None
 
 
 @hookimpl(wrapper=True)
-def toolyard_parse(tool: Tool[Any, Any], call: ToolCall) -> Generator[None, Any, Any]:
+def toolstile_parse(tool: Tool[Any, Any], call: ToolCall) -> Generator[None, Any, Any]:
     """Go around the parsing."""
-    HEARD.append("toolyard_parse")
+    HEARD.append("toolstile_parse")
     params = yield
     return params
 
 
 @hookimpl
-def toolyard_check(
+def toolstile_check(
     tool: Tool[Any, Any], params: Any, context: ToolContext
 ) -> PolicyDecision | None:
     """Have no opinion."""
-    HEARD.append("toolyard_check")
+    HEARD.append("toolstile_check")
     return None
 
 
 @hookimpl
-def toolyard_approve(request: ApprovalRequest, settings: Settings) -> ApprovalAnswer:
+def toolstile_approve(request: ApprovalRequest, settings: Settings) -> ApprovalAnswer:
     """Approve."""
-    HEARD.append("toolyard_approve")
+    HEARD.append("toolstile_approve")
     return ApprovalAnswer.approve()
 
 
 @hookimpl
-def toolyard_snapshot(context: ToolContext, tool: Tool[Any, Any]) -> Participant:
+def toolstile_snapshot(context: ToolContext, tool: Tool[Any, Any]) -> Participant:
     """Take part."""
-    HEARD.append("toolyard_snapshot")
+    HEARD.append("toolstile_snapshot")
     return Mark()
 
 
 @hookimpl
 @concerns(lambda tool: "remote" in tool.tags)
-def toolyard_execute(tool: Tool[Any, Any], params: Any, context: ToolContext) -> ToolResult[str]:
+def toolstile_execute(tool: Tool[Any, Any], params: Any, context: ToolContext) -> ToolResult[str]:
     """Answer in the handler's place."""
-    HEARD.append("toolyard_execute")
+    HEARD.append("toolstile_execute")
     return ToolResult.ok("far away")
 
 
 @hookimpl(wrapper=True)
-def toolyard_render(tool: Tool[Any, Any], result: ToolResult[Any]) -> Generator[None, str, str]:
+def toolstile_render(tool: Tool[Any, Any], result: ToolResult[Any]) -> Generator[None, str, str]:
     """Go around the rendering."""
-    HEARD.append("toolyard_render")
+    HEARD.append("toolstile_render")
     text = yield
     return text
 
 
 @hookimpl
-def toolyard_on_result(
+def toolstile_on_result(
     tool: Tool[Any, Any], params: Any, result: ToolResult[Any], context: ToolContext
 ) -> None:
     """Veto nothing."""
-    HEARD.append("toolyard_on_result")
+    HEARD.append("toolstile_on_result")
 
 
 @hookimpl
-def toolyard_rollback(tool: Tool[Any, Any], params: Any, context: ToolContext, reason: str) -> None:
+def toolstile_rollback(tool: Tool[Any, Any], params: Any, context: ToolContext, reason: str) -> None:
     """Hear of it."""
-    HEARD.append("toolyard_rollback")
+    HEARD.append("toolstile_rollback")
 
 
 @hookimpl
-def toolyard_telemetry(
+def toolstile_telemetry(
     event: ToolInvoked, changes: str | SnapshotError, settings: Settings
 ) -> None:
     """Observe."""
-    HEARD.append("toolyard_telemetry")
+    HEARD.append("toolstile_telemetry")

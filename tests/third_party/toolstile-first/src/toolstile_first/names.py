@@ -1,6 +1,6 @@
 """Every name of version 1.0 of the contract."""
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     CONTRACT_VERSION,
     HOST_TIMEOUT,
     Answer,
@@ -107,7 +107,7 @@ from toolyard_hookspecs import (
     ToolRenderableResult,
     ToolResult,
     ToolValidationError,
-    ToolyardError,
+    ToolstileError,
     UnboundResourceError,
     Verdict,
     Visibility,
@@ -235,7 +235,7 @@ __all__ = [
     "ToolRenderableResult",
     "ToolResult",
     "ToolValidationError",
-    "ToolyardError",
+    "ToolstileError",
     "UnboundResourceError",
     "Verdict",
     "Visibility",

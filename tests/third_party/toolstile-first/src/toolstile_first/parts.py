@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from toolyard_hookspecs import (
+from toolstile_hookspecs import (
     Outcome,
     PolicyDecision,
     Prompt,
