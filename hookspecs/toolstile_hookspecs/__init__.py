@@ -40,8 +40,8 @@ from toolstile_hookspecs.errors import (
     ResourceError,
     SnapshotError,
     StateError,
-    ToolValidationError,
     ToolstileError,
+    ToolValidationError,
     UnboundResourceError,
     VisibilityExpansionRequired,
 )

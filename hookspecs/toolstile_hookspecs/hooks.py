@@ -373,7 +373,9 @@ def toolstile_snapshot(
 
 
 @hookspec(firstresult=True)
-def toolstile_execute(tool: Tool[Any, Any], params: Any, context: ToolContext, settings: Any) -> Any:
+def toolstile_execute(
+    tool: Tool[Any, Any], params: Any, context: ToolContext, settings: Any
+) -> Any:
     """Answer in the handler's place.
 
     Called before the handler would run. The first answer wins; with none the handler

@@ -12,7 +12,8 @@ import pytest
 import toolstile_hookspecs
 
 MODULES = sorted(
-    each.name for each in pkgutil.walk_packages(toolstile_hookspecs.__path__, "toolstile_hookspecs.")
+    each.name
+    for each in pkgutil.walk_packages(toolstile_hookspecs.__path__, "toolstile_hookspecs.")
 )
 NAMES = toolstile_hookspecs.__all__
 

@@ -22,8 +22,8 @@ def test_what_is_no_version_is_refused(text):
 def test_a_warning_names_the_thing_both_versions_and_what_to_use():
     warning = deprecated("toolstile_old", since="1.3", until="2.0", instead="Use toolstile_new.")
     assert str(warning) == (
-        "toolstile_old is deprecated since version 1.3 of Toolstile's contract, and will be gone in "
-        "2.0. Use toolstile_new."
+        "toolstile_old is deprecated since version 1.3 of Toolstile's contract, and will be gone "
+        "in 2.0. Use toolstile_new."
     )
 
 

@@ -116,9 +116,19 @@ def test_there_is_nothing_to_mend_in_them(checked):
 @pytest.mark.parametrize(
     ("pattern", "instead", "where", "told"),
     [
-        (r"def toolstile_(\w+)", r"def toolstile_\1x", "hooks", r"There is no hook toolstile_\w+x\."),
+        (
+            r"def toolstile_(\w+)",
+            r"def toolstile_\1x",
+            "hooks",
+            r"There is no hook toolstile_\w+x\.",
+        ),
         (r"(def toolstile_\w+)\(", r"\1(nonsense, ", "hooks", r"has no argument nonsense"),
-        (r"\nimport |\nfrom toolstile", r"\nimport no_such_module\g<0>", "import", "no_such_module"),
+        (
+            r"\nimport |\nfrom toolstile",
+            r"\nimport no_such_module\g<0>",
+            "import",
+            "no_such_module",
+        ),
     ],
     ids=["misspelt hook", "wrong argument", "raising import"],
 )

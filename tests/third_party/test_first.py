@@ -51,7 +51,9 @@ def first(tmp_path, monkeypatch):
     (info / "METADATA").write_text(
         "Metadata-Version: 2.1\nName: toolstile-first\nVersion: 1.0.0\n", encoding="utf-8"
     )
-    (info / "entry_points.txt").write_text("[toolstile]\nfirst = toolstile_first\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text(
+        "[toolstile]\nfirst = toolstile_first\n", encoding="utf-8"
+    )
     monkeypatch.setattr(sys, "path", [str(PACKAGE / "src"), str(info.parent), *sys.path])
     monkeypatch.chdir(tmp_path)
     importlib.invalidate_caches()

@@ -21,8 +21,8 @@ from toolstile.settings.host_table import HostTable
 Schema = Mapping[str, Any]
 
 _INTRO = """\
-What can stand in `toolstile.toml`, or in `[tool.toolstile]` of `pyproject.toml`. An unknown key or a
-value that does not fit is an error which names it. [The guide](../guides/configuration.md) says
+What can stand in `toolstile.toml`, or in `[tool.toolstile]` of `pyproject.toml`. An unknown key or
+a value that does not fit is an error which names it. [The guide](../guides/configuration.md) says
 where the file is looked for, and has an example."""
 
 _PLUGINS = """\

@@ -4,10 +4,10 @@ Each page has a directory of its own, in which its blocks are carried out in the
 
 - `python` blocks run, and share a namespace; those with `>>>` are doctests.
 - `console` blocks are commands, each after a `$ `, and what they print, where that is shown. `...`
-  stands for anything; durations, dates and the widths of columns may differ. The command `toolstile`
-  is that of the wheel, and `pip install` takes Toolstile from it and nothing from an index.
-  `toolstile mcp --http` serves until the page ends, at a port that is free. `/path/to` is the page's
-  directory.
+  stands for anything; durations, dates and the widths of columns may differ. The command
+  `toolstile` is that of the wheel, and `pip install` takes Toolstile from it and nothing
+  from an index. `toolstile mcp --http` serves until the page ends, at a port that is free.
+  `/path/to` is the page's directory.
 - `toml` blocks are configuration, and are validated as such, unless they are of another file.
 - `json` blocks are JSON, or lines of it.
 - `text` blocks are not for typing. A block in any other language is an error.

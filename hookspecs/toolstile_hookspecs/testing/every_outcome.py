@@ -12,7 +12,12 @@ from pydantic import SecretStr
 from toolstile_hookspecs.approval import ApprovalAnswer, ApprovalRequest
 from toolstile_hookspecs.calls import Outcome, Status, ToolCall
 from toolstile_hookspecs.context import ToolContext
-from toolstile_hookspecs.errors import ConflictError, DeadlineExceededError, Interrupt, ToolstileError
+from toolstile_hookspecs.errors import (
+    ConflictError,
+    DeadlineExceededError,
+    Interrupt,
+    ToolstileError,
+)
 from toolstile_hookspecs.limits import Cancellation
 from toolstile_hookspecs.markers import hookimpl
 from toolstile_hookspecs.policies import PolicyDecision

@@ -90,7 +90,9 @@ class ToolSuiteContract(Contract):
         return lambda bench: None  # noqa: ARG005 - most suites keep all in the session
 
     @pytest.fixture
-    def bench(self, toolstile_tools: MakeBench, plugin: object, options: Mapping[str, Any]) -> Bench:
+    def bench(
+        self, toolstile_tools: MakeBench, plugin: object, options: Mapping[str, Any]
+    ) -> Bench:
         """Return a bench with the suite, on which nothing was called yet."""
         return toolstile_tools(plugin, **{"approver": approve, **options})
 
@@ -119,7 +121,9 @@ class ToolSuiteContract(Contract):
     # --- what is offered ---
 
     def test_it_offers_tools(self, suite: list[AnyTool]) -> None:
-        assert suite, "The plugin offers no tool. Return sections with tools from toolstile_sections"
+        assert suite, (
+            "The plugin offers no tool. Return sections with tools from toolstile_sections"
+        )
 
     def test_every_tool_has_an_example(self, suite: list[AnyTool]) -> None:
         without = [each.name for each in suite if not self._calls(each)]

@@ -16,7 +16,7 @@ EXAMPLES_OF: Final[Mapping[str, Mapping[str, str]]] = {
     "call": {
         """toolstile call list_directory '{"path": "."}' --workspace .""": "make one call",
         "toolstile call list_orders --example": "call a tool of an example",
-        "toolstile call list_directory - < arguments.json": "read the arguments from standard input",
+        "toolstile call list_directory - < arguments.json": "read arguments from standard input",
     },
     "tools": {
         "toolstile tools": "list the tools with their arguments",

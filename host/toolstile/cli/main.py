@@ -40,8 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         _close_stdout()
         sys.stderr.write(
-            f"toolstile: error: the output cannot be written: {error.strerror}. Make room there, or "
-            "write elsewhere, then run the command again.\n"
+            f"toolstile: error: the output cannot be written: {error.strerror}. Make room there, "
+            "or write elsewhere, then run the command again.\n"
         )
         return Exit.INTERNAL
     if argv is None and status in {Exit.HUNG_UP, Exit.INTERRUPTED, Exit.TERMINATED}:

@@ -158,8 +158,8 @@ def common_options(parser: argparse.ArgumentParser) -> None:
         OPTION,
         choices=tuple(SESSIONS),
         metavar="[NAME]",
-        help=f"also load an example that comes with Toolstile: {listed(tuple(SESSIONS))}; the first "
-        "unless one is named",
+        help=f"also load an example that comes with Toolstile: {listed(tuple(SESSIONS))}; the "
+        "first unless one is named",
     )
     group.add_argument(
         "--timeout",

@@ -20,8 +20,8 @@ from toolstile_hookspecs import (
     Stage,
     Status,
     ToolResult,
-    ToolValidationError,
     ToolstileError,
+    ToolValidationError,
     VisibilityExpansionRequired,
 )
 from toolstile_hookspecs.faults import in_one_line

@@ -56,8 +56,8 @@ def _remedy(plugin: object) -> str | None:
         return _remedy_for_plain(plugin)
     if isinstance(plugin, _OFFERED):
         return (
-            "Offer tools in sections: return these from the hook toolstile_sections of a plugin, or "
-            "write host.executor(prompt=Prompt.of(ns, key, sections))."
+            "Offer tools in sections: return these from the hook toolstile_sections of a plugin, "
+            "or write host.executor(prompt=Prompt.of(ns, key, sections))."
         )
     if all(callable(getattr(_class_of(plugin), each, None)) for each in POLICY_METHODS):
         return "It is a policy: write Host(policies=[...])."

@@ -40,8 +40,8 @@ def refuse_newer(stated: object, origin: Origin) -> None:
         ) from None
     if needed > parsed_version(CONTRACT_VERSION):
         raise PluginFault(
-            f"It needs version {stated} of Toolstile's contract, and toolstile {__version__}, which "
-            f"is installed, has {CONTRACT_VERSION}.",
+            f"It needs version {stated} of Toolstile's contract, and toolstile {__version__}, "
+            f"which is installed, has {CONTRACT_VERSION}.",
             f"Install a newer toolstile, or an older version of {origin.distribution or 'it'}.",
         )
 

@@ -83,8 +83,8 @@ _RETURN_IT: Final = (
     "Open and close the resource in an async toolstile_lifespan, and let the provider return it."
 )
 _BORROW_IT: Final = (
-    "Close the resource where that can be awaited, such as in an async toolstile_lifespan, and give "
-    "it with Binding.instance: then the host does not close it."
+    "Close the resource where that can be awaited, such as in an async toolstile_lifespan, and "
+    "give it with Binding.instance: then the host does not close it."
 )
 
 

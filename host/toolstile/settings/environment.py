@@ -117,7 +117,9 @@ def _refuse_slip(variable: str) -> None:
 def _path(variable: str, plugins: Mapping[str, object]) -> tuple[str, ...]:
     name, *keys = (part.lower() for part in variable.removeprefix(TABLES).split("__"))
     if not name or not keys or not all(keys):
-        msg = f"{variable}: write TOOLSTILE_PLUGINS__NAME__KEY, a plugin's name and one of its keys."
+        msg = (
+            f"{variable}: write TOOLSTILE_PLUGINS__NAME__KEY, a plugin's name and one of its keys."
+        )
         raise ConfigurationError(msg)
     table = next((each for each in plugins if folded(each) == name), name)
     return ("plugins", table, *keys)

@@ -101,8 +101,8 @@ def _document(text: str) -> dict[str, Any]:
     version = fields.get("version")
     if version != VERSION:
         raise SnapshotError(
-            f"The session's JSON is of version {version!r}; this Toolstile reads version {VERSION}. "
-            "Read it with the Toolstile that wrote it."
+            f"The session's JSON is of version {version!r}; this Toolstile reads version {VERSION}."
+            " Read it with the Toolstile that wrote it."
         )
     return fields
 

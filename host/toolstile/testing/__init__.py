@@ -1,8 +1,8 @@
 """What tests of plugins are written with: fixtures for pytest, and assertions about outcomes.
 
 pytest finds the fixtures by itself; see `toolstile.testing.plugin`. Names are loaded when first
-used: pytest imports this package in every run, also in those that have nothing to do with Toolstile,
-and before coverage is measured.
+used: pytest imports this package in every run, also in those that have nothing to do with
+Toolstile, and before coverage is measured.
 """
 
 from __future__ import annotations

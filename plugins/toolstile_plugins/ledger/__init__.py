@@ -103,7 +103,9 @@ def toolstile_snapshot(context: ToolContext, tool: Tool[Any, Any]) -> Holding | 
 
 @hookimpl(tryfirst=True)
 @concerns(is_idempotent)
-def toolstile_execute(params: Any, context: ToolContext) -> Awaitable[Replay | None] | Replay | None:
+def toolstile_execute(
+    params: Any, context: ToolContext
+) -> Awaitable[Replay | None] | Replay | None:
     """Claim the call's key, or answer with what is recorded."""
     control = context.control
     holding = None if control is None else _holdings.get(control)

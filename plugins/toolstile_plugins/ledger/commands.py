@@ -97,7 +97,7 @@ def _resolve(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> 
         raise LedgerError(
             f"The call {claim.key} is done: it has happened, only {claim.tool_name} returns "
             "something else by now than was recorded. Say what it came to, with --done --value "
-            f"JSON; or, if it may happen once more, use `toolstile ledger invalidate '{claim.key}'`."
+            f"JSON; or, if it may happen again, use `toolstile ledger invalidate '{claim.key}'`."
         )
     result = read_result(args.message or "", args.value, tool)
     if is_unfit:

@@ -16,7 +16,7 @@ examples:
   toolstile ledger list --state unknown                what may have happened, or not
   toolstile ledger show 5d41402abc4b                   all that is known of one call
   toolstile ledger resolve 5d41402abc4b --done         it has happened: do not run it again
-  toolstile ledger resolve 5d41402abc4b --not-done     it has not: the next call runs
+  toolstile ledger resolve 5d41402abc4b --not-done     it has not: the next runs
   toolstile ledger invalidate --tool create_order      forget what a tool has done
   toolstile ledger prune                               remove what has expired
 """
@@ -69,7 +69,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
             "settle an unknown",
             {
                 "toolstile ledger resolve 5d41402abc4b --done": "it has happened: run it no more",
-                "toolstile ledger resolve 5d41402abc4b --not-done": "it has not: the next call runs",
+                "toolstile ledger resolve 5d41402abc4b --not-done": "it has not: the next runs",
                 "toolstile ledger resolve 5d41402abc4b --done --value 17": "calls get this value",
             },
         )

@@ -21,7 +21,10 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.faults import as_sentence
 from toolstile_plugins.policies.contents import DirectoryFiles, Files, WorkspaceFiles
-from toolstile_plugins.policies.given import refuse_other_than_names, refuse_other_than_names_by_tool
+from toolstile_plugins.policies.given import (
+    refuse_other_than_names,
+    refuse_other_than_names_by_tool,
+)
 from toolstile_plugins.policies.naming import entry_for, is_among
 
 READ_TOOLS: Final = frozenset({"read_file"})

@@ -101,8 +101,8 @@ class Reader:
         for each in chain.faults:
             if each.damage is not Damage.TORN:
                 raise RecordError(
-                    f"{self.path}, line {each.line}: it {each.text}. See `toolstile record verify`; "
-                    "what follows cannot be relied on."
+                    f"{self.path}, line {each.line}: it {each.text}. See `toolstile record "
+                    "verify`; what follows cannot be relied on."
                 )
 
 

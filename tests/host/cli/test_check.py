@@ -294,7 +294,10 @@ def test_a_fault_is_named(written, findings, change, where, told):
     ("before", "after"),
     [
         ("    return [Mark", "    raise OSError('off')\n    return [Mark"),
-        ("@hookimpl", "@hookimpl\ndef toolstile_dialects():\n    raise OSError('off')\n\n@hookimpl"),
+        (
+            "@hookimpl",
+            "@hookimpl\ndef toolstile_dialects():\n    raise OSError('off')\n\n@hookimpl",
+        ),
     ],
 )
 def test_the_author_is_told_where_a_hook_raised(written, toolstile, before, after):

@@ -322,7 +322,9 @@ kind = "unheard-of"
 
 
 @pytest.mark.parametrize("policies", [True, False])
-def test_what_the_configuration_asks_of_plugins_in_vain_is_told_at_once(toolstile, folder, policies):
+def test_what_the_configuration_asks_of_plugins_in_vain_is_told_at_once(
+    toolstile, folder, policies
+):
     wrong = WRONG_IN_THREE_PLACES
     (folder / "toolstile.toml").write_text(wrong if policies else wrong.partition("[[")[0])
     for command in ("tools", "doctor"):

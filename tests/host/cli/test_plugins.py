@@ -64,7 +64,9 @@ def toolstile_lifespan(host, settings):
     ("error", "status"),
     [("OSError('no server there')", 0), ("ConfigurationError('no server is named')", 2)],
 )
-def test_a_plugin_that_cannot_be_started_is_shown_among_the_others(toolstile, folder, error, status):
+def test_a_plugin_that_cannot_be_started_is_shown_among_the_others(
+    toolstile, folder, error, status
+):
     (folder / "server.py").write_text(STARTING.format(error=error))
     (folder / "toolstile.toml").write_text('plugin_files = ["server.py"]\n')
     ended, out, err = toolstile("plugins")

@@ -195,7 +195,9 @@ def test_a_wrong_line_is_status_2_and_nothing_is_run(toolstile, folder, mode):
     (folder / "wrong.jsonl").write_text(f'{good}\n{{"names": "add"}}\n')
     status, out, err = toolstile("run", "wrong.jsonl", *mode)
     assert (status, out) == (2, "")
-    assert err.startswith("toolstile: error: wrong.jsonl, line 2: unknown key 'names'; did you mean")
+    assert err.startswith(
+        "toolstile: error: wrong.jsonl, line 2: unknown key 'names'; did you mean"
+    )
     assert not flag.exists()
 
 

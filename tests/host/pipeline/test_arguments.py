@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from toolstile_hookspecs import Outcome, Stage, Status, Tool, ToolCall, ToolContext, ToolResult, tool
+from toolstile_hookspecs import (
+    Outcome,
+    Stage,
+    Status,
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolResult,
+    tool,
+)
 
 
 def place(city: str, floors: int, height: float, *, tags: list[str] | None = None) -> str:

@@ -4,7 +4,15 @@ import pytest
 
 from toolstile import Host
 from toolstile.pipeline.missing import Missing
-from toolstile_hookspecs import MarkdownSection, Prompt, Status, ToolCall, Visibility, hookimpl, tool
+from toolstile_hookspecs import (
+    MarkdownSection,
+    Prompt,
+    Status,
+    ToolCall,
+    Visibility,
+    hookimpl,
+    tool,
+)
 
 FILES = (
     "list_directory",

@@ -317,7 +317,7 @@ OFFERS = [
         "@hookimpl\ndef toolstile_sections():\n"
         "    return [SimpleNamespace(key='broken', title='B', tools=[print], policies=(),\n"
         "        resources=(), children=())]",
-        r"Section 'broken' of toolstile_sections returned an instance of builtin_function_or_method",
+        r"Section .broken. of toolstile_sections returned an instance of builtin_function_or_m",
         r"Return tools, made with @tool",
     ),
     case(

@@ -73,7 +73,10 @@ def test_a_file_is_a_plugin_that_is_called_as_its_stem(plugins, write):
     [
         ("import zqnothing", r"ModuleNotFoundError: No module named 'zqnothing'"),
         ("raise SystemExit", r"SystemExit"),
-        (SOURCE + "\n    @hookimpl\n    def toolstile_lokup(call): ...", r"no hook toolstile_lokup"),
+        (
+            SOURCE + "\n    @hookimpl\n    def toolstile_lokup(call): ...",
+            r"no hook toolstile_lokup",
+        ),
     ],
 )
 def test_a_broken_file_raises_and_leaves_nothing(plugins, write, source, cause):

@@ -541,7 +541,8 @@ def test_a_dialects_fault_is_reported_and_takes_no_other_down(plugins):
     assert faults["b"].fault == "It offers the dialect 'latin', which plugin 'a' has already."
     assert faults["c"].fault == "toolstile_dialects raised OSError: dumb."
     assert (
-        faults["d"].fault == "toolstile_dialects returned an instance of Speaker, which it must not."
+        faults["d"].fault
+        == "toolstile_dialects returned an instance of Speaker, which it must not."
     )
     assert all(faults[name].status == "loaded" and faults[name].remedy for name in "bcd")
 

@@ -376,7 +376,9 @@ def test_a_plugins_table_is_overridden_key_by_key(project):
 @pytest.mark.parametrize("name", ["A", "A__", "__A", "A____B"])
 def test_a_variable_for_a_plugin_must_name_a_key(project, name):
     variable = f"TOOLSTILE_PLUGINS__{name}"
-    with pytest.raises(ConfigurationError, match=f"^{variable}: write TOOLSTILE_PLUGINS__NAME__KEY"):
+    with pytest.raises(
+        ConfigurationError, match=f"^{variable}: write TOOLSTILE_PLUGINS__NAME__KEY"
+    ):
         load(project, environ={variable: "1"})
 
 

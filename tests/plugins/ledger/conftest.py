@@ -22,7 +22,15 @@ import pytest
 
 import toolstile_plugins.ledger as ledger_plugin
 from toolstile import Executor, Host, Session
-from toolstile_hookspecs import Binding, MarkdownSection, Outcome, Prompt, Tool, ToolCall, ToolPolicy
+from toolstile_hookspecs import (
+    Binding,
+    MarkdownSection,
+    Outcome,
+    Prompt,
+    Tool,
+    ToolCall,
+    ToolPolicy,
+)
 from toolstile_hookspecs.ledger import LedgerStore
 from toolstile_plugins.ledger import EffectLedger, MemoryStore, uncommitted
 from toolstile_plugins.ledger.stores.postgres import PostgresStore

@@ -37,7 +37,9 @@ def run(
     *options: str, calls: list[dict[str, Any]], **variables: str
 ) -> subprocess.CompletedProcess[str]:
     lines = "\n".join(json.dumps(each) for each in calls)
-    return toolstile("run", "-", "--json", "--plugin", str(DESK), *options, given=lines, **variables)
+    return toolstile(
+        "run", "-", "--json", "--plugin", str(DESK), *options, given=lines, **variables
+    )
 
 
 def test_spans_arrive_over_otlp_as_the_conventions_say(receiver: Any) -> None:

@@ -307,7 +307,8 @@ class TestLargeTrees:
 
 class TestReservedNames:
     @pytest.mark.parametrize(
-        "path", [".toolstile", ".toolstile/lock", "d/../.toolstile/lock", ".Toolstile", "d/.toolstile/x"]
+        "path",
+        [".toolstile", ".toolstile/lock", "d/../.toolstile/lock", ".Toolstile", "d/.toolstile/x"],
     )
     def test_are_refused(self, workspace: VirtualFilesystem, path: str) -> None:
         workspace.write("a.txt", "one")

@@ -55,7 +55,9 @@ def test_hosts_count_by_themselves_and_leave_the_applications_metrics_alone(open
     first.call("look")
     second.call("look")
     assert first_scraper.of("toolstile_calls_total", "tool", "status") == {("look", "succeeded"): 2}
-    assert second_scraper.of("toolstile_calls_total", "tool", "status") == {("look", "succeeded"): 1}
+    assert second_scraper.of("toolstile_calls_total", "tool", "status") == {
+        ("look", "succeeded"): 1
+    }
     assert {family.name for family in REGISTRY.collect()} == before
 
 

@@ -1,4 +1,4 @@
-"""What `toolstile mcp import` does: the servers of well-known clients as tables of `toolstile.toml`.
+"""The servers of well-known clients as tables of `toolstile.toml`: `toolstile mcp import`.
 
 Known are `mcpServers` (Claude Desktop, Claude Code, Cursor, Windsurf, Gemini CLI, Cline),
 `servers` (VS Code), `context_servers` (Zed) and, in TOML, `mcp_servers` (Codex). What may be a
@@ -178,7 +178,9 @@ def _servers(held: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
 def _imported(name: str, keys: Mapping[str, Any], *, with_values: bool) -> Imported:
     made = Imported(name, {})
     if _is_toolstile(keys):
-        made.notes.append(f"{_printable(name)} is Toolstile itself, which is not put behind itself.")
+        made.notes.append(
+            f"{_printable(name)} is Toolstile itself, which is not put behind itself."
+        )
         return made
     hide = _Hiding(made, name) if not with_values else None
     # Zed puts the program into a table of its own.

@@ -14,8 +14,8 @@ from toolstile_hookspecs import (
     Filesystem,
     Noting,
     ToolContext,
-    ToolValidationError,
     ToolstileError,
+    ToolValidationError,
 )
 from toolstile_hookspecs.faults import as_sentence
 from toolstile_hookspecs.quantities import counted

@@ -21,5 +21,7 @@ from toolstile_plugins.mcp.settings import McpSettings
 )
 def test_a_fault_of_a_servers_table_says_what_to_do(table, told):
     with pytest.raises(ConfigurationError) as raised:
-        validate_table(McpSettings, {"servers": {"x": table}}, plugin="mcp", source="toolstile.toml")
+        validate_table(
+            McpSettings, {"servers": {"x": table}}, plugin="mcp", source="toolstile.toml"
+        )
     assert str(raised.value) == f"toolstile.toml: plugins.mcp.servers.{told}"

@@ -1,4 +1,4 @@
-"""The sessions that come with Toolstile, played by the official client, end as in `toolstile run`."""
+"""The sessions that come with Toolstile, played by the official client, end as in a run."""
 
 from __future__ import annotations
 

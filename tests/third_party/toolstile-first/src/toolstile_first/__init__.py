@@ -191,7 +191,9 @@ def toolstile_on_result(
 
 
 @hookimpl
-def toolstile_rollback(tool: Tool[Any, Any], params: Any, context: ToolContext, reason: str) -> None:
+def toolstile_rollback(
+    tool: Tool[Any, Any], params: Any, context: ToolContext, reason: str
+) -> None:
     """Hear of it."""
     HEARD.append("toolstile_rollback")
 
