@@ -18,7 +18,7 @@ from measuring import Block, Case, Effort, Probe, Row, compare, on_top, timed
 from workload import ADD_ARGUMENTS, add
 
 from toolstile_hookspecs import Binding, IdempotencyConfig, ToolCall, tool
-from toolstile_hookspecs.ledger import Claim, LedgerStore, RecordedResult
+from toolstile_hookspecs.services.ledger import Claim, LedgerStore, RecordedResult
 from toolstile_plugins import ledger
 from toolstile_plugins.ledger import EffectLedger, MemoryStore
 from toolstile_plugins.ledger.effects import DAY

@@ -88,7 +88,7 @@ def _server(binaries: Path) -> Iterator[str]:
 
 
 def _claim_and_record(url: str, number: int) -> None:
-    from toolstile_hookspecs.ledger import Claim, RecordedResult
+    from toolstile_hookspecs.services.ledger import Claim, RecordedResult
     from toolstile_plugins.ledger.keys import new_effect_id
     from toolstile_plugins.ledger.stores.postgres import PostgresStore
 

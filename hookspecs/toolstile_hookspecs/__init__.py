@@ -5,11 +5,24 @@ Plugins import this package and nothing else of Toolstile's.
 
 from __future__ import annotations
 
+from toolstile_hookspecs._schema.secrets import hide, hide_within, masked, secrets_in, secrets_of
 from toolstile_hookspecs.approval import Answer, ApprovalAnswer, ApprovalRequest, Approver
-from toolstile_hookspecs.calls import Outcome, Stage, Status, ToolCall, ToolInvoked
-from toolstile_hookspecs.clock import Clock, SystemClock
+from toolstile_hookspecs.calls import (
+    APPROVAL,
+    APPROVAL_REASON,
+    APPROVAL_TICKET,
+    APPROVAL_TOKEN,
+    DIFF,
+    DRY_RUN,
+    REPLAYED_EFFECT,
+    Outcome,
+    Stage,
+    Status,
+    ToolCall,
+    ToolInvoked,
+)
 from toolstile_hookspecs.conditions import ensure, require
-from toolstile_hookspecs.contents import (
+from toolstile_hookspecs.content import (
     AudioContent,
     Content,
     Contents,
@@ -20,7 +33,7 @@ from toolstile_hookspecs.contents import (
 )
 from toolstile_hookspecs.context import InflightCall, RunContext, ToolContext
 from toolstile_hookspecs.decorator import FunctionTool, tool
-from toolstile_hookspecs.diagnosis import Finding, Severity
+from toolstile_hookspecs.diagnostics import NOTICE, Finding, Severity, is_notice
 from toolstile_hookspecs.errors import (
     CallClosed,
     CallRefused,
@@ -45,22 +58,24 @@ from toolstile_hookspecs.errors import (
     UnboundResourceError,
     VisibilityExpansionRequired,
 )
-from toolstile_hookspecs.facts import (
-    APPROVAL,
-    APPROVAL_REASON,
-    APPROVAL_TICKET,
-    APPROVAL_TOKEN,
-    DIFF,
-    DRY_RUN,
-    REPLAYED_EFFECT,
-)
-from toolstile_hookspecs.filesystem import FileMatch, FileStat, Filesystem, Noting
-from toolstile_hookspecs.host import Catalog, Command, Dialect, ExecutorHandle, HostHandle
+from toolstile_hookspecs.handles import Catalog, Command, Dialect, ExecutorHandle, HostHandle
 from toolstile_hookspecs.idempotency import IdempotencyConfig
-from toolstile_hookspecs.limits import BudgetTracker, Cancellation, Deadline, Heartbeat
-from toolstile_hookspecs.markers import concerns, hookimpl, hookspec
-from toolstile_hookspecs.notices import NOTICE, is_notice
-from toolstile_hookspecs.participants import Decider, Joining, Participant, Recovering, Showing
+from toolstile_hookspecs.limits import (
+    BudgetTracker,
+    Cancellation,
+    Clock,
+    Deadline,
+    Heartbeat,
+    SystemClock,
+)
+from toolstile_hookspecs.markers import (
+    CONTRACT_VERSION,
+    ContractDeprecationWarning,
+    concerns,
+    hookimpl,
+    hookspec,
+)
+from toolstile_hookspecs.masking import Secret
 from toolstile_hookspecs.policies import (
     KeptApart,
     KeptPolicy,
@@ -72,7 +87,6 @@ from toolstile_hookspecs.policies import (
     Verdict,
 )
 from toolstile_hookspecs.prompts import Prompt, PromptTemplate, RenderedPrompt, SectionPlace
-from toolstile_hookspecs.replaying import CallRecord, HandlerState, Replay
 from toolstile_hookspecs.resources import (
     Binding,
     Branchable,
@@ -87,9 +101,9 @@ from toolstile_hookspecs.resources import (
     Scope,
 )
 from toolstile_hookspecs.results import ToolRenderableResult, ToolResult, render_value
-from toolstile_hookspecs.secrecy import hide, hide_within, masked, secrets_in, secrets_of
-from toolstile_hookspecs.secret import Secret
 from toolstile_hookspecs.sections import MarkdownSection, OpenedSections, Section, Visibility
+from toolstile_hookspecs.services.filesystem import FileMatch, FileStat, Filesystem, Noting
+from toolstile_hookspecs.services.replay import CallRecord, HandlerState, Replay
 from toolstile_hookspecs.sessions import (
     Append,
     Dispatcher,
@@ -104,7 +118,7 @@ from toolstile_hookspecs.sessions import (
 )
 from toolstile_hookspecs.tools import HOST_TIMEOUT, Tool, ToolExample
 from toolstile_hookspecs.tracing import CrossingTrace, StageTrace
-from toolstile_hookspecs.versions import CONTRACT_VERSION, ContractDeprecationWarning
+from toolstile_hookspecs.transactions import Decider, Joining, Participant, Recovering, Showing
 
 __all__ = [
     "APPROVAL",

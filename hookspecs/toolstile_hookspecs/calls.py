@@ -11,15 +11,48 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from toolstile_hookspecs.facts import APPROVAL_TOKEN, REPLAYED_EFFECT
+from toolstile_hookspecs._schema.secrets import hide, hide_within, masked, secrets_given, secrets_in
 from toolstile_hookspecs.limits import Cancellation, Deadline
+from toolstile_hookspecs.masking import Secret
 from toolstile_hookspecs.results import ToolResult
-from toolstile_hookspecs.secrecy import hide, hide_within, masked, secrets_given, secrets_in
-from toolstile_hookspecs.secret import Secret
 
 if TYPE_CHECKING:
     from toolstile_hookspecs.policies import PolicyDecision
     from toolstile_hookspecs.tools import Tool
+
+
+# --- The names of the facts that the host notes about calls, for events and observers
+
+
+REPLAYED_EFFECT: Final = "toolstile.replayed_effect"
+"""The fact that a call was answered with a `Replay`: the id of the effect."""
+
+APPROVAL: Final = "toolstile.approval"
+"""The fact that a person was asked: what they answered (`approved`, `denied`, `edited` or
+`pending`), that nobody did (`unanswered`), or that a token did not hold (`refused`)."""
+
+APPROVAL_REASON: Final = "toolstile.approval_reason"
+"""The fact that whoever answered gave a reason: the reason, without secrets."""
+
+APPROVAL_TOKEN: Final = "toolstile.approval_token"  # noqa: S105 - its name
+"""The fact that a call waits for approval: the token with which it can be resumed."""
+
+APPROVAL_TICKET: Final = "toolstile.approval_ticket"
+"""The fact that a call waits for approval elsewhere: the ticket that the approver gave."""
+
+DIFF: Final = "toolstile.diff"
+"""The fact that the changes of a call were shown, to an approver or in a dry run: the changes,
+without secrets, or `NO_CHANGES`."""
+
+NO_CHANGES: Final = "no changes"
+"""What is shown of a call that would change nothing."""
+
+DRY_RUN: Final = "toolstile.dry_run"
+"""The fact that nothing of the call was to be kept: True."""
+
+
+# --- One call from end to end: what is asked, how far it got, what came out
+
 
 NO_META: Final[Mapping[str, Any]] = MappingProxyType({})
 

@@ -8,16 +8,22 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import uuid4
 
 from toolstile_hookspecs.calls import Outcome, ToolCall
-from toolstile_hookspecs.clock import Clock, SystemClock
 from toolstile_hookspecs.errors import StateError, UnboundResourceError
-from toolstile_hookspecs.filesystem import Filesystem
-from toolstile_hookspecs.limits import BudgetTracker, Cancellation, Deadline, Heartbeat
-from toolstile_hookspecs.secret import Secret
+from toolstile_hookspecs.limits import (
+    BudgetTracker,
+    Cancellation,
+    Clock,
+    Deadline,
+    Heartbeat,
+    SystemClock,
+)
+from toolstile_hookspecs.masking import Secret
+from toolstile_hookspecs.services.filesystem import Filesystem
 
 if TYPE_CHECKING:
     from toolstile_hookspecs.prompts import Prompt, RenderedPrompt
-    from toolstile_hookspecs.replaying import CallRecord, HandlerState
     from toolstile_hookspecs.resources import CallResources
+    from toolstile_hookspecs.services.replay import CallRecord, HandlerState
     from toolstile_hookspecs.sessions import SessionProtocol
 
 

@@ -20,13 +20,13 @@ from typing import (
     overload,
 )
 
-from toolstile_hookspecs.docstrings import docstring_of, first_paragraph, first_sentence
+from toolstile_hookspecs._schema.validation_errors import as_sentence
+from toolstile_hookspecs._tools.field_checks import MAX_DESCRIPTION
+from toolstile_hookspecs._tools.function_params import docstring_of, first_paragraph, first_sentence
+from toolstile_hookspecs._tools.signatures import Signature, read_full_form, read_function
 from toolstile_hookspecs.errors import DefinitionError
-from toolstile_hookspecs.faults import as_sentence
 from toolstile_hookspecs.idempotency import IdempotencyConfig
-from toolstile_hookspecs.likeness import suggest
-from toolstile_hookspecs.signatures import Signature, read_full_form, read_function
-from toolstile_hookspecs.tool_faults import MAX_DESCRIPTION
+from toolstile_hookspecs.support.text import suggest
 from toolstile_hookspecs.tools import (
     Category,
     Concurrency,

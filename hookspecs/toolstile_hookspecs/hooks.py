@@ -32,15 +32,15 @@ if TYPE_CHECKING:
     from toolstile_hookspecs.approval import ApprovalAnswer, ApprovalRequest
     from toolstile_hookspecs.calls import ToolCall, ToolInvoked
     from toolstile_hookspecs.context import ToolContext
-    from toolstile_hookspecs.diagnosis import Finding
+    from toolstile_hookspecs.diagnostics import Finding
     from toolstile_hookspecs.errors import SnapshotError
-    from toolstile_hookspecs.host import Catalog, Command, Dialect, HostHandle
-    from toolstile_hookspecs.participants import Participant
+    from toolstile_hookspecs.handles import Catalog, Command, Dialect, HostHandle
     from toolstile_hookspecs.policies import PolicyDecision
     from toolstile_hookspecs.resources import Binding
     from toolstile_hookspecs.results import ToolResult
     from toolstile_hookspecs.sections import Section
     from toolstile_hookspecs.tools import Tool
+    from toolstile_hookspecs.transactions import Participant
 
 
 # --- Set-up: once in the host's life --------------------------------------------------

@@ -4,14 +4,45 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Final, Protocol, runtime_checkable
 
-from toolstile_hookspecs.clock import Clock, SystemClock
 from toolstile_hookspecs.errors import DeadlineExceededError, DefinitionError
-from toolstile_hookspecs.forks import renewed_in_forks
+from toolstile_hookspecs.support.event_loop import renewed_in_forks
+
+# --- Where time comes from: a clock that tests can hold still
+
+
+class Clock(Protocol):
+    """The two readings that handlers, policies and the host take."""
+
+    def now(self) -> datetime:
+        """Return the wall-clock time, aware, in UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return seconds that only ever grow, for durations and deadlines."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clock."""
+
+    __slots__ = ()
+
+    now = staticmethod(partial(datetime.now, UTC))
+    """Return the wall-clock time, aware, in UTC."""
+
+    monotonic = staticmethod(time.monotonic)
+    """Return `time.monotonic()`, in seconds."""
+
+
+# --- What bounds a call from outside: a deadline, a heartbeat, a token budget, a cancellation
+
 
 _SYSTEM: Final = SystemClock()
 # One for all: it is held for moments, and most calls are neither cancelled nor waited for.

@@ -10,15 +10,16 @@ from typing import Any, cast
 from pydantic import BaseModel
 
 from toolstile_hookspecs.errors import DefinitionError, PromptValidationError
-from toolstile_hookspecs.opening import section_tools
 from toolstile_hookspecs.policies import ToolPolicy
 from toolstile_hookspecs.resources import Binding
-from toolstile_hookspecs.section_faults import several_faults, two_places
+from toolstile_hookspecs.section_tools import section_tools
 from toolstile_hookspecs.sections import (
     OpenedSections,
     Section,
     Visibility,
     refuse_other_than_sections,
+    several_faults,
+    two_places,
 )
 from toolstile_hookspecs.sessions import SessionProtocol
 from toolstile_hookspecs.tools import Tool

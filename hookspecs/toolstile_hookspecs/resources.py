@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, overload, runtime_checkable
 
-from toolstile_hookspecs.calling import call_fault
+from toolstile_hookspecs._tools.signatures import call_fault
 from toolstile_hookspecs.errors import DefinitionError
 
 if TYPE_CHECKING:

@@ -21,14 +21,10 @@ from typing import (
     get_origin,
 )
 
-from toolstile_hookspecs.codecs import NoParams, ValueCodec, as_json, codec_of, describe
-from toolstile_hookspecs.errors import DefinitionError, ToolValidationError
-from toolstile_hookspecs.faults import RETRY, known_names
-from toolstile_hookspecs.idempotency import IdempotencyConfig
-from toolstile_hookspecs.likeness import suggest
-from toolstile_hookspecs.schema_codec import SchemaCodec
-from toolstile_hookspecs.signatures import ANYTHING, Signature, read_full_form
-from toolstile_hookspecs.tool_faults import (
+from toolstile_hookspecs._schema.codec import NoParams, ValueCodec, as_json, codec_of, describe
+from toolstile_hookspecs._schema.schema_codec import SchemaCodec
+from toolstile_hookspecs._schema.validation_errors import RETRY, known_names
+from toolstile_hookspecs._tools.field_checks import (
     MAX_DESCRIPTION,
     description_faults,
     name_faults,
@@ -38,6 +34,10 @@ from toolstile_hookspecs.tool_faults import (
     text_faults,
     timeout_faults,
 )
+from toolstile_hookspecs._tools.signatures import ANYTHING, Signature, read_full_form
+from toolstile_hookspecs.errors import DefinitionError, ToolValidationError
+from toolstile_hookspecs.idempotency import IdempotencyConfig
+from toolstile_hookspecs.support.text import suggest
 
 P = TypeVar("P")
 R = TypeVar("R")

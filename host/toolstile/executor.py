@@ -35,8 +35,7 @@ from toolstile_hookspecs import (
     ToolstileError,
     VisibilityExpansionRequired,
 )
-from toolstile_hookspecs.calls import NO_META
-from toolstile_hookspecs.facts import DRY_RUN, NO_CHANGES
+from toolstile_hookspecs.calls import DRY_RUN, NO_CHANGES, NO_META
 
 if TYPE_CHECKING:
     from toolstile.host import Host

@@ -19,9 +19,9 @@ from toolstile_hookspecs import (
     RunContext,
     Secret,
 )
-from toolstile_hookspecs.host import Progress
-from toolstile_hookspecs.likeness import nearest
+from toolstile_hookspecs.handles import Progress
 from toolstile_hookspecs.prompts import as_bindings
+from toolstile_hookspecs.support.text import nearest
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

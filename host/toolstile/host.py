@@ -36,8 +36,8 @@ from toolstile_hookspecs import (
     SystemClock,
     ToolPolicy,
 )
-from toolstile_hookspecs.likeness import suggest
 from toolstile_hookspecs.prompts import as_bindings
+from toolstile_hookspecs.support.text import suggest
 from toolstile_hookspecs.tools import HostDefault
 
 if TYPE_CHECKING:

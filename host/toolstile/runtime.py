@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from toolstile.pipeline.gates import Turns
 from toolstile.state.session import Session
 from toolstile_hookspecs import InflightCall
-from toolstile_hookspecs.forks import renewed_in_forks
+from toolstile_hookspecs.support.event_loop import renewed_in_forks
 
 if TYPE_CHECKING:
     from toolstile.pipeline.call_run import CallRun

@@ -9,7 +9,7 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from toolstile_hookspecs.widths import environment
+from toolstile_hookspecs.support.terminal import environment
 
 ENDLESS: Final = 100_000
 """Columns where nobody counts them."""

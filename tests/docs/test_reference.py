@@ -15,7 +15,8 @@ from documenting.reference import PAGES
 from pydantic import BaseModel
 
 import toolstile_hookspecs
-from toolstile_hookspecs import hooks, ledger
+from toolstile_hookspecs import hooks
+from toolstile_hookspecs.services import ledger
 
 pytestmark = pytest.mark.docs
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolstile_hookspecs.bounded_patterns import bounded
+from toolstile_hookspecs.support.patterns import bounded
 
 
 def test_texts_and_bytes_can_be_searched():

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, SecretBytes, SecretStr, computed_field
 
 from toolstile_hookspecs import DefinitionError, ToolValidationError
-from toolstile_hookspecs.codecs import Codec, NoParams, as_json, codec_of, describe
+from toolstile_hookspecs._schema.codec import Codec, NoParams, as_json, codec_of, describe
 
 T = TypeVar("T")
 

@@ -11,10 +11,9 @@ import pytest
 from pydantic import BaseModel, TypeAdapter
 from typing_extensions import TypedDict
 
-from toolstile_hookspecs.codecs import Codec
-from toolstile_hookspecs.coinciding_keys import COINCIDING, could_coincide
-from toolstile_hookspecs.schema_codec import SchemaCodec
-from toolstile_hookspecs.unwritable import NOT_FINITE
+from toolstile_hookspecs._schema.codec import Codec
+from toolstile_hookspecs._schema.schema_codec import SchemaCodec
+from toolstile_hookspecs._schema.serialize import COINCIDING, NOT_FINITE, could_coincide
 
 TWINS = {1: "a", "1": "b"}
 

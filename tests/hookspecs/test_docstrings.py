@@ -2,7 +2,7 @@
 
 import functools
 
-from toolstile_hookspecs.docstrings import (
+from toolstile_hookspecs._tools.function_params import (
     argument_texts,
     docstring_of,
     first_paragraph,

@@ -3,7 +3,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from toolstile_hookspecs.eager import begin
+from toolstile_hookspecs.support.event_loop import begin
 
 LIMIT = 30
 pytestmark = pytest.mark.anyio

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, BeforeValidator, Field, TypeAdapter, ValidationError, create_model
 from typing_extensions import TypedDict
 
-from toolstile_hookspecs.codecs import Codec
+from toolstile_hookspecs._schema.codec import Codec
+from toolstile_hookspecs._schema.strict_dates import exact_validator, without_guards
 from toolstile_hookspecs.errors import ToolValidationError
-from toolstile_hookspecs.exact_reading import exact_validator, without_guards
 
 
 class Level(enum.IntEnum):

@@ -8,8 +8,13 @@ from pydantic import BaseModel, SecretStr, field_validator
 from pydantic_core import PydanticCustomError
 
 from toolstile_hookspecs import ToolValidationError
-from toolstile_hookspecs.codecs import Codec
-from toolstile_hookspecs.faults import MAX_FAULTS, holds_secret, known_names, listing
+from toolstile_hookspecs._schema.codec import Codec
+from toolstile_hookspecs._schema.validation_errors import (
+    MAX_FAULTS,
+    holds_secret,
+    known_names,
+    listing,
+)
 
 
 class Line(BaseModel):

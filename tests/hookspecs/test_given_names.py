@@ -19,9 +19,8 @@ from pydantic import (
 )
 from typing_extensions import TypedDict
 
+from toolstile_hookspecs._schema.strict import UNTOLD, check_names, name_counter
 from toolstile_hookspecs.errors import ToolValidationError
-from toolstile_hookspecs.given_names import UNTOLD, name_counter
-from toolstile_hookspecs.strict_json import check_names
 
 
 class Leaf(BaseModel):

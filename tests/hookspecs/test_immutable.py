@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, PrivateAttr
 
-from toolstile_hookspecs.immutable import is_immutable_type
+from toolstile_hookspecs._schema.immutable import is_immutable_type
 
 
 class Colour(enum.Enum):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolstile_hookspecs.likeness import near, nearest, suggest
+from toolstile_hookspecs.support.text import near, nearest, suggest
 
 KNOWN = ("price", "customer", "customers")
 

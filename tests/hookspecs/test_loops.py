@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from toolstile_hookspecs.loops import is_on_loop
+from toolstile_hookspecs.support.event_loop import is_on_loop
 
 
 async def _asked_on_loop() -> bool:

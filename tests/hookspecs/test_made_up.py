@@ -9,9 +9,8 @@ from uuid import uuid4
 import pytest
 from pydantic import BaseModel, Field
 
-from toolstile_hookspecs.codecs import Codec, NoParams
-from toolstile_hookspecs.made_up import makes_up_defaults
-from toolstile_hookspecs.schema_codec import SchemaCodec
+from toolstile_hookspecs._schema.codec import Codec, NoParams, makes_up_defaults
+from toolstile_hookspecs._schema.schema_codec import SchemaCodec
 
 
 class Numbered(BaseModel):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolstile_hookspecs.quantities import counted, duration, in_seconds
+from toolstile_hookspecs.support.text import counted, duration, in_seconds
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from pydantic import (
 from typing_extensions import TypedDict
 
 from toolstile_hookspecs import DefinitionError, ToolValidationError, tool
-from toolstile_hookspecs.codecs import Codec
+from toolstile_hookspecs._schema.codec import Codec
 
 
 class Square(BaseModel):

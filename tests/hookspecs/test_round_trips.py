@@ -28,8 +28,8 @@ from pydantic import (
 )
 from typing_extensions import TypedDict
 
-from toolstile_hookspecs.codecs import Codec
-from toolstile_hookspecs.round_trips import may_lose, survives_json
+from toolstile_hookspecs._schema.codec import Codec
+from toolstile_hookspecs._schema.round_trip import may_lose, survives_json
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from toolstile_hookspecs import DefinitionError, ToolValidationError
-from toolstile_hookspecs.schema_codec import SchemaCodec
+from toolstile_hookspecs._schema.schema_codec import SchemaCodec
 
 SCHEMA = {
     "type": "object",

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from toolstile_hookspecs import ToolValidationError
-from toolstile_hookspecs.schema_codec import SchemaCodec
+from toolstile_hookspecs._schema.schema_codec import SchemaCodec
 
 UNIQUE = {"properties": {"a": {"uniqueItems": True}}}
 ATOMS = st.none() | st.booleans() | st.integers(-1, 2) | st.sampled_from([0.0, 1.0, 0.5, "", "1"])

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel, Field, PlainSerializer, SecretStr
 
-from toolstile_hookspecs.codecs import Codec
+from toolstile_hookspecs._schema.codec import Codec
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def test_what_is_nested_too_deeply_to_be_read_is_written_all_the_same():
 @pytest.mark.slow
 def test_it_is_the_same_in_each_process():
     code = (
-        "from toolstile_hookspecs.codecs import Codec\n"
+        "from toolstile_hookspecs._schema.codec import Codec\n"
         "print(Codec(set[str], owner='test').encode({*'abcdefgh'}).decode())"
     )
     said = {

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolstile_hookspecs.terminals import printable, printable_lines
+from toolstile_hookspecs.support.text import printable, printable_lines
 
 
 @pytest.mark.parametrize(

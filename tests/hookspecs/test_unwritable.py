@@ -12,10 +12,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import BaseModel, field_serializer
 
-from toolstile_hookspecs.codecs import Codec, as_json
+from toolstile_hookspecs._schema.codec import Codec, as_json
+from toolstile_hookspecs._schema.schema_codec import SchemaCodec
+from toolstile_hookspecs._schema.serialize import MAX_DIGITS, NOT_FINITE, legible, why_unwritable
 from toolstile_hookspecs.errors import ToolValidationError
-from toolstile_hookspecs.schema_codec import SchemaCodec
-from toolstile_hookspecs.unwritable import MAX_DIGITS, NOT_FINITE, legible, why_unwritable
 
 TOO_LONG = "it holds a number of thousands of digits"
 

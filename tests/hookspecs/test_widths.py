@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from toolstile_hookspecs.widths import environment
+from toolstile_hookspecs.support.terminal import environment
 
 
 @pytest.mark.parametrize("columns", ["0", "000", "-3", "\u00b2", "9" * 5000, "wide", ""])

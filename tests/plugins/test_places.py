@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from toolstile_hookspecs.ledger import Claim
+from toolstile_hookspecs.services.ledger import Claim
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 from toolstile_plugins.places import make_directory_of
 

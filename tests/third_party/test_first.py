@@ -39,7 +39,7 @@ HOOKS = {
 
 # What is deprecated since is still there.
 pytestmark = pytest.mark.filterwarnings(
-    "default::toolstile_hookspecs.versions.ContractDeprecationWarning"
+    "default::toolstile_hookspecs.markers.ContractDeprecationWarning"
 )
 
 

@@ -16,8 +16,8 @@ REFERENCE = ROOT / "docs" / "reference"
 
 _CONTRACT = """\
 Every public name of `toolstile_hookspecs`, which is all that a plugin imports of Toolstile, and at
-the end those of `toolstile_hookspecs.ledger`, which is for [stores](../guides/ledger.md). The
-[hooks](hooks.md) have a page of their own."""
+the end those of `toolstile_hookspecs.services.ledger`, which is for
+[stores](../guides/ledger.md). The [hooks](hooks.md) have a page of their own."""
 
 _HOST = """\
 What an application needs beside [the contract](contract.md), whose names can be imported from
@@ -33,7 +33,10 @@ PAGES: dict[Path, Callable[[], Page]] = {
     REFERENCE / "settings.md": settings_page,
     REFERENCE / "commands.md": commands_page,
     REFERENCE / "contract.md": partial(
-        names_page, "The contract", _CONTRACT, ["toolstile_hookspecs", "toolstile_hookspecs.ledger"]
+        names_page,
+        "The contract",
+        _CONTRACT,
+        ["toolstile_hookspecs", "toolstile_hookspecs.services.ledger"],
     ),
     REFERENCE / "host.md": partial(names_page, "The host", _HOST, ["toolstile"]),
     REFERENCE / "testing.md": partial(

@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 import pytest
 
-from toolstile_hookspecs.filesystem import Filesystem
-from toolstile_hookspecs.testing.contract import Contract
+from toolstile_hookspecs.services.filesystem import Filesystem
 from toolstile_hookspecs.testing.filesystem_files import FileCases
-from toolstile_hookspecs.testing.filesystem_finding import FindingCases
 from toolstile_hookspecs.testing.filesystem_paths import PathCases
+from toolstile_hookspecs.testing.filesystem_search import FindingCases
 from toolstile_hookspecs.testing.filesystem_trees import TreeCases
+from toolstile_hookspecs.testing.suite import Contract
 
 
 class FilesystemContract(Contract, PathCases, FileCases, TreeCases, FindingCases):

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from toolstile_hookspecs.filesystem import Filesystem
+from toolstile_hookspecs.services.filesystem import Filesystem
 
 TEXTS = [
     "",

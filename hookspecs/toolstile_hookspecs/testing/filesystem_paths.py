@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolstile_hookspecs.filesystem import Filesystem
+from toolstile_hookspecs.services.filesystem import Filesystem
 
 ALIASES = [
     "./d/a.txt",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from toolstile_hookspecs.errors import StateError
-from toolstile_hookspecs.filesystem import Filesystem
+from toolstile_hookspecs.services.filesystem import Filesystem
 
 
 def tree(files: Filesystem, path: str = "") -> dict[str, bytes | None]:

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import pytest
 
 from toolstile_hookspecs.errors import LedgerError
-from toolstile_hookspecs.ledger import Claim, EffectState, LedgerStore, RecordedResult
-from toolstile_hookspecs.testing.contract import Contract
+from toolstile_hookspecs.services.ledger import Claim, EffectState, LedgerStore, RecordedResult
+from toolstile_hookspecs.testing.suite import Contract
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123_457, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -10,16 +10,16 @@ from typing import Any, ClassVar
 
 import pytest
 
-from toolstile_hookspecs.testing.benches import Bench, MakeBench, OpenBench, both_drivers, state_of
-from toolstile_hookspecs.testing.complaints import complaints
-from toolstile_hookspecs.testing.contract import Contract
-from toolstile_hookspecs.testing.every_outcome import (
+from toolstile_hookspecs.testing.logs import complaints
+from toolstile_hookspecs.testing.outcomes import (
     SECRET,
     EveryOutcome,
     dispatched,
     every_call,
     wait_for_a_person,
 )
+from toolstile_hookspecs.testing.stubs import Bench, MakeBench, OpenBench, both_drivers, state_of
+from toolstile_hookspecs.testing.suite import Contract
 
 
 class ObserverContract(Contract):

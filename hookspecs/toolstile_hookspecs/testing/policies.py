@@ -15,18 +15,19 @@ from toolstile_hookspecs.context import ToolContext
 from toolstile_hookspecs.limits import Cancellation
 from toolstile_hookspecs.markers import hookimpl
 from toolstile_hookspecs.policies import PolicyDecision
-from toolstile_hookspecs.testing.approving import approve
-from toolstile_hookspecs.testing.benches import (
+from toolstile_hookspecs.testing.logs import complaints
+from toolstile_hookspecs.testing.stubs import (
+    STAND_INS,
+    STRANGE_CALLS,
     AnyTool,
     Bench,
     MakeBench,
     OpenBench,
+    approve,
     both_drivers,
     state_of,
 )
-from toolstile_hookspecs.testing.complaints import complaints
-from toolstile_hookspecs.testing.contract import Contract, refuse
-from toolstile_hookspecs.testing.stand_ins import STAND_INS, STRANGE_CALLS
+from toolstile_hookspecs.testing.suite import Contract, refuse
 from toolstile_hookspecs.testing.tools import CancelAtTheEnd
 
 Call = tuple[str, Mapping[str, Any]]

@@ -11,22 +11,22 @@ import pytest
 from toolstile_hookspecs.calls import Stage, Status, ToolCall
 from toolstile_hookspecs.limits import Cancellation
 from toolstile_hookspecs.markers import hookimpl
-from toolstile_hookspecs.testing.approving import approve
-from toolstile_hookspecs.testing.benches import (
-    AnyTool,
-    Bench,
-    MakeBench,
-    OpenBench,
-    both_drivers,
-    state_of,
-)
-from toolstile_hookspecs.testing.contract import Contract, refuse
-from toolstile_hookspecs.testing.wrong_arguments import (
+from toolstile_hookspecs.testing.invalid_arguments import (
     UNKNOWN,
     required_arguments,
     takes_no_others,
     wrong_arguments,
 )
+from toolstile_hookspecs.testing.stubs import (
+    AnyTool,
+    Bench,
+    MakeBench,
+    OpenBench,
+    approve,
+    both_drivers,
+    state_of,
+)
+from toolstile_hookspecs.testing.suite import Contract, refuse
 
 
 class ToolSuiteContract(Contract):

@@ -11,9 +11,9 @@ from pydantic import PydanticUserError
 from toolstile.checks.finding import Finding
 from toolstile.plugins.faults import one_line
 from toolstile_hookspecs import Dialect, FunctionTool, Tool
-from toolstile_hookspecs.docstrings import argument_texts, docstring_of
-from toolstile_hookspecs.faults import pointed
-from toolstile_hookspecs.likeness import nearest
+from toolstile_hookspecs._schema.validation_errors import pointed
+from toolstile_hookspecs._tools.function_params import argument_texts, docstring_of
+from toolstile_hookspecs.support.text import nearest
 
 
 def tool_findings(

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from toolstile.plugins.reports import PluginReport
 from toolstile.scaffolding.naming import PREFIX
-from toolstile_hookspecs.likeness import suggest
 from toolstile_hookspecs.markers import ENTRY_POINT_GROUP
+from toolstile_hookspecs.support.text import suggest
 
 _TO_INSTALL: Final = (
     "A package that is being written is found after `python -m pip install -e .` in its folder."

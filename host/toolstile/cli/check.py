@@ -23,8 +23,7 @@ from toolstile.host import Host
 from toolstile.plugins.offers import commands
 from toolstile.plugins.reports import PluginReport
 from toolstile_hookspecs import Command
-from toolstile_hookspecs.quantities import counted
-from toolstile_hookspecs.terminals import printable
+from toolstile_hookspecs.support.text import counted, printable
 
 
 @dataclass(frozen=True, slots=True)

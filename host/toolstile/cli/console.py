@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from toolstile.cli.styled import Styled
-from toolstile_hookspecs.widths import environment
+from toolstile_hookspecs.support.terminal import environment
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -18,8 +18,7 @@ from toolstile.diagnosis.surroundings import surroundings
 from toolstile.host import Host
 from toolstile.settings import Settings
 from toolstile_hookspecs import Finding, Severity, ToolstileError
-from toolstile_hookspecs.quantities import counted
-from toolstile_hookspecs.terminals import printable
+from toolstile_hookspecs.support.text import counted, printable
 
 SIGNS: Final = {
     Severity.OK: ("✓", "+", "green"),

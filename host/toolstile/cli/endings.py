@@ -18,8 +18,7 @@ from toolstile_hookspecs import (
     ToolInvoked,
     VisibilityExpansionRequired,
 )
-from toolstile_hookspecs.calls import wire_time
-from toolstile_hookspecs.facts import APPROVAL, DIFF, DRY_RUN
+from toolstile_hookspecs.calls import APPROVAL, DIFF, DRY_RUN, wire_time
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import sys
 from typing import ClassVar
 
 from toolstile.cli.exits import Exit
-from toolstile_hookspecs.terminals import printable
+from toolstile_hookspecs.support.text import printable
 
 
 class CommandFailure(Exception):

@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Final, TextIO
 
 from toolstile.cli.text import with_lines
-from toolstile_hookspecs.notices import is_notice
-from toolstile_hookspecs.terminals import printable
+from toolstile_hookspecs.diagnostics import is_notice
+from toolstile_hookspecs.support.text import printable
 
 NOTIFYING: Final = frozenset(
     {

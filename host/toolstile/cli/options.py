@@ -16,7 +16,7 @@ from toolstile.cli.exits import Exit
 from toolstile.cli.failures import say
 from toolstile.cli.text import listed
 from toolstile.scaffolding.kinds import DEFAULT_KIND, KINDS
-from toolstile_hookspecs.likeness import nearest, suggest
+from toolstile_hookspecs.support.text import nearest, suggest
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite

@@ -18,8 +18,7 @@ from toolstile.lifespans import enter_possible_lifespans
 from toolstile.plugins.faults import PluginFault
 from toolstile.plugins.reports import PluginReport, Status
 from toolstile_hookspecs import ConfigurationError
-from toolstile_hookspecs.quantities import counted
-from toolstile_hookspecs.terminals import printable
+from toolstile_hookspecs.support.text import counted, printable
 
 STATUS: Final[dict[Status, tuple[str, str, str]]] = {
     "loaded": ("✓ loaded", "+ loaded", "green"),

@@ -13,9 +13,8 @@ from typing import Any, Final, NoReturn, Protocol, cast
 
 from toolstile.cli.failures import UsageError
 from toolstile_hookspecs import ToolCall
-from toolstile_hookspecs.faults import as_sentence
-from toolstile_hookspecs.likeness import suggest
-from toolstile_hookspecs.quantities import counted
+from toolstile_hookspecs._schema.validation_errors import as_sentence
+from toolstile_hookspecs.support.text import counted, suggest
 
 KEYS: Final = ("id", "name", "arguments")
 MAX_FAULTS: Final = 10

@@ -18,9 +18,8 @@ from toolstile.cli.table import Column, Table, widest
 from toolstile.cli.text import lines_of
 from toolstile.cli.wire import JsonLines
 from toolstile_hookspecs import Stage, Status, ToolCall
-from toolstile_hookspecs.facts import NO_CHANGES
-from toolstile_hookspecs.quantities import counted, duration
-from toolstile_hookspecs.terminals import printable
+from toolstile_hookspecs.calls import NO_CHANGES
+from toolstile_hookspecs.support.text import counted, duration, printable
 
 if TYPE_CHECKING:
     from rich.console import Console

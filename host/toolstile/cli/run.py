@@ -17,7 +17,7 @@ from toolstile.cli.reader import STDIN, read_calls, read_source
 from toolstile.cli.report import JsonReport, Report, TableReport
 from toolstile.host import Host
 from toolstile_hookspecs import ExecutorHandle, ToolCall, ToolInvoked
-from toolstile_hookspecs.quantities import counted
+from toolstile_hookspecs.support.text import counted
 
 
 def run(host: Host, args: argparse.Namespace) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from toolstile_hookspecs.terminals import printable
+from toolstile_hookspecs.support.text import printable
 
 
 def with_lines(text: str) -> str:

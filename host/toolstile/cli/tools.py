@@ -18,8 +18,7 @@ from toolstile.cli.styled import Styled
 from toolstile.cli.table import Column, Table, widest
 from toolstile.host import Host
 from toolstile_hookspecs import Tool
-from toolstile_hookspecs.quantities import counted
-from toolstile_hookspecs.terminals import printable
+from toolstile_hookspecs.support.text import counted, printable
 from toolstile_hookspecs.tools import HostDefault
 
 CONSEQUENCES = {"low": "dim", "medium": "", "high": "yellow"}

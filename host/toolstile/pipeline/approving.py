@@ -25,10 +25,10 @@ from toolstile_hookspecs import (
     Status,
     ToolValidationError,
 )
-from toolstile_hookspecs.codecs import as_json
-from toolstile_hookspecs.facts import APPROVAL, APPROVAL_REASON, APPROVAL_TICKET, APPROVAL_TOKEN
-from toolstile_hookspecs.faults import as_sentence
-from toolstile_hookspecs.signatures import is_async_callable
+from toolstile_hookspecs._schema.codec import as_json
+from toolstile_hookspecs._schema.validation_errors import as_sentence
+from toolstile_hookspecs._tools.signatures import is_async_callable
+from toolstile_hookspecs.calls import APPROVAL, APPROVAL_REASON, APPROVAL_TICKET, APPROVAL_TOKEN
 
 log = logging.getLogger("toolstile.policies")
 

@@ -22,7 +22,7 @@ from toolstile.pipeline.steps import Run, Step, WaitFor, raised
 from toolstile.pipeline.sync_driver import Pipeline
 from toolstile.pipeline.workers import Workers
 from toolstile_hookspecs import DeadlineExceededError
-from toolstile_hookspecs.eager import begin
+from toolstile_hookspecs.support.event_loop import begin
 
 T = TypeVar("T")
 log = logging.getLogger("toolstile.pipeline")

@@ -36,7 +36,7 @@ from toolstile_hookspecs import (
     ToolContext,
     ToolResult,
 )
-from toolstile_hookspecs.forks import renewed_in_forks
+from toolstile_hookspecs.support.event_loop import renewed_in_forks
 
 if TYPE_CHECKING:
     from toolstile.engine import SerialTicket

@@ -33,8 +33,8 @@ from toolstile_hookspecs import (
     ToolContext,
     ToolValidationError,
 )
-from toolstile_hookspecs.codecs import as_json
-from toolstile_hookspecs.faults import RETRY
+from toolstile_hookspecs._schema.codec import as_json
+from toolstile_hookspecs._schema.validation_errors import RETRY
 
 log = logging.getLogger("toolstile.policies")
 ALLOW = PolicyDecision.allow()

@@ -28,7 +28,7 @@ from toolstile_hookspecs import (
     ToolContext,
     ToolValidationError,
 )
-from toolstile_hookspecs.loops import is_on_loop
+from toolstile_hookspecs.support.event_loop import is_on_loop
 
 if TYPE_CHECKING:
     from toolstile.pipeline.call_run import CallRun

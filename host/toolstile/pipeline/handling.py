@@ -28,8 +28,8 @@ from toolstile_hookspecs import (
     Tool,
     ToolResult,
 )
-from toolstile_hookspecs.facts import REPLAYED_EFFECT
-from toolstile_hookspecs.signatures import is_async_callable
+from toolstile_hookspecs._tools.signatures import is_async_callable
+from toolstile_hookspecs.calls import REPLAYED_EFFECT
 
 _VALUES = frozenset({int, float, bool, str, dict, list})
 

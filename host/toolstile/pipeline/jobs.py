@@ -20,7 +20,7 @@ from toolstile.pipeline.background import Background, guarded
 from toolstile.pipeline.steps import Run, raised
 from toolstile.pipeline.workers import Workers
 from toolstile_hookspecs import StateError
-from toolstile_hookspecs.forks import renewed_in_forks
+from toolstile_hookspecs.support.event_loop import renewed_in_forks
 
 log = logging.getLogger("toolstile.pipeline")
 BLOCKED = 0.05

@@ -6,8 +6,8 @@ import threading
 import time
 
 from toolstile_hookspecs import Cancellation, Deadline, DeadlineExceededError, ToolstileError
-from toolstile_hookspecs.forks import renewed_in_forks
-from toolstile_hookspecs.quantities import in_seconds
+from toolstile_hookspecs.support.event_loop import renewed_in_forks
+from toolstile_hookspecs.support.text import in_seconds
 
 # One for all limits: it is held for moments, and only by calls that begin or end to wait.
 # While a timeout stands still it is looked at again after this many seconds.

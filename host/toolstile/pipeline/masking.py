@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from toolstile_hookspecs import Tool, ToolResult, hide, hide_within, secrets_in, secrets_of
-from toolstile_hookspecs.codecs import ValueCodec
-from toolstile_hookspecs.secrecy import secrets_given
+from toolstile_hookspecs._schema.codec import ValueCodec
+from toolstile_hookspecs._schema.secrets import secrets_given
 
 if TYPE_CHECKING:
     from toolstile.pipeline.call_run import CallRun

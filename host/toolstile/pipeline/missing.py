@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from toolstile_hookspecs import Prompt, Section, SessionProtocol
-from toolstile_hookspecs.likeness import near
+from toolstile_hookspecs.support.text import near
 
 ALIKE: Final = 0.7
 """How alike two names must be: more than elsewhere, as a model calls what it is told of."""

@@ -13,7 +13,7 @@ from toolstile.pipeline.plan import Table
 from toolstile.pipeline.refusals import Refusal, unreadable
 from toolstile.pipeline.steps import Staged
 from toolstile_hookspecs import Status, Tool, ToolCall, ToolValidationError
-from toolstile_hookspecs.codecs import as_json
+from toolstile_hookspecs._schema.codec import as_json
 
 
 def shown_call(run: CallRun) -> ToolCall:

@@ -12,8 +12,8 @@ from toolstile.plugins.implementations import Implementation
 from toolstile.plugins.registry import Plugins
 from toolstile.policies.rules import Rule
 from toolstile_hookspecs import Tool
-from toolstile_hookspecs.made_up import makes_up_defaults
-from toolstile_hookspecs.signatures import Handler
+from toolstile_hookspecs._schema.codec import makes_up_defaults
+from toolstile_hookspecs._tools.signatures import Handler
 from toolstile_hookspecs.tools import HostDefault
 
 Implementations = tuple[Implementation, ...]

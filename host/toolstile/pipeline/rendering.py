@@ -14,8 +14,8 @@ from toolstile.pipeline.masking import log_failure, note_secrets
 from toolstile.pipeline.plan import Plan, Table
 from toolstile.pipeline.refusals import Refusal
 from toolstile_hookspecs import Outcome, Status
+from toolstile_hookspecs._schema.serialize import encodable, why_unwritable
 from toolstile_hookspecs.results import reads_as_json, render_result
-from toolstile_hookspecs.unwritable import encodable, why_unwritable
 
 log = logging.getLogger("toolstile.pipeline")
 

@@ -10,7 +10,7 @@ from toolstile.pipeline.refusals import Refusal
 from toolstile.policies.approval import read_answer
 from toolstile.policies.sealing import Approvable, Bearer, TokenRefused
 from toolstile_hookspecs import Answer, ApprovalAnswer, Stage, Status
-from toolstile_hookspecs.facts import APPROVAL
+from toolstile_hookspecs.calls import APPROVAL
 
 if TYPE_CHECKING:
     from toolstile.pipeline.call_run import CallRun

@@ -25,7 +25,7 @@ from toolstile.pipeline.steps import Staged, Step
 from toolstile.pipeline.undoing import undo
 from toolstile.policies.approval import digest_of
 from toolstile_hookspecs import Answer, Stage, Status, ToolCall
-from toolstile_hookspecs.facts import DIFF, NO_CHANGES
+from toolstile_hookspecs.calls import DIFF, NO_CHANGES
 
 
 class Edited(Exception):

@@ -8,7 +8,7 @@ from typing import Any
 from toolstile.plugins.contributions import Contribution
 from toolstile.plugins.faults import PluginFault
 from toolstile_hookspecs import Section, Tool
-from toolstile_hookspecs.section_faults import two_places
+from toolstile_hookspecs.sections import two_places
 
 Owned = tuple[str, Contribution]
 """How a plugin is described, and what it offers."""

@@ -11,8 +11,8 @@ from typing import Any, Final
 from toolstile.plugins.faults import PluginFault
 from toolstile.plugins.manager import HookManager
 from toolstile_hookspecs import Tool
-from toolstile_hookspecs.likeness import nearest
 from toolstile_hookspecs.markers import HOOK_PREFIX, PROJECT
+from toolstile_hookspecs.support.text import nearest
 
 WRAPPABLE: Final = ("toolstile_parse", "toolstile_execute", "toolstile_render")
 AWAITABLE: Final = (

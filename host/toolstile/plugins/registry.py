@@ -28,7 +28,7 @@ from toolstile.plugins.view import view_of
 from toolstile.settings import Settings
 from toolstile.settings.model import folded
 from toolstile_hookspecs import Binding, Command, ConfigurationError, Dialect, PluginError, Section
-from toolstile_hookspecs.likeness import nearest
+from toolstile_hookspecs.support.text import nearest
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from toolstile_hookspecs import (
     ToolPolicy,
     Visibility,
 )
-from toolstile_hookspecs.tool_faults import NAME
+from toolstile_hookspecs._tools.field_checks import NAME
 from toolstile_hookspecs.tools import NO_NAMES
 
 T = TypeVar("T", bound=Tool[Any, Any])

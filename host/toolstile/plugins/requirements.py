@@ -11,7 +11,7 @@ from typing import Final
 from toolstile._version import __version__
 from toolstile.plugins.faults import PluginFault
 from toolstile.plugins.records import Origin
-from toolstile_hookspecs.versions import CONTRACT_VERSION, REQUIRES, parsed_version
+from toolstile_hookspecs.markers import CONTRACT_VERSION, REQUIRES, parsed_version
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from toolstile.settings.model import NO_FILE
 from toolstile.settings.paths import beside, expanded
 from toolstile.settings.tables import show
 from toolstile_hookspecs import ConfigurationError, KeptPolicy, ToolPolicy
-from toolstile_hookspecs.likeness import suggest
+from toolstile_hookspecs.support.text import suggest
 
 OWN_KEYS: Final = ("kind", "keep")
 """The keys of a table that are the host's; all others are the kind's fields."""

@@ -24,7 +24,7 @@ from toolstile_hookspecs import (
     PolicyState,
     SessionProtocol,
 )
-from toolstile_hookspecs.faults import first_fault
+from toolstile_hookspecs._schema.validation_errors import first_fault
 from toolstile_hookspecs.policies import RESERVED, record_of
 
 FORMAT: Final = "toolstile.policies"

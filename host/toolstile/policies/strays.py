@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from toolstile_hookspecs import Catalog, KeptPolicy, Prompt, Section, Tool, ToolPolicy
-from toolstile_hookspecs.likeness import near
-from toolstile_hookspecs.opening import section_tools
+from toolstile_hookspecs.section_tools import section_tools
+from toolstile_hookspecs.support.text import near
 
 log = logging.getLogger("toolstile.policies.names")
 

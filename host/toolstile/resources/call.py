@@ -19,7 +19,7 @@ from toolstile.resources.roles import Role
 from toolstile.resources.shelf import Built
 from toolstile.resources.waiting import block, suspend
 from toolstile_hookspecs.errors import CallClosed, ResourceBusyError
-from toolstile_hookspecs.forks import renewed_in_forks
+from toolstile_hookspecs.support.event_loop import renewed_in_forks
 
 T = TypeVar("T")
 D = TypeVar("D")

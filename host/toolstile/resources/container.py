@@ -12,8 +12,8 @@ from toolstile.resources.closing import Failures, close_all, is_closeable, refus
 from toolstile.resources.naming import name_of, unbound
 from toolstile.resources.shelf import Built, Shelf
 from toolstile_hookspecs.errors import ResourceError
-from toolstile_hookspecs.participants import Decider, Recovering
 from toolstile_hookspecs.resources import Binding, PostConstruct, Scope, is_borrowed
+from toolstile_hookspecs.transactions import Decider, Recovering
 
 T = TypeVar("T")
 D = TypeVar("D")

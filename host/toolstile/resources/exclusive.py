@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 from toolstile.resources.naming import name_of
 from toolstile.resources.self_waits import is_below
 from toolstile_hookspecs.errors import ResourceBusyError
-from toolstile_hookspecs.forks import renewed_in_forks
+from toolstile_hookspecs.support.event_loop import renewed_in_forks
 
 log = logging.getLogger(__name__)
 

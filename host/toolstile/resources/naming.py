@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from toolstile_hookspecs.errors import UnboundResourceError
-from toolstile_hookspecs.likeness import nearest
+from toolstile_hookspecs.support.text import nearest
 
 
 def name_of(kind: Any) -> str:

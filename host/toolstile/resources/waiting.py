@@ -11,7 +11,7 @@ from typing import Protocol
 from toolstile.resources.exclusive import Ticket
 from toolstile.resources.owner import CallOwner, Turn
 from toolstile_hookspecs.errors import CallClosed, DeadlineExceededError, ResourceError
-from toolstile_hookspecs.loops import is_on_loop
+from toolstile_hookspecs.support.event_loop import is_on_loop
 
 # A clock held still in a test, or set ahead, is looked at again after this many seconds.
 _LOOK_AGAIN = 60.0

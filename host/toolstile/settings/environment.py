@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 from toolstile.settings.host_table import HostTable
 from toolstile.settings.model import folded
 from toolstile_hookspecs import ConfigurationError
-from toolstile_hookspecs.likeness import nearest
+from toolstile_hookspecs.support.text import nearest
 
 BLOCK: Final = "TOOLSTILE_BLOCK"
 TABLES: Final = "TOOLSTILE_PLUGINS__"

@@ -8,7 +8,7 @@ from typing import Any, Final, cast, get_args, get_origin
 
 from pydantic import BaseModel
 
-from toolstile_hookspecs.secrecy import HIDING, MASK, hide
+from toolstile_hookspecs._schema.secrets import HIDING, MASK, hide
 
 # Shorter ones would be found in the middle of words; their values are not shown in any case.
 MIN_MASKED: Final = 4

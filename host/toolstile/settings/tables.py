@@ -13,8 +13,8 @@ from toolstile.settings.known import keys, keys_within
 from toolstile.settings.secrecy import holds_secret, secrets_in, without_secrets
 from toolstile.settings.undefined import undefined_name
 from toolstile_hookspecs import ConfigurationError, DefinitionError
-from toolstile_hookspecs.faults import as_sentence
-from toolstile_hookspecs.likeness import nearest, suggest
+from toolstile_hookspecs._schema.validation_errors import as_sentence
+from toolstile_hookspecs.support.text import nearest, suggest
 
 M = TypeVar("M")
 Path = tuple[str | int, ...]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 from typing import Any, TypeVar
 
+from toolstile_hookspecs._schema.immutable import is_immutable_type
 from toolstile_hookspecs.calls import ToolInvoked
 from toolstile_hookspecs.errors import StateError
-from toolstile_hookspecs.immutable import is_immutable_type
 
 T = TypeVar("T")
 

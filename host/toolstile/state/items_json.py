@@ -11,8 +11,8 @@ from typing import Any, cast
 from pydantic import TypeAdapter, ValidationError
 
 from toolstile.state.same_again import is_same
+from toolstile_hookspecs._schema.validation_errors import place
 from toolstile_hookspecs.errors import SnapshotError
-from toolstile_hookspecs.faults import place
 
 
 def type_name(kind: type[Any]) -> str:

@@ -23,8 +23,8 @@ from typing_extensions import TypedDict
 from toolstile.state.cells import Cell
 from toolstile.state.items_json import dumped, loaded, refuse_lossy, type_name
 from toolstile.state.reducers import cleared, seeded
+from toolstile_hookspecs._schema.validation_errors import first_fault
 from toolstile_hookspecs.errors import SnapshotError
-from toolstile_hookspecs.faults import first_fault
 from toolstile_hookspecs.sessions import SliceView
 
 Doing = Literal["dispatch", "publish", "append", "seed"]

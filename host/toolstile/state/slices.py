@@ -9,9 +9,9 @@ from toolstile.state.copies import Copies
 from toolstile.state.items import readable
 from toolstile.state.reducers import cleared, keep, reduced, seeded
 from toolstile.state.store import Store
+from toolstile_hookspecs._tools.signatures import is_async_callable
 from toolstile_hookspecs.errors import StateError
 from toolstile_hookspecs.sessions import Reducer, SlicePolicy, append_all
-from toolstile_hookspecs.signatures import is_async_callable
 
 
 def refuse_log(kind: type[Any]) -> StateError:

@@ -13,7 +13,7 @@ from toolstile.plugins.discovery import FoundPlugin, installed
 from toolstile.settings import Settings
 from toolstile.settings.model import folded
 from toolstile_hookspecs import MarkdownSection, PluginError, Section, Tool, hookimpl
-from toolstile_hookspecs.likeness import nearest
+from toolstile_hookspecs.support.text import nearest
 
 Tables = Mapping[str, Mapping[str, Any]]
 

@@ -17,8 +17,8 @@ from toolstile.state.session import Session
 from toolstile.testing.answers import Answers
 from toolstile.testing.hosts import Hosts, Tables, with_plugin_table
 from toolstile_hookspecs import ConfigurationError, Outcome, StateError, ToolCall, ToolInvoked
-from toolstile_hookspecs.likeness import nearest
-from toolstile_hookspecs.loops import is_on_loop
+from toolstile_hookspecs.support.event_loop import is_on_loop
+from toolstile_hookspecs.support.text import nearest
 
 Driver = Literal["sync", "async"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from toolstile_hookspecs import ToolValidationError
-from toolstile_hookspecs.terminals import printable, printable_lines
+from toolstile_hookspecs.support.text import printable, printable_lines
 from toolstile_plugins.approval.secrecy import unmasked
 from toolstile_plugins.approval.showing import Shown
 from toolstile_plugins.approval.terminal import Terminal

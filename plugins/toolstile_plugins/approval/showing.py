@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from toolstile_hookspecs import ApprovalRequest, hide, masked, secrets_of
-from toolstile_hookspecs.terminals import printable, printable_lines
+from toolstile_hookspecs.support.text import printable, printable_lines
 from toolstile_plugins.approval.secrecy import MASK
 
 LINES: Final = 60

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
 from toolstile_hookspecs import Cancellation
-from toolstile_hookspecs.widths import environment
+from toolstile_hookspecs.support.terminal import environment
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -17,8 +17,8 @@ from pydantic import PydanticUserError
 from pydantic_core import from_json, to_json
 
 from toolstile_hookspecs import Contents, Outcome, Prompt, Tool, ToolCall, ToolValidationError
-from toolstile_hookspecs.faults import in_one_line
-from toolstile_hookspecs.schema_codec import SchemaCodec
+from toolstile_hookspecs._schema.schema_codec import SchemaCodec
+from toolstile_hookspecs._schema.validation_errors import in_one_line
 from toolstile_plugins.dialects import reading
 from toolstile_plugins.dialects.answers import Answer, answer
 from toolstile_plugins.dialects.mcp_contents import blocks

@@ -25,7 +25,7 @@ from toolstile_hookspecs import (
     hookimpl,
 )
 from toolstile_hookspecs.context import CallControl
-from toolstile_hookspecs.ledger import LedgerStore
+from toolstile_hookspecs.services.ledger import LedgerStore
 from toolstile_plugins.ledger.claiming import claim_or_replay
 from toolstile_plugins.ledger.effects import EffectLedger, ToolEffect
 from toolstile_plugins.ledger.holding import Holding

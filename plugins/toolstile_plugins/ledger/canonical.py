@@ -12,10 +12,10 @@ import pydantic_core
 from pydantic import TypeAdapter
 
 from toolstile_hookspecs import Tool
-from toolstile_hookspecs.codecs import Codec, ValueCodec
-from toolstile_hookspecs.round_trips import may_lose
-from toolstile_hookspecs.schema_codec import SchemaCodec
-from toolstile_hookspecs.secrecy import HIDING
+from toolstile_hookspecs._schema.codec import Codec, ValueCodec
+from toolstile_hookspecs._schema.round_trip import may_lose
+from toolstile_hookspecs._schema.schema_codec import SchemaCodec
+from toolstile_hookspecs._schema.secrets import HIDING
 
 Encode = Callable[[Any], bytes]
 

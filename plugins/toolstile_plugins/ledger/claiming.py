@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any, Final
 
 from toolstile_hookspecs import CallRefused, Replay, ToolResult, ToolValidationError
-from toolstile_hookspecs.ledger import Claim, EffectState, LedgerEntry
-from toolstile_hookspecs.loops import is_on_loop
+from toolstile_hookspecs.services.ledger import Claim, EffectState, LedgerEntry
+from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_plugins.ledger import wording
 from toolstile_plugins.ledger.holding import Holding
 from toolstile_plugins.ledger.keys import (

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from toolstile_hookspecs import HostHandle, LedgerError, Severity, Tool, ToolValidationError
-from toolstile_hookspecs.ledger import EffectState, LedgerEntry, LedgerStore
+from toolstile_hookspecs.services.ledger import EffectState, LedgerEntry, LedgerStore
 from toolstile_plugins.ledger import showing
 from toolstile_plugins.ledger.effects import DAY, end_of
 from toolstile_plugins.ledger.given import read_result

@@ -19,8 +19,14 @@ from toolstile_hookspecs import (
     ToolResult,
     secrets_in,
 )
-from toolstile_hookspecs.ledger import Claim, EffectState, LedgerEntry, LedgerStore, RecordedResult
-from toolstile_hookspecs.unwritable import finite, why_unwritable
+from toolstile_hookspecs._schema.serialize import finite, why_unwritable
+from toolstile_hookspecs.services.ledger import (
+    Claim,
+    EffectState,
+    LedgerEntry,
+    LedgerStore,
+    RecordedResult,
+)
 from toolstile_plugins.ledger.canonical import as_recorded
 from toolstile_plugins.ledger.given import with_masks
 from toolstile_plugins.ledger.keys import new_effect_id

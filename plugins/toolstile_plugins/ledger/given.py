@@ -8,9 +8,9 @@ from math import isfinite
 from typing import Never
 
 from toolstile_hookspecs import LedgerError, Tool, ToolValidationError, hide, secrets_in, secrets_of
-from toolstile_hookspecs.faults import in_one_line
-from toolstile_hookspecs.ledger import RecordedResult
-from toolstile_hookspecs.unwritable import why_unwritable
+from toolstile_hookspecs._schema.serialize import why_unwritable
+from toolstile_hookspecs._schema.validation_errors import in_one_line
+from toolstile_hookspecs.services.ledger import RecordedResult
 
 
 def read_result(

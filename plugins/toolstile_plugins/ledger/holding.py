@@ -12,8 +12,8 @@ from typing import Any
 
 from toolstile_hookspecs import CallClosed, HandlerState, IdempotencyConfig, Tool, ToolContext
 from toolstile_hookspecs.context import CallControl
-from toolstile_hookspecs.ledger import Claim, RecordedResult
-from toolstile_hookspecs.loops import is_on_loop
+from toolstile_hookspecs.services.ledger import Claim, RecordedResult
+from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_plugins.ledger import uncommitted, wording
 from toolstile_plugins.ledger.effects import EffectLedger, decision_key, end_of
 from toolstile_plugins.ledger.uncommitted import Uncommitted, changes_something

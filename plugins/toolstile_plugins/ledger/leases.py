@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from toolstile_hookspecs import LedgerError
-from toolstile_hookspecs.ledger import LedgerStore
+from toolstile_hookspecs.services.ledger import LedgerStore
 from toolstile_plugins.ledger.wording import failure
 
 log = logging.getLogger("toolstile.ledger")

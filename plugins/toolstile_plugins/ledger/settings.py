@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
 
 from toolstile_hookspecs import NOTICE, Clock, ResourceResolver
-from toolstile_hookspecs.ledger import LedgerStore
+from toolstile_hookspecs.services.ledger import LedgerStore
 from toolstile_plugins.ledger.effects import EffectLedger
 from toolstile_plugins.ledger.stores.memory import MemoryStore
 

@@ -11,10 +11,10 @@ from typing import Any, Final
 from rich.table import Table
 from rich.text import Text
 
+from toolstile_hookspecs._schema.secrets import MASK
 from toolstile_hookspecs.calls import wire_time
-from toolstile_hookspecs.ledger import EffectState, LedgerEntry, RecordedResult
-from toolstile_hookspecs.secrecy import MASK
-from toolstile_hookspecs.terminals import printable
+from toolstile_hookspecs.services.ledger import EffectState, LedgerEntry, RecordedResult
+from toolstile_hookspecs.support.text import printable
 from toolstile_plugins.consoles import console, print_table
 
 SHOWN_OF_HASH: Final = 12

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from toolstile_hookspecs import ToolContext
-from toolstile_hookspecs.ledger import EffectState, LedgerEntry, RecordedResult
-from toolstile_hookspecs.replaying import without_effects
+from toolstile_hookspecs.services.ledger import EffectState, LedgerEntry, RecordedResult
+from toolstile_hookspecs.services.replay import without_effects
 from toolstile_plugins.ledger.keys import printable_session
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from toolstile_hookspecs import CallRefused, LedgerError
-from toolstile_hookspecs.ledger import LedgerEntry, LedgerStore
+from toolstile_hookspecs.services.ledger import LedgerEntry, LedgerStore
 
 log = logging.getLogger("toolstile.ledger")
 

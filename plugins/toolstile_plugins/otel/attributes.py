@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from toolstile_hookspecs import (
-    Interrupt,
-    Status,
-    Tool,
-    ToolInvoked,
-    VisibilityExpansionRequired,
-    facts,
-)
-from toolstile_hookspecs.unwritable import encodable
+from toolstile_hookspecs import Interrupt, Status, Tool, ToolInvoked, VisibilityExpansionRequired
+from toolstile_hookspecs import calls as facts
+from toolstile_hookspecs._schema.serialize import encodable
 
 OPERATION_NAME: Final = "gen_ai.operation.name"
 TOOL_NAME: Final = "gen_ai.tool.name"

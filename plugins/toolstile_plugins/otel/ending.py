@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from toolstile_hookspecs import NOTICE
-from toolstile_hookspecs.quantities import counted
+from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.otel.patience import Step, ended, patience, started
 
 log = logging.getLogger("toolstile.otel")

@@ -10,7 +10,7 @@ from opentelemetry.context import Context, attach, detach
 from opentelemetry.trace import Span, Status, StatusCode, set_span_in_context
 
 from toolstile_hookspecs import ToolCall, ToolInvoked
-from toolstile_hookspecs.unwritable import encodable
+from toolstile_hookspecs._schema.serialize import encodable
 from toolstile_plugins.otel.attributes import CALL_ID, error_type, of_event
 from toolstile_plugins.otel.current import CallTrace, under_way
 from toolstile_plugins.otel.propagation import NO_LINKS, ProcessTrace, parent_of

@@ -19,7 +19,7 @@ from toolstile_hookspecs import (
     ToolContext,
     ToolResult,
 )
-from toolstile_hookspecs.faults import as_sentence
+from toolstile_hookspecs._schema.validation_errors import as_sentence
 from toolstile_plugins.policies.contents import DirectoryFiles, Files, WorkspaceFiles
 from toolstile_plugins.policies.given import (
     refuse_other_than_names,

@@ -16,7 +16,7 @@ from toolstile_hookspecs import (
     ToolContext,
     ToolResult,
 )
-from toolstile_hookspecs.quantities import in_seconds
+from toolstile_hookspecs.support.text import in_seconds
 from toolstile_plugins.policies.given import (
     present,
     refuse_other_than_counts,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
-from toolstile_hookspecs.secrecy import MASK
+from toolstile_hookspecs._schema.secrets import MASK
 from toolstile_plugins.record.lines import RecordedCall
 
 

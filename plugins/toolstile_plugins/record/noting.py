@@ -25,9 +25,14 @@ from toolstile_hookspecs import (
     secrets_in,
     secrets_of,
 )
-from toolstile_hookspecs.calls import wire_time
-from toolstile_hookspecs.facts import APPROVAL, APPROVAL_REASON, APPROVAL_TOKEN, REPLAYED_EFFECT
-from toolstile_hookspecs.secrecy import MASK, secrets_given
+from toolstile_hookspecs._schema.secrets import MASK, secrets_given
+from toolstile_hookspecs.calls import (
+    APPROVAL,
+    APPROVAL_REASON,
+    APPROVAL_TOKEN,
+    REPLAYED_EFFECT,
+    wire_time,
+)
 from toolstile_plugins.record.raising import name_of
 
 _KEPT_OUT: Final = frozenset({APPROVAL, APPROVAL_REASON, APPROVAL_TOKEN})

@@ -7,7 +7,7 @@ from threading import Lock
 from typing import Any
 
 from toolstile_hookspecs import NOTICE, Clock, SnapshotError, ToolInvoked, hookimpl
-from toolstile_hookspecs.quantities import counted
+from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.record.errors import RecordError
 from toolstile_plugins.record.lines import FORMAT, VERSION
 from toolstile_plugins.record.noting import fields_of, joined, written

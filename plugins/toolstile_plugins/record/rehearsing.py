@@ -19,7 +19,7 @@ from toolstile_hookspecs import (
     ToolInvoked,
     VisibilityExpansionRequired,
 )
-from toolstile_hookspecs.facts import DRY_RUN
+from toolstile_hookspecs.calls import DRY_RUN
 from toolstile_plugins.record.clock import RecordedClock
 from toolstile_plugins.record.comparing import Comparison
 from toolstile_plugins.record.likeness import hides_some

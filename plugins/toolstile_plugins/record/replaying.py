@@ -27,8 +27,8 @@ from toolstile_hookspecs import (
     secrets_in,
     secrets_of,
 )
-from toolstile_hookspecs.facts import DIFF
-from toolstile_hookspecs.made_up import makes_up_defaults
+from toolstile_hookspecs._schema.codec import makes_up_defaults
+from toolstile_hookspecs.calls import DIFF
 from toolstile_plugins.record.answers import (
     Answers,
     ByArguments,

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from toolstile_hookspecs import Status
-from toolstile_hookspecs.quantities import counted, duration
-from toolstile_hookspecs.terminals import printable
+from toolstile_hookspecs.support.text import counted, duration, printable
 from toolstile_plugins.record.comparing import Comparison
 from toolstile_plugins.record.lines import RecordedCall
 from toolstile_plugins.record.reading import Checked, Lost, Numbered, Reader

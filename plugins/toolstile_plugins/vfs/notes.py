@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Final
 
 from toolstile_hookspecs import ConflictError
-from toolstile_hookspecs.quantities import counted
+from toolstile_hookspecs.support.text import counted
 
 _SHOWN: Final = 5
 

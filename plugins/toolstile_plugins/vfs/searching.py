@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from toolstile_hookspecs import FileMatch
-from toolstile_hookspecs.bounded_patterns import bounded
+from toolstile_hookspecs.support.patterns import bounded
 from toolstile_plugins.vfs.nodes import Content
 from toolstile_plugins.vfs.text import line_blocks
 

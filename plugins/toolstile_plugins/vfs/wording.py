@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolstile_hookspecs.quantities import counted
+from toolstile_hookspecs.support.text import counted
 
 
 def size_of(size: int) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from toolstile_hookspecs import LedgerError
-from toolstile_hookspecs.ledger import EffectState
+from toolstile_hookspecs.services.ledger import EffectState
 from toolstile_hookspecs.testing import LedgerStoreContract
 from toolstile_plugins.ledger.stores.memory import MemoryStore
 

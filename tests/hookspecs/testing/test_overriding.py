@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 from toolstile_hookspecs import DefinitionError
-from toolstile_hookspecs.ledger import LedgerStore
+from toolstile_hookspecs.services.ledger import LedgerStore
 from toolstile_hookspecs.testing import (
     FilesystemContract,
     LedgerStoreContract,
@@ -17,7 +17,7 @@ from toolstile_hookspecs.testing import (
     PolicyContract,
     ToolSuiteContract,
 )
-from toolstile_hookspecs.testing.contract import Contract
+from toolstile_hookspecs.testing.suite import Contract
 from toolstile_plugins.ledger.stores.memory import MemoryStore
 
 

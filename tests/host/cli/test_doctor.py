@@ -245,7 +245,7 @@ def test_a_ledger_that_is_none_of_this_toolstile(doctor, folder, statement, word
 def test_a_store_that_a_plugin_offers(doctor, folder):
     (folder / "shelf.py").write_text(
         "from toolstile_hookspecs import Binding, hookimpl\n"
-        "from toolstile_hookspecs.ledger import LedgerStore\n"
+        "from toolstile_hookspecs.services.ledger import LedgerStore\n"
         "from toolstile_plugins.ledger.stores.memory import MemoryStore\n\n"
         "@hookimpl\ndef toolstile_resources():\n"
         "    return [Binding.instance(LedgerStore, MemoryStore())]\n"
@@ -266,7 +266,7 @@ def test_a_store_that_a_plugin_offers(doctor, folder):
 def test_a_resource_that_lacks_something_is_an_error(doctor, folder):
     (folder / "shelf.py").write_text(
         "from toolstile_hookspecs import Binding, hookimpl\n"
-        "from toolstile_hookspecs.ledger import LedgerStore\n\n"
+        "from toolstile_hookspecs.services.ledger import LedgerStore\n\n"
         "@hookimpl\ndef toolstile_resources():\n"
         "    return [Binding.instance(LedgerStore, 5)]\n"
     )

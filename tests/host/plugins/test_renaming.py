@@ -20,7 +20,7 @@ from toolstile_hookspecs import (
     hookimpl,
     tool,
 )
-from toolstile_hookspecs.tool_faults import NAME
+from toolstile_hookspecs._tools.field_checks import NAME
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from toolstile_hookspecs import (
     ToolCall,
     ToolPolicy,
 )
-from toolstile_hookspecs.ledger import LedgerStore
+from toolstile_hookspecs.services.ledger import LedgerStore
 from toolstile_plugins.ledger import EffectLedger, MemoryStore, uncommitted
 from toolstile_plugins.ledger.stores.postgres import PostgresStore
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore

@@ -30,7 +30,7 @@ from toolstile_hookspecs import (
     hookimpl,
     tool,
 )
-from toolstile_hookspecs.ledger import Claim, LedgerEntry
+from toolstile_hookspecs.services.ledger import Claim, LedgerEntry
 from toolstile_plugins.ledger import MemoryStore
 from toolstile_plugins.policies import SequentialDependencyPolicy
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from toolstile_hookspecs.ledger import Claim, EffectState, RecordedResult
+from toolstile_hookspecs.services.ledger import Claim, EffectState, RecordedResult
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 
 pytestmark = pytest.mark.slow

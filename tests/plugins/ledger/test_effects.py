@@ -35,7 +35,7 @@ from toolstile_hookspecs import (
     ToolResult,
     tool,
 )
-from toolstile_hookspecs.ledger import Claim, LedgerStore, RecordedResult
+from toolstile_hookspecs.services.ledger import Claim, LedgerStore, RecordedResult
 from toolstile_plugins.ledger import EffectLedger, MemoryStore, ToolEffect
 from toolstile_plugins.ledger.canonical import encoder
 from toolstile_plugins.ledger.effects import decision_key

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from toolstile_hookspecs import IdempotencyConfig, LedgerError, Status, ToolContext, tool
-from toolstile_hookspecs.ledger import Claim, LedgerEntry
+from toolstile_hookspecs.services.ledger import Claim, LedgerEntry
 from toolstile_plugins.ledger import MemoryStore
 from toolstile_plugins.ledger.stores.bounded import BoundedConnection
 from toolstile_plugins.ledger.stores.postgres import PostgresStore

@@ -27,7 +27,7 @@ from toolstile_hookspecs import (
     hookimpl,
     tool,
 )
-from toolstile_hookspecs.ledger import Claim, EffectState
+from toolstile_hookspecs.services.ledger import Claim, EffectState
 from toolstile_plugins.ledger import EffectLedger, MemoryStore
 from toolstile_plugins.ledger.leases import LeaseKeeper
 from toolstile_plugins.ledger.stores import sqlite
@@ -47,7 +47,7 @@ def claiming_process(place: str | Path, kind: str, lease: float) -> Iterator[sub
     """Run a process that has claimed a key, and would renew it for ever."""
     code = f"""
         import datetime, sys, time
-        from toolstile_hookspecs.ledger import Claim
+        from toolstile_hookspecs.services.ledger import Claim
         from toolstile_plugins.ledger import EffectLedger
         from toolstile_plugins.ledger.stores.{kind} import {kind.capitalize()}Store
         claim = Claim(*{tuple(CLAIM[:6])!r}, {NOW!r})
@@ -140,7 +140,7 @@ class TestSqlite:
     def test_a_fork_holds_no_claim_of_its_parent(self, tmp_path):
         code = f"""
             import datetime, os, sys
-            from toolstile_hookspecs.ledger import Claim
+            from toolstile_hookspecs.services.ledger import Claim
             from toolstile_plugins.ledger import EffectLedger
             from toolstile_plugins.ledger.stores.sqlite import SqliteStore
             now = {NOW!r}

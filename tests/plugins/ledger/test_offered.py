@@ -6,7 +6,7 @@ import pytest
 
 from toolstile.testing import assert_ok
 from toolstile_hookspecs import Binding, IdempotencyConfig, hookimpl, is_notice, tool
-from toolstile_hookspecs.ledger import EffectState, LedgerStore
+from toolstile_hookspecs.services.ledger import EffectState, LedgerStore
 from toolstile_plugins.ledger import LedgerSettings, MemoryStore
 from toolstile_plugins.ledger.commands import run_command
 

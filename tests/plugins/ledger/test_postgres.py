@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from toolstile_hookspecs import LedgerError
-from toolstile_hookspecs.ledger import Claim, EffectState, RecordedResult
+from toolstile_hookspecs.services.ledger import Claim, EffectState, RecordedResult
 from toolstile_plugins.ledger.stores import bounded
 from toolstile_plugins.ledger.stores.postgres import PostgresStore
 

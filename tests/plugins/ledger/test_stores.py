@@ -16,7 +16,13 @@ from typing import Any
 
 import pytest
 
-from toolstile_hookspecs.ledger import Claim, EffectState, LedgerEntry, LedgerStore, RecordedResult
+from toolstile_hookspecs.services.ledger import (
+    Claim,
+    EffectState,
+    LedgerEntry,
+    LedgerStore,
+    RecordedResult,
+)
 from toolstile_hookspecs.testing import LedgerStoreContract
 from toolstile_hookspecs.testing.ledger import NOW, claim_of
 from toolstile_plugins.ledger.stores.memory import MemoryStore
@@ -52,7 +58,7 @@ class TestSqlite(LedgerStoreContract):
             assert isinstance(store, SqliteStore)
             code = f"""
                 import datetime
-                from toolstile_hookspecs.ledger import Claim
+                from toolstile_hookspecs.services.ledger import Claim
                 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
                 claim = Claim(*{tuple(claim[:6])!r}, {claim.created_at!r})
                 assert SqliteStore({str(store.path)!r}).claim(claim, now=claim.created_at) is None
@@ -108,7 +114,7 @@ class TestSqlite(LedgerStoreContract):
     ) -> None:
         code = """
             import datetime, os, sys
-            from toolstile_hookspecs.ledger import Claim, RecordedResult
+            from toolstile_hookspecs.services.ledger import Claim, RecordedResult
             from toolstile_plugins.ledger.stores.sqlite import SqliteStore
             now = datetime.datetime.now(datetime.UTC)
             claim = Claim("k", "pay", "0" * 64, "e" * 32, "s", "c", now)

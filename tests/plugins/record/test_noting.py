@@ -19,7 +19,7 @@ from toolstile_hookspecs import (
     hookimpl,
     tool,
 )
-from toolstile_hookspecs.facts import REPLAYED_EFFECT
+from toolstile_hookspecs.calls import REPLAYED_EFFECT
 from toolstile_plugins.record.noting import NOTHING, fields_of, joined
 
 ROUND: dict[str, Any] = {}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from toolstile_hookspecs.ledger import Claim, EffectState, LedgerEntry, RecordedResult
+from toolstile_hookspecs.services.ledger import Claim, EffectState, LedgerEntry, RecordedResult
 
 # An entry as one plain tuple of what cannot change: the claim's fields, then state, end, reason,
 # then the result's. The garbage collector soon passes over those, of which there may be millions.

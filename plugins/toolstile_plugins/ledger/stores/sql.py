@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from toolstile_hookspecs.ledger import Claim, EffectState, LedgerEntry, RecordedResult
+from toolstile_hookspecs.services.ledger import Claim, EffectState, LedgerEntry, RecordedResult
 
 Row = Sequence[Any]
 

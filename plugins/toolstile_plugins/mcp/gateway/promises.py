@@ -8,8 +8,8 @@ import mcp_types as types
 from mcp.client.session import ClientSession
 
 from toolstile_hookspecs import DefinitionError, ToolValidationError
-from toolstile_hookspecs.faults import in_one_line
-from toolstile_hookspecs.schema_codec import SchemaCodec, Unchecked
+from toolstile_hookspecs._schema.schema_codec import SchemaCodec, Unchecked
+from toolstile_hookspecs._schema.validation_errors import in_one_line
 from toolstile_plugins.mcp.gateway.definitions import Definition, Schema
 from toolstile_plugins.mcp.gateway.schemas import enforceable
 

@@ -8,8 +8,8 @@ from typing import Any, Final, cast
 from urllib.parse import unquote
 
 from toolstile_hookspecs import DefinitionError
-from toolstile_hookspecs.bounded_patterns import bounded
-from toolstile_hookspecs.faults import pointed
+from toolstile_hookspecs._schema.validation_errors import pointed
+from toolstile_hookspecs.support.patterns import bounded
 from toolstile_plugins.mcp.gateway.wording import cleaned, is_plain, one_line
 
 Schema = Mapping[str, Any]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from toolstile_hookspecs.likeness import suggest
+from toolstile_hookspecs.support.text import suggest
 from toolstile_plugins.mcp.gateway.definitions import Definition
 from toolstile_plugins.mcp.gateway.pins import Pins
 from toolstile_plugins.mcp.gateway.settings import Trust

@@ -20,7 +20,7 @@ from toolstile_hookspecs import (
     ToolValidationError,
     hookimpl,
 )
-from toolstile_hookspecs.schema_codec import SchemaCodec
+from toolstile_hookspecs._schema.schema_codec import SchemaCodec
 from toolstile_plugins.mcp.gateway.calling import Calling, reporter
 from toolstile_plugins.mcp.gateway.connection import Connection
 from toolstile_plugins.mcp.gateway.definitions import Definition

@@ -22,7 +22,7 @@ from toolstile_hookspecs import (
     ToolCall,
     VisibilityExpansionRequired,
 )
-from toolstile_hookspecs.eager import begin
+from toolstile_hookspecs.support.event_loop import begin
 from toolstile_plugins.mcp.server.elicitation_rounds import Round, question_result, refuse_invalid
 from toolstile_plugins.mcp.server.handles import SESSION_META
 from toolstile_plugins.mcp.server.progress import ProgressRelay

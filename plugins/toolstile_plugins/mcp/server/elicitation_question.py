@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from toolstile_hookspecs import ApprovalRequest, hide, masked, secrets_of
-from toolstile_hookspecs.terminals import printable_lines
+from toolstile_hookspecs.support.text import printable_lines
 
 FORM: Final[dict[str, Any]] = {"type": "object", "properties": {}}
 """Nothing has to be filled in: to accept is to approve, to decline is to deny."""

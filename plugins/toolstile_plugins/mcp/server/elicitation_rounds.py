@@ -16,7 +16,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, CallToolRequestParams, ElicitResult
 
 from toolstile_hookspecs import ApprovalAnswer, Outcome
-from toolstile_hookspecs.facts import APPROVAL
+from toolstile_hookspecs.calls import APPROVAL
 from toolstile_plugins.mcp.server.elicitation import meaning_of
 from toolstile_plugins.mcp.server.elicitation_question import FORM
 from toolstile_plugins.mcp.server.requests import RequestContext

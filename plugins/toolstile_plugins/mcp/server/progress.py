@@ -8,7 +8,7 @@ import math
 from collections import deque
 from typing import Final, Protocol
 
-from toolstile_hookspecs.unwritable import encodable
+from toolstile_hookspecs._schema.serialize import encodable
 
 log = logging.getLogger("toolstile.mcp")
 

@@ -17,8 +17,8 @@ from toolstile_hookspecs import (
     ToolstileError,
     ToolValidationError,
 )
-from toolstile_hookspecs.faults import as_sentence
-from toolstile_hookspecs.quantities import counted
+from toolstile_hookspecs._schema.validation_errors import as_sentence
+from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.vfs.paths import ALIAS
 from toolstile_plugins.vfs.wording import size_of
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from toolstile_hookspecs import FileMatch, Tool, ToolContext, ToolExample, ToolResult
-from toolstile_hookspecs.quantities import counted
+from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.vfs.settings import VfsConfig
 from toolstile_plugins.vfs.tools.checks import ROOT, Checks, explaining, noted, shown, workspace
 from toolstile_plugins.vfs.tools.pages import Page, cut

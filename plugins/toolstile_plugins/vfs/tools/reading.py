@@ -14,7 +14,7 @@ from toolstile_hookspecs import (
     ToolResult,
     ToolstileError,
 )
-from toolstile_hookspecs.quantities import counted
+from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.vfs.settings import VfsConfig
 from toolstile_plugins.vfs.text import BYTE_ORDER_MARK
 from toolstile_plugins.vfs.tools.checks import (

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolstile_hookspecs import Filesystem, Tool, ToolContext, ToolExample, ToolResult
-from toolstile_hookspecs.quantities import counted
+from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.vfs.settings import VfsConfig
 from toolstile_plugins.vfs.tools.checks import Checks, explaining, shown, workspace
 from toolstile_plugins.vfs.tools.params import CopyFile, MoveFile

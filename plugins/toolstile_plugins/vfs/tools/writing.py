@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, Final
 
 from toolstile_hookspecs import Filesystem, Tool, ToolContext, ToolExample, ToolResult
-from toolstile_hookspecs.quantities import counted
+from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.vfs.settings import VfsConfig
 from toolstile_plugins.vfs.text import SNIFFED_BYTES, marked_like
 from toolstile_plugins.vfs.tools.checks import ROOT, Checks, explaining, noted, shown, workspace

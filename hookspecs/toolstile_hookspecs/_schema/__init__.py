@@ -1,0 +1,1 @@
+"""Typed JSON: codecs, schemas, validation errors and secrets. Private to the contract."""

@@ -1,0 +1,503 @@
+"""Typed values to and from strict JSON: what a tool's params and results go through.
+
+A `Codec` wraps the one `TypeAdapter` of a type; `NoParams` is for tools that take none; the
+`SchemaCodec` of its own module wraps a JSON Schema. All decode strictly, naming every fault
+at once.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, is_dataclass
+from functools import lru_cache, partial
+from typing import Any, Final, Protocol, cast, get_origin, get_type_hints
+from weakref import WeakValueDictionary
+
+import pydantic_core
+from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
+from pydantic.json_schema import JsonSchemaMode
+from typing_extensions import is_typeddict
+
+from toolstile_hookspecs._schema.immutable import is_immutable_type
+from toolstile_hookspecs._schema.json_schema import ClosedJsonSchema, PlainJsonSchema
+from toolstile_hookspecs._schema.round_trip import Others, others_in, survives_json
+from toolstile_hookspecs._schema.secrets import HIDING
+from toolstile_hookspecs._schema.serialize import (
+    MAX_DIGITS,
+    could_coincide,
+    distinct,
+    finite,
+    in_one_order,
+    legible,
+    may_hold_sets,
+    strange_values,
+    why_unwritable,
+)
+from toolstile_hookspecs._schema.strict import NameCounter, check_names, name_counter
+from toolstile_hookspecs._schema.strict_dates import exact_validator
+from toolstile_hookspecs._schema.validation_errors import (
+    ALL_SECRET,
+    MAX_REASON,
+    Schema,
+    explain,
+    holds_secret,
+    listing,
+    not_json,
+    shorten,
+)
+from toolstile_hookspecs.errors import DefinitionError, ToolValidationError
+
+# --- Mappings, sequences and sets of every kind, as the plain ones that are written as JSON
+
+
+def as_plain(value: object) -> dict[object, object] | list[object]:
+    """Return a mapping as a dict, a sequence or set as a list; for pydantic's `fallback`.
+
+    Raises:
+        ValueError: When it is none of them, in pydantic's words.
+
+    Example:
+        >>> as_plain(range(2)), as_plain({"a": 1}.keys())
+        ([0, 1], ['a'])
+    """
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[object, object]", value))
+    if isinstance(value, (Sequence, AbstractSet)):
+        return list(cast("Sequence[object] | AbstractSet[object]", value))
+    raise ValueError(f"Unable to serialize unknown type: {type(value)}")
+
+
+# --- Typed values to and from strict JSON: what a tool's params and results go through
+
+
+Json = str | bytes
+
+# Made once: `json.dumps` makes one for each call that asks for more than the defaults.
+_ENCODER: Final = json.JSONEncoder(allow_nan=False)
+_ALWAYS_FINITE: Final = frozenset({"integer", "string", "boolean", "null"})
+
+
+class ValueCodec(Protocol):
+    """Decodes and encodes the values of one type."""
+
+    immutable: bool
+    """Whether values can be shared without a copy, because nothing in them can change."""
+
+    @property
+    def faithful(self) -> type[Any] | None:
+        """The class whose instances equal what is read from their JSON, None where none do."""
+        ...
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON Schema (2020-12) of the values; the caller owns the copy."""
+        ...
+
+    def secret_schema(self) -> Schema:
+        """Return the schema where it says that something is secret, else an empty one."""
+        ...
+
+    def decode(self, text: Json) -> Any:
+        """Return the value that the JSON text stands for, or raise `ToolValidationError`."""
+        ...
+
+    def copy(self, text: Json) -> Any:
+        """Return the value of a text that was decoded before, as a copy of one's own."""
+        ...
+
+    def encode(self, value: object) -> bytes:
+        """Return the value as compact JSON; raises `ValueError` when it has none."""
+        ...
+
+    def fits(self, value: object) -> str | None:
+        """Return why the value is not one of these, or None when it is."""
+        ...
+
+
+class Codec:
+    """The codec of a Python type.
+
+    Args:
+        kind: A dataclass, pydantic model, TypedDict or anything else pydantic can adapt.
+        owner: What the type belongs to, for error messages.
+        reveals: Whether `encode` writes what `decode` reads and no more: secrets (pydantic's
+            `SecretStr`) as they are, no computed fields. For params; results keep their secrets.
+
+    Raises:
+        DefinitionError: When pydantic cannot make a schema of the type, or what is written
+            of it cannot be read again.
+
+    Example:
+        >>> codec = Codec(dict[str, int], owner="demo")
+        >>> codec.decode('{"a": 1}'), codec.encode({"a": 1})
+        ({'a': 1}, b'{"a":1}')
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_count_names",
+        "_others",
+        "_read",
+        "_reveals",
+        "_schema",
+        "_secrecy",
+        "_to_json",
+        "_validate",
+        "adapter",
+        "immutable",
+        "kind",
+    )
+
+    def __init__(self, kind: Any, *, owner: str, reveals: bool = False) -> None:
+        self.kind = kind
+        try:
+            self.adapter: TypeAdapter[Any] = TypeAdapter(kind)
+            self._validate = self.adapter.validator.validate_json
+        except Exception as error:
+            raise DefinitionError(_no_schema(owner, kind, error)) from error
+        try:
+            self._others: Others = others_in(self.adapter.core_schema, of_params=reveals)
+        except ValueError as error:
+            raise DefinitionError(
+                f"{owner}: {describe(kind)} cannot be read from the JSON that it is written as: "
+                f"{error}."
+            ) from None
+        self._count_names: NameCounter = self._count_first
+        # Only what models write is read exactly: results were made here.
+        self._read: Callable[..., Any] = self._read_first if reveals else self._validate
+        self.immutable = is_immutable_type(kind)
+        self._reveals = reveals
+        self._schema: dict[str, Any] | None = None
+        self._secrecy: Schema | None = None
+        self._to_json: Callable[..., bytes] = self._encode_first
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON Schema of what is read of params, or of what is written of results."""
+        mode: JsonSchemaMode = "validation" if self._reveals else "serialization"
+        return self.adapter.json_schema(mode=mode, schema_generator=ClosedJsonSchema)
+
+    @property
+    def faithful(self) -> type[Any] | None:
+        """The class whose instances equal what is read from their JSON; see `survives_json`."""
+        if not survives_json(self.adapter.core_schema):
+            return None
+        kind = get_origin(self.kind) or self.kind
+        return dict if is_typeddict(kind) else kind if isinstance(kind, type) else None
+
+    def decode(self, text: Json) -> Any:
+        """Return the typed value; every fault in one `ToolValidationError`."""
+        # What is held in a slot is called faster by a name of one's own.
+        read, count_names = self._read, self._count_names
+        try:
+            value = read(text, strict=True, extra=self._others)
+        except ValidationError as error:
+            raise ToolValidationError(explain(error, self._known_schema)) from None
+        colons = text.count(":") if isinstance(text, str) else text.count(b":")
+        if count_names(value) != colons:
+            check_names(text)
+        return value
+
+    def copy(self, text: Json) -> Any:
+        """Return the typed value of a text that was decoded before, once more."""
+        return self._read(text, strict=True, extra=self._others)
+
+    def encode(self, value: object) -> bytes:
+        """Return the value as compact JSON, in the order of its fields, sets in one of their own.
+
+        Raises:
+            ValueError: When it has none: NaN has not, say, in a result, nor have two keys that
+                are written alike.
+        """
+        to_json = self._to_json
+        text = to_json(value, by_alias=True, warnings=False)
+        return text if len(text) <= MAX_DIGITS else legible(text)
+
+    def fits(self, value: object) -> str | None:
+        """Return why the value is not of the type, or None when it is."""
+        try:
+            self.adapter.validate_python(value, strict=True)
+            # An instance of the right class may hold anything; writing it tells.
+            self.adapter.serializer.to_json(value, warnings="error")
+        except ValidationError as error:
+            return explain(error, self._known_schema)
+        except (ValueError, UserWarning) as error:
+            told = self._misread(value)
+            return told or shorten(" ".join(str(error).split()), MAX_REASON)
+        return None
+
+    def _misread(self, value: object) -> str | None:
+        """Return why what is written of a value cannot be read again, where it can be written."""
+        try:
+            self.copy(self.encode(value))
+        except ValidationError as error:
+            return explain(error, self._known_schema)
+        except ValueError:
+            return None
+        return None
+
+    def secret_schema(self) -> Schema:
+        """Return the schema where it says that something is secret, else an empty one.
+
+        Of a type that JSON Schema cannot say, everything is taken for secret.
+        """
+        if self._secrecy is None:
+            try:
+                self._secrecy = self._find_secrecy()
+            except PydanticUserError:
+                self._secrecy = ALL_SECRET
+        return self._secrecy
+
+    def _find_secrecy(self) -> Schema:
+        schema = self.adapter.json_schema(schema_generator=PlainJsonSchema)
+        # Computed fields are written only.
+        if not self._reveals and holds_secret(self._known_schema()):
+            return self._as_read_and_written()
+        return schema if holds_secret(schema) else {}
+
+    def _as_read_and_written(self) -> Schema:
+        modes: tuple[JsonSchemaMode, ...] = ("validation", "serialization")
+        parts, definitions = TypeAdapter.json_schemas(
+            [(mode, mode, self.adapter) for mode in modes], schema_generator=PlainJsonSchema
+        )
+        return {"allOf": [*parts.values()], **definitions}
+
+    def _known_schema(self) -> dict[str, Any]:
+        if self._schema is None:
+            try:
+                self._schema = self.schema()
+            except PydanticUserError:  # a type that JSON Schema cannot say
+                self._schema = {}
+        return self._schema
+
+    def _read_first(self, text: Json, *, strict: bool, extra: Others) -> Any:
+        exact = exact_validator(self.adapter.core_schema)
+        self._read = self._validate if exact is None else exact.validate_json
+        return self._read(text, strict=strict, extra=extra)
+
+    def _count_first(self, value: object) -> float:
+        self._count_names = name_counter(self.adapter.core_schema)
+        return self._count_names(value)
+
+    def _encode_first(self, value: object, *, by_alias: bool, warnings: bool) -> bytes:
+        """Find out how to encode, once: asking for the schema is too dear for a definition."""
+        schema = self._known_schema()
+        if self._reveals:
+            revealing = holds_secret(schema)
+            whole = partial(self.adapter.serializer.to_json, round_trip=True)
+            self._to_json = self._reveal if revealing else whole
+        elif schema.get("type") in _ALWAYS_FINITE:
+            self._to_json = self.adapter.serializer.to_json
+        elif could_coincide(self.adapter.core_schema):
+            self._to_json = self._write_distinct
+        else:
+            self._to_json = self._write_finite
+        if may_hold_sets(schema):
+            self._to_json = in_one_order(self._to_json, self.adapter)
+        return self._to_json(value, by_alias=by_alias, warnings=warnings)
+
+    def _write_finite(self, value: object, *, by_alias: bool, warnings: bool) -> bytes:
+        serializer = self.adapter.serializer
+        text = serializer.to_json(value, by_alias=by_alias, warnings=warnings, fallback=as_plain)
+        # Looking from the end takes a third of the time.
+        if text.rfind(b"null") < 0:
+            return text
+        return finite(text, lambda: serializer.to_python(value, warnings=warnings))
+
+    def _write_distinct(self, value: object, *, by_alias: bool, warnings: bool) -> bytes:
+        text = self._write_finite(value, by_alias=by_alias, warnings=warnings)
+        return distinct(text, lambda: self.adapter.serializer.to_python(value, warnings=warnings))
+
+    def _reveal(self, value: object, *, by_alias: bool, warnings: bool) -> bytes:
+        plain = self.adapter.serializer.to_python(
+            value, by_alias=by_alias, warnings=warnings, round_trip=True
+        )
+        return pydantic_core.to_json(_revealed(plain), inf_nan_mode="null")
+
+
+_KNOWN: Final[WeakValueDictionary[tuple[type[Any], bool], Codec]] = WeakValueDictionary()
+
+
+def codec_of(kind: Any, *, owner: str, reveals: bool = False) -> Codec:
+    """Return the codec of a type, one for all tools that share a class: to make one is dear.
+
+    Only classes are shared. Other types may be equal and read differently, as unions of the same
+    members in another order do.
+
+    Args:
+        kind: The type, see `Codec`.
+        owner: What the type belongs to, for error messages.
+        reveals: Whether all that is written can be read, see `Codec`.
+
+    Raises:
+        DefinitionError: See `Codec`.
+    """
+    if not isinstance(kind, type):
+        return Codec(kind, owner=owner, reveals=reveals)
+    codec = _KNOWN.get((kind, reveals))
+    if codec is None:
+        codec = _KNOWN[kind, reveals] = Codec(kind, owner=owner, reveals=reveals)
+    return codec
+
+
+def _revealed(value: Any) -> Any:
+    """Return plain data with the secrets in it as they are."""
+    if isinstance(value, HIDING):
+        return _revealed(value.get_secret_value())
+    if value.__class__ is dict:
+        return {_revealed(name): _revealed(inside) for name, inside in value.items()}
+    if value.__class__ in {list, tuple, set, frozenset}:
+        return [_revealed(inside) for inside in value]
+    return value
+
+
+def _no_schema(owner: str, kind: object, error: Exception) -> str:
+    # What comes after it is advice for whoever knows pydantic; ours is the remedy.
+    told = str(error).partition("\n")[0].partition(" Set `")[0].rstrip(".")
+    reason = told or type(error).__name__
+    code = error.code if isinstance(error, PydanticUserError) else None
+    if code == "typed-dict-version":
+        remedy = "Before Python 3.12, import TypedDict from typing_extensions, not from typing."
+    elif code in {"class-not-fully-defined", "undefined-annotation"}:
+        remedy = "Define the types it names at the top level of a module, before the tool."
+    else:
+        remedy = "Use a dataclass, a pydantic model, a TypedDict or plain JSON types."
+    fields = "".join(f", whose {each}" for each in _without_schema(kind))
+    return f"{owner}: no JSON schema can be made of {describe(kind)}{fields} ({reason}). {remedy}"
+
+
+def _without_schema(kind: Any) -> Iterator[str]:
+    """Yield what the fields of a type are that no schema can be made of."""
+    try:
+        hints = get_type_hints(kind, include_extras=True)
+    except Exception:  # noqa: BLE001 - a name cannot be found, or it is no class
+        return
+    for name, inside in hints.items():
+        try:
+            TypeAdapter(inside)
+        except Exception:  # noqa: BLE001 - a type may make its schema itself
+            yield f"{name} is {describe(inside)}"
+
+
+class NoParams:
+    """The codec of a tool without params: an empty object, and None in the process."""
+
+    immutable = True
+    faithful = None
+
+    def schema(self) -> dict[str, Any]:
+        """Return the schema of an empty object."""
+        return {"type": "object", "properties": {}, "additionalProperties": False}
+
+    def decode(self, text: Json) -> None:
+        """Return None for an empty object, refuse anything else."""
+        _EMPTY.decode(text)
+
+    def copy(self, text: Json) -> None:
+        """Return None."""
+
+    def encode(self, value: object) -> bytes:  # noqa: ARG002 - one shape for all codecs
+        """Return an empty object."""
+        return b"{}"
+
+    def secret_schema(self) -> Schema:
+        """Return an empty schema: nothing is secret."""
+        return {}
+
+    def fits(self, value: object) -> str | None:
+        """Return why the value is not None, or None."""
+        return None if value is None else "the tool takes no params; give None"
+
+
+@dataclass(frozen=True)
+class _Empty:
+    pass
+
+
+_EMPTY: Final = Codec(_Empty, owner="a tool without params")
+
+
+def as_json(arguments: object) -> Json:
+    """Return arguments as JSON text; a mapping is encoded as a provider would have.
+
+    What is no mapping is encoded as it is, so that it is refused for what it is.
+
+    Raises:
+        ToolValidationError: When it holds what JSON cannot say.
+    """
+    if isinstance(arguments, (str, bytes)):
+        return arguments
+    plain = arguments
+    if isinstance(arguments, Mapping):
+        plain = dict(cast("Mapping[str, Any]", arguments))
+    try:
+        return _ENCODER.encode(plain)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ToolValidationError(_why_not_json(plain, error)) from None
+
+
+def _why_not_json(plain: object, error: Exception) -> str:
+    try:
+        strange = list(strange_values(plain))
+    except RecursionError:
+        strange = []
+    return listing(strange) if strange else not_json(why_unwritable(error))
+
+
+def describe(kind: object) -> str:
+    """Return a type's name as a person would write it."""
+    return kind.__qualname__ if isinstance(kind, type) else str(kind).removeprefix("typing.")
+
+
+# --- Which types make up what was left out, so that the same arguments are read differently
+
+
+_ALWAYS_EQUAL: Final = (list, dict, set, frozenset, tuple, str, bytes, int, float, bool)
+# As `Any`, since what is in a core schema is unknown to type checkers, too.
+_DICT: Final[Any] = dict
+_LISTS: Final[Any] = (list, tuple)
+# What in a core schema is no part of it.
+_ASIDE: Final = frozenset({"cls", "config", "default", "expected", "members", "metadata"})
+
+
+def makes_up_defaults(codec: ValueCodec) -> bool:
+    """Tell whether a value that is left out may be another one whenever arguments are read.
+
+    Args:
+        codec: Reads them. Of a Python type, a `default_factory` may give anything; one that is
+            a class, such as `list`, gives the same each time, as far as can be told.
+
+    Example:
+        >>> from toolstile_hookspecs._schema.codec import NoParams
+        >>> makes_up_defaults(NoParams())
+        False
+    """
+    return isinstance(codec, Codec) and _makes_up(codec)
+
+
+@lru_cache(maxsize=1024)
+def _makes_up(codec: Codec) -> bool:
+    waiting: list[Any] = [codec.adapter.core_schema]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, _DICT):
+            if part.get("type") == "default" and not _is_steady(part):
+                return True
+            waiting += [each for name, each in part.items() if name not in _ASIDE]
+        elif isinstance(part, _LISTS):
+            waiting += part
+    return False
+
+
+def _is_steady(default: Any) -> bool:
+    factory = default.get("default_factory")
+    if factory is None:
+        return True
+    kind: Any = get_origin(factory) or factory
+    # The fields of a class are looked at where it says what is read.
+    return any(kind is each for each in _ALWAYS_EQUAL) or _has_fields(kind)
+
+
+def _has_fields(kind: Any) -> bool:
+    return inspect.isclass(kind) and (is_dataclass(kind) or issubclass(kind, BaseModel))

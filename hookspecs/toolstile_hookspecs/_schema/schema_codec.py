@@ -1,0 +1,239 @@
+"""Plain JSON values to and from JSON text, as a JSON Schema from elsewhere allows them.
+
+Source of the rules: JSON Schema, draft 2020-12.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, cast
+
+import pydantic_core
+
+from toolstile_hookspecs._schema.codec import as_plain
+from toolstile_hookspecs._schema.json_schema import KEYWORDS, secrecy_of
+from toolstile_hookspecs._schema.serialize import distinct, finite, legible
+from toolstile_hookspecs._schema.strict import check_names
+from toolstile_hookspecs._schema.validation_errors import (
+    MAX_FAULTS,
+    MAX_REASON,
+    MISSING,
+    NOT_KNOWN,
+    Schema,
+    listing,
+    not_json,
+    place,
+    pointed,
+    shorten,
+)
+from toolstile_hookspecs.errors import DefinitionError, ToolValidationError
+from toolstile_hookspecs.support.text import suggest
+
+Json = str | bytes
+
+UNCHECKED: Final = (
+    "Invalid arguments: they cannot be checked, since they are nested too deeply, or the tool's "
+    "JSON Schema refers to itself without an end. Nest them less; if that does not help, do "
+    "without this tool."
+)
+
+
+class Unchecked(ToolValidationError):
+    """Whether a value fits a schema cannot be found out."""
+
+
+class SchemaCodec:
+    """The codec of a JSON Schema that came from elsewhere; values are plain JSON values.
+
+    Validation is `jsonschema`'s, the reference of its field; references to other
+    documents are never fetched.
+
+    Args:
+        schema: The schema, draft 2020-12 unless it says otherwise.
+        owner: What the schema belongs to, for error messages.
+
+    Raises:
+        DefinitionError: When the schema itself is wrong, or refers to what is not in it.
+    """
+
+    __slots__ = ("_schema", "_secrecy", "_shows", "_validator", "faithful", "immutable")
+
+    def __init__(self, schema: Mapping[str, Any], *, owner: str) -> None:
+        # Heavy, and most tools are typed.
+        from jsonschema import Draft202012Validator, SchemaError, validators
+        from referencing import Registry
+
+        self._schema = dict(schema)
+        self.immutable = False
+        # What is told to be JSON may be anything that can be written as such.
+        self.faithful = None
+        self._secrecy = secrecy_of(self._schema)
+        self._shows = not self._secrecy
+        drafts: Any = validators
+        kind: Any = drafts.validator_for(self._schema, default=Draft202012Validator)
+        try:
+            kind.check_schema(self._schema)
+        except SchemaError as error:
+            raise DefinitionError(
+                f"{owner}: its JSON Schema is not valid at {error.json_path}: {error.message}; "
+                "correct it there."
+            ) from error
+        for target in _references(self._schema):
+            if not _is_within(self._schema, target):
+                raise DefinitionError(
+                    f"{owner}: its JSON Schema refers to {target!r}, which is not in it; copy "
+                    "that part into $defs and refer to it as '#/$defs/...'."
+                )
+        nothing_fetched: Registry[Any] = Registry()
+        extended: Any = drafts.extend(kind, KEYWORDS)
+        self._validator: Any = extended(self._schema, registry=nothing_fetched)
+
+    def schema(self) -> dict[str, Any]:
+        """Return a copy of the schema."""
+        return cast("dict[str, Any]", json.loads(json.dumps(self._schema)))
+
+    def secret_schema(self) -> Schema:
+        """Return the schema where it says that something is secret, else an empty one.
+
+        Where it says so in a way that masking does not go, one that hides everything.
+        """
+        return self._secrecy
+
+    def decode(self, text: Json) -> Any:
+        """Return the JSON value; every fault in one `ToolValidationError`.
+
+        Raises:
+            ToolValidationError: When it is no JSON, or does not fit; `Unchecked` where nobody
+                can tell.
+        """
+        try:
+            value = pydantic_core.from_json(text, allow_inf_nan=False)
+        except (ValueError, TypeError) as error:
+            raise ToolValidationError(not_json(_printable(str(error)))) from None
+        check_names(text)
+        if faults := self._faults(value):
+            raise ToolValidationError(listing(faults))
+        return value
+
+    def copy(self, text: Json) -> Any:
+        """Return the JSON value of a text that was decoded before, once more."""
+        return pydantic_core.from_json(text)
+
+    def encode(self, value: object) -> bytes:
+        """Return the value as compact JSON.
+
+        Raises:
+            ValueError: When it has none: NaN has not, nor have two keys that are written alike.
+        """
+        text = pydantic_core.to_json(value, inf_nan_mode="null", fallback=as_plain)
+        return legible(distinct(finite(text, lambda: value), lambda: value))
+
+    def fits(self, value: object) -> str | None:
+        """Return why the value does not fit the schema, or None when it does."""
+        try:
+            faults = self._faults(pydantic_core.from_json(self.encode(value)))
+        except ValueError as error:
+            return str(error)
+        return listing(faults) if faults else None
+
+    def _faults(self, value: Any) -> list[str]:
+        try:
+            found: list[Any] = list(self._validator.iter_errors(value))
+        except BaseException as error:
+            if not _is_out_of_stack(error):
+                raise
+            raise Unchecked(UNCHECKED) from None
+        found.sort(key=operator.attrgetter("json_path"))
+        # A stranger may be told of by several parts of a schema.
+        return [*dict.fromkeys(line for each in found for line in self._lines(each))]
+
+    def _lines(self, fault: Any) -> Iterator[str]:
+        """Yield a line for a fault, or for each name that it is about."""
+        path: list[Any] = [*fault.absolute_path]
+        if _is_missing(fault):
+            yield f"{place(path)}: {MISSING}"
+            *here, missing = path
+            known = {*_properties(self._schema)}
+            # What else may be given nobody lists, so only what is near it counts as mistaken.
+            others = [name for name in fault.instance if name not in known][:MAX_FAULTS]
+            for name in others:
+                if near := suggest(name, [missing]):
+                    yield f"{place([*here, name])}: {NOT_KNOWN}{near}"
+        elif strangers := _strangers(fault):
+            known = {*fault.schema.get("properties", ())}
+            for number, name in enumerate(strangers):
+                # No more than these are shown, and to compare names takes long.
+                near = suggest(name, known) if number < MAX_FAULTS else ""
+                yield f"{place([*path, name])}: {NOT_KNOWN}{near}"
+        else:
+            yield f"{place(path)}: {self._reason(fault)}"
+
+    def _reason(self, fault: Any) -> str:
+        if self._shows:
+            return shorten(fault.message, MAX_REASON)
+        return f"does not fit what the schema says of {fault.validator!r}"
+
+
+def _is_out_of_stack(error: BaseException) -> bool:
+    # What follows references is written in Rust, and panics where the stack ends in it.
+    return isinstance(error, RecursionError) or type(error).__name__ == "PanicException"
+
+
+def _is_missing(fault: Any) -> bool:
+    return fault.validator == "required" and isinstance(fault.validator_value, list)
+
+
+def _strangers(fault: Any) -> list[str]:
+    """Return the names that an object may not have, where it may have no others than it lists."""
+    if fault.validator != "additionalProperties" or fault.validator_value is not False:
+        return []
+    if fault.schema.get("patternProperties"):
+        return []
+    known = fault.schema.get("properties", {})
+    return [name for name in fault.instance if name not in known]
+
+
+def _properties(schema: object) -> Iterator[str]:
+    """Yield the names of all properties that a schema has anywhere."""
+    if isinstance(schema, Mapping):
+        parts = cast("Mapping[str, object]", schema)
+        named = parts.get("properties")
+        if isinstance(named, Mapping):
+            yield from cast("Mapping[str, object]", named)
+        for part in parts.values():
+            yield from _properties(part)
+    elif isinstance(schema, list):
+        for each in cast("list[object]", schema):
+            yield from _properties(each)
+
+
+def _printable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+def _references(value: object) -> Iterator[str]:
+    """Yield what a schema refers to, wherever it does."""
+    if isinstance(value, Mapping):
+        for name, inside in cast("Mapping[str, object]", value).items():
+            if name in {"$ref", "$dynamicRef"} and isinstance(inside, str):
+                yield inside
+            else:
+                yield from _references(inside)
+    elif isinstance(value, list):
+        for inside in cast("list[object]", value):
+            yield from _references(inside)
+
+
+def _is_within(schema: Mapping[str, Any], target: str) -> bool:
+    """Tell whether a schema itself holds what it refers to by a JSON pointer.
+
+    Anchors and identifiers are left to the validator.
+    """
+    if not target.startswith("#/"):
+        return target == "#" or any(f'"{name}"' in json.dumps(schema) for name in _NAMED)
+    return pointed(schema, target) is not None
+
+
+_NAMED: Final = ("$id", "$anchor", "$dynamicAnchor")

@@ -1,0 +1,225 @@
+"""Keeping secrets out of what people and programs are shown: texts, arguments, values.
+
+What is secret is said by types (`Secret`, pydantic's `SecretStr`, `SecretBytes` and `Secret[...]`)
+and by schemas (`writeOnly`); those made of types say it of secret types, too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import quote, quote_plus
+
+from pydantic import BaseModel, SecretBytes, SecretStr
+from pydantic import Secret as PydanticSecret
+
+from toolstile_hookspecs._schema.json_schema import (
+    alternatives,
+    of_item,
+    of_property,
+    schemas_among,
+)
+from toolstile_hookspecs._schema.validation_errors import Schema
+from toolstile_hookspecs.masking import Secret
+
+if TYPE_CHECKING:
+    from toolstile_hookspecs._schema.codec import ValueCodec
+
+MASK: Final = "***"
+MIN_LENGTH: Final = 3
+"""Shorter secrets would be found in the middle of words."""
+
+HIDING: Final = (SecretStr, SecretBytes, PydanticSecret)
+"""Pydantic's types of secrets; all have `get_secret_value`."""
+_PLAIN: Final = (str, bytes, int, float, type(None))
+"""Holds no secret, unless what it stands in says so."""
+
+
+def hide(text: str, secrets: Iterable[str]) -> str:
+    """Return a text with secrets masked, the longer ones first.
+
+    They are found as they are, and as JSON, a `repr` or an address would quote them.
+
+    Example:
+        >>> hide("signed in with hunter2", ["hunter2"])
+        'signed in with ***'
+    """
+    return _hidden(text, _all_forms(secrets))
+
+
+def _hidden(text: str, forms: Iterable[str]) -> str:
+    for form in forms:
+        text = text.replace(form, MASK)
+    return text
+
+
+def _all_forms(secrets: Iterable[str]) -> list[str]:
+    found = {form for secret in secrets if len(secret) >= MIN_LENGTH for form in _forms(secret)}
+    return sorted(found, key=len, reverse=True)
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """Yield how a secret stands in texts: as it is, and quoted in the usual ways."""
+    yield secret
+    if secret.isalnum() and secret.isascii():
+        return
+    yield json.dumps(secret)[1:-1]
+    yield json.dumps(secret, ensure_ascii=False)[1:-1]
+    yield repr(secret)[1:-1]
+    octets = secret.encode("utf-8", "surrogatepass")
+    yield repr(octets)[2:-1]
+    yield quote(octets)
+    yield quote(octets, safe="")
+    yield quote_plus(octets)
+
+
+def hide_within(value: object, secrets: Iterable[str]) -> Any:
+    """Return a JSON value with secrets masked in all its texts, and numbers that are secrets."""
+    return _hidden_within(value, _all_forms(secrets))
+
+
+def _hidden_within(value: object, forms: list[str]) -> Any:
+    if isinstance(value, str):
+        return _hidden(value, forms)
+    if isinstance(value, dict):
+        inside = cast("dict[str, object]", value)
+        return {_hidden(name, forms): _hidden_within(each, forms) for name, each in inside.items()}
+    if isinstance(value, list):
+        return [_hidden_within(each, forms) for each in cast("list[object]", value)]
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return MASK if str(value) in forms else value
+    return value
+
+
+def masked(value: object, schema: Schema, mask: str = MASK) -> Any:
+    """Return a JSON value without what its schema says is never to be shown.
+
+    Args:
+        value: The value.
+        schema: Its JSON Schema, which marks secrets as `writeOnly`.
+        mask: What stands in their places.
+
+    Example:
+        >>> masked({"name": "Ada", "pin": "1234"}, {"properties": {"pin": {"writeOnly": True}}})
+        {'name': 'Ada', 'pin': '***'}
+    """
+    return _replaced(value, [schema], schema, lambda _: mask)
+
+
+def secrets_of(value: object, schema: Schema) -> Iterator[str]:
+    """Yield the texts in a JSON value that its schema says are never to be shown."""
+    found: list[object] = []
+    _replaced(value, [schema], schema, found.append)
+    for each in found:
+        yield from _texts(each)
+
+
+def secrets_given(codec: ValueCodec, arguments: str | bytes) -> Iterator[str]:
+    """Yield the texts in a call's arguments, and in what was left out, that are secret.
+
+    Args:
+        codec: Reads the arguments; where its schema says of no secret, there is none.
+        arguments: The arguments, which it has read before.
+    """
+    schema = codec.secret_schema()
+    if not schema:
+        return
+    yield from secrets_of(json.loads(arguments), schema)
+    try:
+        typed = codec.encode(codec.copy(arguments))
+    except ValueError:
+        # A validator may refuse now what it took before.
+        return
+    # A default may be secret, and so may be what becomes of an argument when it is read.
+    yield from secrets_of(json.loads(typed), schema)
+
+
+def secrets_in(value: object) -> Iterator[str]:
+    """Yield what a typed value holds in fields of secret types, however deep."""
+    waiting, seen = [value], set[int]()
+    while waiting:
+        each: Any = waiting.pop()
+        if isinstance(each, Secret):
+            yield from _texts(each.reveal())
+        elif isinstance(each, HIDING):
+            yield from _texts(cast("Any", each).get_secret_value())
+        elif id(each) not in seen:
+            seen.add(id(each))
+            parts = [*_keys(each), *_parts(each)]
+            waiting += [part for part in reversed(parts) if not isinstance(part, _PLAIN)]
+
+
+def _texts(value: object) -> Iterator[str]:
+    waiting, seen = [value], set[int]()
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, bytes):
+            yield from _of_bytes(each)
+        elif isinstance(each, (int, float)) and not isinstance(each, bool):
+            yield str(each)
+        elif id(each) not in seen:
+            seen.add(id(each))
+            waiting += reversed([*_parts(each)])
+
+
+def _of_bytes(value: bytes) -> Iterator[str]:
+    text = value.decode(errors="replace")
+    yield text
+    if "\ufffd" in text:
+        # There is no text of which the usual quotes could be made.
+        yield repr(value)[2:-1]
+
+
+def _keys(value: object) -> Iterable[Any]:
+    return cast("dict[Any, object]", value) if isinstance(value, dict) else ()
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    if isinstance(value, BaseModel) or (
+        dataclasses.is_dataclass(value) and not isinstance(value, type)
+    ):
+        yield from (
+            vars(value).values()
+            if hasattr(value, "__dict__")
+            else (getattr(value, each.name) for each in dataclasses.fields(value))
+        )
+    elif isinstance(value, dict):
+        yield from cast("dict[str, Any]", value).values()
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        yield from cast("Iterable[Any]", value)
+
+
+def _replaced(
+    value: object, schemas: list[Schema], root: Schema, replace: Callable[[object], object]
+) -> Any:
+    # What one of them hides is hidden.
+    schemas = list(alternatives(schemas, root))
+    if value is not None and _hide(schemas):
+        return replace(value)
+    if isinstance(value, dict):
+        names_too = _hides_names(schemas, root)
+        return {
+            replace(name) if names_too else name: _replaced(
+                each, of_property(schemas, name), root, replace
+            )
+            for name, each in cast("dict[str, object]", value).items()
+        }
+    if isinstance(value, list):
+        return [
+            _replaced(each, of_item(schemas, index), root, replace)
+            for index, each in enumerate(cast("list[object]", value))
+        ]
+    return value
+
+
+def _hide(schemas: Iterable[Schema]) -> bool:
+    return any(each.get("writeOnly") is True for each in schemas)
+
+
+def _hides_names(schemas: Iterable[Schema], root: Schema) -> bool:
+    names = schemas_among(schema.get("propertyNames") for schema in schemas)
+    return bool(names) and _hide(alternatives(names, root))

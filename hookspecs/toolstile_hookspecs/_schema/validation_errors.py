@@ -1,0 +1,216 @@
+"""How faults in arguments are told to a model: all at once, and little of the input."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, cast, get_args
+from urllib.parse import unquote
+
+from pydantic import ValidationError
+from pydantic_core.core_schema import ErrorType
+
+from toolstile_hookspecs._schema.strict_dates import NOT_ISO_8601, without_guards
+from toolstile_hookspecs.support.text import suggest
+
+Schema = Mapping[str, Any]
+
+MAX_FAULTS: Final = 20
+MAX_SHOWN: Final = 80
+"""Characters shown of anything that the model wrote."""
+MAX_REASON: Final = 200
+"""Characters shown of a reason, which may hold the choices there are."""
+
+MISSING: Final = "required, but missing"
+NOT_KNOWN: Final = "not known"
+REFUSED: Final = "is not accepted"
+"""Stands for what an author's validator says, which may tell a secret that it was given."""
+_INDEX: Final = re.compile("[0-9]{1,9}")
+RETRY: Final = "\nMend these, then retry."
+"""The end of every listing."""
+
+_NOT_TEXT: Final = "the text holds a lone surrogate, which is no character"
+_BY_AUTHORS: Final = frozenset({"value_error", "assertion_error"})
+_NOT_BY_AUTHORS: Final = {*get_args(ErrorType), NOT_ISO_8601} - _BY_AUTHORS
+# What pydantic says, and what a model understands.
+_TOO_DEEP: Final = ("recursion limit exceeded", "nested too deeply")
+
+
+def explain(error: ValidationError, read_schema: Callable[[], Schema]) -> str:
+    """Return the message for everything pydantic found.
+
+    Args:
+        error: What it found.
+        read_schema: Gives the JSON Schema, for suggestions and to know of secrets.
+    """
+    schema = read_schema()
+    shows = not holds_secret(schema)
+    lines: list[str] = []
+    for fault in error.errors(include_url=False, include_context=False):
+        kind, path = fault["type"], fault["loc"]
+        if kind == "json_invalid":
+            return not_json(fault["msg"].removeprefix("Invalid JSON: "))
+        if kind == "string_unicode" and not path:
+            return not_json(_NOT_TEXT)
+        if kind in {"missing", "missing_argument"}:
+            what = MISSING
+        elif kind in {"extra_forbidden", "unexpected_keyword_argument"}:
+            what = f"{NOT_KNOWN}{suggest(str(path[-1]), known_names(schema, path[:-1]))}"
+        elif shows:
+            what = f"{_reason(fault['msg'])}{_given(fault['input'])}"
+        else:
+            what = _reason(fault["msg"]) if kind in _NOT_BY_AUTHORS else REFUSED
+        lines.append(f"{place(path)}: {what}")
+    return listing(lines)
+
+
+def first_fault(error: ValidationError) -> str:
+    """Return the first thing that pydantic found, and where, without what was given.
+
+    Example:
+        >>> from pydantic import TypeAdapter
+        >>> try:
+        ...     TypeAdapter(dict[str, list[int]]).validate_python({"a": [1, "x"]}, strict=True)
+        ... except ValidationError as error:
+        ...     print(first_fault(error))
+        a[1]: input should be a valid integer
+    """
+    first = error.errors(include_url=False, include_input=False)[0]
+    where = f"{place(first['loc'])}: " if first["loc"] else ""
+    return f"{where}{_reason(first['msg'])}"
+
+
+def not_json(reason: str) -> str:
+    """Return the message for text that is no JSON at all."""
+    told = shorten(reason.replace(*_TOO_DEEP))
+    return f"Invalid arguments: not valid JSON ({told}). Mend it, then retry."
+
+
+def listing(faults: list[str]) -> str:
+    """Return the message that names all faults of one call's arguments."""
+    shown = [f"  - {fault}" for fault in faults[:MAX_FAULTS]]
+    if len(faults) > MAX_FAULTS:
+        shown.append(f"  - and {len(faults) - MAX_FAULTS} more")
+    return "\n".join(["Invalid arguments:", *shown]) + RETRY
+
+
+def in_one_line(error: Exception) -> str:
+    """Return the faults of a listing without what it asks of a model.
+
+    Example:
+        >>> in_one_line(ValueError(listing(["a: required, but missing", "b: not known"])))
+        'a: required, but missing; b: not known'
+    """
+    lines = str(error).removesuffix(RETRY).splitlines()[1:]
+    return "; ".join(each.removeprefix("  - ").removeprefix("arguments: ") for each in lines)
+
+
+def as_sentence(text: str) -> str:
+    """Return a text with a full stop, unless it ends as sentences do.
+
+    Example:
+        >>> as_sentence("not known"), as_sentence("Did you mean 'add'?")
+        ('not known.', "Did you mean 'add'?")
+    """
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def place(path: Iterable[object]) -> str:
+    """Return where in the arguments a fault is, `lines[2].price` say."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{shorten(without_guards(str(part)))}"
+    return shorten(text.removeprefix(".") or "arguments", MAX_REASON)
+
+
+def shorten(text: str, limit: int = MAX_SHOWN) -> str:
+    """Return the beginning of a long text, and how long it is."""
+    return text if len(text) <= limit else f"{text[:limit]}... ({len(text)} characters)"
+
+
+def holds_secret(schema: Schema) -> bool:
+    """Tell whether a JSON Schema has a field that is to be written but never shown."""
+    return '"writeOnly": true' in json.dumps(schema, default=str)
+
+
+ALL_SECRET: Final[Schema] = {
+    "additionalProperties": {"writeOnly": True},
+    "items": {"writeOnly": True},
+}
+"""Stands in for the schema of a type that has none: nobody knows what in it is secret."""
+
+
+def known_names(schema: Schema, path: Iterable[object] = ()) -> tuple[str, ...]:
+    """Return the names that an object may have, here or at a path within.
+
+    Where the schema leaves open which object is meant, there are none.
+    """
+    root, here = schema, _resolved(schema, schema)
+    for part in path:
+        inside = here.get("items") if isinstance(part, int) else _property(here, part)
+        if not isinstance(inside, Mapping):
+            return ()
+        here = _resolved(root, cast("Schema", inside))
+    return tuple(here.get("properties", ()))
+
+
+def pointed(root: Schema, target: str) -> object:
+    """Return the part of a schema that a reference within it (`#`, `#/...`) leads to, or None.
+
+    Source of the rules: RFC 6901, where a pointer is the fragment of an address.
+    """
+    here: Any = root
+    for part in unquote(target.removeprefix("#")).split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(here, Mapping):
+            here = cast("Mapping[str, object]", here).get(name)
+        elif isinstance(here, Sequence) and not isinstance(here, str):
+            items = cast("Sequence[object]", here)
+            here = items[int(name)] if _INDEX.fullmatch(name) and int(name) < len(items) else None
+        else:
+            return None
+    return here
+
+
+def _property(schema: Schema, name: object) -> object:
+    properties = cast("Mapping[object, object]", schema.get("properties", {}))
+    return properties.get(name, schema.get("additionalProperties"))
+
+
+def _resolved(root: Schema, schema: Schema) -> Schema:
+    prefix = "#/$defs/"
+    for _ in range(100):  # a reference may lead to a reference, but not in a circle
+        if "anyOf" in schema and "properties" not in schema:
+            schema = _besides_null(schema)
+        target = schema.get("$ref")
+        if not isinstance(target, str) or not target.startswith(prefix):
+            break
+        schema = root.get("$defs", {}).get(target.removeprefix(prefix), {})
+    return schema
+
+
+def _besides_null(schema: Schema) -> Schema:
+    others = [each for each in schema["anyOf"] if each != {"type": "null"}]
+    only = others[0] if len(others) == 1 else None
+    return cast("Schema", only) if isinstance(only, Mapping) else schema
+
+
+def _reason(text: str) -> str:
+    return shorten(text[0].lower() + text[1:] if text else text, MAX_REASON)
+
+
+def _given(value: object) -> str:
+    if isinstance(value, str):
+        return f", got {json.dumps(value[:MAX_SHOWN])}{_size(value)}"
+    if value is None or isinstance(value, (bool, int, float)):
+        return f", got {shorten(json.dumps(value))}"
+    if isinstance(value, Mapping):
+        return ", got an object"
+    if isinstance(value, (list, tuple)):
+        return ", got an array"
+    return ""
+
+
+def _size(text: str) -> str:
+    return f"... ({len(text)} characters)" if len(text) > MAX_SHOWN else ""

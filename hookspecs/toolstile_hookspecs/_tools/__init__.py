@@ -1,0 +1,1 @@
+"""Signatures and params of tool functions. Private to the contract."""

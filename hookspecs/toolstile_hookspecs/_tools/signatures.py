@@ -1,0 +1,373 @@
+"""What a handler's signature says: its types, its form, whether it waits."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, is_dataclass
+from typing import Annotated, Any, Final, NoReturn, Union, cast, get_args, get_origin
+
+from pydantic import BaseModel
+
+from toolstile_hookspecs._tools.function_params import make_record
+from toolstile_hookspecs.context import ToolContext
+from toolstile_hookspecs.errors import DefinitionError
+from toolstile_hookspecs.results import ToolResult
+
+ANYTHING: Final = Any
+Handler = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """A handler, taken apart.
+
+    Args:
+        invoke: The handler in its full form, `invoke(params, context=...)`.
+        params: The type of its params, None where it takes none.
+        result: The type of its result's value, `Any` where it does not say.
+        is_async: Whether calling it gives a coroutine.
+        wraps: Whether plain return values are to be wrapped in `ToolResult.ok`.
+    """
+
+    invoke: Handler
+    params: Any
+    result: Any
+    is_async: bool
+    wraps: bool
+
+
+def is_async_callable(function: Handler) -> bool:
+    """Tell whether calling the function gives a coroutine, through partials and `__call__`."""
+    inner = _innermost(function)
+    if inspect.iscoroutinefunction(inner):
+        return True
+    call = getattr(type(inner), "__call__", None)  # noqa: B004 - the method itself is wanted
+    return not inspect.isroutine(inner) and inspect.iscoroutinefunction(call)
+
+
+def _innermost(function: Handler) -> Handler:
+    """Return what is called in the end; an async wrapper around it settles the matter."""
+    inner: Any = inspect.unwrap(function, stop=inspect.iscoroutinefunction)
+    while isinstance(inner, functools.partial):
+        inner = inspect.unwrap(cast("Any", inner.func), stop=inspect.iscoroutinefunction)
+    return cast("Handler", inner)
+
+
+def read_full_form(handler: Handler, *, owner: str, params: Any, result: Any) -> Signature:
+    """Read a handler of the form `handler(params, *, context) -> ToolResult[R]`.
+
+    Args:
+        handler: The function.
+        owner: The tool, for error messages.
+        params: The type declared for the params, or `Any` to take the handler's.
+        result: The type declared for the result, or `Any` to take the handler's.
+
+    Raises:
+        DefinitionError: When the signature does not have this form or these types.
+    """
+    form = "write it as handler(params, *, context) -> ToolResult[...]"
+    if isinstance(handler, type) or not callable(cast("object", handler)):
+        raise DefinitionError(f"{owner}: its handler {handler!r} is no function; {form}.")
+    _refuse_generator(handler, owner)
+    try:
+        signature = inspect.signature(handler)
+        signature.bind(object(), context=object())
+    except ValueError:  # built-in functions may not tell their signature
+        signature = inspect.Signature()
+    except TypeError as error:
+        raise DefinitionError(f"{owner}: its handler does not fit ({error}); {form}.") from None
+    hints = _hints(handler, None)
+    first = next(iter(signature.parameters.values()), None)
+    annotated = hints.get(first.name, ANYTHING) if first is not None else ANYTHING
+    if result is ANYTHING:
+        _refuse_lost_return(signature, hints, owner)
+    hint = hints.get("return", ANYTHING)
+    _refuse_plain(owner, hint)
+    returned = _result_of(hint)[0]
+    return Signature(
+        invoke=handler,
+        params=_agree_params(owner, params, _none(annotated)),
+        result=_agree_result(owner, result, returned),
+        is_async=is_async_callable(handler),
+        wraps=False,
+    )
+
+
+def read_function(
+    function: Handler, *, owner: str, name: str, localns: Mapping[str, Any] | None = None
+) -> Signature:
+    """Read a plain function: its arguments are the params, its return value the result.
+
+    A single argument called `params` that is a dataclass, model or TypedDict is taken as
+    the params themselves; one called `context` gets the `ToolContext`.
+
+    Args:
+        function: The function.
+        owner: The tool, for error messages.
+        name: The tool's name, for the name of the type that is made of the arguments.
+        localns: Names that annotations may use beside the module's.
+
+    Raises:
+        DefinitionError: When an argument has no type, or a kind no JSON object can fill, or
+            when the type of the result cannot be found.
+    """
+    _refuse_generator(function, owner)
+    signature = inspect.signature(function)
+    hints = _hints(function, localns)
+    wants_context = "context" in signature.parameters
+    _refuse_renamed_context(hints, owner)
+    _refuse_other_context(hints.get("context", ANYTHING), owner)
+    arguments = [each for each in signature.parameters.values() if each.name != "context"]
+    _refuse_lost_return(signature, hints, owner)
+    result, wraps = _result_of(hints.get("return", ANYTHING))
+    if len(arguments) == 1 and arguments[0].name == "params" and _is_record(hints.get("params")):
+        invoke, kind = _pass_params(function, wants_context=wants_context), hints["params"]
+    elif not arguments:
+        invoke, kind = _pass_nothing(function, wants_context=wants_context), None
+    else:
+        kind = make_record(function, arguments, hints, owner=owner, name=name)
+        invoke = _spread_params(function, wants_context=wants_context)
+    return Signature(invoke, kind, result, is_async_callable(function), wraps)
+
+
+def _refuse_plain(owner: str, hint: Any) -> None:
+    """Refuse what a full form returns where that is clearly no `ToolResult`."""
+    while get_origin(hint) in {Awaitable, Coroutine}:
+        hint = get_args(hint)[-1]
+    plain = isinstance(hint, type) and not issubclass(hint, ToolResult)
+    if plain and get_origin(hint) is None and hint not in {ANYTHING, object}:
+        kind = _name(_none(hint))
+        raise DefinitionError(
+            f"{owner}: its handler returns {kind}, not a ToolResult; let it return "
+            f"ToolResult[{kind}], as ToolResult.ok(...), or make a tool of it with @tool."
+        )
+
+
+def _refuse_lost_return(signature: inspect.Signature, hints: Mapping[str, Any], owner: str) -> None:
+    """Refuse a result whose type is written and cannot be found: it would pass for any."""
+    written = signature.return_annotation
+    if written is not inspect.Signature.empty and "return" not in hints:
+        raise DefinitionError(
+            f"{owner}: it returns {written!s}, but its type cannot be found where the tool is "
+            "defined; define or import it there."
+        )
+
+
+def _refuse_renamed_context(hints: Mapping[str, Any], owner: str) -> None:
+    for name, hint in hints.items():
+        if name not in {"context", "return"} and hint is ToolContext:
+            raise DefinitionError(
+                f"{owner}: its argument {name} is a ToolContext; call it context."
+            )
+
+
+def _refuse_other_context(hint: Any, owner: str) -> None:
+    """Refuse an argument of that name that a model is to give: it would get the `ToolContext`."""
+    if not _may_be_context(hint):
+        raise DefinitionError(
+            f"{owner}: its argument context is of type {_name(hint)}; that name is kept for the "
+            "ToolContext: rename it."
+        )
+
+
+def _may_be_context(hint: Any) -> bool:
+    origin = get_origin(hint)
+    if origin is Annotated:
+        return _may_be_context(get_args(hint)[0])
+    if origin in {Union, types.UnionType}:
+        return any(map(_may_be_context, get_args(hint)))
+    # A protocol may say what it wants of the context.
+    return getattr(origin or hint, "_is_protocol", False) or _accepts(hint, ToolContext)
+
+
+def _refuse_generator(handler: Handler, owner: str) -> None:
+    inner = _innermost(handler)
+    if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
+        raise DefinitionError(
+            f"{owner}: its handler is a generator, and a call has one result; return a list, "
+            "and report on the way with context.progress(...)."
+        )
+
+
+def _spread_params(function: Handler, *, wants_context: bool) -> Handler:
+    if wants_context:
+
+        def invoke(params: Any, *, context: object) -> Any:
+            return function(**params.__dict__, context=context)
+
+        return invoke
+
+    def invoke_alone(params: Any, *, context: object) -> Any:  # noqa: ARG001 - the full form
+        return function(**params.__dict__)
+
+    return invoke_alone
+
+
+def _pass_params(function: Handler, *, wants_context: bool) -> Handler:
+    if wants_context:
+
+        def invoke(params: object, *, context: object) -> Any:
+            return function(params=params, context=context)
+
+        return invoke
+
+    def invoke_alone(params: object, *, context: object) -> Any:  # noqa: ARG001 - the full form
+        return function(params=params)
+
+    return invoke_alone
+
+
+def _pass_nothing(function: Handler, *, wants_context: bool) -> Handler:
+    if wants_context:
+
+        def invoke(params: object, *, context: object) -> Any:  # noqa: ARG001 - the full form
+            return function(context=context)
+
+        return invoke
+
+    def invoke_alone(params: object, *, context: object) -> Any:  # noqa: ARG001 - the full form
+        return function()
+
+    return invoke_alone
+
+
+def _hints(function: Handler, localns: Mapping[str, Any] | None) -> dict[str, Any]:
+    target: Any = function
+    while isinstance(target, functools.partial):
+        target = cast("Any", target.func)
+    if not inspect.isroutine(target):
+        target = type(target).__call__
+    names = dict(localns) if localns else None
+    try:
+        return typing.get_type_hints(target, localns=names, include_extras=True)
+    except Exception:  # noqa: BLE001 - a name that only the author's scope knows
+        return _single_hints(target, names)
+
+
+def _single_hints(function: Any, localns: dict[str, Any] | None) -> dict[str, Any]:
+    """Return those annotations that can be understood, each by itself.
+
+    Whoever needs another tells that it is missing; that of a context, say, nobody needs.
+    """
+    found: dict[str, Any] = {}
+    inner = inspect.unwrap(function)
+    for name, hint in getattr(inner, "__annotations__", {}).items():
+        alone = types.SimpleNamespace(__annotations__={name: hint})
+        globalns = getattr(inner, "__globals__", {})
+        try:
+            found |= typing.get_type_hints(alone, globalns, localns, include_extras=True)
+        except Exception:  # noqa: BLE001, S112 - told by whoever needs it
+            continue
+    return found
+
+
+def _result_of(hint: Any) -> tuple[Any, bool]:
+    """Return the type of the result's value, and whether plain values are returned."""
+    origin = get_origin(hint)
+    if hint is ToolResult:
+        return ANYTHING, False
+    if origin is ToolResult:
+        return _none(get_args(hint)[0]), False
+    if origin in {Awaitable, Coroutine}:
+        return _result_of(get_args(hint)[-1])
+    if origin in {Union, types.UnionType}:
+        values = [_result_of(each)[0] for each in get_args(hint)]
+        return Union[tuple(values)], True  # noqa: UP007 - the members are known at run time only
+    return (None, True) if hint is NoReturn else (_none(hint), True)
+
+
+def _agree_params(owner: str, declared: Any, annotated: Any) -> Any:
+    if declared is ANYTHING:
+        return ANYTHING if isinstance(annotated, typing.TypeVar) else annotated
+    if _accepts(annotated, declared):
+        return declared
+    raise DefinitionError(
+        f"{owner}: its handler takes params of {_name(annotated)}, but the tool declares "
+        f"{_name(declared)}; make them the same."
+    )
+
+
+def _agree_result(owner: str, declared: Any, annotated: Any) -> Any:
+    if declared is ANYTHING:
+        return ANYTHING if isinstance(annotated, typing.TypeVar) else annotated
+    says = annotated is not ANYTHING and not isinstance(annotated, typing.TypeVar)
+    if not says or _accepts(declared, annotated) or _beyond_telling(declared, annotated):
+        return declared
+    raise DefinitionError(
+        f"{owner}: its handler returns ToolResult[{_name(annotated)}], but the tool declares "
+        f"{_name(declared)}; make them the same."
+    )
+
+
+def _accepts(wanted: Any, given: Any) -> bool:
+    """Tell whether what wants the one type can be given the other."""
+    if (
+        wanted is ANYTHING
+        or wanted is object
+        or wanted == given
+        or isinstance(wanted, typing.TypeVar)
+    ):
+        return True
+    origin = get_origin(wanted)
+    if origin in {Union, types.UnionType}:
+        return any(_accepts(_none(each), given) for each in get_args(wanted))
+    if origin in {dict, Mapping}:
+        return _is_typed_dict(given) or get_origin(given) in {dict, origin}
+    if not isinstance(given, type) or _is_typed_dict(wanted):
+        return False
+    return isinstance(wanted, type) and issubclass(given, wanted)
+
+
+def _beyond_telling(one: Any, other: Any) -> bool:
+    """Tell whether one is no plain class, so that only a type checker can compare them."""
+    if one is None or other is None:
+        return False
+    return not (isinstance(one, type) and isinstance(other, type))
+
+
+def _name(kind: Any) -> str:
+    return kind.__qualname__ if isinstance(kind, type) else str(kind)
+
+
+def _none(hint: Any) -> Any:
+    return None if hint is type(None) else hint
+
+
+def _is_record(kind: Any) -> bool:
+    plain = get_origin(kind) or kind
+    if not isinstance(plain, type):
+        return False
+    known = cast("type[object]", plain)
+    return is_dataclass(known) or issubclass(known, BaseModel) or _is_typed_dict(known)
+
+
+def _is_typed_dict(kind: object) -> bool:
+    """Tell whether it is a TypedDict, of `typing` or of `typing_extensions`."""
+    return isinstance(kind, type) and hasattr(kind, "__total__")
+
+
+# --- Whether what was given as a function can be called as it is going to be
+
+
+def call_fault(function: Callable[..., Any], *arguments: object) -> str | None:
+    """Return why a function cannot be called with these arguments, where it says what it takes.
+
+    Example:
+        >>> call_fault(lambda resources: {}, None)
+        >>> call_fault(lambda: {}, None)
+        'too many positional arguments'
+    """
+    try:
+        # What a decorator returns may take other arguments than the function that it wraps.
+        signature = inspect.signature(function, follow_wrapped=False)
+    except (TypeError, ValueError):
+        return None  # it does not say: it is not written in Python, or stands in for what is
+    try:
+        signature.bind(*arguments)
+    except TypeError as error:
+        return str(error)
+    return None

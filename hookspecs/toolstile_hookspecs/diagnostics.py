@@ -1,0 +1,108 @@
+"""What a plugin finds out about that which it relies on, for `toolstile doctor`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from toolstile_hookspecs.errors import DefinitionError
+
+
+class Severity(StrEnum):
+    """How bad something is."""
+
+    OK = "ok"
+    NOTE = "note"
+    """Nothing is wrong: something is not there, or switched off, and need not be otherwise."""
+    WARNING = "warning"
+    """Calls work, but somebody should look at it."""
+    ERROR = "error"
+    """Calls that need it fail."""
+
+
+_WRONG: Final = frozenset({Severity.WARNING, Severity.ERROR})
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something found out: what is as it should be, or what is wrong and how to mend it.
+
+    Texts are shown and may be passed on: they hold no secret.
+
+    Args:
+        subject: What it is about, in a few words, such as a file.
+        text: What is the case, a sentence.
+        severity: How bad it is.
+        remedy: What to do, a sentence; needed for what is wrong.
+
+    Raises:
+        DefinitionError: When something is wrong and there is no remedy.
+
+    Example:
+        >>> Finding.error("the database", "It is not there.", "Create it with `createdb x`.").text
+        'It is not there.'
+    """
+
+    subject: str
+    text: str
+    severity: Severity = Severity.OK
+    remedy: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check that whoever reads it knows what to do."""
+        object.__setattr__(self, "severity", Severity(self.severity))
+        if self.severity in _WRONG and not self.remedy:
+            raise DefinitionError(f"Finding {self.subject!r}: say in `remedy` how to mend it.")
+
+    @classmethod
+    def ok(cls, subject: str, text: str) -> Finding:
+        """Return that something is as it should be."""
+        return cls(subject, text)
+
+    @classmethod
+    def note(cls, subject: str, text: str, remedy: str | None = None) -> Finding:
+        """Return that something is not there or switched off, and what to do to have it."""
+        return cls(subject, text, Severity.NOTE, remedy)
+
+    @classmethod
+    def warning(cls, subject: str, text: str, remedy: str) -> Finding:
+        """Return that somebody should look at something."""
+        return cls(subject, text, Severity.WARNING, remedy)
+
+    @classmethod
+    def error(cls, subject: str, text: str, remedy: str) -> Finding:
+        """Return that calls which need something fail."""
+        return cls(subject, text, Severity.ERROR, remedy)
+
+
+# --- What people have to hear of though no call fails by it: notices among the log records
+
+
+_MARK: Final = "toolstile_notice"
+
+NOTICE: Final[Mapping[str, object]] = MappingProxyType({_MARK: True})
+"""Makes a log record a notice, as its `extra`.
+
+The command line shows what befalls calls, and so leaves out what is logged of them unless it is
+asked for more (`-v`). A notice it always shows: spans that no collector took, say.
+"""
+
+
+def is_notice(record: logging.LogRecord) -> bool:
+    """Tell whether a log record is a notice.
+
+    Example:
+        >>> import logging
+        >>> class Listing(logging.Handler):
+        ...     def emit(self, record):
+        ...         print(is_notice(record), record.getMessage())
+        >>> log = logging.getLogger("demo.notices")
+        >>> log.addHandler(Listing())
+        >>> log.warning("%d lines are lost", 3, extra=NOTICE)
+        True 3 lines are lost
+    """
+    return getattr(record, _MARK, None) is True

@@ -1,0 +1,264 @@
+"""What plugins are given of the host: they drive calls through it and never import it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from toolstile_hookspecs.approval import ApprovalAnswer, Approver
+from toolstile_hookspecs.calls import Outcome, ToolCall
+from toolstile_hookspecs.errors import VisibilityExpansionRequired
+from toolstile_hookspecs.limits import Clock, Deadline
+from toolstile_hookspecs.masking import Secret
+from toolstile_hookspecs.policies import KeptApart
+from toolstile_hookspecs.prompts import Prompt, RenderedPrompt
+from toolstile_hookspecs.resources import ResourceResolver
+from toolstile_hookspecs.sessions import SessionProtocol
+from toolstile_hookspecs.tools import Tool
+
+Progress = Callable[[ToolCall, float, float | None, str | None], None]
+"""Hears how far a call is: what is done, of how much in all, and what is being done.
+
+It is called on the thread of the handler and in its context, and must not wait.
+"""
+
+
+class Catalog(Protocol):
+    """The tools of all plugins, by name."""
+
+    def get(self, name: str) -> Tool[Any, Any] | None:
+        """Return the tool of that name or wire name, or None."""
+        ...
+
+    def names(self) -> Sequence[str]:
+        """Return all names, in order."""
+        ...
+
+    def plugin_of(self, name: str) -> str | None:
+        """Return the plugin that has the tool, or None."""
+        ...
+
+    def invalidate(self, plugin: str) -> None:
+        """Ask a plugin for its sections again; its tools may have changed."""
+        ...
+
+    def __iter__(self) -> Iterator[Tool[Any, Any]]:
+        """Yield the tools in order."""
+        ...
+
+
+class ExecutorHandle(Protocol):
+    """Dispatches calls in one session."""
+
+    @property
+    def session(self) -> SessionProtocol:
+        """The session the calls run in."""
+        ...
+
+    @property
+    def prompt(self) -> Prompt:
+        """The prompt whose tools can be called."""
+        ...
+
+    @property
+    def resources(self) -> ResourceResolver:
+        """The resources outside of any call: nothing there is rolled back."""
+        ...
+
+    def dispatch(self, call: ToolCall) -> Outcome:
+        """Dispatch a call and wait for it."""
+        ...
+
+    def adispatch(self, call: ToolCall) -> Awaitable[Outcome]:
+        """Dispatch a call."""
+        ...
+
+    def dispatch_all(self, calls: Iterable[ToolCall]) -> list[Outcome | BaseException]:
+        """Dispatch calls in parallel, isolated from one another; results in call order."""
+        ...
+
+    def adispatch_all(self, calls: Iterable[ToolCall]) -> Awaitable[list[Outcome | BaseException]]:
+        """Dispatch calls in parallel, isolated from one another; results in call order."""
+        ...
+
+    def resume(self, call: ToolCall, token: str, answer: ApprovalAnswer | bool) -> Outcome:  # noqa: FBT001 - as approvers answer
+        """Dispatch a call again that was pending, with the answer that a person has given.
+
+        All stages are passed anew, and what asks is answered, if the params (and the diff) are
+        those that were asked about; else the approver is asked again.
+
+        Args:
+            call: The call as it was.
+            token: The `approval_token` of its outcome; it holds once, for a time, and for the
+                session, the user and the tool that it was given for.
+            answer: What the person says.
+
+        Returns:
+            The outcome, whatever became of the call. With a token that does not hold it is
+            denied, and says why.
+        """
+        ...
+
+    def aresume(
+        self,
+        call: ToolCall,
+        token: str,
+        answer: ApprovalAnswer | bool,  # noqa: FBT001 - as approvers answer
+    ) -> Awaitable[Outcome]:
+        """Dispatch a call again that was pending; see `resume`."""
+        ...
+
+    def expand(self, request: VisibilityExpansionRequired) -> RenderedPrompt:
+        """Open the sections that a call asked for, and render the prompt again."""
+        ...
+
+
+class HostHandle(Protocol):
+    """The host as its plugins see it.
+
+    Attributes:
+        kept_apart: Where the policies of executors that do not say keep what outlives their
+            session, None for in their own files. A plugin that answers in the tools' place sets
+            it while it does so.
+    """
+
+    kept_apart: KeptApart | None
+
+    @property
+    def catalog(self) -> Catalog:
+        """The tools of all plugins."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """Where time comes from."""
+        ...
+
+    @property
+    def prompt(self) -> Prompt:
+        """The prompt made of the sections of all plugins."""
+        ...
+
+    def settings(self, plugin: str) -> Any:
+        """Return a plugin's validated settings, or None where it declares none."""
+        ...
+
+    def dialect(self, name: str) -> Dialect:
+        """Return a provider's dialect; an unknown name is an error that lists the known."""
+        ...
+
+    def executor(  # noqa: PLR0913 - each is named and has a default
+        self,
+        *,
+        session: SessionProtocol | None = None,
+        session_id: str | None = None,
+        prompt: Prompt | None = None,
+        approver: Approver | None = None,
+        deadline: Deadline | None = None,
+        user_id: str | None = None,
+        auth: Secret | None = None,
+        on_progress: Progress | None = None,
+        dry_run: bool = False,
+        clock: Clock | None = None,
+        kept_apart: KeptApart | None = None,
+    ) -> AbstractContextManager[ExecutorHandle]:
+        """Return what dispatches calls, in a new session, of the id given, unless one is given.
+
+        Its calls run for `user_id`, whose credentials `auth` are masked wherever they could be
+        written, and `on_progress` hears how far they are. With `dry_run` contained tools run, see
+        what those before them would have changed, show what they would change, and nothing is
+        kept; others are denied. With `clock` its calls have a time of their own, and with
+        `kept_apart` its policies leave the files alone in which they are kept.
+        """
+        ...
+
+    def register(self, plugin: object, name: str | None = None) -> None:
+        """Register one more plugin, one that is wanted only as the settings are, say.
+
+        Raises:
+            PluginError: Naming the plugin, the cause and the remedy; nothing of it stays.
+        """
+        ...
+
+    def unregister(self, name: str) -> None:
+        """Remove a plugin with all it offers.
+
+        Raises:
+            PluginError: When there is none of that name.
+        """
+        ...
+
+
+class Dialect(Protocol):
+    """The message shapes of one provider, both ways."""
+
+    @property
+    def name(self) -> str:
+        """What it is asked for by."""
+        ...
+
+    def schemas(self, tools: Prompt | Iterable[Tool[Any, Any]]) -> list[dict[str, Any]]:
+        """Return the tools as the provider takes them."""
+        ...
+
+    def calls(self, reply: Any) -> list[ToolCall]:
+        """Return the calls in a model's reply."""
+        ...
+
+    def results(self, outcomes: Sequence[Outcome | BaseException]) -> list[dict[str, Any]]:
+        """Return outcomes as the messages that answer the model."""
+        ...
+
+    def recorded(self, document: Any) -> list[ToolCall] | None:
+        """Return the calls of a recorded conversation, or None if it is not of this kind."""
+        ...
+
+
+def _no_arguments(parser: argparse.ArgumentParser) -> None:  # noqa: ARG001 - has none to add
+    return None
+
+
+def _no_settings(args: argparse.Namespace) -> Mapping[str, Any]:  # noqa: ARG001 - has none
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command of the command line, or more options for one that exists.
+
+    Args:
+        name: What is typed.
+        help: One line for `toolstile --help`.
+        run: Does it; returns the exit status. None with `extends`.
+        configure: Adds arguments to its parser.
+        extends: Whether `name` is a command that exists and gets the options; `log`, `out` and
+            `stopping` are then the host's, so that an option `--out` needs another `dest`.
+        settings: Turns the parsed arguments into configuration for this run, by dotted key;
+            it wins over the file and the environment. Which plugins are loaded is settled by
+            then.
+        defaults: Configuration for this command, by dotted key, where neither the file nor
+            the environment says anything.
+        optional: Whether, with `extends`, the command may not be there, as it is another
+            plugin's.
+
+    Example:
+        >>> Command(
+        ...     "run",
+        ...     extends=True,
+        ...     configure=lambda parser: parser.add_argument("--workspace"),
+        ...     settings=lambda args: {"plugins.vfs.root": args.workspace},
+        ... ).name
+        'run'
+    """
+
+    name: str
+    help: str = ""
+    run: Callable[[HostHandle, argparse.Namespace], int] | None = None
+    configure: Callable[[argparse.ArgumentParser], None] = _no_arguments
+    extends: bool = False
+    settings: Callable[[argparse.Namespace], Mapping[str, Any]] = _no_settings
+    defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    optional: bool = False

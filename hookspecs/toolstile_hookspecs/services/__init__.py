@@ -1,0 +1,1 @@
+"""Protocols of services that plugins implement for one another."""

@@ -1,0 +1,1 @@
+"""Helpers for text, terminals, event loops and patterns."""

@@ -1,0 +1,117 @@
+"""Whether code runs on an event loop, which it must not block."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import os
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+
+def is_on_loop() -> bool:
+    """Tell whether an event loop waits for whoever asks."""
+    import asyncio  # late: commands that make no calls need not wait for it
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+# --- Beginning a task at once: what does not wait ends here and now, without a turn of the lo
+
+
+T = TypeVar("T")
+
+if sys.version_info >= (3, 12):
+
+    def begin(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Return a task whose work has begun, and has ended if it never waited.
+
+        Args:
+            loop: The loop that is running.
+            work: What the task does; its first step is taken before this returns.
+        """
+        return asyncio.Task(work, loop=loop, eager_start=True)
+else:
+    # 3.11 gets no more than security fixes, so that what is borrowed here stays as it is.
+    _Task: Any = getattr(asyncio.tasks, "_PyTask")  # noqa: B009 - of no stub
+    _Future: Any = getattr(asyncio.futures, "_PyFuture")  # noqa: B009 - of no stub
+    _FINISHED: Any = getattr(asyncio.futures, "_FINISHED")  # noqa: B009 - of no stub
+    _tasks: Any = asyncio.tasks
+
+    class _EagerTask(_Task):  # type: ignore[misc]
+        """A task that takes its first step when it is made, as tasks can from 3.12 on."""
+
+        def __init__(
+            self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, object]
+        ) -> None:
+            # What `_PyTask` does, but for having the loop take the first step soon.
+            if loop.get_debug():
+                _Future.__init__(self, loop=loop)
+            else:
+                self._loop = loop
+                self._callbacks: list[Any] = []
+            self._name = "toolstile"
+            self._num_cancels_requested = 0
+            self._must_cancel = False
+            self._fut_waiter = None
+            self._coro = work
+            self._context = contextvars.copy_context()
+            self._begin(loop)
+            if not self.done():
+                _tasks._register_task(self)  # noqa: SLF001 - documented for extending
+
+        def __del__(self) -> None:
+            # One that has ended well has nothing to tell.
+            if self._state != _FINISHED or self._exception is not None:
+                _Task.__del__(self)
+
+        def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
+            caller = asyncio.current_task(loop)
+            if caller is None:
+                self._context.run(self._Task__step)
+                return
+            _tasks._leave_task(loop, caller)  # noqa: SLF001 - documented for extending
+            try:
+                self._context.run(self._Task__step)
+            finally:
+                _tasks._enter_task(loop, caller)  # noqa: SLF001 - documented for extending
+
+    def begin(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Return a task whose work has begun, and has ended if it never waited.
+
+        Args:
+            loop: The loop that is running.
+            work: What the task does; its first step is taken before this returns.
+        """
+        task: asyncio.Task[T] = _EagerTask(loop, work)
+        return task
+
+
+# --- Locks of the whole process, which a fork of it must not find held for ever
+
+
+L = TypeVar("L")
+
+
+def renewed_in_forks(module: str, name: str, make: Callable[[], L]) -> L:
+    """Return a lock of a module, in whose place each fork of the process gets one of its own.
+
+    A thread may hold the old one at that moment, and a fork does not have that thread.
+
+    Args:
+        module: The module's name.
+        name: What the module calls the lock.
+        make: Makes one.
+    """
+
+    def renew() -> None:
+        setattr(sys.modules[module], name, make())
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=renew)
+    return make()

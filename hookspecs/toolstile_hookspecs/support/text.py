@@ -1,0 +1,128 @@
+"""Quantities in words, for people and models."""
+
+from __future__ import annotations
+
+import difflib
+import unicodedata
+from collections.abc import Iterable
+from typing import Final
+
+FINE: Final = 0.00995
+SECOND: Final = 0.9995
+MINUTE: Final = 59.95
+"""Below these, a time still rounds to less than 10 ms, a second, a minute."""
+
+
+def duration(seconds: float) -> str:
+    """Return a time as short as it is still telling.
+
+    Example:
+        >>> [duration(each) for each in (0.000_42, 0.0123, 3.21, 125)]
+        ['0.4 ms', '12 ms', '3.2 s', '2 min 5 s']
+    """
+    if seconds < FINE:
+        return f"{seconds * 1000:.1f} ms"
+    if seconds < SECOND:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < MINUTE:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s"
+
+
+def counted(number: int, thing: str, things: str | None = None) -> str:
+    """Return a number of things.
+
+    Example:
+        >>> counted(1, "call"), counted(2000, "call"), counted(2, "directory", "directories")
+        ('1 call', '2,000 calls', '2 directories')
+    """
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {things or f'{thing}s'}"
+
+
+def in_seconds(seconds: float) -> str:
+    """Return a time in seconds, as somebody has set it.
+
+    Example:
+        >>> in_seconds(1.0), in_seconds(0.25)
+        ('1 second', '0.25 seconds')
+    """
+    return f"{seconds:,.10g} second{'' if seconds == 1 else 's'}"
+
+
+# --- Text that others wrote, made fit for a terminal: it may name a colour, and set none
+
+
+_UNPRINTABLE: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_JOINERS: Final = frozenset("\u200c\u200d\ufe0f")
+"""Invisible, but parts of words and emoji, and harmless."""
+
+
+def printable(text: str, *, keep: str = "") -> str:
+    r"""Return a text on one line, with everything escaped that could steer a terminal.
+
+    Control and format characters (also those that turn the direction of writing), line
+    separators and lone surrogates become `\x1b` and the like.
+
+    Args:
+        text: The text.
+        keep: Characters that are left as they are, such as newlines.
+
+    Example:
+        >>> printable("red: \x1b[31m,\n")
+        'red: \\x1b[31m,\\n'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each in keep or not _is_steering(each) else _escaped(each) for each in text
+    )
+
+
+def printable_lines(text: str) -> list[str]:
+    """Return the lines of a text, each printable; only a newline ends one."""
+    return [printable(line.expandtabs(4)) for line in text.rstrip("\n").split("\n")]
+
+
+def _is_steering(character: str) -> bool:
+    return unicodedata.category(character) in _UNPRINTABLE and character not in _JOINERS
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+# --- Which of the known names one is likely a slip of
+
+
+ALIKE: Final = 0.6
+"""How alike two names are, of 1, for one to be a slip of the other."""
+COMPARED: Final = 100
+"""Characters compared of a name that may be of any length."""
+
+
+def near(name: str, known: Iterable[str], most: int, alike: float = ALIKE) -> list[str]:
+    """Return the known names that are like another, the most alike first.
+
+    Args:
+        name: What was written.
+        known: What could be meant.
+        most: How many to return at most.
+        alike: How alike they must be, from 0 to 1.
+
+    Example:
+        >>> near("custmer", ["price", "customer", "customers"], 2)
+        ['customer', 'customers']
+    """
+    return difflib.get_close_matches(name[:COMPARED], list(known), n=most, cutoff=alike)
+
+
+def nearest(name: str, known: Iterable[str], alike: float = ALIKE) -> str | None:
+    """Return the known name that is most like another, or None when none is like it."""
+    return next(iter(near(name, known, 1, alike)), None)
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Return `; did you mean 'x'?` for the nearest known name, or nothing."""
+    found = nearest(name, known)
+    return "" if found is None else f"; did you mean {found!r}?"
