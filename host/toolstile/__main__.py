@@ -2,7 +2,7 @@
 
 import sys
 
-from toolstile.cli.main import main
+from toolstile_cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -13,7 +13,7 @@ from tests.agents.model import ScriptedModel, Turn, played, scripted
 from tests.node import Npm
 
 from toolstile import Executor, ToolInvoked
-from toolstile.examples.orders import Desk, Order
+from toolstile_cli.examples.orders import Desk, Order
 
 # Only the documentation's environment has them, and takes the time to import them.
 anthropic = pytest.importorskip("anthropic")

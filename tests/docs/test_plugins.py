@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from toolstile.cli.main import main
+from toolstile_cli.main import main
 
 ROOT = Path(__file__).parents[2]
 

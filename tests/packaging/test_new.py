@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from toolstile.scaffolding.kinds import KINDS
+from toolstile_cli.scaffold import KINDS
 
 TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial.md"
 
@@ -76,7 +76,7 @@ def test_they_are_all_among_the_plugins(own, packages):
 
 CHECK = """
 import sys
-from toolstile.cli.main import main
+from toolstile_cli.main import main
 
 sys.exit(0 if main(["check", "--json"]) == int(sys.argv[1]) else "another status")
 """

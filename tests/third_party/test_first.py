@@ -9,7 +9,7 @@ import pytest
 
 import toolstile_hookspecs
 from toolstile import Host, Settings, ToolCall
-from toolstile.cli.main import main
+from toolstile_cli.main import main
 from toolstile_hookspecs import ContractDeprecationWarning
 
 PACKAGE = Path(__file__).parent / "toolstile-first"

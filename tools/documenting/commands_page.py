@@ -10,9 +10,9 @@ from importlib.metadata import entry_points
 from documenting.built_in import built_in
 from documenting.pages import Page
 from toolstile import Host, Settings
-from toolstile.cli.extensions import with_extensions
-from toolstile.cli.options import common_options
-from toolstile.cli.program import BUILT_IN
+from toolstile_cli.options import common_options
+from toolstile_cli.plugin_commands import with_extensions
+from toolstile_cli.program import BUILT_IN
 
 _INTRO = """\
 What `toolstile --help` and `toolstile COMMAND --help` say, with the commands and options that the

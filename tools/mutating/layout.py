@@ -8,7 +8,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 _CONFIGURATION = ROOT / "tools" / "mutating" / "setup.cfg"
-_PACKAGES = ("hookspecs/toolstile_hookspecs", "host/toolstile", "plugins/toolstile_plugins")
+_PACKAGES = (
+    "hookspecs/toolstile_hookspecs",
+    "host/toolstile",
+    "host/toolstile_cli",
+    "plugins/toolstile_plugins",
+)
 _READ_BY_TESTS = ("tests", "docs")
 
 

@@ -5,7 +5,7 @@ from typing import Protocol
 import pytest
 
 from toolstile import Host
-from toolstile.checks.plugin import findings_in
+from toolstile_cli.lint.plugin import findings_in
 from toolstile_hookspecs import Binding, hookimpl
 
 

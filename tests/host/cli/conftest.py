@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from toolstile.cli.main import main
+from toolstile_cli.main import main
 
 COMMAND = Path(sysconfig.get_path("scripts")) / "toolstile"
 
@@ -25,7 +25,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from toolstile.cli import signals
+from toolstile_cli import signals
 from toolstile_hookspecs import (
     Command,
     Interrupt,

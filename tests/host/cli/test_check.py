@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from toolstile import Host, Settings
-from toolstile.checks.plugin import findings_in
+from toolstile_cli.lint.plugin import findings_in
 
 GOOD = """
 '''Tools for a room.'''

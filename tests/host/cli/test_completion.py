@@ -9,7 +9,7 @@ import subprocess
 import argcomplete
 import pytest
 
-from toolstile.cli.completing import answer_shell
+from toolstile_cli.shell_completion import answer_shell
 
 
 class Left(Exception):

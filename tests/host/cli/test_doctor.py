@@ -55,7 +55,7 @@ def test_every_requirement_and_extra_is_looked_at(doctor):
 
 
 def test_what_is_too_old_or_missing_is_told(doctor, monkeypatch):
-    from toolstile.diagnosis import surroundings
+    from toolstile_cli.doctor import environment as surroundings
 
     def version(name):
         if name == "mcp":

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from toolstile.cli.options import MORE
+from toolstile_cli.options import MORE
 
 PLUGIN = '''
 from pydantic import BaseModel

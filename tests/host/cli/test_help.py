@@ -6,9 +6,9 @@ import shlex
 import pytest
 
 from toolstile import Host, Settings
-from toolstile.cli.extensions import with_extensions
-from toolstile.cli.options import COMMANDS, MORE, beneath, take_common
-from toolstile.cli.program import BUILT_IN
+from toolstile_cli.options import COMMANDS, MORE, beneath, take_common
+from toolstile_cli.plugin_commands import with_extensions
+from toolstile_cli.program import BUILT_IN
 
 BENEATH = (
     *(f"ledger {name}" for name in ("list", "show", "resolve", "invalidate", "prune")),

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from toolstile import _version
-from toolstile.cli.main import main
-from toolstile.cli.options import COMMANDS
+from toolstile_cli.main import main
+from toolstile_cli.options import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[3]
 HEAVY = ("pydantic", "pluggy", "rich", "asyncio", "importlib.metadata", "importlib_metadata")
@@ -36,7 +36,7 @@ def test_the_version_is_that_of_the_distribution():
 
 def test_the_version_imports_nothing_heavy():
     code = (
-        "import sys; from toolstile.cli.main import main; main(['--version']); "
+        "import sys; from toolstile_cli.main import main; main(['--version']); "
         f"print([name for name in {HEAVY!r} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -53,11 +53,11 @@ def test_python_m_is_the_same_command():
 def test_ctrl_c_while_the_program_is_imported_shows_no_traceback():
     code = """
 import signal, sys
-from toolstile.cli.main import main
+from toolstile_cli.main import main
 
 class Impatient:
     def find_spec(self, name, *_):
-        if name == "toolstile.cli.program":
+        if name == "toolstile_cli.program":
             signal.raise_signal(signal.SIGINT)
 
 sys.meta_path.insert(0, Impatient())

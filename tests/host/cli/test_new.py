@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from toolstile._version import requirement
-from toolstile.scaffolding import writing
-from toolstile.scaffolding.kinds import KINDS
+from toolstile_cli import scaffold as writing
+from toolstile_cli.scaffold import KINDS
 
 CONTRACTS = {
     "suite": "ToolSuiteContract",

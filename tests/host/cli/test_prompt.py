@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from toolstile.cli.main import main
+from toolstile_cli.main import main
 
 PLUGIN = '''
 from toolstile_hookspecs import MarkdownSection, Visibility, hookimpl, tool

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolstile.cli.failures import UsageError
-from toolstile.cli.reader import read_arguments, read_calls, read_source
+from toolstile_cli.call_reader import read_arguments, read_calls, read_source
+from toolstile_cli.errors import UsageError
 from toolstile_hookspecs import ToolCall
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from toolstile.cli.styled import Styled
+from toolstile_cli.display.styled import Styled
 
 texts = st.text(alphabet="ab 茶é", max_size=30)
 

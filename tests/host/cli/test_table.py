@@ -5,9 +5,9 @@ import io
 import pytest
 from rich.cells import cell_len
 
-from toolstile.cli.console import Terminal
-from toolstile.cli.styled import Styled
-from toolstile.cli.table import Column, Table, widest
+from toolstile_cli.display.console import Terminal
+from toolstile_cli.display.styled import Styled
+from toolstile_cli.display.table import Column, Table, widest
 
 
 class Screen(io.StringIO):

@@ -264,7 +264,7 @@ def test_an_environment_meant_for_others_keeps_nothing_from_running() -> None:
 CHECK = """
 import sys
 from toolstile import Host, ToolCall
-import toolstile.examples.orders as orders
+import toolstile_cli.examples.orders as orders
 with Host(plugins=[orders]) as host, host.executor() as tools:
     assert {report.name: report.status for report in host.plugins.reports}["otel"] == "loaded"
     assert tools.dispatch(ToolCall("list_orders")).success
@@ -296,7 +296,7 @@ provider = TracerProvider()
 provider.add_span_processor(SimpleSpanProcessor(ConsoleSpanExporter(formatter=lambda s: s.name)))
 trace.set_tracer_provider(provider)
 from toolstile import Host, ToolCall
-import toolstile.examples.orders as orders
+import toolstile_cli.examples.orders as orders
 with Host(plugins=[orders]) as host, host.executor() as tools:
     tools.dispatch(ToolCall("list_orders"))
 with trace.get_tracer("app").start_as_current_span("still open"):

@@ -110,7 +110,7 @@ def test_an_application_may_configure_one_while_the_host_is_open() -> None:
     code = (
         "from opentelemetry import trace\n"
         "from toolstile import Host, ToolCall\n"
-        "import toolstile.examples.orders as orders\n"
+        "import toolstile_cli.examples.orders as orders\n"
         "with Host(plugins=[orders]) as host, host.executor() as tools:\n"
         "    from opentelemetry.sdk.trace import TracerProvider\n"
         "    from opentelemetry.sdk.trace.export import ConsoleSpanExporter\n"
@@ -133,7 +133,7 @@ def test_a_host_may_export_by_itself(tmp_path: Any) -> None:
     code = (
         "import sys; from opentelemetry import trace\n"
         "from toolstile import Host, Settings, ToolCall\n"
-        "import toolstile.examples.orders as orders\n"
+        "import toolstile_cli.examples.orders as orders\n"
         "for name in sys.argv[1:]:\n"
         "    settings = Settings(plugins={'otel': {'trace': name}})\n"
         "    with Host(settings=settings, plugins=[orders]) as host, host.executor() as tools:\n"

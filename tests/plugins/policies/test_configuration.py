@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from toolstile import Host
-from toolstile.cli.main import main
+from toolstile_cli.main import main
 from toolstile_hookspecs import ToolCall
 
 PLUGIN = '''\

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from toolstile import Host, ToolCall
-from toolstile.cli.main import main
+from toolstile_cli.main import main
 from toolstile_plugins.record import RecordFile, verify
 from toolstile_plugins.record.lines import FORMAT, VERSION
 from toolstile_plugins.record.noting import written

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from toolstile.cli.main import main
+from toolstile_cli.main import main
 from toolstile_hookspecs import LedgerError
 from toolstile_plugins.vfs.journal import RecoveryError
 from toolstile_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch

@@ -13,7 +13,7 @@ import pytest
 from pydantic import ValidationError
 
 from toolstile import Executor, Host
-from toolstile.cli.main import main
+from toolstile_cli.main import main
 from toolstile_hookspecs import (
     Cancellation,
     FileMatch,

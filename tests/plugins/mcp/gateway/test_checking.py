@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from toolstile.cli.main import main
+from toolstile_cli.main import main
 
 from .raw_http import serving
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolstile.cli.main import main
+from toolstile_cli.main import main
 from toolstile_hookspecs import ConfigurationError
 from toolstile_plugins.mcp.gateway.importing import Imported, as_toml, read_servers
 

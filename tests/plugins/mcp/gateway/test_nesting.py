@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from toolstile.cli.main import main
+from toolstile_cli.main import main
 from toolstile_plugins.mcp.gateway.faults import ServerFault
 from toolstile_plugins.mcp.gateway.nesting import DEEPEST, DEPTH, one_deeper
 

@@ -17,7 +17,7 @@ from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, CallToolResult, ElicitResult, InputRequiredResult
 
-from toolstile.cli.example import example_session
+from toolstile_cli.commands.run import example_session
 
 from .conftest import COMMAND, LEGACY, LONGEST, MODERN, SLOW
 

@@ -1,1 +1,0 @@
-"""What an author should mend in a plugin, found without calling any tool."""

@@ -1,1 +1,0 @@
-"""What is wrong where Toolstile runs, and how to mend it: what `toolstile doctor` tells."""

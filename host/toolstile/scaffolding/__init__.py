@@ -1,1 +1,0 @@
-"""Whole packages to begin with: what `toolstile new` writes."""

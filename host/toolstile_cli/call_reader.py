@@ -1,0 +1,316 @@
+"""Calls to make, read from JSON Lines or from a recorded conversation."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NoReturn, Protocol, cast
+
+from toolstile_cli.errors import UsageError
+from toolstile_hookspecs import ToolCall
+from toolstile_hookspecs._schema.validation_errors import as_sentence
+from toolstile_hookspecs.support.text import counted, suggest
+
+KEYS: Final = ("id", "name", "arguments")
+MAX_FAULTS: Final = 10
+STDIN: Final = "-"
+
+JsonObject = dict[str, Any]
+
+
+class Conversations(Protocol):
+    """What of a dialect is needed here."""
+
+    def recorded(self, document: Any) -> list[ToolCall] | None:
+        """Return the calls of a recorded conversation, or None if it is not of its kind."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line that is not empty, and where it stands."""
+
+    number: int
+    text: str
+
+
+class LineError(ValueError):
+    """What is wrong with one line."""
+
+
+class BrokenLineError(LineError):
+    """Why a line is no JSON at all."""
+
+
+def read_source(path: str) -> tuple[str, str]:
+    """Return the name and text of a file, or of standard input for `-`.
+
+    Raises:
+        UsageError: When it cannot be read, or is not UTF-8.
+    """
+    if path == STDIN:
+        return "standard input", _decode(sys.stdin.buffer.read(), "standard input")
+    try:
+        return path, _decode(Path(path).read_bytes(), path)
+    except OSError as error:
+        msg = f"{path} cannot be read: {error.strerror or error}. Give a file, or - for stdin."
+        raise UsageError(msg) from None
+
+
+def read_calls(
+    text: str, source: str, dialects: Callable[[], Mapping[str, Conversations]]
+) -> list[ToolCall]:
+    """Return the calls that a text holds.
+
+    Args:
+        text: JSON Lines of `{"id", "name", "arguments"}`, or a recorded conversation: one
+            JSON document, or one message a line.
+        source: What to call it in error messages.
+        dialects: Gives those that are asked whether they know the conversation.
+
+    Raises:
+        UsageError: With the number of each faulty line; nothing should be run then.
+    """
+    lines = [Line(n, each) for n, each in enumerate(text.split("\n"), 1) if each.strip()]
+    if not lines:
+        raise UsageError(f"{source} holds no calls; give one JSON object a line.")
+    document = _document(text, lines, source)
+    if document is None:
+        first = _value_or_none(lines[0])
+        if not _looks_like_a_call(first):
+            values = [_value_or_none(line) for line in lines]
+            if None not in values and (calls := _recorded(values, dialects().values())) is not None:
+                return calls
+        return _calls(lines, source)
+    if _looks_like_a_call(document):
+        return _calls([Line(lines[0].number, text)], source)
+    if (calls := _recorded(document, dialects().values())) is not None:
+        return calls
+    if isinstance(document, dict) and any(
+        suggest(key, KEYS) for key in cast("JsonObject", document)
+    ):
+        return _calls([Line(lines[0].number, text)], source)
+    names = ", ".join(sorted(dialects())) or "none is loaded"
+    raise UsageError(
+        f"{source} is one JSON document, but no conversation that a dialect knows ({names}). "
+        'Give one call a line, {"id", "name", "arguments"}.'
+    )
+
+
+def read_arguments(text: str, *, quoted: bool = True) -> str:
+    """Return the arguments of a single call, checked to be a JSON object.
+
+    Args:
+        text: What they should be.
+        quoted: Whether a shell has passed them on, which may have taken their quotes away.
+
+    Raises:
+        UsageError: When they are not.
+    """
+    try:
+        value = _decode_json(text)
+    except LineError as error:
+        hint = _expected(quoted=quoted) if isinstance(error, BrokenLineError) else ""
+        raise UsageError(f"the arguments cannot be read: {error}.{hint}") from None
+    if not isinstance(value, dict):
+        raise UsageError(f"the arguments are {_kind(value)}; give a JSON object.")
+    return text
+
+
+def _expected(*, quoted: bool) -> str:
+    if quoted:
+        return " Quote them for the shell: '{\"a\": 1}'."
+    return ' Give a JSON object: {"a": 1}.'
+
+
+def _decode(content: bytes, source: str) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        number = content.count(b"\n", 0, error.start) + 1
+        msg = f"{source}, line {number}: not UTF-8 ({error.reason}). Save it as UTF-8."
+        raise UsageError(msg) from None
+
+
+def _document(text: str, lines: list[Line], source: str) -> Any:
+    """Return the text as one JSON document, or None where it is one value a line.
+
+    A broken document is told from broken lines by its first two lines: of JSON Lines, at
+    least one is a value by itself.
+    """
+    try:
+        return _STRICT.decode(text.rstrip())
+    except RecursionError:
+        return None
+    except ValueError as error:
+        if any(_stands_alone(line) for line in lines[:2]):
+            return None
+        if isinstance(error, json.JSONDecodeError):
+            number, told = error.lineno, f"not JSON ({_reason(error)}). {_wanted(source)}"
+        else:
+            number, told = _refused_line(text), _told(error)
+        raise UsageError(f"{source}, line {number}: {told}.") from None
+
+
+def _wanted(source: str) -> str:
+    """Return what to give instead of a source that holds no JSON, as a sentence without its end."""
+    told = 'Give calls as JSON, {"id", "name", "arguments"}, one a line, or a recorded conversation'
+    if source.endswith(".py"):
+        told += f"; to load a plugin from this file, write --plugin {shlex.quote(source)}"
+    return told
+
+
+def _refused_line(text: str) -> int:
+    """Return the line with which a document holds what is refused, such as NaN."""
+    lines = text.split("\n")
+
+    def is_refused(count: int) -> bool:
+        try:
+            _STRICT.decode("\n".join(lines[:count]))
+        except json.JSONDecodeError:  # it is not yet at its end
+            return False
+        except ValueError:
+            return True
+        return False
+
+    return bisect_right(range(len(lines)), 0, key=is_refused)
+
+
+def _recorded(document: object, dialects: Iterable[Conversations]) -> list[ToolCall] | None:
+    found: list[ToolCall] | None = None
+    for dialect in dialects:
+        calls = dialect.recorded(document)
+        if calls:
+            return calls
+        found = found if calls is None else calls
+    return found
+
+
+def _calls(lines: list[Line], source: str) -> list[ToolCall]:
+    calls: list[ToolCall] = []
+    seen: dict[str, int] = {}
+    faults: list[str] = []
+    for line in lines:
+        try:
+            calls.append(_call(line, seen))
+        except LineError as error:
+            faults.append(f"{source}, line {line.number}: {as_sentence(str(error))}")
+    if faults:
+        more = len(faults) - MAX_FAULTS
+        hint = [f"and {counted(more, 'more faulty line')}."] if more > 0 else []
+        raise UsageError(*faults[:MAX_FAULTS], *hint)
+    return calls
+
+
+def _call(line: Line, seen: dict[str, int]) -> ToolCall:
+    value = _decode_json(line.text)
+    if not isinstance(value, dict):
+        raise LineError(f'{_kind(value)}, not a call; write {{"id", "name", "arguments"}}')
+    entry = cast("JsonObject", value)
+    for key in entry:
+        if key not in KEYS:
+            near = suggest(key, KEYS)
+            raise LineError(f"unknown key {key!r}{f'{near} There' if near else '; there'} {_KNOWN}")
+    return ToolCall(_name(entry), _arguments(entry), id=_id(entry, line, seen))
+
+
+def _name(entry: JsonObject) -> str:
+    if "name" not in entry:
+        raise LineError("the name of the tool is missing; add a key 'name'")
+    name = entry["name"]
+    if not isinstance(name, str) or not name:
+        raise LineError(f"the name is {_kind(name)}; give the name of a tool")
+    return name
+
+
+def _arguments(entry: JsonObject) -> str | Mapping[str, Any]:
+    arguments = entry.get("arguments", "{}")
+    if not isinstance(arguments, (str, dict)):
+        raise LineError(f"the arguments are {_kind(arguments)}; give an object or a JSON string")
+    return cast("str | JsonObject", arguments)
+
+
+def _id(entry: JsonObject, line: Line, seen: dict[str, int]) -> str:
+    given = entry.get("id", f"line-{line.number}")
+    if not isinstance(given, str) or not given:
+        raise LineError(f"the id is {_kind(given)}; give a string, or leave it out")
+    if given in seen:
+        raise LineError(f"the id {given!r} is that of line {seen[given]}; give each call its own")
+    seen[given] = line.number
+    return given
+
+
+def _looks_like_a_call(value: object) -> bool:
+    return isinstance(value, dict) and "name" in value and not value.keys() - set(KEYS)
+
+
+def _stands_alone(line: Line) -> bool:
+    """Tell whether a line is a value by itself, though it may be one that is refused."""
+    try:
+        json.loads(line.text)
+    except RecursionError:
+        return True
+    except json.JSONDecodeError:
+        return False
+    except ValueError:  # a number that Python does not read
+        return True
+    return True
+
+
+def _value_or_none(line: Line) -> Any:
+    try:
+        return _decode_json(line.text)
+    except LineError:
+        return None
+
+
+def _decode_json(text: str) -> Any:
+    try:
+        return _STRICT.decode(text.strip())
+    except json.JSONDecodeError as error:
+        raise BrokenLineError(f"not JSON ({_reason(error)})") from None
+    except RecursionError:
+        raise LineError("nested too deeply") from None
+    except ValueError as error:
+        raise LineError(_told(error)) from None
+
+
+def _told(error: ValueError) -> str:
+    """Return what to say of JSON that is refused, or that Python does not read."""
+    return str(error) if isinstance(error, LineError) else "not JSON (a number of too many digits)"
+
+
+def _reason(error: json.JSONDecodeError) -> str:
+    reason = error.msg.removesuffix(" at")
+    return f"{reason[:1].lower()}{reason[1:]} at column {error.colno}"
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "null"
+    if value == "":
+        return "empty"
+    kinds = ((str, "a string"), (bool, "a boolean"), (int | float, "a number"), (list, "an array"))
+    return next((name for kind, name in kinds if isinstance(value, kind)), "an object")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> JsonObject:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise LineError(f"the key {twice!r} is given twice; give it once")
+    return found
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise LineError(f"{name} is not JSON; give a finite number")
+
+
+_KNOWN: Final = f"are {', '.join(map(repr, KEYS[:-1]))} and {KEYS[-1]!r}"
+_STRICT: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_refuse_constant)

@@ -1,0 +1,58 @@
+"""`toolstile call`: one call, and what a model would read."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from toolstile.host import Host
+from toolstile_cli.call_reader import STDIN, read_arguments, read_source
+from toolstile_cli.call_reports import Endings
+from toolstile_cli.display.console import with_lines
+from toolstile_cli.errors import say, say_interrupted
+from toolstile_cli.exit_codes import Exit
+from toolstile_hookspecs import ToolCall
+
+
+def call(host: Host, args: argparse.Namespace) -> int:
+    """Dispatch one call and print its text, or its envelope with `--json`.
+
+    Raises:
+        UsageError: When the arguments are not a JSON object.
+    """
+    piped = args.arguments == STDIN
+    text = read_source(STDIN)[1] if piped else _as_typed(args.arguments)
+    wish = ToolCall(args.name, read_arguments(text, quoted=not piped))
+    try:
+        with host.executor(dry_run=args.dry_run) as tools:
+            # What keeps every call from running is told once, and before any.
+            tools.table()
+            ending = Endings(tools.session).dispatch(tools, wish)
+    except KeyboardInterrupt:
+        say_interrupted()
+        raise
+    if args.out is not None:
+        args.out.write({**ending.shown, **ending.envelope})
+    elif ending.success:
+        sys.stdout.write(_ended(with_lines(ending.text)))
+        if ending.diff is not None:
+            sys.stdout.write(f"\nIt would change:\n{_ended(with_lines(ending.diff))}")
+    else:
+        say(ending.status.value.replace("_", " "), ending.text)
+    return Exit.OK if ending.success else Exit.FAILED
+
+
+def _as_typed(text: str) -> str:
+    """Return an argument as whoever typed it sees it, where the locale knows ASCII alone.
+
+    Python then escapes what is not ASCII; it is UTF-8 nearly always.
+    """
+    try:
+        return os.fsencode(text).decode()
+    except UnicodeError:
+        return text
+
+
+def _ended(text: str) -> str:
+    return text if not text or text.endswith("\n") else f"{text}\n"

@@ -1,0 +1,164 @@
+"""`toolstile check`: what the author of a plugin should mend."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from toolstile.host import Host
+from toolstile.plugins.offers import commands
+from toolstile.plugins.reports import PluginReport
+from toolstile_cli.display.console import Terminal
+from toolstile_cli.display.styled import Styled
+from toolstile_cli.display.table import Column, Table, widest
+from toolstile_cli.errors import UsageError
+from toolstile_cli.exit_codes import Exit
+from toolstile_cli.lint.diagnostic import Finding
+from toolstile_cli.lint.package import brought_by, why_unknown
+from toolstile_cli.lint.plugin import findings_in
+from toolstile_cli.options import COMMANDS
+from toolstile_cli.plugin_commands import with_extensions
+from toolstile_hookspecs import Command
+from toolstile_hookspecs.support.text import counted, printable
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What the look at a plugin came to."""
+
+    report: PluginReport
+    findings: list[Finding]
+
+    @property
+    def status(self) -> str:
+        """The outcome in a word."""
+        if self.report.status == "blocked":
+            return "blocked"
+        return "to mend" if self.findings else "clean"
+
+
+def check(host: Host, args: argparse.Namespace) -> int:
+    """Look at plugins, and say what to mend in each; nothing is started and no tool is called."""
+    # What plugins print while they are imported once more is no part of the answer.
+    with contextlib.redirect_stdout(sys.stderr):
+        host.dialects()  # what is wrong with them is then in the reports
+        checked = [
+            Checked(each, [] if each.status == "blocked" else _findings(host, each))
+            for each in _chosen(host, args.names)
+        ]
+    if args.out is None:
+        _print_table(checked)
+    else:
+        for each in checked:
+            args.out.write(_described(each))
+    return Exit.FAILED if any(each.findings for each in checked) else Exit.OK
+
+
+def _findings(host: Host, report: PluginReport) -> list[Finding]:
+    return [*findings_in(host, report), *_of_commands(host, report.name)]
+
+
+def _of_commands(host: Host, plugin: str) -> Iterator[Finding]:
+    """Yield the commands of a plugin that the command line has to leave out.
+
+    Those that another plugin has already are told of with what it offers.
+    """
+    offered = commands(host.plugins.implementations("toolstile_commands")).commands
+    own = [command for owner, command in offered if owner == plugin]
+    left_out: list[tuple[Command, str]] = []
+
+    def note(command: Command, why: str) -> None:
+        left_out.append((command, why))
+
+    everything = [command for _, command in offered]
+    with_extensions(everything, dict.fromkeys(COMMANDS, check), note)
+    for command, why in left_out:
+        if command in own:
+            cause = f"The command {command.name!r} is left out: {why}."
+            yield Finding("commands", cause, "Mend it, or give it another name.")
+
+
+def _chosen(host: Host, names: list[str]) -> list[PluginReport]:
+    reports = list(host.plugins.reports)
+    known = {each.name for each in reports}
+    asked: set[str] = set()
+    strangers: list[str] = []
+    for name in names:
+        # A package and its plugin have names so alike that one is written for the other.
+        found = [name] if name in known else brought_by(name, reports)
+        asked.update(found)
+        strangers += [] if found else [name]
+    if strangers:
+        raise UsageError(*(why_unknown(name, reports) for name in strangers))
+    return [each for each in reports if not names or each.name in asked]
+
+
+def _print_table(checked: list[Checked]) -> None:
+    terminal = Terminal()
+    symbols = {
+        "clean": ("✓ clean", "+ clean", "green"),
+        "to mend": ("✗ to mend", "x to mend", "red"),
+        "blocked": ("⊘ blocked", "- blocked", "yellow"),
+    }
+    table = Table(
+        terminal,
+        [
+            Column("plugin", widest([printable(each.report.name) for each in checked], 24)),
+            Column("check", 9),
+            Column(
+                "from", widest([printable(each.report.origin) for each in checked], 32), keep="end"
+            ),
+        ],
+        "what to mend",
+    )
+    table.head()
+    for each in checked:
+        symbol, plain, style = symbols[each.status]
+        cells = [
+            Styled(printable(each.report.name), "bold"),
+            Styled(symbol if terminal.has_symbols else plain, style),
+            Styled(printable(each.report.origin), "dim"),
+        ]
+        table.row(cells, _texts(each), wrap=True)
+    terminal.print()
+    terminal.print(_summary(checked))
+
+
+def _texts(checked: Checked) -> list[Styled]:
+    if checked.status == "blocked":
+        return [Styled(printable(checked.report.fault or "It is switched off."), "dim")]
+    texts: list[Styled] = []
+    for each in checked.findings:
+        line = Styled(printable(f"{each.where}: "), "bold")
+        texts.append(line.append(printable(each.cause)))
+        texts.append(Styled(printable(each.remedy), "dim"))
+    return texts
+
+
+def _summary(checked: list[Checked]) -> Styled:
+    line = Styled(" ").append(counted(len(checked), "plugin"), "bold")
+    found = sum(len(each.findings) for each in checked)
+    faulty = sum(bool(each.findings) for each in checked)
+    if not found:
+        return line.append(": ").append("nothing to mend", "green")
+    where = f" in {faulty} of them" if len(checked) > 1 else ""
+    return line.append(": ").append(f"{counted(found, 'thing')} to mend{where}", "red")
+
+
+def _described(checked: Checked) -> dict[str, Any]:
+    report = checked.report
+    return {
+        "name": report.name,
+        "status": checked.status,
+        "distribution": report.distribution,
+        "version": report.version,
+        "location": report.location,
+        "findings": [
+            {"where": each.where, "cause": each.cause, "remedy": each.remedy}
+            for each in checked.findings
+        ],
+    }

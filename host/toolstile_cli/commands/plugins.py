@@ -1,0 +1,126 @@
+"""`toolstile plugins`: what is loaded, and what is not and why."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any, Final
+
+from toolstile.host import Host
+from toolstile.lifespans import enter_possible_lifespans
+from toolstile.plugins.faults import PluginFault
+from toolstile.plugins.reports import PluginReport, Status
+from toolstile_cli.display.console import Terminal
+from toolstile_cli.display.styled import Styled
+from toolstile_cli.display.table import Column, Table, widest
+from toolstile_cli.errors import say
+from toolstile_cli.exit_codes import Exit
+from toolstile_hookspecs import ConfigurationError
+from toolstile_hookspecs.support.text import counted, printable
+
+STATUS: Final[dict[Status, tuple[str, str, str]]] = {
+    "loaded": ("✓ loaded", "+ loaded", "green"),
+    "blocked": ("⊘ blocked", "- blocked", "yellow"),
+    "failed": ("✗ failed", "x failed", "red"),
+    "absent": ("? absent", "? absent", "red"),
+}
+
+
+def plugins(host: Host, args: argparse.Namespace) -> int:
+    """List the plugins; a failed one, or one that cannot be started, with cause and remedy."""
+    with ExitStack() as running:
+        faults = enter_possible_lifespans(host, running)
+        reports = tuple(_with_fault(each, faults.get(each.name)) for each in host.plugins.reports)
+    if args.out is None:
+        _print_table(reports)
+    else:
+        for report in reports:
+            args.out.write(_described(report))
+    if not _has_approver(host):
+        return Exit.USAGE
+    unmet = any(each.is_unmet for each in host.plugins.reports)
+    return Exit.USAGE if unmet or any(each.misconfigured for each in reports) else Exit.OK
+
+
+def _with_fault(report: PluginReport, fault: PluginFault | None) -> PluginReport:
+    if fault is None:
+        return report
+    return replace(
+        report,
+        status="failed",
+        fault=fault.cause,
+        remedy=fault.remedy,
+        misconfigured=fault.misconfigured,
+    )
+
+
+def _has_approver(host: Host) -> bool:
+    try:
+        _ = host.approver
+    except ConfigurationError as error:
+        say("error", str(error))
+        return False
+    return True
+
+
+def _print_table(reports: tuple[PluginReport, ...]) -> None:
+    terminal = Terminal()
+    table = Table(
+        terminal,
+        [
+            Column("plugin", widest([printable(report.name) for report in reports], 24)),
+            Column("status", 9),
+            Column(
+                "from", widest([printable(report.origin) for report in reports], 32), keep="end"
+            ),
+        ],
+        "what it brings",
+    )
+    table.head()
+    for report in reports:
+        symbol, plain, style = STATUS[report.status]
+        cells = [
+            Styled(printable(report.name), "bold"),
+            Styled(symbol if terminal.has_symbols else plain, style),
+            Styled(printable(report.origin), "dim"),
+        ]
+        table.row(cells, _texts(report), wrap=True)
+    terminal.print()
+    terminal.print(_summary(reports))
+
+
+def _texts(report: PluginReport) -> list[Styled]:
+    texts = [Styled(printable(line)) for line in (report.fault, report.remedy) if line]
+    if report.tools:
+        texts.append(Styled(printable(f"tools: {', '.join(report.tools)}")))
+    if report.hooks:
+        hooks = ", ".join(name.removeprefix("toolstile_") for name in report.hooks)
+        texts.append(Styled(printable(f"hooks: {hooks}"), "dim"))
+    return texts or [Styled(printable(report.summary), "dim")]
+
+
+def _summary(reports: tuple[PluginReport, ...]) -> Styled:
+    line = Styled(" ").append(counted(len(reports), "plugin"), "bold")
+    counts: Counter[Status] = Counter(report.status for report in reports)
+    found: list[Status] = [status for status in STATUS if counts[status]]
+    for index, status in enumerate(found):
+        line.append(", " if index else ": ").append(f"{counts[status]} {status}", STATUS[status][2])
+    return line
+
+
+def _described(report: PluginReport) -> dict[str, Any]:
+    return {
+        "name": report.name,
+        "status": report.status,
+        "distribution": report.distribution,
+        "version": report.version,
+        "source": report.source,
+        "location": report.location,
+        "tools": list(report.tools),
+        "hooks": list(report.hooks),
+        "cause": report.fault,
+        "remedy": report.remedy,
+        "deprecations": list(report.deprecations),
+    }

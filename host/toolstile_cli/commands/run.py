@@ -1,0 +1,149 @@
+"""`toolstile run`: recorded calls, dispatched in one session."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from toolstile.host import Host
+from toolstile_cli.call_reader import STDIN, read_calls, read_source
+from toolstile_cli.call_reports import Ending, Endings
+from toolstile_cli.display.console import Terminal, listed, undisturbed
+from toolstile_cli.display.report import JsonReport, Report, TableReport
+from toolstile_cli.errors import UsageError, say
+from toolstile_cli.exit_codes import Exit
+from toolstile_hookspecs import ExecutorHandle, ToolCall, ToolInvoked
+from toolstile_hookspecs.support.text import counted
+
+# --- Where the examples that come with Toolstile are
+
+
+SESSIONS: Final = {"orders": "session.jsonl", "workspace": "workspace.jsonl"}
+"""The session of each example, by its name; the first is run unless one is named."""
+
+THE_EXAMPLES: Final = f"The examples are {listed(tuple(SESSIONS))}."
+OPTION: Final = "--example"
+
+
+def named_examples(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with a name for each `--example`, as it may be left out.
+
+    Example:
+        >>> named_examples(["run", "--example", "calls.jsonl"])
+        ['run', '--example=orders', 'calls.jsonl']
+    """
+    default = next(iter(SESSIONS))
+    named: list[str] = []
+    for argument in arguments:
+        if named and named[-1] == f"{OPTION}={default}" and argument in SESSIONS:
+            named[-1] = f"{OPTION}={argument}"
+        else:
+            named.append(f"{OPTION}={default}" if argument == OPTION else argument)
+    return named
+
+
+def example_plugin(name: str) -> Path:
+    """Return an example's plugin, a single file."""
+    return _folder() / f"{name}.py"
+
+
+def named_plugins(options: argparse.Namespace) -> list[Path]:
+    """Return the files of the plugins that options name, that of an example included."""
+    example = [example_plugin(options.example)] if options.example else []
+    return [*options.plugin, *example]
+
+
+def example_session(name: str) -> tuple[str, str]:
+    """Return the name and the text of an example's session."""
+    session = _folder() / SESSIONS[name]
+    return session.name, session.read_text(encoding="utf-8")
+
+
+def _folder() -> Path:
+    from importlib.resources import files  # no other command has to wait for it
+
+    return Path(str(files("toolstile_cli"))) / "examples"
+
+
+# --- `toolstile run`: recorded calls, dispatched in one session
+
+
+def run(host: Host, args: argparse.Namespace) -> int:
+    """Dispatch the calls of a file, showing each as it ends.
+
+    Raises:
+        UsageError: When the file is wrong; nothing is run then.
+    """
+    calls = _read(host, args)
+    report = _report(args, calls)
+    succeeded = True
+    options: dict[str, Any] = {
+        "approver": undisturbed(host.approver, report.still),
+        "on_progress": report.progressed,
+        "dry_run": args.dry_run,
+    }
+    with host.executor(**options) as tools:
+        # What keeps every call from running is told once, and before any.
+        tools.table()
+        with report:
+            args.log.still = report.still
+            dispatch = _at_once if args.parallel else _one_by_one
+            for ending in dispatch(tools, calls, report):
+                report.ended(ending)
+                succeeded = succeeded and ending.success
+            if args.dry_run:
+                report.rehearsed(tools.rehearsed())
+    return Exit.OK if succeeded else Exit.FAILED
+
+
+def _read(host: Host, args: argparse.Namespace) -> list[ToolCall]:
+    if args.file is not None:
+        if args.example and args.file != STDIN and not Path(args.file).exists():
+            told = f"there is neither an example nor a file {args.file!r}. {THE_EXAMPLES}"
+            raise UsageError(f"{told} Name one of these, or a file of calls.")
+        source, text = read_source(args.file)
+    elif args.example:
+        source, text = example_session(args.example)
+    else:
+        raise UsageError("no calls to run; give a FILE, - for standard input, or --example.")
+    calls = read_calls(text, source, host.dialects)
+    if not calls:
+        say("note", f"{source} is a recorded conversation, in which the model made no call.")
+    return calls
+
+
+def _report(args: argparse.Namespace, calls: Sequence[ToolCall]) -> Report:
+    if args.out is not None:
+        return JsonReport(args.out)
+    report = TableReport(Terminal(), calls)
+    args.stopping.last_words = lambda: report.sum_up(stopped=True)
+    return report
+
+
+def _one_by_one(
+    tools: ExecutorHandle, calls: Sequence[ToolCall], report: Report
+) -> Iterator[Ending]:
+    endings = Endings(tools.session)
+    for call in calls:
+        report.running(call.name)
+        ending = endings.dispatch(tools, call)
+        report.advance()
+        yield ending
+
+
+def _at_once(tools: ExecutorHandle, calls: Sequence[ToolCall], report: Report) -> Iterator[Ending]:
+    endings = Endings(tools.session)
+    tools.session.dispatcher.subscribe(
+        ToolInvoked, lambda event: None if event.parent_id else report.advance()
+    )
+    report.running(f"{counted(len(calls), 'call')} in parallel")
+    try:
+        outcomes = tools.dispatch_all(calls)
+    except SystemExit as leaving:
+        # All have ended, and some are kept: each is told as it would be one by one.
+        yield from (endings.of(call, endings.known(call) or leaving) for call in calls)
+        return
+    for call, outcome in zip(calls, outcomes, strict=True):
+        yield endings.of(call, outcome)

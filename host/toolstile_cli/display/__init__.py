@@ -1,0 +1,1 @@
+"""Output on a terminal: console, tables and the report of a run."""

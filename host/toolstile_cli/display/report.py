@@ -1,0 +1,333 @@
+"""Shows a run as it goes: a row for each call, what is running, and a summary."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Protocol, Self
+
+from toolstile_cli.call_reports import Ending
+from toolstile_cli.display.console import Terminal, lines_of
+from toolstile_cli.display.styled import Styled
+from toolstile_cli.display.table import Column, Table, widest
+from toolstile_cli.errors import say_interrupted
+from toolstile_cli.jsonl import JsonLines
+from toolstile_hookspecs import Stage, Status, ToolCall
+from toolstile_hookspecs.calls import NO_CHANGES
+from toolstile_hookspecs.support.text import counted, duration, printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+MANY: Final = 20
+"""From this many calls on, a bar shows how far the run is."""
+MAX_LINES: Final = 12
+"""Lines of a failed call's message that are shown."""
+STYLES: Final = {
+    Status.SUCCEEDED: "green",
+    Status.DENIED: "yellow",
+    Status.PENDING: "yellow",
+    Status.CANCELLED: "yellow",
+}
+SYMBOLS: Final = {
+    Status.SUCCEEDED: ("✓", "+"),
+    Status.DENIED: ("⊘", "-"),
+    Status.PENDING: ("…", "."),
+}
+UNANSWERED: Final = (
+    "a person has to approve, and nobody answered. Run it on a terminal, or say how calls are "
+    "approved, with --approve or the configuration."
+)
+FAILURE: Final = ("✗", "x")
+
+
+class Report(Protocol):
+    """What is told of a run; entered when it begins, left when it ends."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> None: ...
+
+    def running(self, text: str) -> None:
+        """Hear what is being done now."""
+        ...
+
+    def progressed(
+        self, call: ToolCall, done: float, total: float | None, message: str | None, /
+    ) -> None:
+        """Hear how far a handler is."""
+        ...
+
+    def advance(self) -> None:
+        """Hear that one more call has ended, where its row comes later."""
+        ...
+
+    def still(self) -> AbstractContextManager[None]:
+        """Return what keeps everything still while a person is asked."""
+        ...
+
+    def ended(self, ending: Ending) -> None:
+        """Hear what became of a call."""
+        ...
+
+    def rehearsed(self, diff: str) -> None:
+        """Hear what all calls of a dry run together would change."""
+        ...
+
+
+class JsonReport:
+    """One envelope a line.
+
+    Args:
+        lines: Where to.
+    """
+
+    def __init__(self, lines: JsonLines) -> None:
+        self._lines = lines
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        # On stdout a summary would be no envelope.
+        if isinstance(error, KeyboardInterrupt):
+            say_interrupted()
+
+    def running(self, text: str) -> None:
+        """Show nothing."""
+
+    def progressed(self, *_: object) -> None:
+        """Show nothing."""
+
+    def advance(self) -> None:
+        """Show nothing."""
+
+    def still(self) -> AbstractContextManager[None]:
+        """Keep still as ever."""
+        return nullcontext()
+
+    def ended(self, ending: Ending) -> None:
+        """Write the envelope."""
+        self._lines.write(ending.wire())
+
+    def rehearsed(self, diff: str) -> None:
+        """Show nothing: each envelope came with a diff of its own."""
+
+
+class TableReport:
+    """A table for people, and below it what is running.
+
+    Args:
+        terminal: Where to.
+        calls: All calls of the run.
+    """
+
+    def __init__(self, terminal: Terminal, calls: Sequence[ToolCall]) -> None:
+        self._terminal = terminal
+        self._total = len(calls)
+        self._counts: Counter[Status] = Counter()
+        self._began = time.perf_counter()
+        self._summed_up = False
+        self._changing = 0
+        self._unanswered = 0
+        self._rehearsed = False
+        self._over = False
+        self._asking = 0
+        self._lock = threading.Lock()
+        self._progress = self._make_progress(terminal.console) if terminal.is_terminal else None
+        self._task = self._progress.add_task("", total=self._total) if self._progress else None
+        self._table = Table(
+            terminal,
+            [
+                Column("call", widest([printable(call.id) for call in calls], 12), keep="end"),
+                Column("tool", widest([printable(call.name) for call in calls], 24)),
+                Column("outcome", max(len(_outcome(each)) for each in Status) + 2),
+                Column("reached", max(map(len, Stage))),
+                Column("time", 8, justify="right"),
+            ],
+            "message",
+        )
+
+    def __enter__(self) -> Self:
+        self._table.head()
+        if self._progress is not None:
+            self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        with self._lock:
+            self._over = True
+        if self._progress is not None:
+            self._progress.stop()
+        if error is None or isinstance(error, KeyboardInterrupt):
+            self.sum_up(stopped=error is not None)
+
+    def running(self, text: str) -> None:
+        """Show it below the table."""
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, description=printable(text))
+
+    def progressed(
+        self, call: ToolCall, done: float, total: float | None, message: str | None
+    ) -> None:
+        """Show it below the table."""
+        far = f"{done:g}" if total is None else f"{done:g} of {total:g}"
+        self.running(f"{call.name}: {far} {message or ''}".rstrip())
+
+    def advance(self) -> None:
+        """Move the bar."""
+        if self._progress is not None and self._task is not None:
+            self._progress.advance(self._task)
+
+    @contextmanager
+    def still(self) -> Generator[None]:
+        """Show nothing below the table while a person is asked, who may be asked twice at once."""
+        self._count(1)
+        try:
+            yield
+        finally:
+            self._count(-1)
+
+    def ended(self, ending: Ending) -> None:
+        """Write the call's row."""
+        self._counts[ending.status] += 1
+        style = STYLES.get(ending.status, "red")
+        symbol = SYMBOLS.get(ending.status, FAILURE)[0 if self._terminal.has_symbols else 1]
+        cells = [
+            Styled(printable(ending.call.id), "dim"),
+            Styled(printable(ending.tool)),
+            Styled(f"{symbol} {_outcome(ending.status)}", style),
+            Styled(_reached(ending.stage), "dim"),
+            Styled("" if ending.seconds is None else duration(ending.seconds), "dim"),
+        ]
+        self._unanswered += ending.unanswered
+        self._changing += _changes(ending.diff)
+        texts = self._texts(ending)
+        wrap = len(texts) > 1 or not ending.success or ending.diff is not None
+        self._table.row(cells, texts, wrap=wrap)
+
+    def rehearsed(self, diff: str) -> None:
+        """Write the whole, where it is more than one call's, and that nothing is kept."""
+        self._rehearsed = True
+        if self._changing > 1:
+            self._terminal.print()
+            self._terminal.print(Styled(" Together they would change:", "bold"))
+            for line in _shown_changes(diff):
+                self._terminal.print(Styled("   ").extend(line), whole=True)
+
+    def sum_up(self, *, stopped: bool) -> None:
+        """Write how many came to what, once."""
+        if self._summed_up:
+            return
+        self._summed_up = True
+        done, took = self._counts.total(), duration(time.perf_counter() - self._began)
+        line = Styled()
+        if stopped:
+            line.append("interrupted", "yellow").append("; what was running is rolled back. ")
+        if done < self._total:
+            line.append(f"{done:,} of ")
+        line.append(f"{counted(self._total, 'call')} in {took}", "bold")
+        for index, (status, number) in enumerate(sorted(self._counts.items(), key=_rank)):
+            line.append(", " if index else ": ")
+            line.append(f"{number:,} {_outcome(status)}", STYLES.get(status, "red"))
+        if self._rehearsed:
+            line.append("; a dry run, nothing of it is kept")
+        self._terminal.print()
+        self._table.below(line)
+        if self._unanswered:
+            hint = f"{counted(self._unanswered, 'call')} denied: {UNANSWERED}"
+            self._table.below(Styled(hint, "yellow"))
+
+    def _texts(self, ending: Ending) -> list[Styled]:
+        shown = _begun(ending) if ending.success else _told(ending)
+        changes = _shown_changes(ending.diff) if _changes(ending.diff) else []
+        return [*shown, *changes, *(Styled(note, "dim italic") for note in ending.notes)]
+
+    def _count(self, more: int) -> None:
+        with self._lock:
+            before, self._asking = self._asking, self._asking + more
+            if self._progress is None or self._over or (before and self._asking):
+                return
+            if self._asking:
+                self._progress.stop()
+            else:
+                self._progress.start()
+
+    def _make_progress(self, console: Console | None) -> Progress:
+        from rich.progress import (  # only a terminal needs it
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            SpinnerColumn,
+            TextColumn,
+        )
+
+        columns = [SpinnerColumn(), TextColumn("{task.description}", markup=False)]
+        bar = [BarColumn(), MofNCompleteColumn()] if self._total >= MANY else []
+        return Progress(*columns, *bar, console=console, transient=True)
+
+
+def _begun(ending: Ending) -> list[Styled]:
+    """Return what the model reads of a success before the value, or the beginning of the value."""
+    lines = lines_of(ending.text)
+    most = min(max(1, len(lines_of(ending.preface))), MAX_LINES)
+    shown = [Styled(line) for line in lines[:most]]
+    if len(lines) > most:
+        shown[0].append(" ...", "dim")
+    return shown
+
+
+def _told(ending: Ending) -> list[Styled]:
+    """Return what the model reads of a call that did not succeed."""
+    lines = lines_of(ending.text)
+    shown = [Styled(line) for line in lines[:MAX_LINES]]
+    if len(lines) > MAX_LINES:
+        shown.append(Styled(f"and {counted(len(lines) - MAX_LINES, 'line')} more", "dim"))
+    return shown
+
+
+def _changes(diff: str | None) -> bool:
+    return diff is not None and diff != NO_CHANGES
+
+
+def _shown_changes(diff: str | None) -> list[Styled]:
+    return [Styled(line, _change_style(line)) for line in lines_of(diff or "")]
+
+
+def _change_style(line: str) -> str:
+    return {"+": "green", "-": "red"}.get(line.lstrip()[:1], "dim")
+
+
+def _outcome(status: Status) -> str:
+    return status.value.replace("_", " ")
+
+
+def _reached(stage: Stage | None) -> str:
+    if stage is None:
+        return ""
+    return "the end" if stage is Stage.TELEMETRY else stage.value.replace("_", " ")
+
+
+def _rank(entry: tuple[Status, int]) -> int:
+    return list(Status).index(entry[0])

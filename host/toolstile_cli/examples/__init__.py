@@ -1,0 +1,1 @@
+"""The examples of `toolstile run --example`."""

@@ -1,0 +1,1 @@
+"""Checks of a plugin that call no tool: the output of `toolstile check`."""

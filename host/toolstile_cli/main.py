@@ -1,0 +1,86 @@
+"""The entry point; it stays lean, so that `toolstile --version` answers at once."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Sequence
+
+from toolstile._version import __version__
+from toolstile_cli.exit_codes import Exit
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        argv: The arguments; None for those of this process, which then is taken to be all
+            there is to it: where a handler does not let it end, it is ended.
+
+    Returns:
+        The exit status, see `Exit`.
+
+    Example:
+        >>> main(["--version"])
+        toolstile 0.1.0
+        0
+    """
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    _open_missing_streams()
+    try:
+        status = _run(arguments, owns_process=argv is None)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        # The program answers it by itself; this one came while it was still being imported.
+        status = Exit.INTERRUPTED
+    except BrokenPipeError:
+        _close_stdout()
+        return Exit.BROKEN_PIPE
+    except OSError as error:
+        _close_stdout()
+        sys.stderr.write(
+            f"toolstile: error: the output cannot be written: {error.strerror}. Make room there, "
+            "or write elsewhere, then run the command again.\n"
+        )
+        return Exit.INTERNAL
+    if argv is None and status in {Exit.HUNG_UP, Exit.INTERRUPTED, Exit.TERMINATED}:
+        # What a handler left behind may go on for ever while the interpreter takes it down.
+        sys.stderr.flush()
+        os._exit(int(status))
+    return int(status)
+
+
+def _run(arguments: list[str], *, owns_process: bool) -> int:
+    given = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    if "--version" in given:
+        # To import what writes JSON would take longer than all the rest.
+        as_json = f'{{"version": "{__version__}"}}'
+        sys.stdout.write(f"{as_json if '--json' in given else f'toolstile {__version__}'}\n")
+        return Exit.OK
+    # The variable by which a shell asks what can come next.
+    if owns_process and "_ARGCOMPLETE" in os.environ:
+        from toolstile_cli.shell_completion import answer_shell
+
+        answer_shell()
+    if owns_process:
+        # What is imported now stays for good: looking through it for garbage is a waste.
+        gc.disable()
+    from toolstile_cli.program import run_program  # it imports all the rest
+
+    return run_program(arguments, owns_process=owns_process)
+
+
+def _open_missing_streams() -> None:
+    """Stand in for the standard streams that whoever started the process has closed."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            nowhere = open(os.devnull, mode, encoding="utf-8")  # noqa: PTH123, SIM115 - fast; it stays
+            setattr(sys, name, nowhere)
+
+
+def _close_stdout() -> None:
+    """Let the interpreter flush into nothing when it exits."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

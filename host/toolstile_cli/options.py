@@ -1,0 +1,422 @@
+"""The options and commands, and their help."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import math
+import sys
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NoReturn, cast
+
+from toolstile_cli.commands.run import OPTION, SESSIONS, THE_EXAMPLES, named_examples
+from toolstile_cli.display.console import listed
+from toolstile_cli.errors import say
+from toolstile_cli.exit_codes import Exit
+from toolstile_cli.scaffold import DEFAULT_KIND, KINDS
+from toolstile_hookspecs.support.text import nearest, suggest
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
+
+
+# --- Examples of the built-in commands, as their help shows them
+
+
+EXAMPLES_OF: Final[Mapping[str, Mapping[str, str]]] = {
+    "run": {
+        "toolstile run --example": "run a session that comes with Toolstile",
+        "toolstile run session.jsonl": "run recorded calls, one JSON object a line",
+        "toolstile run chat.json --json": "run a recorded conversation, answer in JSON",
+        "toolstile run session.jsonl --parallel": "dispatch all calls at once",
+        "toolstile run session.jsonl --dry-run": "show what they would change, keep nothing",
+    },
+    "call": {
+        """toolstile call list_directory '{"path": "."}' --workspace .""": "make one call",
+        "toolstile call list_orders --example": "call a tool of an example",
+        "toolstile call list_directory - < arguments.json": "read arguments from standard input",
+    },
+    "tools": {
+        "toolstile tools": "list the tools with their arguments",
+        "toolstile tools --schema openai": "print them as a provider takes them",
+        "toolstile tools --plugin room.py --json": "list also those of a single file, as JSON",
+    },
+    "prompt": {
+        "toolstile prompt": "print the prompt, with its tools listed",
+        "toolstile prompt --overrides": "print a file to override its texts with",
+    },
+    "plugins": {
+        "toolstile plugins": "show what is loaded, and what is not and why",
+        "toolstile plugins --block mcp,otel": "show it without two of them",
+    },
+    "check": {
+        "toolstile check": "look at all plugins",
+        "toolstile check weather": "look at one that is installed",
+        "toolstile check --plugin room.py room": "look at a single file that is being written",
+    },
+    "completion": {
+        'eval "$(toolstile completion bash)"': "in ~/.bashrc: complete with the Tab key",
+        'eval "$(toolstile completion zsh)"': "in ~/.zshrc, after compinit",
+        "toolstile completion fish | source": "in ~/.config/fish/config.fish",
+    },
+    "doctor": {
+        "toolstile doctor": "look at everything; the exit status is 1 when something is wrong",
+        "toolstile doctor --config prod.toml --json": "look with another configuration, as JSON",
+    },
+    "new": {
+        "toolstile new weather": "write a package with tools, ./toolstile-weather",
+        "toolstile new office-hours --kind policy": "write one with a policy",
+        "toolstile new chat --kind approver --path src": "write one elsewhere",
+    },
+}
+"""By command, what is typed and what it does."""
+
+
+def examples_of(command: str) -> str:
+    """Return the examples of a command for its help; empty where there are none."""
+    examples = EXAMPLES_OF.get(command, {})
+    if not examples:
+        return ""
+    width = max(map(len, examples))
+    lines = [f"  {typed:{width}}  {does}" for typed, does in examples.items()]
+    return "\n".join(["examples:", *lines])
+
+
+# --- The options and commands, and their help
+
+
+EXAMPLES: Final = """\
+examples:
+  toolstile run --example                    run a session that comes with Toolstile
+  toolstile run --example workspace          run another, which works on files
+  toolstile run session.jsonl                run recorded calls, one JSON object a line
+  toolstile run chat.json --json             run a recorded conversation, answer in JSON
+  toolstile call list_directory '{}'         make one call
+  toolstile tools --schema anthropic         show the tools as a provider takes them
+  toolstile prompt                           print the prompt, with its tools listed
+  toolstile plugins                          show what is loaded, and what is not and why
+  toolstile check --plugin room.py           say what to mend in a plugin that is being written
+  toolstile new weather                      write a package for a plugin of your own
+  toolstile doctor                           find out what is wrong here, and how to mend it
+
+exit status: 0 all succeeded, 1 a call failed, 2 input or configuration wrong
+"""
+
+MORE: Final = "The options that `toolstile --help` lists can be given here, too."
+
+COMMANDS: Final = {
+    "run": "dispatch recorded calls and show what became of each",
+    "call": "dispatch one call and print what a model would read",
+    "tools": "list the tools, or print them as a provider takes them",
+    "prompt": "print the prompt that the sections of all plugins make",
+    "plugins": "list the plugins, and why one did not load",
+    "check": "say what the author of a plugin should mend",
+    "new": "write a package for a plugin, with tests that pass",
+    "doctor": "find out what is wrong here, and how to mend it",
+    "completion": "print what lets a shell complete commands, options and names",
+}
+_FIRST: Final = frozenset({"-h", "--help", "--"})
+"""What may stand before a command, besides the common options."""
+WITHOUT_HOST: Final = frozenset({"completion", "doctor", "new"})
+"""Commands that are run without a host of their own, also where none can be made."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that says what is wrong the way all of Toolstile does."""
+
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+        """Print the help; argparse would not tell of an output that cannot be written."""
+        (file or sys.stdout).write(self.format_help())
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong and where help is, and end with the status for it."""
+        _refuse(message, self.prog)
+
+
+def parse(
+    parser: argparse.ArgumentParser, arguments: Sequence[str], common: argparse.Namespace
+) -> argparse.Namespace:
+    """Return what the arguments say; what a command does not take is told with its own help.
+
+    Raises:
+        SystemExit: When they are wrong, or after help.
+    """
+    args, surplus = parser.parse_known_args(arguments, common)
+    if surplus:
+        chosen = _chosen(parser, args)
+        hint = _meant(surplus[0], (chosen, parser)) or _hint(args, surplus)
+        _refuse(f"unrecognized arguments: {' '.join(surplus)}{hint}", chosen.prog)
+    return args
+
+
+def _chosen(parser: argparse.ArgumentParser, args: argparse.Namespace) -> argparse.ArgumentParser:
+    """Return the parser of the command that was given, or of a command's command."""
+    for what, commands in beneath(parser):
+        given = commands.get(getattr(args, what, ""))
+        return parser if given is None else _chosen(given, args)
+    return parser
+
+
+def beneath(
+    parser: argparse.ArgumentParser,
+) -> Iterator[tuple[str, Mapping[str, argparse.ArgumentParser]]]:
+    """Yield where the command beneath a parser is found in what is parsed, and the commands."""
+    for action in parser._actions:  # noqa: SLF001 - listed nowhere else  # pyright: ignore[reportPrivateUsage]
+        choices = cast("object", action.choices)
+        if isinstance(choices, Mapping):
+            # What an option can be given may be a mapping, too.
+            named = cast("Mapping[str, object]", choices).items()
+            parsers = {k: v for k, v in named if isinstance(v, argparse.ArgumentParser)}
+            if parsers:
+                yield action.dest, parsers
+
+
+def _meant(given: str, parsers: Iterable[argparse.ArgumentParser]) -> str:
+    """Return the option that was meant, ` (did you mean --parallel?)`, or nothing."""
+    if not given.startswith("--"):
+        return ""
+    known = [
+        option.removeprefix("--")
+        for parser in parsers
+        for option in parser._option_string_actions  # noqa: SLF001 - listed nowhere else  # pyright: ignore[reportPrivateUsage]
+        if option.startswith("--")
+    ]
+    meant = nearest(given.removeprefix("--").partition("=")[0], known)
+    return "" if meant is None else f" (did you mean --{meant}?)"
+
+
+def _hint(args: argparse.Namespace, surplus: Sequence[str]) -> str:
+    # A shell takes the quotes of JSON away, and cuts it where a space is.
+    if args.command == "call" and not surplus[0].startswith("-"):
+        return "; quote the JSON for the shell: '{\"a\": 1}'"
+    return ""
+
+
+def _refuse(message: str, program: str) -> NoReturn:
+    say("error", f"{message}. See `{program} --help`.")
+    sys.exit(Exit.USAGE)
+
+
+def common_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that can be given anywhere."""
+    group = parser.add_argument_group("options of all commands, before or after them")
+    group.add_argument(
+        "--config", type=Path, metavar="FILE", help="use this configuration, search for none"
+    )
+    group.add_argument(
+        "--block",
+        action="append",
+        default=[],
+        metavar="NAMES",
+        help="plugins not to load, separated by commas",
+    )
+    group.add_argument(
+        "--plugin",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE.py",
+        help="also load a plugin from a single file; can be repeated",
+    )
+    group.add_argument(
+        OPTION,
+        choices=tuple(SESSIONS),
+        metavar="[NAME]",
+        help=f"also load an example that comes with Toolstile: {listed(tuple(SESSIONS))}; the "
+        "first unless one is named",
+    )
+    group.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=argparse.SUPPRESS,
+        metavar="SECONDS",
+        help="time for each call of a tool without a timeout of its own; 'none' for no limit",
+    )
+    group.add_argument(
+        "--json", action="store_true", help="print JSON Lines on stdout, and nothing else there"
+    )
+    group.add_argument(
+        "-v",
+        "--verbose",
+        action="count",
+        default=0,
+        help="log to stderr; -vv logs more, with tracebacks",
+    )
+    group.add_argument("--version", action="store_true", help="print the version and exit")
+
+
+def take_common(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    """Split the common options, wherever they stand, from the rest."""
+    parser = Parser(prog="toolstile", add_help=False, allow_abbrev=False)
+    common_options(parser)
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    common, rest = parser.parse_known_args(named_examples(arguments[:end]))
+    common.block = _names(common.block)
+    return common, [*rest, *arguments[end:]]
+
+
+def main_parser(more: Iterable[tuple[str, str]] = ()) -> tuple[Parser, dict[str, Parser]]:
+    """Return the parser of everything, and those of the commands by name.
+
+    Args:
+        more: Name and help of further commands.
+    """
+    parser = Parser(
+        prog="toolstile",
+        usage="toolstile [options] COMMAND ...",
+        description="Drive the calls of an agent's tools through one host.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    adder = parser.add_subparsers(
+        prog="toolstile", title="commands", metavar="COMMAND", dest="command"
+    )
+    parsers: dict[str, Parser] = {}
+    for name, text in (*COMMANDS.items(), *more):
+        parsers[name] = adder.add_parser(
+            name,
+            help=text,
+            description=f"{text[:1].upper()}{text[1:].rstrip('.')}.",
+            epilog=f"{examples_of(name)}\n\n{MORE}".lstrip(),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+    common_options(parser)
+    for name, configure in _CONFIGURE.items():
+        configure(parsers[name])
+    return parser, parsers
+
+
+def is_unknown(rest: Sequence[str], known: Container[str]) -> bool:
+    """Tell whether a command is asked for that there is not."""
+    return bool(rest) and not rest[0].startswith("-") and rest[0] not in known
+
+
+def check_command(rest: Sequence[str], known: Iterable[str], *, example: bool) -> None:
+    """Refuse an unknown command, suggesting the nearest.
+
+    Args:
+        rest: What the common options leave of the arguments.
+        known: The commands.
+        example: Whether an example is asked for, whose name it may have been.
+    """
+    known = list(known)
+    if rest[1:] and rest[0].startswith("-") and rest[0] not in _FIRST:
+        told = f"there is no option {rest[0].partition('=')[0]} of all commands"
+        _refuse(f"{told}; if one of them has it, give it after the command", "toolstile")
+    if is_unknown(rest, known):
+        near = suggest(rest[0], known)
+        told = f"there is no command {rest[0]!r}{near or f'. There are {listed(known)}.'}"
+        examples = f" {THE_EXAMPLES}" if example else ""
+        say("error", told + examples)
+        sys.exit(Exit.USAGE)
+
+
+def _configure_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "file",
+        nargs="?",
+        metavar="FILE",
+        help="calls as JSON Lines, or a recorded conversation; - for standard input",
+    )
+    parser.add_argument(
+        "--parallel", action="store_true", help="dispatch all calls at once, isolated"
+    )
+    _add_dry_run(parser)
+
+
+def _configure_call(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="the tool")
+    parser.add_argument(
+        "arguments",
+        nargs="?",
+        default="{}",
+        metavar="JSON",
+        help="its arguments, a JSON object; - for standard input",
+    )
+    _add_dry_run(parser)
+
+
+def _add_dry_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="show what each call would change and keep nothing; tools that cannot be taken back "
+        "are denied",
+    )
+
+
+def _configure_tools(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--schema", metavar="DIALECT", help="print the tools as this provider takes them"
+    )
+
+
+def _configure_prompt(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--overrides",
+        action="store_true",
+        help="print a file to override its texts with, for the key prompt_overrides",
+    )
+
+
+def _configure_check(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="PLUGIN",
+        help="the plugins to check, or a package that brings some; all unless one is named",
+    )
+
+
+def _configure_new(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "name", metavar="NAME", help="the plugin's name: lower-case letters, digits and hyphens"
+    )
+    parser.add_argument(
+        "--kind",
+        choices=tuple(KINDS),
+        default=DEFAULT_KIND,
+        help=f"what it is; {DEFAULT_KIND} if not given",
+    )
+    parser.add_argument(
+        "--path",
+        type=Path,
+        default=Path(),
+        metavar="DIR",
+        help="where its folder is made; here if not given",
+    )
+
+
+def _configure_completion(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "shell", choices=("bash", "zsh", "fish"), metavar="SHELL", help="bash, zsh or fish"
+    )
+
+
+_CONFIGURE: Final = {
+    "completion": _configure_completion,
+    "check": _configure_check,
+    "new": _configure_new,
+    "prompt": _configure_prompt,
+    "run": _configure_run,
+    "call": _configure_call,
+    "tools": _configure_tools,
+}
+
+
+def _seconds(text: str) -> float | None:
+    if text.lower() == "none":
+        return None
+    with contextlib.suppress(ValueError):
+        seconds = float(text)
+        if 0 < seconds < math.inf:
+            return seconds
+    msg = f"{text!r} is no positive number of seconds; 'none' stands for no limit"
+    raise argparse.ArgumentTypeError(msg)
+
+
+def _names(lists: Iterable[str]) -> tuple[str, ...]:
+    return tuple(name.strip() for each in lists for name in each.split(",") if name.strip())

@@ -1,0 +1,131 @@
+"""The commands and options that plugins add."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, cast
+
+from toolstile.host import Host
+from toolstile.plugins.faults import one_line
+from toolstile.settings.overriding import without_configured
+from toolstile_cli.errors import say
+from toolstile_cli.options import MORE, Parser, beneath, main_parser
+from toolstile_hookspecs import Command, HostHandle, PluginError
+
+Run = Callable[[Any, argparse.Namespace], int]
+Tell = Callable[[Command, str], None]
+
+OWN: Final = frozenset({"log", "out", "stopping"})
+"""What the host gives its commands beside the options they have: see `program`."""
+
+
+def _warn(command: Command, why: str) -> None:
+    say("warning", f"a plugin's command {command.name!r} was left out: {why}. Mend the plugin.")
+
+
+def with_extensions(
+    commands: Iterable[Command], built_in: Mapping[str, Run], tell: Tell = _warn
+) -> tuple[Parser, dict[str, Run], list[Command]]:
+    """Return the parser of everything, what runs each command, and what plugins have added.
+
+    A command that cannot be added is told of and left out.
+
+    Args:
+        commands: What plugins add.
+        built_in: What runs the built-in commands.
+        tell: Tells of a command and why it is left out; by default on stderr.
+    """
+    commands = list(commands)
+    runs = dict(built_in)
+    added: list[Command] = []
+    for command in commands:
+        if not command.extends and _fits(command, runs, tell):
+            added.append(command)
+            runs[command.name] = _runner(command)
+    parser, parsers = main_parser((each.name, each.help) for each in added)
+    taken: list[Command] = []
+    for command in (*added, *(each for each in commands if each.extends)):
+        if command.name not in parsers:
+            if not command.optional:
+                tell(command, f"there is no command {command.name!r} to extend")
+            continue
+        try:
+            if command.extends:
+                _refuse_the_hosts_names(command)
+            command.configure(parsers[command.name])
+        except Exception as error:  # noqa: BLE001 - a plugin's fault takes nothing else down
+            tell(command, f"its options cannot be added: {one_line(error)}")
+            if not command.extends:
+                del runs[command.name]
+        else:
+            taken.append(command)
+            _tell_of_common_options(parsers[command.name])
+    return parser, runs, taken
+
+
+def configure(host: Host, commands: Iterable[Command], args: argparse.Namespace) -> None:
+    """Let the options of the command that runs change the configuration.
+
+    Raises:
+        ConfigurationError: When a value does not fit.
+    """
+    mine = [each for each in commands if each.name == args.command]
+    defaults = {key: value for each in mine for key, value in each.defaults.items()}
+    given = {key: value for each in mine for key, value in each.settings(args).items()}
+    values = {**without_configured(host.configuration, defaults), **given}
+    if values:
+        host.configure(values)
+
+
+def _fits(command: Command, runs: Mapping[str, Run], tell: Tell) -> bool:
+    if command.name in runs:
+        tell(command, "there is a command of that name already")
+    elif command.run is None:
+        tell(command, "it has no `run`, and does not extend another")
+    else:
+        return True
+    return False
+
+
+def _refuse_the_hosts_names(command: Command) -> None:
+    """Refuse options that would take the place of what a built-in command is given.
+
+    They are added to a parser of their own: those of the command's cannot be taken back.
+    """
+    trial = Parser(add_help=False)
+    command.configure(trial)
+    for action in trial._actions:  # noqa: SLF001 - listed nowhere else  # pyright: ignore[reportPrivateUsage]
+        if action.dest in OWN:
+            option = ", ".join(action.option_strings) or action.dest
+            msg = f"{option} would be args.{action.dest}, which is the host's; give it another dest"
+            raise ValueError(msg)
+
+
+def _tell_of_common_options(parser: argparse.ArgumentParser) -> None:
+    """Put back what an epilog of the plugin's own has taken the place of, and beneath it."""
+    epilog = parser.epilog or ""
+    if MORE not in epilog:
+        parser.epilog = f"{epilog.rstrip()}\n\n{MORE}".lstrip()
+    for _, commands in beneath(parser):
+        for each in commands.values():
+            _tell_of_common_options(each)
+
+
+def _runner(command: Command) -> Run:
+    def run(host: HostHandle, args: argparse.Namespace) -> int:
+        # Plugins need not be type-checked.
+        status = cast("object", command.run(host, args)) if command.run is not None else 0
+        if status is None or isinstance(status, int):
+            return int(status or 0)
+        if inspect.iscoroutine(status):
+            status.close()
+        msg = (
+            f"The command {command.name!r} returned a value of type {type(status).__name__}, which "
+            "is no exit status. Mend the plugin: have it print what it tells, and return a number, "
+            "or nothing for 0."
+        )
+        raise PluginError(msg)
+
+    return run

@@ -1,0 +1,198 @@
+"""From the arguments to a command: the host, the plugins' own commands, and the errors."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import errno
+import gc
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from toolstile.host import Host
+from toolstile.settings import load
+from toolstile_cli.commands.run import named_plugins
+from toolstile_cli.errors import CommandFailure, report_faults, say
+from toolstile_cli.exit_codes import Exit
+from toolstile_cli.jsonl import json_lines
+from toolstile_cli.logs import logging_to_stderr
+from toolstile_cli.options import (
+    COMMANDS,
+    WITHOUT_HOST,
+    check_command,
+    is_unknown,
+    main_parser,
+    parse,
+    take_common,
+)
+from toolstile_cli.plugin_commands import Run, configure, with_extensions
+from toolstile_cli.signals import Stopped, stop_on_signals
+from toolstile_hookspecs import ToolstileError
+
+
+def _built_in(name: str) -> Run:
+    """Return what runs a command; its module is imported when it runs."""
+
+    def run(host: Host, args: argparse.Namespace) -> int:
+        return int(_command(name)(host, args))
+
+    return run
+
+
+def _command(name: str) -> Callable[..., int]:
+    """Return the function that is a command, from the module that is named like it."""
+    module = importlib.import_module(f"toolstile_cli.commands.{name}")
+    command: Callable[..., int] = getattr(module, name)
+    return command
+
+
+BUILT_IN: Final = {name: _built_in(name) for name in COMMANDS}
+UNOPENED: Final = frozenset({"check", "plugins"})
+NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+TRACEBACKS: Final = 2
+"""The verbosity from which on tracebacks are shown."""
+
+
+def run_program(arguments: Sequence[str], *, owns_process: bool) -> int:
+    """Run the command that the arguments ask for.
+
+    Args:
+        arguments: Those after the program's name.
+        owns_process: Whether the process is there for this alone.
+
+    Returns:
+        The exit status.
+    """
+    _let_anything_be_written()
+    try:
+        common, rest = take_common(arguments)
+    except SystemExit as leaving:
+        return _status(leaving)
+    try:
+        return _run(common, rest, owns_process=owns_process)
+    except SystemExit as leaving:
+        return _status(leaving)
+    except KeyboardInterrupt as stopped:
+        say("interrupted", *getattr(stopped, "__notes__", ()))
+        return stopped.status if isinstance(stopped, Stopped) else Exit.INTERRUPTED
+    except BrokenPipeError:
+        raise
+    except Exception as error:  # noqa: BLE001 - people get no traceback
+        return _explain(error, common.verbose)
+
+
+def _run(common: argparse.Namespace, rest: list[str], *, owns_process: bool) -> int:
+    with contextlib.ExitStack() as stack:
+        common.stopping = stack.enter_context(stop_on_signals(owns_process=owns_process))
+        common.out = stack.enter_context(json_lines()) if common.json else None
+        common.log = stack.enter_context(logging_to_stderr(common.verbose))
+        if rest and rest[0] in WITHOUT_HOST:
+            return _run_without_host(common, rest)
+        with _for_the_command_alone():
+            host = _make_host(common, rest)
+            offered = host.plugins.commands() if host else ()
+        parser, runs, commands = with_extensions(offered, BUILT_IN)
+        if host is not None and is_unknown(rest, runs):
+            # It may be one of a plugin that did not load.
+            report_faults(host)
+        check_command(rest, runs, example=common.example is not None)
+        if host is None or not rest:
+            parse(parser, rest or ["--help"], common)
+            return Exit.OK
+        args = parse(parser, rest, common)
+        configure(host, commands, args)
+        if not gc.isenabled():
+            # `main` switched it off for the imports; what they made stays out of its way.
+            gc.freeze()
+            gc.enable()
+        if args.command in UNOPENED:
+            # It tells what is wrong with plugins, also with one that keeps a host from opening.
+            with contextlib.closing(host):
+                return runs[args.command](host, args)
+        report_faults(host)
+        with _for_the_command_alone():
+            host.open()
+        with contextlib.closing(host):
+            return runs[args.command](host, args)
+
+
+def _run_without_host(common: argparse.Namespace, rest: list[str]) -> int:
+    parser, _ = main_parser()
+    return int(_command(rest[0])(parse(parser, rest, common)))
+
+
+def _for_the_command_alone() -> contextlib.AbstractContextManager[object]:
+    """Keep stdout free of what plugins print while they are imported and started."""
+    return contextlib.redirect_stdout(sys.stderr)
+
+
+def _asks_for_help(rest: list[str]) -> bool:
+    return not rest or "-h" in rest or "--help" in rest
+
+
+def _make_host(common: argparse.Namespace, rest: list[str]) -> Host | None:
+    """Return the host; where help is asked for, None and a warning if there can be none."""
+    options: dict[str, Any] = {"timeout": common.timeout} if hasattr(common, "timeout") else {}
+    files = named_plugins(common)
+    try:
+        if rest[:1] == ["check"]:
+            # A configured file with a fault is reported, and does not keep others from loading.
+            settings = load(config=common.config)
+            settings = replace(settings, plugin_files=(*settings.plugin_files, *files))
+            return Host(settings=settings, block=common.block, **options)
+        return Host(config=common.config, block=common.block, plugin_files=files, **options)
+    except ToolstileError as error:
+        if not _asks_for_help(rest):
+            raise
+        say("warning", str(error))
+        return None
+
+
+def _status(leaving: SystemExit) -> int:
+    """Return what `sys.exit` was given; argparse gives 0 after its help."""
+    return leaving.code if isinstance(leaving.code, int) else Exit.INTERNAL
+
+
+def _explain(error: Exception, verbosity: int) -> int:
+    """Tell what has gone wrong; of the output, `main` does."""
+    if verbosity >= TRACEBACKS:
+        traceback.print_exception(error)
+    if isinstance(error, CommandFailure):
+        say("error", *error.faults)
+        return error.status
+    if isinstance(error, ToolstileError):
+        say("error", str(error))
+        return Exit.USAGE
+    if isinstance(error, OSError) and error.errno in NO_ROOM:
+        written = _written(error)
+        if written is None:
+            raise error
+        told = f"{written} cannot be written: {os.strerror(error.errno)}"
+        say("error", f"{told}. Make room there, then run the command again.")
+        return Exit.INTERNAL
+    cause = f"{type(error).__name__}: {error}".rstrip(": ")
+    say("error", f"something broke that should not have ({cause}). Add -vv to see where.")
+    return Exit.INTERNAL
+
+
+def _written(error: OSError) -> str | None:
+    """Return what could not be written: the file, or else who wrote; None for the output."""
+    if error.filename is not None:
+        return str(error.filename)
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    modules = [str(frame.f_globals.get("__name__", "")) for frame in frames]
+    ours = [name for name in modules if name.startswith("toolstile")]
+    who = modules[-1] if ours[-1] == __name__ else ours[-1]
+    return None if who.startswith("toolstile_cli.") else f"a file of {who}"
+
+
+def _let_anything_be_written() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")

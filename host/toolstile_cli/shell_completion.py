@@ -1,0 +1,107 @@
+"""Answers a shell that asks what can come next: commands, options, tools, plugins."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Iterable
+from typing import Final, TextIO, cast
+
+import argcomplete
+from argcomplete.completers import BaseCompleter, FilesCompleter
+from argcomplete.lexers import split_line
+
+from toolstile.host import Host
+from toolstile.settings import Settings
+from toolstile_cli.commands.run import SESSIONS, named_plugins
+from toolstile_cli.options import common_options, take_common
+from toolstile_cli.plugin_commands import with_extensions
+from toolstile_cli.program import BUILT_IN
+from toolstile_hookspecs import ToolstileError
+
+PATHS: Final = {"FILE": (), "DIR": (), "FILE.py": ("py",)}
+"""What stands for a path in the help, and the endings of the files that it can be."""
+
+Names = Callable[[], Iterable[str]]
+
+
+def answer_shell(output: TextIO | None = None, leave: Callable[[int], object] = os._exit) -> None:
+    """Write what can come next in the line that the shell gives, and end the process.
+
+    Args:
+        output: Where to; by default the descriptor that the shell's script opens.
+        leave: What ends the process.
+    """
+    host = _make_host(os.environ.get("COMP_LINE", ""))
+    parser, _, _ = with_extensions(host.plugins.commands(), BUILT_IN)
+    _prepare(parser, _names_of(host))
+    argcomplete.autocomplete(
+        parser,
+        # Options only once a hyphen is typed: else they hide what comes next.
+        always_complete_options=False,
+        output_stream=output,
+        exit_method=leave,
+    )
+
+
+def _make_host(line: str) -> Host:
+    try:
+        _, _, _, words, _ = split_line(line)
+        common, _ = take_common(words[1:])
+        files = named_plugins(common)
+        return Host(config=common.config, block=common.block, plugin_files=files)
+    except (ToolstileError, SystemExit):
+        # Whatever is wrong is told when the command is run; its name can be completed anyway.
+        return Host(settings=Settings())
+
+
+def _names_of(host: Host) -> dict[str, Names]:
+    """Return what the words are that go with an argument, by command and argument."""
+    return {
+        "call name": host.catalog.names,
+        # The name of the example may be left out; then the tool's comes next.
+        "call example": lambda: [*SESSIONS, *host.catalog.names()],
+        "--tool": host.catalog.names,
+        "--block": lambda: [each.name for each in host.plugins.reports],
+        "check names": lambda: [each.name for each in host.plugins.reports],
+        "--schema": host.plugins.dialects,
+    }
+
+
+def _prepare(parser: argparse.ArgumentParser, names: dict[str, Names], command: str = "") -> None:
+    for action in list(parser._actions):  # noqa: SLF001 - listed nowhere else  # pyright: ignore[reportPrivateUsage]
+        choices = cast("object", action.choices)
+        if isinstance(choices, dict):
+            for name, below in cast("dict[str, argparse.ArgumentParser]", choices).items():
+                # They can stand behind any command; the program takes them out before it parses.
+                below.conflict_handler = "resolve"
+                common_options(below)
+                _prepare(below, names, name)
+        else:
+            places = [*action.option_strings, f"{command} {action.dest}"]
+            known = next((names[each] for each in places if each in names), None)
+            if known is not None or choices is None:
+                _complete_by(action, known)
+
+
+def _complete_by(action: argparse.Action, names: Names | None) -> None:
+    completer: BaseCompleter | Callable[..., list[str]]
+    if names is not None:
+        completer = _of_list(names)
+    else:
+        endings = PATHS.get(str(action.metavar))
+        completer = _nothing if endings is None else FilesCompleter(endings)
+    setattr(action, "completer", completer)  # noqa: B010 - argcomplete's, unknown to argparse
+
+
+def _nothing(**_: object) -> list[str]:
+    return []
+
+
+def _of_list(names: Names) -> Callable[..., list[str]]:
+    def complete(prefix: str, **asked: object) -> list[str]:  # noqa: ARG001 - argcomplete's
+        # Several may be given, separated by commas; the last one is being written.
+        before, comma, _ = prefix.rpartition(",")
+        return [f"{before}{comma}{name}" for name in names()]
+
+    return complete
