@@ -8,15 +8,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet, WeakValueDictionary
 
-from toolstile.pipeline.async_driver import AsyncDriver
-from toolstile.pipeline.background import Background
-from toolstile.pipeline.sync_driver import SyncDriver
-from toolstile.pipeline.workers import Workers
+from toolstile.drivers.async_driver import AsyncDriver
+from toolstile.drivers.background_loop import Background
+from toolstile.drivers.sync_driver import SyncDriver
+from toolstile.drivers.threads import Workers
 from toolstile.resources.exclusive import Claim, ExclusiveLock, Ticket
 from toolstile_hookspecs import Tool
 
 if TYPE_CHECKING:
-    from toolstile.pipeline.call_run import CallRun
+    from toolstile.pipeline.call import CallRun
 
 
 class Engine:

@@ -8,13 +8,11 @@ from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from toolstile.executor_options import ExecutorOptions
+from toolstile.pipeline.approval import Resumption
 from toolstile.pipeline.batch import BatchOrder
-from toolstile.pipeline.call_run import CallRun
-from toolstile.pipeline.given_calls import several_calls
-from toolstile.pipeline.plan import Manner, Plan, Table
-from toolstile.pipeline.planning import Planning
-from toolstile.pipeline.rehearsing import Rehearsal
-from toolstile.pipeline.resuming import Resumption
+from toolstile.pipeline.call import CallRun, several_calls
+from toolstile.pipeline.plan import Manner, Plan, Planning, Table
+from toolstile.pipeline.review import Rehearsal
 from toolstile.pipeline.stages import life_of
 from toolstile.resources.registry import ResourceRegistry
 from toolstile.runtime import runtime_of

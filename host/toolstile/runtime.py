@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, overload
 from weakref import WeakKeyDictionary
 
-from toolstile.pipeline.gates import Turns
+from toolstile.pipeline.batch import Turns
 from toolstile.state.session import Session
 from toolstile_hookspecs import InflightCall
 from toolstile_hookspecs.support.event_loop import renewed_in_forks
 
 if TYPE_CHECKING:
-    from toolstile.pipeline.call_run import CallRun
+    from toolstile.pipeline.call import CallRun
 
 
 class Inflight(Sequence[InflightCall]):

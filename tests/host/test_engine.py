@@ -132,8 +132,8 @@ HELD = """
     [
         "toolstile.resources.exclusive:_mutex",
         "toolstile.resources.call:_ending",
-        "toolstile.pipeline.jobs:_giving_up",
-        "toolstile.pipeline.limits:_pausing",
+        "toolstile.drivers.job:_giving_up",
+        "toolstile.drivers.limit:_pausing",
         "toolstile.runtime:_lock",
         "toolstile_hookspecs.limits:_cancelling",
     ],

@@ -7,7 +7,7 @@ import pickle
 from dataclasses import dataclass
 from typing import Any
 
-from toolstile.pipeline.refusals import text_of
+from toolstile.pipeline.failures import text_of
 from toolstile_hookspecs import (
     Outcome,
     ToolCall,

@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
+from toolstile.drivers.limit import ProcessDied
 from toolstile.isolation.messages import (
     MAIN,
     Answer,
@@ -28,12 +29,11 @@ from toolstile.isolation.messages import (
     portable_outcome,
     travels,
 )
-from toolstile.pipeline.limits import ProcessDied
-from toolstile.pipeline.plugin_faults import log_observer
+from toolstile.pipeline.hook_calls import log_observer
 from toolstile_hookspecs import Deadline, FunctionTool, ResourceError, ToolCall, ToolContext
 
 if TYPE_CHECKING:
-    from toolstile.pipeline.call_run import CallRun
+    from toolstile.pipeline.call import CallRun
 
 log = logging.getLogger("toolstile.isolation")
 

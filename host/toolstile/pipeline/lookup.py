@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from toolstile.pipeline.asking import first_result
-from toolstile.pipeline.call_run import CallRun
-from toolstile.pipeline.parsing import shown_call
+from toolstile.drivers.commands import Staged, Step
+from toolstile.pipeline.call import CallRun
+from toolstile.pipeline.failures import Refusal
+from toolstile.pipeline.hook_calls import first_result, wrong_answer
+from toolstile.pipeline.parse import shown_call
 from toolstile.pipeline.plan import Plan, Table
-from toolstile.pipeline.plugin_faults import wrong_answer
-from toolstile.pipeline.refusals import Refusal
-from toolstile.pipeline.steps import Staged, Step
 from toolstile_hookspecs import Status, Tool
 
 

@@ -15,7 +15,7 @@ from toolstile_hookspecs._schema.codec import ValueCodec
 from toolstile_hookspecs._schema.secrets import secrets_given
 
 if TYPE_CHECKING:
-    from toolstile.pipeline.call_run import CallRun
+    from toolstile.pipeline.call import CallRun
 
 
 def mask(run: CallRun, text: str) -> str:

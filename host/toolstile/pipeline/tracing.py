@@ -6,10 +6,9 @@ import logging
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final
 
-from toolstile.pipeline.asking import ask
-from toolstile.pipeline.call_run import CallRun
-from toolstile.pipeline.parsing import shown_call
-from toolstile.pipeline.plugin_faults import log_observer
+from toolstile.pipeline.call import CallRun
+from toolstile.pipeline.hook_calls import ask, log_observer
+from toolstile.pipeline.parse import shown_call
 from toolstile_hookspecs import Stage
 
 if TYPE_CHECKING:

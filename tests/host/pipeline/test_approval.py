@@ -15,7 +15,7 @@ import pytest
 from pydantic import SecretStr
 
 from toolstile import Host, Settings
-from toolstile.pipeline.ending import MAX_ARGUMENTS
+from toolstile.pipeline.event import MAX_ARGUMENTS
 from toolstile_hookspecs import (
     Answer,
     ApprovalAnswer,

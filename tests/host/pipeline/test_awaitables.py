@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from toolstile.pipeline.undoing import take_part_once_there
+from toolstile.pipeline.commit import take_part_once_there
 from toolstile_hookspecs import (
     Binding,
     Cancellation,

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 
-from toolstile.pipeline.background import Background
+from toolstile.drivers.background_loop import Background
 
 
 def test_closed_it_lets_every_task_tidy_up_though_one_of_them_fails_at_that():

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolstile.pipeline.batch import BatchOrder, Milestone
-from toolstile.pipeline.gates import Gate, Turns
+from toolstile.pipeline.batch import BatchOrder, Gate, Milestone, Turns
 from toolstile.runtime import runtime_of
 from toolstile_hookspecs import (
     Cancellation,

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from toolstile import engine
-from toolstile.pipeline import committing, ending
-from toolstile.pipeline.lifetime import Lifetime
+from toolstile.pipeline import commit as committing
+from toolstile.pipeline import event as ending
+from toolstile.pipeline.call import Lifetime
 from toolstile.resources.call import CallScope
 from toolstile.resources.exclusive import Claim, Ticket, lock_of
 from toolstile.resources.participants import BranchPart, ExclusivePart

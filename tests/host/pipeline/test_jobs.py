@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from toolstile.pipeline.background import Background
-from toolstile.pipeline.jobs import Job
-from toolstile.pipeline.limits import Limit
-from toolstile.pipeline.steps import Run
-from toolstile.pipeline.workers import Workers
+from toolstile.drivers.background_loop import Background
+from toolstile.drivers.commands import Run
+from toolstile.drivers.job import Job
+from toolstile.drivers.limit import Limit
+from toolstile.drivers.threads import Workers
 
 from .job_owner import Owner
 

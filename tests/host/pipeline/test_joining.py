@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from toolstile.pipeline import committing
+from toolstile.pipeline import commit as committing
 from toolstile.resources.call import CallScope
 from toolstile_hookspecs import (
     Binding,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from toolstile.pipeline.call_run import CallRun
+from toolstile.pipeline.call import CallRun
 from toolstile.state.branch import Branch
 from toolstile_hookspecs import Status, ToolCall, ToolContext, ToolResult, hookimpl, tool
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from toolstile import Host
-from toolstile.pipeline import limits
+from toolstile.drivers import limit as limits
 from toolstile_hookspecs import Deadline, MarkdownSection, Prompt, ToolCall, ToolContext, tool
 
 LONG = [1e12, math.inf]

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from toolstile import Host
-from toolstile.pipeline.planning import MAX_OTHERS
+from toolstile.pipeline.plan import MAX_OTHERS
 from toolstile_hookspecs import (
     MarkdownSection,
     PolicyDecision,

@@ -3,7 +3,7 @@
 import pytest
 
 from toolstile import Host
-from toolstile.pipeline.missing import Missing
+from toolstile.pipeline.unknown_tools import Missing
 from toolstile_hookspecs import (
     MarkdownSection,
     Prompt,

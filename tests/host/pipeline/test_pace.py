@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from toolstile.pipeline import async_driver, pace, sync_driver
-from toolstile.pipeline.async_driver import AsyncDriver
-from toolstile.pipeline.background import Background
-from toolstile.pipeline.limits import Limit
-from toolstile.pipeline.pace import BRIEF, MOMENT, Pace, look_out
-from toolstile.pipeline.steps import Run
-from toolstile.pipeline.sync_driver import SyncDriver
-from toolstile.pipeline.workers import Workers
+from toolstile.drivers import async_driver, sync_driver
+from toolstile.drivers import threads as pace
+from toolstile.drivers.async_driver import AsyncDriver
+from toolstile.drivers.background_loop import Background
+from toolstile.drivers.commands import Run
+from toolstile.drivers.limit import Limit
+from toolstile.drivers.sync_driver import SyncDriver
+from toolstile.drivers.threads import BRIEF, MOMENT, Pace, Workers, look_out
 
 from .job_owner import Owner
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from toolstile.pipeline import sync_driver
-from toolstile.pipeline.asking import ENDLESS
-from toolstile.pipeline.background import Background
-from toolstile.pipeline.steps import Run, Step
-from toolstile.pipeline.sync_driver import SyncDriver
-from toolstile.pipeline.workers import Workers
+from toolstile.drivers import sync_driver
+from toolstile.drivers.background_loop import Background
+from toolstile.drivers.commands import Run, Step
+from toolstile.drivers.sync_driver import SyncDriver
+from toolstile.drivers.threads import Workers
+from toolstile.pipeline.hook_calls import ENDLESS
 
 PATIENCE = 60.0
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from toolstile.pipeline.background import Background
-from toolstile.pipeline.workers import Workers
+from toolstile.drivers.background_loop import Background
+from toolstile.drivers.threads import Workers
 
 # Only what never comes takes this long.
 PATIENCE = 60.0

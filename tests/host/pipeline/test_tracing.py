@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from toolstile.pipeline.call_run import CallRun
+from toolstile.pipeline.call import CallRun
 from toolstile_hookspecs import (
     CrossingTrace,
     PolicyDecision,

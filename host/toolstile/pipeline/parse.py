@@ -7,11 +7,11 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, cast
 
-from toolstile.pipeline.asking import Wrapped, first_result
-from toolstile.pipeline.call_run import CallRun
+from toolstile.drivers.commands import Staged
+from toolstile.pipeline.call import CallRun
+from toolstile.pipeline.failures import Refusal, unreadable
+from toolstile.pipeline.hook_calls import Wrapped, first_result
 from toolstile.pipeline.plan import Table
-from toolstile.pipeline.refusals import Refusal, unreadable
-from toolstile.pipeline.steps import Staged
 from toolstile_hookspecs import Status, Tool, ToolCall, ToolValidationError
 from toolstile_hookspecs._schema.codec import as_json
 

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from toolstile.pipeline.steps import raised
+from toolstile.drivers.commands import raised
 
 
 class Background:

@@ -7,26 +7,26 @@ abandoned. Handlers, plugins and resources ask it through its `Control`.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeGuard, TypeVar, cast
 
-from toolstile.pipeline.batch import BatchOrder, Milestone
-from toolstile.pipeline.control import Control
-from toolstile.pipeline.gates import Gate, Turns
-from toolstile.pipeline.given_calls import check_call
-from toolstile.pipeline.lifetime import HAS_ENDED, Lifetime
-from toolstile.pipeline.limits import Limit
-from toolstile.pipeline.marks import ENDED, LOOKUP, NOT_BEGUN, SUCCEEDED
-from toolstile.pipeline.refusals import waits_for_itself
-from toolstile.pipeline.steps import WaitFor
+from toolstile.drivers.commands import WaitFor
+from toolstile.drivers.limit import CANCELLED, Cancelled, Limit
+from toolstile.pipeline.batch import BatchOrder, Gate, Milestone, Turns
+from toolstile.pipeline.call_control import Control
+from toolstile.pipeline.failures import waits_for_itself
+from toolstile.pipeline.stage_constants import ENDED, LOOKUP, NOT_BEGUN, SUCCEEDED
 from toolstile.resources.call import CallScope
 from toolstile.resources.self_waits import holds_up
 from toolstile.state.branch import Branch
 from toolstile.state.redoing import NOTHING
 from toolstile_hookspecs import (
+    CallClosed,
     Cancellation,
+    Deadline,
     HandlerState,
     Outcome,
     SnapshotError,
@@ -41,9 +41,252 @@ from toolstile_hookspecs.support.event_loop import renewed_in_forks
 if TYPE_CHECKING:
     from toolstile.engine import SerialTicket
     from toolstile.executor import Executor
+    from toolstile.pipeline.approval import Resumption
     from toolstile.pipeline.plan import Plan
-    from toolstile.pipeline.resuming import Resumption
     from toolstile_hookspecs import Participant, PolicyDecision, Tool
+
+
+# --- How long a call may go on: until its deadline, its cancellation, or the end of its calle
+
+
+# The calls it is among, which are of its own kind.
+N = TypeVar("N", bound="Lifetime[Any]")
+
+
+class Lifetime(Generic[N]):
+    """A call among those nested in one another, from its beginning until it is over.
+
+    Attributes:
+        call_made: The call as it came.
+        parent: The call whose handler made it, None for a top-level one.
+        cancellation: The handle that ends it from outside, None where nothing does.
+        deadline: When it must have ended, None for never.
+        children: The nested calls that have not ended, None where it has made none.
+        closed: What befell it, to be said after its name, once it is abandoned or has ended.
+        when_abandoned: Called when it is abandoned.
+    """
+
+    __slots__ = (
+        "_forget_left",
+        "_left",
+        "_runs_on",
+        "call_made",
+        "cancellation",
+        "children",
+        "closed",
+        "deadline",
+        "parent",
+        "when_abandoned",
+    )
+
+    # Whoever makes one fills them.
+    call_made: ToolCall
+    parent: N | None
+    cancellation: Cancellation | None
+    deadline: Deadline | None
+    children: list[N] | None
+    closed: str | None
+    when_abandoned: Callable[[], None] | None
+    _left: Cancellation | None
+    _forget_left: Callable[[], None] | None
+    # Whether its own handler was given up, and may not have ended.
+    _runs_on: bool
+
+    def begin_within(self, parent: N | None, deadline: Deadline | None) -> None:
+        """Take over what bounds the call, where anything does."""
+        call = self.call_made
+        if parent is None:
+            self.cancellation = call.cancellation
+            self.deadline = deadline if call.deadline is None else _earlier(deadline, call.deadline)
+        else:
+            self.parent = parent
+            self.cancellation = parent.cancellation
+            self.deadline = _earlier(parent.deadline, call.deadline)
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What messages call it."""
+
+    @abstractmethod
+    def cut_off(self, reason: str) -> None:
+        """Close everything that the handler could still change.
+
+        Args:
+            reason: What befell the call, to be said after its name.
+        """
+
+    @abstractmethod
+    def ended_late(self) -> None:
+        """Hear that an abandoned handler, or what abandoned this call, has ended after all."""
+
+    @property
+    def root(self) -> N:
+        """The top-level call of its tree."""
+        run = cast("N", self)
+        while run.parent is not None:
+            run = run.parent
+        return run
+
+    def limit_without_timeout(self) -> Limit:
+        """The limit of everything but the handler: the deadline and the cancellation."""
+        return Limit(None, self.deadline, self.left())
+
+    def left(self) -> Cancellation | None:
+        """Return what tells that nobody waits for the call any more, None where nothing can."""
+        if self.parent is None:
+            return self.cancellation
+        if self._left is None:
+            self._left = Cancellation()
+            if self.cancellation is not None:
+                self._forget_left = self.cancellation.on_cancel(self._left.cancel)
+            if self.closed is not None:
+                self._left.cancel()
+        return self._left
+
+    @property
+    def was_cancelled(self) -> bool:
+        """Whether the handle of the call, or of one that made it, was used."""
+        return self.cancellation is not None and self.cancellation.aborted
+
+    def check_limits(self) -> None:
+        """Raise when the call is cancelled, abandoned or out of time."""
+        if self.closed is not None:
+            self.check_open()
+        # What `was_cancelled` tells: this is asked several times in every call.
+        if self.cancellation is not None and self.cancellation.aborted:
+            raise Cancelled(CANCELLED)
+        if self.deadline is not None:
+            self.deadline.check()
+
+    def check_open(self) -> None:
+        """Raise `CallClosed` once the call is abandoned or has ended."""
+        if self.closed is not None:
+            msg = f"{self.name} {self.closed}, so nothing can be done on its behalf any more."
+            raise CallClosed(msg)
+
+    def abandon(self, reason: str) -> None:
+        """Close everything the handler could still change; it may run on for ever."""
+        self._runs_on = True
+        self.shut(reason)
+
+    def over(self) -> None:
+        """End it, as far as the calls around it and its limits are concerned."""
+        if self.closed is None:
+            self.closed = HAS_ENDED
+        elif not self._runs_on:
+            self.ended_late()
+        if self.children:
+            self._shut_children()
+        if self._forget_left is not None:
+            self._forget_left()
+        if self.parent is not None:
+            self.parent.disown(cast("N", self))
+
+    def shut(self, reason: str) -> None:
+        """Let nothing be done any more on its behalf, nor on that of the calls within it.
+
+        Args:
+            reason: What befell it, to be said after its name.
+        """
+        if self.closed is not None:
+            return
+        self.closed = reason
+        if self.when_abandoned is not None:
+            self.when_abandoned()
+        if self._left is not None:
+            self._left.cancel()
+        self.cut_off(reason)
+        self._shut_children()
+
+    def _shut_children(self) -> None:
+        for child in list(self.children or ()):
+            child.shut(f"was called by {self.name}, which {self.closed}")
+
+    def adopt(self, child: N) -> None:
+        """Take note of a nested call, which has to be complete: it may be abandoned at once."""
+        if self.children is None:
+            self.children = []
+        self.children.append(child)
+        if self.closed is not None:
+            self._shut_children()
+
+    def disown(self, child: N) -> None:
+        """Forget a nested call that has ended."""
+        if self.children is not None and child in self.children:
+            self.children.remove(child)
+
+
+HAS_ENDED: Final = "has ended"
+"""What befell a call that was not given up."""
+
+
+def _earlier(one: Deadline | None, other: Deadline | None) -> Deadline | None:
+    if one is None or other is None:
+        return one or other
+    return one if one.remaining() <= other.remaining() else other
+
+
+# --- What is given to be dispatched, refused before anything runs where it is no call
+
+
+_REMEDY: Final = (
+    "write ToolCall(name, arguments), or have a dialect read the calls of a model's reply"
+)
+
+
+def check_call(call: object) -> None:
+    """Refuse what is no call, and a call that could never be ended as it says.
+
+    Raises:
+        TypeError: Saying what to write.
+    """
+    if not isinstance(call, ToolCall):
+        kind = type(call).__name__
+        raise TypeError(f"what is dispatched is a ToolCall, not {kind}: {_REMEDY}")
+    _check_limit(call.deadline, "deadline", Deadline, "Deadline.after(seconds)")
+    remedy = "Cancellation(), and keep it to cancel the call"
+    _check_limit(call.cancellation, "cancellation", Cancellation, remedy)
+
+
+def _check_limit(given: object, name: str, kind: type[Any], remedy: str) -> None:
+    if given is not None and not isinstance(given, kind):
+        found = type(given).__name__
+        raise TypeError(
+            f"the {name} of a ToolCall is a {kind.__name__}, not {found}: write {remedy}"
+        )
+
+
+def several_calls(given: object) -> list[ToolCall]:
+    """Return the calls of a batch.
+
+    Raises:
+        TypeError: When they are not several, or one of them is no call; names the first such.
+    """
+    if not _is_several(given):
+        msg = f"what is dispatched at once are several ToolCalls, not {_told(given)}: give a list"
+        raise TypeError(msg)
+    calls: list[ToolCall] = []
+    for index, call in enumerate(given):
+        if not isinstance(call, ToolCall):
+            msg = (
+                "what is dispatched at once are ToolCalls, but the one at index "
+                f"{index} is {_told(call)}; none was dispatched: {_REMEDY}"
+            )
+            raise TypeError(msg)
+        calls.append(call)
+    return calls
+
+
+def _is_several(given: object) -> TypeGuard[Iterable[object]]:
+    return isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping))
+
+
+def _told(value: object) -> str:
+    return "one ToolCall" if isinstance(value, ToolCall) else type(value).__name__
+
+
+# --- One call on its way: what it has become so far, from its fork to its end
 
 
 class CallRun(Lifetime["CallRun"]):

@@ -7,9 +7,10 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from toolstile.pipeline.background import Background, guarded
-from toolstile.pipeline.jobs import Job
-from toolstile.pipeline.limits import (
+from toolstile.drivers.background_loop import Background, guarded
+from toolstile.drivers.commands import Run, Step, WaitFor, raised
+from toolstile.drivers.job import Job
+from toolstile.drivers.limit import (
     CALLER_CANCELLED,
     INTERRUPTED,
     Cancelled,
@@ -17,10 +18,8 @@ from toolstile.pipeline.limits import (
     TimedOut,
     why_given_up,
 )
-from toolstile.pipeline.pace import look_out
-from toolstile.pipeline.steps import Run, Step, WaitFor, raised
-from toolstile.pipeline.sync_driver import Pipeline
-from toolstile.pipeline.workers import Workers
+from toolstile.drivers.sync_driver import Pipeline
+from toolstile.drivers.threads import Workers, look_out
 from toolstile_hookspecs import DeadlineExceededError
 from toolstile_hookspecs.support.event_loop import begin
 

@@ -6,19 +6,23 @@ import logging
 from time import perf_counter
 from typing import Any, Final
 
-from toolstile.pipeline.approving import approve, canonical, refuse_unaskable
-from toolstile.pipeline.asking import SLOW, settle, warn_of_slow
-from toolstile.pipeline.call_run import CallRun
-from toolstile.pipeline.marks import ADMITTED, CHECK
+from toolstile.drivers.commands import Staged
+from toolstile.pipeline.approval import (
+    ASKED_BEFORE,
+    approve,
+    canonical,
+    digest_of,
+    refuse_unaskable,
+)
+from toolstile.pipeline.call import CallRun
+from toolstile.pipeline.commit import undo
+from toolstile.pipeline.failures import Refusal
+from toolstile.pipeline.hook_calls import SLOW, settle, warn_of_slow
 from toolstile.pipeline.masking import log_failure, mask
-from toolstile.pipeline.parsing import ask_parsers
+from toolstile.pipeline.parse import ask_parsers
 from toolstile.pipeline.plan import Plan, Table, as_strict_as
-from toolstile.pipeline.refusals import Refusal
-from toolstile.pipeline.resuming import ASKED_BEFORE
-from toolstile.pipeline.steps import Staged
-from toolstile.pipeline.undoing import undo
+from toolstile.pipeline.stage_constants import ADMITTED, CHECK
 from toolstile.plugins.implementations import Implementation
-from toolstile.policies.approval import digest_of
 from toolstile.policies.rules import Rule
 from toolstile_hookspecs import (
     Answer,

@@ -10,9 +10,9 @@ from collections.abc import Awaitable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from toolstile.pipeline.marks import ENDED
+from toolstile.pipeline.failures import unreadable
 from toolstile.pipeline.masking import holds_secrets, without_masked
-from toolstile.pipeline.refusals import unreadable
+from toolstile.pipeline.stage_constants import ENDED
 from toolstile.state.redoing import NOTHING
 from toolstile_hookspecs import (
     CallRecord,
@@ -31,8 +31,8 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.support.event_loop import is_on_loop
 
 if TYPE_CHECKING:
-    from toolstile.pipeline.call_run import CallRun
-    from toolstile.pipeline.gates import Gate
+    from toolstile.pipeline.batch import Gate
+    from toolstile.pipeline.call import CallRun
 
 
 class Control:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from toolstile.pipeline.limits import Limit
-from toolstile.pipeline.pace import Pace
+from toolstile.drivers.limit import Limit
+from toolstile.drivers.threads import Pace
 
 
 class Waitable(Protocol):

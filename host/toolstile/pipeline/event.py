@@ -8,16 +8,16 @@ import traceback
 from dataclasses import replace
 from typing import Any, Final, cast
 
-from toolstile.pipeline.asking import observe
-from toolstile.pipeline.call_run import CallRun
-from toolstile.pipeline.checking import own_params, params_for
-from toolstile.pipeline.limits import CANCELLED, Cancelled
-from toolstile.pipeline.marks import SUCCEEDED, TELEMETRY
+from toolstile.drivers.commands import Staged, was_raised
+from toolstile.drivers.limit import CANCELLED, Cancelled
+from toolstile.pipeline.call import CallRun
+from toolstile.pipeline.check import own_params, params_for
+from toolstile.pipeline.commit import undo
+from toolstile.pipeline.failures import Called, Failure, Refusal, read_failure
+from toolstile.pipeline.hook_calls import observe
 from toolstile.pipeline.masking import log_failure, mask
 from toolstile.pipeline.plan import Table
-from toolstile.pipeline.refusals import Called, Failure, Refusal, read_failure
-from toolstile.pipeline.steps import Staged, was_raised
-from toolstile.pipeline.undoing import undo
+from toolstile.pipeline.stage_constants import SUCCEEDED, TELEMETRY
 from toolstile.resources.self_waits import CURRENT
 from toolstile.state.redoing import NOTHING
 from toolstile_hookspecs import (

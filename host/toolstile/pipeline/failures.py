@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
-from toolstile.pipeline.limits import CANCELLED, Cancelled, TimedOut
+from toolstile.drivers.limit import CANCELLED, Cancelled, TimedOut
 from toolstile_hookspecs import (
     CallClosed,
     CallRefused,

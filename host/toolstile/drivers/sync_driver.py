@@ -12,12 +12,11 @@ from itertools import count
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from toolstile.pipeline.background import Background
-from toolstile.pipeline.jobs import Job
-from toolstile.pipeline.limits import INTERRUPTED, Limit, why_given_up
-from toolstile.pipeline.pace import look_out
-from toolstile.pipeline.steps import Run, Step, WaitFor, raised
-from toolstile.pipeline.workers import Workers
+from toolstile.drivers.background_loop import Background
+from toolstile.drivers.commands import Run, Step, WaitFor, raised
+from toolstile.drivers.job import Job
+from toolstile.drivers.limit import INTERRUPTED, Limit, why_given_up
+from toolstile.drivers.threads import Workers, look_out
 
 T = TypeVar("T")
 Pipeline = Generator[Step, Any, T]

@@ -8,16 +8,15 @@ from functools import partial
 from types import CoroutineType, GeneratorType
 from typing import Any
 
-from toolstile.pipeline.asking import ENDLESS, Wrapped, ask, settle_for
-from toolstile.pipeline.call_run import CallRun
-from toolstile.pipeline.checking import own_params
-from toolstile.pipeline.gates import Gate
-from toolstile.pipeline.limits import Cancelled, Limit, ProcessDied, TimedOut
-from toolstile.pipeline.marks import BEGUN, CLAIMED, RETURNED
+from toolstile.drivers.commands import Run, Staged, WaitFor, raised
+from toolstile.drivers.limit import Cancelled, Limit, ProcessDied, TimedOut
+from toolstile.pipeline.batch import Gate
+from toolstile.pipeline.call import CallRun
+from toolstile.pipeline.check import own_params
+from toolstile.pipeline.failures import Refusal, without_handler
+from toolstile.pipeline.hook_calls import ENDLESS, Wrapped, ask, settle_for, wrong_answer
 from toolstile.pipeline.plan import Plan, Table
-from toolstile.pipeline.plugin_faults import wrong_answer
-from toolstile.pipeline.refusals import Refusal, without_handler
-from toolstile.pipeline.steps import Run, Staged, WaitFor, raised
+from toolstile.pipeline.stage_constants import BEGUN, CLAIMED, RETURNED
 from toolstile.plugins.implementations import Implementation
 from toolstile_hookspecs import (
     ConflictError,

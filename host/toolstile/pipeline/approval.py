@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import threading
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
-from toolstile.pipeline.asking import settle
-from toolstile.pipeline.call_run import CallRun
-from toolstile.pipeline.limits import Limit, TimedOut
+from toolstile.drivers.commands import Run, Staged
+from toolstile.drivers.limit import Limit, TimedOut
+from toolstile.pipeline.call import CallRun
+from toolstile.pipeline.failures import Refusal, unreadable
+from toolstile.pipeline.hook_calls import settle
 from toolstile.pipeline.masking import log_failure, mask
-from toolstile.pipeline.refusals import Refusal, unreadable
-from toolstile.pipeline.resuming import token_for
-from toolstile.pipeline.steps import Run, Staged
-from toolstile.policies.approval import digest_of, read_answer, request_for
+from toolstile.policies.sealing import Approvable, Bearer, TokenRefused
 from toolstile.resources.participants import ExclusivePart
 from toolstile_hookspecs import (
     Answer,
@@ -23,6 +23,9 @@ from toolstile_hookspecs import (
     ApprovalRequest,
     Stage,
     Status,
+    Tool,
+    ToolCall,
+    ToolContext,
     ToolValidationError,
 )
 from toolstile_hookspecs._schema.codec import as_json
@@ -30,7 +33,144 @@ from toolstile_hookspecs._schema.validation_errors import as_sentence
 from toolstile_hookspecs._tools.signatures import is_async_callable
 from toolstile_hookspecs.calls import APPROVAL, APPROVAL_REASON, APPROVAL_TICKET, APPROVAL_TOKEN
 
+if TYPE_CHECKING:
+    from toolstile.pipeline.call import CallRun
+
+
+# --- What an approver is shown, and what its answer means
+
+
+def digest_of(tool: Tool[Any, Any], arguments: bytes, diff: str | None = None) -> str:
+    """Return what an approval is bound to: SHA-256 of the tool, its canonical params, the diff."""
+    shown = tool.name.encode() + b"\0" + arguments
+    if diff is not None:
+        shown += b"\0" + diff.encode(errors="surrogatepass")
+    return hashlib.sha256(shown).hexdigest()
+
+
+def request_for(  # noqa: PLR0913 - all of it is shown
+    call: ToolCall,
+    tool: Tool[Any, Any],
+    *,
+    params: Any,
+    arguments: bytes,
+    reasons: Iterable[str],
+    context: ToolContext,
+    diff: str | None = None,
+) -> ApprovalRequest:
+    """Return the request that an approver is shown."""
+    return ApprovalRequest(
+        call=call,
+        tool=tool,
+        params=params,
+        arguments=arguments.decode(),
+        reasons=tuple(reasons),
+        digest=digest_of(tool, arguments, diff),
+        context=context,
+        diff=diff,
+    )
+
+
+def read_answer(answer: object) -> ApprovalAnswer:
+    """Return an approver's answer in one form.
+
+    Raises:
+        TypeError: When it is none: then nobody was asked as they should have been.
+    """
+    if isinstance(answer, ApprovalAnswer):
+        return answer
+    if answer is True:
+        return ApprovalAnswer.approve()
+    if answer is None or answer is False:
+        return ApprovalAnswer.deny()
+    kind = type(answer).__qualname__
+    raise TypeError(f"The approver answered {kind}. Answer True, False or an ApprovalAnswer.")
+
+
+# --- An answer that came later: whether its token holds, and what it answers
+
+
 log = logging.getLogger("toolstile.policies")
+
+REFUSED = "refused"
+ASKED_BEFORE = "A person was asked about it before."
+
+
+class Resumption:
+    """What a call is resumed with.
+
+    Args:
+        token: The token that the pending call came with.
+        answer: What a person says to it by now.
+    """
+
+    __slots__ = ("_answer", "_approvable", "_token")
+
+    def __init__(self, token: object, answer: ApprovalAnswer | bool) -> None:  # noqa: FBT001 - see `read_answer`
+        self._token = token
+        self._answer: ApprovalAnswer | None = read_answer(answer)
+        self._approvable: Approvable | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether something other than a plain approval has still to be said."""
+        return self._answer is not None and self._answer.answer is not Answer.APPROVED
+
+    def redeem(self, run: CallRun) -> None:
+        """Use the token up; a call that starts over has done so.
+
+        Raises:
+            Refusal: When it does not hold; the call does not go on.
+        """
+        if self._approvable is not None:
+            return
+        run.stage = Stage.APPROVE
+        try:
+            self._approvable = run.executor.seal.redeem(self._token, bearer_of(run))
+        except TokenRefused as refused:
+            run.note(APPROVAL, REFUSED)
+            msg = f"{refused} Nothing has run. Call {run.name} without it, to have it asked again."
+            raise Refusal(Status.DENIED, msg) from None
+        except OSError as error:
+            log_failure(run, log, "A used approval could not be noted; %s is denied.", run)
+            msg = (
+                f"The approval of {run.name} cannot be used now: that it was could not be noted. "
+                "This requires human intervention."
+            )
+            raise Refusal(Status.DENIED, msg) from error
+
+    def answer_to(self, digest: str) -> ApprovalAnswer | None:
+        """Return the answer if it was given to a request with this digest; it is, once."""
+        if self._approvable is None or not self._approvable.covers(digest):
+            return None
+        answer, self._answer = self._answer, None
+        return answer
+
+    def has_place(self, digest: str) -> bool:
+        """Tell whether the call took its place, with these params, before it was pending."""
+        return self._approvable is not None and self._approvable.has_place(digest)
+
+
+def token_for(run: CallRun, digest: str, params: str) -> str:
+    """Return the token with which a pending call can be resumed.
+
+    Args:
+        run: The call.
+        digest: That of the request which shows it.
+        params: That of its tool and params alone.
+    """
+    place = params if run.admitted else None
+    return run.executor.seal.seal(bearer_of(run), digest, place=place)
+
+
+def bearer_of(run: CallRun) -> Bearer:
+    """Return who may come back with a token for this call."""
+    executor = run.executor
+    return Bearer(run.name, executor.session_id, executor.user_id, executor.dry_run)
+
+
+# --- Staged a person: what the approver is shown, how long it is waited for, what it may say
+
 
 UNANSWERED: Final = "unanswered"
 _NOT_KEPT: Final = " Nothing of it is kept."

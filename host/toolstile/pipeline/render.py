@@ -8,11 +8,11 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from toolstile.pipeline.asking import Wrapped, ask
-from toolstile.pipeline.call_run import CallRun
+from toolstile.pipeline.call import CallRun
+from toolstile.pipeline.failures import Refusal
+from toolstile.pipeline.hook_calls import Wrapped, ask
 from toolstile.pipeline.masking import log_failure, note_secrets
 from toolstile.pipeline.plan import Plan, Table
-from toolstile.pipeline.refusals import Refusal
 from toolstile_hookspecs import Outcome, Status
 from toolstile_hookspecs._schema.serialize import encodable, why_unwritable
 from toolstile_hookspecs.results import reads_as_json, render_result

@@ -16,9 +16,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from toolstile.pipeline.background import Background, guarded
-from toolstile.pipeline.steps import Run, raised
-from toolstile.pipeline.workers import Workers
+from toolstile.drivers.background_loop import Background, guarded
+from toolstile.drivers.commands import Run, raised
+from toolstile.drivers.threads import Workers
 from toolstile_hookspecs import StateError
 from toolstile_hookspecs.support.event_loop import renewed_in_forks
 

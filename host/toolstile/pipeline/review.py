@@ -3,29 +3,38 @@
 from __future__ import annotations
 
 import textwrap
+from collections import deque
 from collections.abc import Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from toolstile.pipeline.approving import approve, canonical
-from toolstile.pipeline.asking import settle
-from toolstile.pipeline.call_run import CallRun
-from toolstile.pipeline.checking import (
+from toolstile.drivers.commands import Staged, Step
+from toolstile.pipeline.approval import approve, canonical, digest_of
+from toolstile.pipeline.call import CallRun
+from toolstile.pipeline.check import (
     MAX_QUESTIONS,
     as_edited,
     ask_rules_by_now,
     check,
     parse_edited,
 )
-from toolstile.pipeline.committing import let_none_join
-from toolstile.pipeline.ending import tell_rollback
-from toolstile.pipeline.masking import mask
+from toolstile.pipeline.commit import (
+    commit_all,
+    join_session,
+    let_none_join,
+    prepare_to_join,
+    undo,
+    undo_participants,
+)
+from toolstile.pipeline.event import tell_rollback
+from toolstile.pipeline.failures import Refusal
+from toolstile.pipeline.hook_calls import settle
+from toolstile.pipeline.masking import mask, secrets_of_call
 from toolstile.pipeline.plan import Table
-from toolstile.pipeline.refusals import Refusal
-from toolstile.pipeline.steps import Staged, Step
-from toolstile.pipeline.undoing import undo
-from toolstile.policies.approval import digest_of
-from toolstile_hookspecs import Answer, Stage, Status, ToolCall
+from toolstile_hookspecs import Answer, Stage, Status, ToolCall, hide
 from toolstile_hookspecs.calls import DIFF, NO_CHANGES
+
+if TYPE_CHECKING:
+    from toolstile.executor import Executor
 
 
 class Edited(Exception):
@@ -169,3 +178,46 @@ def describe(run: CallRun) -> Generator[Step, Any, str]:
 
 def _part(name: str, text: str) -> str:
     return f"{name}:\n{textwrap.indent(text.rstrip(), '  ')}"
+
+
+# --- A dry run as a whole: its calls see what those before them did, and nothing of it is kep
+
+
+class Rehearsal(CallRun):
+    """What the calls of a dry run become part of: a call that is never kept.
+
+    To the calls it is no parent: they are dispatched, told of and approved as ever.
+
+    Args:
+        executor: What the dry run is made with.
+    """
+
+    def __init__(self, executor: Executor) -> None:
+        super().__init__(executor, ToolCall("dry_run"))
+        self._secrets: set[str] = set()
+        self.open()
+        self.branch.begin()
+
+    def join(self, run: CallRun, table: Table) -> Staged:
+        """Make a successful call's changes part of the dry run, for those after it to see.
+
+        What plugins keep for it elsewhere is put back at once, since nobody can tell whether
+        calls that are not kept see one another there.
+        """
+        yield from let_none_join(run)
+        yield from prepare_to_join(run)
+        join_session(run)
+        run.rolled_back = True
+        self._secrets.update(secrets_of_call(run))
+        yield from undo_participants(run)
+        tell_rollback(run, table, "It was a dry run.")
+        yield from commit_all(run, deque(run.scope.joining()))
+
+    def changes(self) -> Generator[Step, Any, str]:
+        """Return what all calls together would change, without their secrets."""
+        return hide((yield from describe(self)), self._secrets)
+
+    def give_up(self) -> Staged:
+        """Put everything back."""
+        yield from undo(self)
+        self.scope.close()

@@ -1,0 +1,1 @@
+"""Drivers carry out the steps of the pipeline, sync or async."""
