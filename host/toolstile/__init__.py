@@ -13,13 +13,13 @@ from toolstile._version import __version__
 if TYPE_CHECKING:
     from toolstile.executor import Executor
     from toolstile.host import Host
-    from toolstile.manual import (
+    from toolstile.resources.bindings import ResourceRegistry
+    from toolstile.resources.manual import (
         PendingToolTracker,
         create_snapshot,
         restore_snapshot,
         tool_transaction,
     )
-    from toolstile.resources.registry import ResourceRegistry
     from toolstile.settings import Settings
     from toolstile.state.session import Session
     from toolstile_hookspecs import *  # noqa: F403 - applications need one import only
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 _HOMES = {
     "Executor": "toolstile.executor",
     "Host": "toolstile.host",
-    "PendingToolTracker": "toolstile.manual",
-    "ResourceRegistry": "toolstile.resources.registry",
+    "PendingToolTracker": "toolstile.resources.manual",
+    "ResourceRegistry": "toolstile.resources.bindings",
     "Session": "toolstile.state.session",
     "Settings": "toolstile.settings",
-    "create_snapshot": "toolstile.manual",
-    "restore_snapshot": "toolstile.manual",
-    "tool_transaction": "toolstile.manual",
+    "create_snapshot": "toolstile.resources.manual",
+    "restore_snapshot": "toolstile.resources.manual",
+    "tool_transaction": "toolstile.resources.manual",
 }
 
 

@@ -14,7 +14,7 @@ from toolstile.pipeline.call import CallRun, several_calls
 from toolstile.pipeline.plan import Manner, Plan, Planning, Table
 from toolstile.pipeline.review import Rehearsal
 from toolstile.pipeline.stages import life_of
-from toolstile.resources.registry import ResourceRegistry
+from toolstile.resources.bindings import ResourceRegistry
 from toolstile.runtime import runtime_of
 from toolstile.section_failures import section_failed
 from toolstile_hookspecs import (

@@ -131,7 +131,7 @@ HELD = """
     "lock",
     [
         "toolstile.resources.exclusive:_mutex",
-        "toolstile.resources.call:_ending",
+        "toolstile.resources.call_scope:_ending",
         "toolstile.drivers.job:_giving_up",
         "toolstile.drivers.limit:_pausing",
         "toolstile.runtime:_lock",

@@ -2,9 +2,14 @@
 
 import pytest
 
-from toolstile.manual import PendingToolTracker, create_snapshot, restore_snapshot, tool_transaction
+from toolstile.resources.bindings import ResourceRegistry
 from toolstile.resources.exclusive import Claim, lock_of
-from toolstile.resources.registry import ResourceRegistry
+from toolstile.resources.manual import (
+    PendingToolTracker,
+    create_snapshot,
+    restore_snapshot,
+    tool_transaction,
+)
 from toolstile.state.session import Session
 from toolstile_hookspecs import Binding, ResourceBusyError, ResourceError, SnapshotError, StateError
 

@@ -19,10 +19,10 @@ from toolstile.pipeline.batch import BatchOrder, Gate, Milestone, Turns
 from toolstile.pipeline.call_control import Control
 from toolstile.pipeline.failures import waits_for_itself
 from toolstile.pipeline.stage_constants import ENDED, LOOKUP, NOT_BEGUN, SUCCEEDED
-from toolstile.resources.call import CallScope
-from toolstile.resources.self_waits import holds_up
+from toolstile.resources.call_scope import CallScope
+from toolstile.resources.exclusive import holds_up
 from toolstile.state.branch import Branch
-from toolstile.state.redoing import NOTHING
+from toolstile.state.replay import NOTHING
 from toolstile_hookspecs import (
     CallClosed,
     Cancellation,

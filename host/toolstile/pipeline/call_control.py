@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from toolstile.pipeline.failures import unreadable
 from toolstile.pipeline.masking import holds_secrets, without_masked
 from toolstile.pipeline.stage_constants import ENDED
-from toolstile.state.redoing import NOTHING
+from toolstile.state.replay import NOTHING
 from toolstile_hookspecs import (
     CallRecord,
     Cancellation,

@@ -17,7 +17,7 @@ from toolstile.pipeline.masking import log_failure
 from toolstile.pipeline.plan import Table
 from toolstile.pipeline.stage_constants import COMMIT
 from toolstile.plugins.implementations import Implementation
-from toolstile.resources.call import Part
+from toolstile.resources.call_scope import Part
 from toolstile_hookspecs import Participant
 
 # --- Putting back what a call changed

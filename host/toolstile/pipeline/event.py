@@ -18,8 +18,8 @@ from toolstile.pipeline.hook_calls import observe
 from toolstile.pipeline.masking import log_failure, mask
 from toolstile.pipeline.plan import Table
 from toolstile.pipeline.stage_constants import SUCCEEDED, TELEMETRY
-from toolstile.resources.self_waits import CURRENT
-from toolstile.state.redoing import NOTHING
+from toolstile.resources.exclusive import CURRENT
+from toolstile.state.replay import NOTHING
 from toolstile_hookspecs import (
     CallClosed,
     HandlerState,

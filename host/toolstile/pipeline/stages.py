@@ -70,8 +70,8 @@ from toolstile.pipeline.stage_constants import (
 )
 from toolstile.pipeline.tracing import Entered, enter_traces, leave_traces
 from toolstile.policies.rules import Rule
-from toolstile.resources.self_waits import CURRENT
-from toolstile.state.redoing import named_in
+from toolstile.resources.exclusive import CURRENT
+from toolstile.state.replay import named_in
 from toolstile_hookspecs import (
     CallRefused,
     ConflictError,

@@ -7,13 +7,131 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
-from toolstile.resources.building import Build, refuse_circle, refuse_descent
-from toolstile.resources.closing import Failures, close_all, is_closeable, refuse_coroutine
-from toolstile.resources.naming import name_of, unbound
-from toolstile.resources.shelf import Built, Shelf
-from toolstile_hookspecs.errors import ResourceError
+from toolstile.resources.teardown import (
+    Failures,
+    close_all,
+    is_closeable,
+    name_of,
+    refuse_coroutine,
+    unbound,
+)
+from toolstile.resources.transactional import Role, role_of
+from toolstile_hookspecs.errors import CircularDependencyError, ResourceError
 from toolstile_hookspecs.resources import Binding, PostConstruct, Scope, is_borrowed
 from toolstile_hookspecs.transactions import Decider, Recovering
+
+# --- Constructions under way, and the circles they can form, also across threads
+
+
+class Build:
+    """One construction under way.
+
+    Args:
+        kind: The type being made.
+        asker: The construction that asked for it, or None.
+    """
+
+    __slots__ = ("asker", "done", "kind", "needs")
+
+    def __init__(self, kind: type[Any], asker: Build | None) -> None:
+        self.kind = kind
+        self.asker = asker
+        self.done = False
+        self.needs: list[Build] = []
+
+    def path_to(self, other: Build) -> list[Build] | None:
+        """Return the constructions from this one to `other`, each needing the next."""
+        if self is other:
+            return [self]
+        for need in self.needs:
+            path = need.path_to(other)
+            if path is not None:
+                return [self, *path]
+        return None
+
+
+def refuse_circle(wanted: Build, asker: Build) -> None:
+    """Raise if what is being made needs, in the end, the construction that asks for it.
+
+    Raises:
+        CircularDependencyError: Naming the circle.
+    """
+    path = wanted.path_to(asker)
+    if path is not None:
+        raise _circle([*(build.kind for build in path), wanted.kind])
+
+
+def refuse_descent(kind: type[Any], asker: Build | None) -> None:
+    """Raise if a type that is made anew each time is asked for while it is being made.
+
+    Raises:
+        CircularDependencyError: Naming the circle.
+    """
+    kinds = [kind]
+    while asker is not None:
+        kinds.insert(0, asker.kind)
+        if asker.kind is kind:
+            raise _circle(kinds)
+        asker = asker.asker
+
+
+def _circle(kinds: list[type[Any]]) -> CircularDependencyError:
+    circle = " -> ".join(name_of(kind) for kind in kinds)
+    return CircularDependencyError(
+        f"Resources depend on one another in a circle: {circle}. "
+        "Let one of them do without the next, or get it only when it is used."
+    )
+
+
+# --- Where the instances of one scope stand until it ends
+
+
+class Built:
+    """An instance that is ready to be given.
+
+    Args:
+        value: The instance.
+        shared: Whether calls share it, because it is a singleton.
+    """
+
+    __slots__ = ("role", "shared", "value")
+
+    def __init__(self, value: Any, *, shared: bool) -> None:
+        self.value = value
+        self.shared = shared
+        self.role: Role = role_of(value)
+
+
+class Shelf:
+    """The instances of one scope; guarded by the lock of the container it belongs to."""
+
+    __slots__ = ("_owned", "building", "built", "closed", "known")
+
+    def __init__(self) -> None:
+        self.built: dict[type[Any], Built] = {}
+        self.building: dict[type[Any], Build] = {}
+        self.known: dict[int, Built] = {}
+        self.closed = False
+        self._owned: list[object] = []
+
+    def own(self, instance: object) -> None:
+        """Remember to close an instance with this scope."""
+        self._owned.append(instance)
+
+    def take(self) -> list[object]:
+        """Return what has to be closed, in the order of closing, and forget it."""
+        owned, self._owned = self._owned, []
+        owned.reverse()
+        return owned
+
+    def give_to(self, other: Shelf) -> None:
+        """Let another scope close what this one would have closed."""
+        for instance in reversed(self.take()):
+            other.own(instance)
+
+
+# --- Open resources: built when first asked for, along what they depend on, and closed at the
+
 
 T = TypeVar("T")
 D = TypeVar("D")

@@ -4,14 +4,85 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Hashable
 from contextlib import contextmanager, suppress
-from typing import Protocol
+from typing import Any, Protocol
 
 from toolstile.resources.exclusive import Ticket
-from toolstile.resources.owner import CallOwner, Turn
+from toolstile_hookspecs.context import ToolContext
 from toolstile_hookspecs.errors import CallClosed, DeadlineExceededError, ResourceError
+from toolstile_hookspecs.limits import Cancellation, Deadline
 from toolstile_hookspecs.support.event_loop import is_on_loop
+
+# --- What the pipeline provides to the resources of a call
+
+
+class Turn(Protocol):
+    """Something that comes one day, and that can be waited for."""
+
+    @property
+    def granted(self) -> bool:
+        """Whether it has come."""
+        ...
+
+    def on_grant(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once when it comes, at once if it has.
+
+        The callback runs on whichever thread makes it come, and neither raises nor waits.
+        """
+        ...
+
+
+class CallOwner(Protocol):
+    """The call that resources are for, as the pipeline knows it.
+
+    Its `str()` is how messages name it.
+    """
+
+    @property
+    def context(self) -> ToolContext:
+        """The context of the call; there from the first `get` on."""
+        ...
+
+    @property
+    def deadline(self) -> Deadline | None:
+        """What bounds waiting."""
+        ...
+
+    @property
+    def cancellation(self) -> Cancellation | None:
+        """What ends waiting from outside."""
+        ...
+
+    @property
+    def parent(self) -> CallOwner | None:
+        """The call that made this one, or None."""
+        ...
+
+    @property
+    def root_id(self) -> Hashable:
+        """The identity of the call tree; no other one in the process may be equal to it."""
+        ...
+
+    def check_open(self) -> None:
+        """Raise `CallClosed` once the call is over or abandoned."""
+        ...
+
+    def before_exclusive(self, kind: type[Any]) -> Turn | None:
+        """Refuse an exclusive resource by raising, or say what has to come first."""
+        ...
+
+    def pause_timeout(self) -> None:
+        """Stop counting against the tool's timeout: the call begins to wait."""
+        ...
+
+    def resume_timeout(self) -> None:
+        """Count again."""
+        ...
+
+
+# --- Waiting for a turn, in a thread or in a task, as long as the call may wait
+
 
 # A clock held still in a test, or set ahead, is looked at again after this many seconds.
 _LOOK_AGAIN = 60.0

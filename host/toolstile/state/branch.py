@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from toolstile.state import redoing
-from toolstile.state.applied import AppliedEffect
-from toolstile.state.cells import Cell
-from toolstile.state.changes import described
-from toolstile.state.copies import private
-from toolstile.state.items import EMPTY, Items
-from toolstile.state.records import Records, RecordSlice, is_reserved, own, refuse_reserved
+from toolstile.state import replay as redoing
+from toolstile.state.diff import described
+from toolstile.state.persistent_list import EMPTY, Items, private
+from toolstile.state.policy_records import Records, RecordSlice, is_reserved, own, refuse_reserved
+from toolstile.state.policy_reservation import ReservingView
 from toolstile.state.reducers import Kept, Registration, impure, reduced
-from toolstile.state.reserving import ReservingView
+from toolstile.state.replay import AppliedEffect
+from toolstile.state.slice_branch import Cell
 from toolstile.state.slices import BranchedLog
 from toolstile.state.snapshot import Snapshot, fitting
 from toolstile.state.store import Head, check_kind, several_kinds

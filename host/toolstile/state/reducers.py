@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from toolstile.state.copies import Copies, is_shared, private
-from toolstile.state.items import Items, readable
+from toolstile.state.persistent_list import Copies, Items, is_shared, private, readable
 from toolstile_hookspecs.errors import StateError
 from toolstile_hookspecs.sessions import Append, Reducer
 

@@ -8,13 +8,12 @@ from typing import Any, TypeVar, cast
 from uuid import uuid4
 
 from toolstile.state.branch import Branch
-from toolstile.state.copies import is_shared
 from toolstile.state.dispatcher import Subscribers
-from toolstile.state.items import Items
-from toolstile.state.logs import Log
-from toolstile.state.records import Records, RecordSlice, with_reserved_of
+from toolstile.state.log_slice import Log
+from toolstile.state.persistent_list import Items, is_shared
+from toolstile.state.policy_records import Records, RecordSlice, with_reserved_of
+from toolstile.state.policy_reservation import ReservingView
 from toolstile.state.reducers import keep
-from toolstile.state.reserving import ReservingView
 from toolstile.state.session_json import Saved, read, write
 from toolstile.state.slices import SessionSlice
 from toolstile.state.snapshot import Snapshot, fitting

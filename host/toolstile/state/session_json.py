@@ -6,9 +6,9 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from toolstile.state.applied import AppliedEffect
-from toolstile.state.items_json import dumped, loaded, refuse_lossy, type_name
-from toolstile.state.records import Records
+from toolstile.state.policy_records import Records
+from toolstile.state.replay import AppliedEffect
+from toolstile.state.serialization import dumped, loaded, refuse_lossy, type_name
 from toolstile_hookspecs.errors import SnapshotError
 from toolstile_hookspecs.policies import PolicyState
 

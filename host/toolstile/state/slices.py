@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from toolstile.state.copies import Copies
-from toolstile.state.items import readable
+from toolstile.state.persistent_list import Copies, readable
 from toolstile.state.reducers import cleared, keep, reduced, seeded
 from toolstile.state.store import Store
 from toolstile_hookspecs._tools.signatures import is_async_callable

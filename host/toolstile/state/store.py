@@ -7,11 +7,10 @@ from threading import RLock
 from typing import Any
 from uuid import uuid4
 
-from toolstile.state.copies import Copies
 from toolstile.state.dispatcher import Subscribers
-from toolstile.state.items import EMPTY, Items, readable
-from toolstile.state.logs import Log
-from toolstile.state.records import NO_RECORDS, Records, overlaid
+from toolstile.state.log_slice import Log
+from toolstile.state.persistent_list import EMPTY, Copies, Items, readable
+from toolstile.state.policy_records import NO_RECORDS, Records, overlaid
 from toolstile.state.reducers import (
     Kept,
     ReducerTable,

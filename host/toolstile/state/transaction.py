@@ -6,13 +6,11 @@ from _thread import RLock  # `threading.RLock` is a function around it
 from collections.abc import Mapping
 from typing import Any, Final
 
-from toolstile.state.applied import AppliedEffect
-from toolstile.state.cells import FROZEN, Cell
-from toolstile.state.items import EMPTY, Items
-from toolstile.state.records import NO_RECORDS, Overlay, Records, overlaid, put_over
-from toolstile.state.redoing import Told
+from toolstile.state.persistent_list import EMPTY, Items
+from toolstile.state.policy_records import NO_RECORDS, Overlay, Records, overlaid, put_over
+from toolstile.state.replay import NO_STORY, AppliedEffect, Told
+from toolstile.state.slice_branch import FROZEN, Cell
 from toolstile.state.store import Store
-from toolstile.state.story import NO_STORY
 from toolstile_hookspecs.errors import CallClosed, ConflictError, StateError
 from toolstile_hookspecs.policies import PolicyState
 

@@ -12,9 +12,9 @@ from toolstile import engine
 from toolstile.pipeline import commit as committing
 from toolstile.pipeline import event as ending
 from toolstile.pipeline.call import Lifetime
-from toolstile.resources.call import CallScope
+from toolstile.resources.call_scope import CallScope
 from toolstile.resources.exclusive import Claim, Ticket, lock_of
-from toolstile.resources.participants import BranchPart, ExclusivePart
+from toolstile.resources.transactional import BranchPart, ExclusivePart
 from toolstile.runtime import Runtime, runtime_of
 from toolstile_hookspecs import (
     Binding,

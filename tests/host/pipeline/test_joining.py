@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from toolstile.pipeline import commit as committing
-from toolstile.resources.call import CallScope
+from toolstile.resources.call_scope import CallScope
 from toolstile_hookspecs import (
     Binding,
     CallClosed,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from toolstile.resources.call import CallScope
-from toolstile.resources.registry import ResourceRegistry
+from toolstile.resources.bindings import ResourceRegistry
+from toolstile.resources.call_scope import CallScope
 from toolstile_hookspecs import Cancellation, Deadline, ToolContext
 
 

@@ -5,9 +5,9 @@ from concurrent.futures import wait
 
 import pytest
 
+from toolstile.resources.bindings import ResourceRegistry
 from toolstile.resources.exclusive import lock_of
-from toolstile.resources.participants import BranchPart
-from toolstile.resources.registry import ResourceRegistry
+from toolstile.resources.transactional import BranchPart
 from toolstile_hookspecs import (
     Binding,
     CallClosed,

@@ -5,7 +5,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from toolstile.resources.registry import ResourceRegistry
+from toolstile.resources.bindings import ResourceRegistry
 from toolstile_hookspecs import (
     Binding,
     CircularDependencyError,

@@ -8,9 +8,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from toolstile.resources.call import CallScope
+from toolstile.resources.bindings import ResourceRegistry
+from toolstile.resources.call_scope import CallScope
 from toolstile.resources.exclusive import lock_of
-from toolstile.resources.registry import ResourceRegistry
 from toolstile_hookspecs import CallClosed, ResourceBusyError
 
 pytestmark = pytest.mark.slow

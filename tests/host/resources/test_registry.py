@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from toolstile.resources.registry import ResourceRegistry
+from toolstile.resources.bindings import ResourceRegistry
 from toolstile_hookspecs import Binding, DefinitionError
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolstile.state.copies import private
+from toolstile.state.persistent_list import private
 from toolstile_hookspecs.errors import StateError
 
 

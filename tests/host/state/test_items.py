@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolstile.state.items import EMPTY, Items
+from toolstile.state.persistent_list import EMPTY, Items
 
 chunks = st.lists(
     st.tuples(st.integers(0, 3), st.integers(0, 30), st.lists(st.integers(), max_size=4)),

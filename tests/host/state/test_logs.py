@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolstile.state.items import Items
-from toolstile.state.logs import DEEPEST, Log
+from toolstile.state.log_slice import DEEPEST, Log
+from toolstile.state.persistent_list import Items
 
 STEPS = st.lists(
     st.tuples(st.integers(0, 5), st.sampled_from(["add", "extend", "fork", "read"])), max_size=40

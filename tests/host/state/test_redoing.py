@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from toolstile.plugins.files import forget, load_file
-from toolstile.state.redoing import named_in
+from toolstile.state.replay import named_in
 from toolstile.state.session import Session
 from toolstile_hookspecs import Append, CallClosed, Redoable, SlicePolicy, SnapshotError
 
@@ -139,7 +139,7 @@ def test_what_a_call_within_did_that_was_rolled_back_is_not_told():
 
 
 def test_marks_that_were_told_as_items_mark_the_session():
-    kind = "toolstile.state.applied:AppliedEffect"
+    kind = "toolstile.state.replay:AppliedEffect"
     told = json.dumps([{"do": "append", "type": kind, "items": [{"effect_id": "e1"}]}])
     session = session_of()
     done_again(session, told)

@@ -11,8 +11,7 @@ import pytest
 from pydantic import BaseModel, Field, PrivateAttr, RootModel, SecretBytes, SecretStr
 from typing_extensions import TypedDict
 
-from toolstile.state.items_json import dumped, loaded
-from toolstile.state.same_again import is_same
+from toolstile.state.serialization import dumped, is_same, loaded
 
 
 def again(item):

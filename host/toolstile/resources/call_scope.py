@@ -8,16 +8,12 @@ from _thread import RLock  # `threading.RLock` is a function around it
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, TypeVar, cast, overload
 
-from toolstile.resources import stepwise
-from toolstile.resources.closing import Failures, interrupting
-from toolstile.resources.container import Container, ToolScope
+from toolstile.resources import transactional as stepwise
+from toolstile.resources.container import Built, Container, ToolScope
 from toolstile.resources.exclusive import Claim, ExclusiveLock, lock_of
-from toolstile.resources.naming import name_of
-from toolstile.resources.owner import CallOwner, Turn
-from toolstile.resources.participants import BranchPart, ExclusivePart
-from toolstile.resources.roles import Role
-from toolstile.resources.shelf import Built
-from toolstile.resources.waiting import block, suspend
+from toolstile.resources.teardown import Failures, interrupting, name_of
+from toolstile.resources.transactional import BranchPart, ExclusivePart, Role
+from toolstile.resources.waiting import CallOwner, Turn, block, suspend
 from toolstile_hookspecs.errors import CallClosed, ResourceBusyError
 from toolstile_hookspecs.support.event_loop import renewed_in_forks
 

@@ -1,15 +1,22 @@
-"""Whether an item came back from its JSON as it was."""
+"""Items of one type as JSON values, which come back as they were or are refused."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import Any, Final, cast
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
+
+from toolstile_hookspecs._schema.validation_errors import place
+from toolstile_hookspecs.errors import SnapshotError
+
+# --- Whether an item came back from its JSON as it was
+
 
 Schema = Mapping[str, Any]
 
@@ -191,3 +198,129 @@ def _parts(part: Any) -> Iterator[Schema]:
             yield cast("Schema", each)
         elif isinstance(each, (Mapping, list, tuple)):
             yield from _parts(each)
+
+
+# --- Items of one type as JSON values, which come back as they were or are refused
+
+
+def type_name(kind: type[Any]) -> str:
+    """Return how JSON names a type."""
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def dumped(kind: Any, items: Iterable[Any]) -> Any:
+    """Return items of a type as JSON values.
+
+    Raises:
+        SnapshotError: One cannot be written as JSON.
+    """
+    items = list(items)
+    try:
+        # Not `dump_json`: it writes infinities as null, which cannot be read back.
+        written = _spelt(_adapter(kind).dump_python(items, mode="json"))
+    except UnicodeEncodeError as error:
+        raise SnapshotError(
+            f"Items of {type_name(kind)} cannot be written as JSON: one holds a lone surrogate, "
+            "which is no character and could not be read again. Escape it before it is stored."
+        ) from error
+    except Exception as error:
+        raise SnapshotError(
+            f"Items of {type_name(kind)} cannot be written as JSON: {_first_line(error)} Make "
+            "it a dataclass, a pydantic model or a named tuple of JSON-like fields."
+        ) from error
+    for item, said in zip(items, written, strict=True):
+        if type(item) is not kind and loaded(kind, [said]) != [item]:
+            raise SnapshotError(
+                f"Items of {type_name(kind)} cannot be written as JSON: one is a "
+                f"{type(item).__qualname__}, and would be read as a {kind.__qualname__}. Keep it "
+                "in the slice of its own type."
+            )
+    return written
+
+
+def loaded(kind: Any, items: list[Any]) -> list[Any]:
+    """Return the items of a type that JSON values stand for.
+
+    Raises:
+        SnapshotError: They do not fit the type.
+    """
+    try:
+        return _read(kind, items)
+    except Exception as error:
+        raise SnapshotError(
+            f"The items of {type_name(kind)} do not fit that type: {_misfit(error)} The type may "
+            "have changed since they were written; bring the JSON up to date first."
+        ) from error
+
+
+def refuse_lossy(kind: type[Any], items: list[Any], written: list[Any]) -> None:
+    """Refuse items that could not be read again as they were.
+
+    Args:
+        kind: Their type.
+        items: The items.
+        written: What they were written as.
+
+    Raises:
+        SnapshotError: Reading that fails, or comes to something else.
+    """
+    try:
+        again = _read(kind, written)
+    except Exception as error:
+        raise SnapshotError(
+            f"Items of {type_name(kind)} cannot be written as JSON, since they could not be read "
+            f"again: {_misfit(error)} It must be possible to make {kind.__qualname__} of its "
+            "fields again."
+        ) from error
+    for number, (item, other) in enumerate(zip(items, again, strict=True), 1):
+        if not is_same(item, other):
+            raise SnapshotError(
+                f"Items of {type_name(kind)} cannot be written as JSON: item number {number} "
+                "would be read as another. A field of it holds a secret, of which its mask is "
+                "written, or a subclass of the type that it names, or reading changes it; keep "
+                "secrets elsewhere, and make the field name what it holds."
+            )
+
+
+@lru_cache(maxsize=256)
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    items: Any = list[kind]
+    return TypeAdapter(items)
+
+
+def _read(kind: Any, items: list[Any]) -> list[Any]:
+    # They are written by the names of their fields, whatever else these are called.
+    read = _adapter(kind).validate_json(json.dumps(items), by_name=True, by_alias=True)
+    return cast("list[Any]", read)
+
+
+def _misfit(error: Exception) -> str:
+    """Return what does not fit, and where; of several faults the first."""
+    if not isinstance(error, ValidationError):
+        return _first_line(error)
+    first = error.errors(include_url=False, include_context=False)[0]
+    rest = f" ({error.error_count()} faults in all)" if error.error_count() > 1 else ""
+    return f"{place(first['loc'])}: {first['msg'][:1].lower()}{first['msg'][1:]}{rest}."
+
+
+def _spelt(value: Any) -> Any:
+    """Return the value with the floats that JSON lacks as words, which pydantic reads.
+
+    Raises:
+        UnicodeEncodeError: A text of it is none, and could not be read.
+    """
+    if isinstance(value, str):
+        value.encode()
+        return value
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {_spelt(key): _spelt(each) for key, each in cast("dict[str, Any]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [_spelt(each) for each in cast("Sequence[Any]", value)]
+    return value
+
+
+def _first_line(error: Exception) -> str:
+    line = str(error).partition("\n")[0].rstrip(".")
+    return f"{line or type(error).__qualname__}."

@@ -3,15 +3,59 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import inspect
+from collections.abc import Awaitable, Callable, Generator
+from enum import Enum
 from typing import Any, Final
 
-from toolstile.resources.closing import Failures, refuse_coroutine
 from toolstile.resources.exclusive import Claim, ExclusiveLock
-from toolstile.resources.naming import name_of
-from toolstile.resources.roles import has_method
+from toolstile.resources.teardown import Failures, name_of, refuse_coroutine
 from toolstile_hookspecs.errors import ResourceBusyError
 from toolstile_hookspecs.resources import ResourceBranch
+
+# --- How an instance takes part in transactions, told from its methods
+
+
+class Role(Enum):
+    """How an instance takes part in the transaction of a call."""
+
+    PLAIN = "plain"
+    """Not at all: whoever asks is given the instance itself."""
+    BRANCHABLE = "branchable"
+    """Each call is given a branch of it."""
+    EXCLUSIVE = "exclusive"
+    """One call tree at a time has it."""
+
+
+def role_of(instance: object) -> Role:
+    """Return how an instance takes part.
+
+    The methods must be those of its class and take what the host passes: an object that
+    happens to have a `commit()` of its own, such as a database session, is plain.
+    """
+    if has_method(instance, "branch", 2):
+        return Role.BRANCHABLE
+    exclusive = (("begin", 0), ("commit", 1), ("rollback", 1))
+    if all(has_method(instance, method, arguments) for method, arguments in exclusive):
+        return Role.EXCLUSIVE
+    return Role.PLAIN
+
+
+def has_method(instance: object, method: str, arguments: int) -> bool:
+    """Tell whether an instance's class has a method that takes so many arguments."""
+    function: Any = getattr(type(instance), method, None)
+    if not callable(function):
+        return False
+    try:
+        signature = inspect.signature(getattr(instance, method))
+        signature.bind(*(None,) * arguments)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+# --- How the resources that a call has used take part in its transaction
+
 
 MOMENT: Final = 0.001
 """Seconds between two looks at whether a nested call has ended."""
@@ -233,3 +277,33 @@ class ExclusivePart:
                 action(savepoint)
             except BaseException as error:  # noqa: BLE001 - raised when all have been told
                 failures.add(self.claim.lock.resource, error)
+
+
+# --- Work whose steps may or may not have to be awaited, written once
+
+
+Steps = Generator[Awaitable[Any] | None, Any, None]
+"""Yields what each step returned: None, or what has to be awaited before the next one."""
+
+
+def run(steps: Steps) -> Awaitable[None] | None:
+    """Take the steps; returns None when done, or the awaitable that does the rest."""
+    for step in steps:
+        if step is not None:
+            return _finish(steps, step)
+    return None
+
+
+async def _finish(steps: Steps, step: Awaitable[Any]) -> None:
+    pending: Awaitable[Any] | None = step
+    while True:
+        failure: BaseException | None = None
+        try:
+            if pending is not None:
+                await pending
+        except BaseException as error:  # noqa: BLE001 - the step that it belongs to decides
+            failure = error
+        try:
+            pending = next(steps) if failure is None else steps.throw(failure)
+        except StopIteration:
+            return

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar, cast
 
-from toolstile.state.copies import Copies
-from toolstile.state.items import Items, readable
-from toolstile.state.records import Records, RecordSlice, RecordsOwner, is_reserved
+from toolstile.state.persistent_list import Copies, Items, readable
+from toolstile.state.policy_records import Records, RecordSlice, RecordsOwner, is_reserved
 from toolstile.state.store import Store, check_kind
 from toolstile_hookspecs.errors import StateError
 from toolstile_hookspecs.policies import RESERVED, PolicyState

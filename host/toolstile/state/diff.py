@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from toolstile.state.cells import Cell
+from toolstile.state.slice_branch import Cell
 
 _SHOWN = 3
 _WIDTH = 200

@@ -18,7 +18,7 @@ asks for it meanwhile is refused at once. Changes that others make to the sessio
 put back as well, so run one such tool at a time.
 
 Example:
-    >>> from toolstile.resources.registry import ResourceRegistry
+    >>> from toolstile.resources.bindings import ResourceRegistry
     >>> from toolstile.state.session import Session
     >>> session, resources = Session(), ResourceRegistry.build({}).open()
     >>> with tool_transaction(session, resources, tag="import") as snapshot:
@@ -32,17 +32,91 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, cast, runtime_checkable
 
-from toolstile.resources.call import CallScope
-from toolstile.resources.closing import Failures
-from toolstile.resources.held import HeldResources
-from toolstile.resources.roles import Role, has_method, role_of
+from toolstile.resources.call_scope import CallScope
+from toolstile.resources.exclusive import Claim, lock_of
+from toolstile.resources.teardown import Failures
+from toolstile.resources.transactional import Role, has_method, role_of
 from toolstile_hookspecs.errors import SnapshotError, StateError
 from toolstile_hookspecs.sessions import SessionProtocol, SessionSnapshot
+
+# --- Exclusive resources held by a transaction by hand, from its begin to its end
+
+
+class HeldResources:
+    """Exclusive resources that one transaction by hand has begun.
+
+    Args:
+        resources: The resources.
+        tag: How messages name the transaction.
+        lock: Whether their locks have to be had; the call of a scope has them already.
+
+    Attributes:
+        over: Whether the transaction has ended.
+        resources: The resources.
+    """
+
+    parent: None = None
+
+    def __init__(self, resources: Sequence[Any], tag: str | None, *, lock: bool) -> None:
+        self.over = False
+        self.resources = resources
+        self._tag = tag
+        self._claims: list[Claim] = []
+        self._begun: list[tuple[Any, Any]] = []
+        try:
+            for resource in resources:
+                if lock:
+                    self._lock(resource)
+                self._begun.append((resource, resource.begin()))
+        except BaseException:
+            self.end("rollback", Failures("rolling back"))
+            raise
+
+    @property
+    def root_id(self) -> Hashable:
+        """What the locks know the transaction by."""
+        return id(self)
+
+    def __str__(self) -> str:
+        return f"the transaction {self._tag!r}" if self._tag else "a transaction"
+
+    def end(self, how: str, failures: Failures) -> None:
+        """Commit or roll back, newest first, and give the locks back."""
+        self.over = True
+        self._end_all(how, failures)
+        for claim in self._claims:
+            claim.leave()
+
+    def restart(self, failures: Failures) -> None:
+        """Roll back and begin again."""
+        self._end_all("rollback", failures)
+        for resource in self.resources:
+            try:
+                self._begun.append((resource, resource.begin()))
+            except BaseException as error:  # noqa: BLE001 - told when all have begun
+                failures.add(resource, error)
+
+    def _lock(self, resource: Any) -> None:
+        claim = Claim(lock_of(resource), self, waitable=False)
+        claim.request(fail_fast=True)
+        self._claims.append(claim)
+
+    def _end_all(self, how: str, failures: Failures) -> None:
+        while self._begun:
+            resource, savepoint = self._begun.pop()
+            try:
+                getattr(resource, how)(savepoint)
+            except BaseException as error:  # noqa: BLE001 - told when all have ended
+                failures.add(resource, error)
+
+
+# --- Transactions by hand, for code that runs tools past the host
+
 
 log = logging.getLogger(__name__)
 
@@ -174,7 +248,7 @@ class PendingToolTracker:
         resources: Its open resources; the module says which of them take part.
 
     Example:
-        >>> from toolstile.resources.registry import ResourceRegistry
+        >>> from toolstile.resources.bindings import ResourceRegistry
         >>> from toolstile.state.session import Session
         >>> session, resources = Session(), ResourceRegistry.build({}).open()
         >>> tracker = PendingToolTracker(session=session, resources=resources)

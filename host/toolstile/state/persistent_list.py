@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Any, cast, overload
+from typing import Any, TypeVar, cast, overload
+
+from toolstile_hookspecs._schema.immutable import is_immutable_type
+from toolstile_hookspecs.calls import ToolInvoked
+from toolstile_hookspecs.errors import StateError
 
 
 class _ReadOnly(Sequence[Any]):
@@ -169,3 +174,52 @@ class CopiedItems(_ReadOnly):
 def readable(items: Items, copied: Callable[[Any], Any]) -> Sequence[Any]:
     """Return the items as a reader sees them: copies of those that can change."""
     return CopiedItems(items, copied) if items.mutable else items
+
+
+# --- Copies of what can change, so that changing it in one place is seen in no other
+
+
+T = TypeVar("T")
+
+
+def is_shared(item: Any) -> bool:
+    """Tell whether an item is passed on as it is: it cannot change, or is the record of a call."""
+    kind: type[Any] = type(item)  # pyright: ignore[reportUnknownVariableType]
+    return is_immutable_type(kind) or kind is ToolInvoked
+
+
+def private(item: T) -> T:
+    """Return the item itself where it cannot change, else a deep copy.
+
+    Raises:
+        StateError: It can change and cannot be copied.
+    """
+    if is_shared(item):
+        return item
+    try:
+        return copy.deepcopy(item)
+    except Exception as error:
+        name, reason = type(item).__qualname__, str(error).rstrip(".")
+        raise StateError(
+            f"{name} cannot be kept in a session: it can change, and copying it failed ({reason}). "
+            f"Make {name} a frozen dataclass of immutable fields, or give it __deepcopy__."
+        ) from error
+
+
+class Copies:
+    """The copies that one reader has been given; an item is copied once for it."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self) -> None:
+        # The original is kept beside its copy, so that its id stays taken.
+        self._kept: dict[int, tuple[Any, Any]] = {}
+
+    def __call__(self, item: Any) -> Any:
+        """Return the reader's own copy of an item."""
+        if is_shared(item):
+            return item
+        found = self._kept.get(id(item))
+        if found is None:
+            found = self._kept.setdefault(id(item), (item, private(item)))
+        return found[1]

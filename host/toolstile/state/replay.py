@@ -11,7 +11,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, Protocol, cast
@@ -20,9 +20,9 @@ from weakref import WeakValueDictionary
 from pydantic import Discriminator, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from toolstile.state.cells import Cell
-from toolstile.state.items_json import dumped, loaded, refuse_lossy, type_name
 from toolstile.state.reducers import cleared, seeded
+from toolstile.state.serialization import dumped, loaded, refuse_lossy, type_name
+from toolstile.state.slice_branch import Cell
 from toolstile_hookspecs._schema.validation_errors import first_fault
 from toolstile_hookspecs.errors import SnapshotError
 from toolstile_hookspecs.sessions import SliceView
@@ -321,3 +321,69 @@ def _told(entry: _AnyEntry, known: Mapping[str, type[Any]]) -> Told:
             f"here. {_where_from(entry['type'])}"
         )
     return Change(entry["do"], kind, loaded(kind, entry["items"]))
+
+
+# --- Which recorded changes a session holds already
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedEffect:
+    """A mark in the session: it holds what the call recorded under this id has changed.
+
+    A STATE slice like any other, so that going back to a snapshot takes the marks along.
+    """
+
+    effect_id: str
+
+
+# --- What a branch did, with the effects of calls within it kept apart
+
+
+Cells = Mapping[type[Any], Cell]
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What is told already of a branch that is an effect, or that such branches have joined.
+
+    Args:
+        told: What is told.
+        writes: How many writes of each slice that are.
+        events: How many events.
+        effect_id: What the effect of the branch itself is recorded under, if it is.
+    """
+
+    told: Sequence[Told]
+    writes: Mapping[type[Any], int]
+    events: int
+    effect_id: str | None
+
+    def whole(self, cells: Cells, events: Sequence[object] | None) -> list[Told]:
+        """Return all that was done, also since the last of it was told."""
+        return [*self.told, *told(cells.values(), (events or ())[self.events :], self.writes)]
+
+    def to_caller(self, cells: Cells, events: Sequence[object] | None) -> list[Told]:
+        """Return all that was done, as the branch is to tell of it that takes it over."""
+        whole = self.whole(cells, events)
+        if self.effect_id is None:
+            return whole
+        return [Effect(self.effect_id, [each for each in whole if not _is_mark(each)])]
+
+    def upto(self, whole: Sequence[Told], cells: Cells, events: Sequence[object] | None) -> Story:
+        """Return the story once all that was done so far is told."""
+        writes = {kind: len(cell.ops) for kind, cell in cells.items()}
+        return replace(self, told=whole, writes=writes, events=len(events or ()))
+
+    def marked(self, effect_id: str) -> Story:
+        """Return the story of an effect."""
+        return replace(self, effect_id=effect_id)
+
+
+NO_STORY: Final = Story((), NO_WRITES, 0, None)
+
+
+def _is_mark(change: Told) -> bool:
+    """Tell whether a change is the mark that redoing an effect makes anew."""
+    if isinstance(change, Effect):
+        return False
+    return change.kind is AppliedEffect and change.doing == "append"

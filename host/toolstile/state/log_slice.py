@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from toolstile.state.items import EMPTY, Items
+from toolstile.state.persistent_list import EMPTY, Items
 
 DEEPEST: Final = 16
 """Of how many lists a version consists at most, before a fork makes one of them."""

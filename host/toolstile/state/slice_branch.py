@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from threading import RLock
 from typing import Any, Protocol
 
-from toolstile.state.copies import Copies
-from toolstile.state.items import Items, readable
+from toolstile.state.persistent_list import Copies, Items, readable
 from toolstile.state.reducers import cleared, keep, reduced, seeded
 from toolstile.state.slices import refuse_registration
 from toolstile_hookspecs.errors import CallClosed, StateError

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from toolstile.resources.container import Container
-from toolstile.resources.naming import name_of
+from toolstile.resources.teardown import name_of
 from toolstile_hookspecs.errors import DefinitionError
 from toolstile_hookspecs.resources import Binding, refuse_other_than_binding
 
