@@ -7,16 +7,16 @@ from collections.abc import Coroutine, Iterable, Mapping
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from toolstile.executor_options import ExecutorOptions
+from toolstile.options import ExecutorOptions
 from toolstile.pipeline.approval import Resumption
 from toolstile.pipeline.batch import BatchOrder
 from toolstile.pipeline.call import CallRun, several_calls
 from toolstile.pipeline.plan import Manner, Plan, Planning, Table
 from toolstile.pipeline.review import Rehearsal
 from toolstile.pipeline.stages import life_of
+from toolstile.prompt_overrides import section_failed
 from toolstile.resources.bindings import ResourceRegistry
 from toolstile.runtime import runtime_of
-from toolstile.section_failures import section_failed
 from toolstile_hookspecs import (
     ApprovalAnswer,
     Binding,
@@ -37,8 +37,8 @@ from toolstile_hookspecs.calls import DRY_RUN, NO_CHANGES, NO_META
 
 if TYPE_CHECKING:
     from toolstile.host import Host
-    from toolstile.policies.kept import Keeper
-    from toolstile.policies.sealing import Seal
+    from toolstile.policies.approval_tokens import Seal
+    from toolstile.policies.persistence import Keeper
     from toolstile.state.session import Session
 
 _DRY: Final[Mapping[str, Any]] = MappingProxyType({DRY_RUN: True})
@@ -342,7 +342,7 @@ class Executor:
         kept = [each for each in policies if isinstance(each, KeptPolicy)]
         if not kept:
             return None
-        from toolstile.policies.kept import Keeper  # few keep anything
+        from toolstile.policies.persistence import Keeper  # few keep anything
 
         keeper = Keeper(kept, self._kept_apart)
         keeper.load(self.session, self.runtime.kept)

@@ -12,14 +12,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 from weakref import WeakSet
 
-from toolstile.executor_options import options_of
-from toolstile.lifespans import enter_lifespan_of, enter_lifespans
+from toolstile.lifespan import enter_lifespan_of, enter_lifespans
+from toolstile.options import options_of
 from toolstile.plugins.registry import Plugins
-from toolstile.policies.configured import make_policies
+from toolstile.policies.rule_set import make_policies
 from toolstile.policies.rules import named, refuse_duplicates
-from toolstile.policies.strays import StrayNames
-from toolstile.settings import Settings, given, load
-from toolstile.settings.overriding import overridden
+from toolstile.policies.unknown_names import StrayNames
+from toolstile.settings import Settings, load
+from toolstile.settings import model as given
+from toolstile.settings.sources import overridden
 from toolstile.state.session import Session
 from toolstile_hookspecs import (
     HOST_TIMEOUT,
@@ -41,10 +42,10 @@ from toolstile_hookspecs.support.text import suggest
 from toolstile_hookspecs.tools import HostDefault
 
 if TYPE_CHECKING:
-    from toolstile.engine import Engine
     from toolstile.executor import Executor
-    from toolstile.overrides import Overrides
-    from toolstile.policies.sealing import Seal
+    from toolstile.policies.approval_tokens import Seal
+    from toolstile.prompt_overrides import Overrides
+    from toolstile.runtime import Engine
 
 _WITHOUT_DIALECTS: Final = (
     "Plugins bring them, and none that is loaded does. Write Host(discover=['dialects']) for those "
@@ -157,7 +158,7 @@ class Host:
         """What all executors share: threads, the background loop, the drivers."""
         engine = self._engine
         if engine is None:
-            from toolstile.engine import Engine  # listing tools needs no event loop
+            from toolstile.runtime import Engine  # listing tools needs no event loop
 
             with self._making:
                 engine = self._engine = self._engine or Engine(self._interrupts)
@@ -168,7 +169,7 @@ class Host:
         """What seals the tokens of calls that wait for approval."""
         with self._making:
             if self._seal is None:
-                from toolstile.policies.sealing import seal_for  # few calls wait
+                from toolstile.policies.approval_tokens import seal_for  # few calls wait
 
                 self._seal = seal_for(self.configuration, self.clock)
             return self._seal
@@ -295,7 +296,7 @@ class Host:
         """Return a prompt with the texts that the configured file overrides."""
         if self._overrides is None:
             return prompt
-        from toolstile.overrides import override  # most hosts override nothing
+        from toolstile.prompt_overrides import override  # most hosts override nothing
 
         return override(prompt, self._overrides)
 
@@ -418,7 +419,7 @@ def _load_overrides(configuration: Settings) -> Overrides | None:
     path = configuration.prompt_overrides
     if path is None:
         return None
-    from toolstile.overrides import load_overrides  # most hosts override nothing
+    from toolstile.prompt_overrides import load_overrides  # most hosts override nothing
 
     return load_overrides(path)
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, overload
-from weakref import WeakKeyDictionary
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, overload
+from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
+from toolstile.drivers.async_driver import AsyncDriver
+from toolstile.drivers.background_loop import Background
+from toolstile.drivers.sync_driver import SyncDriver
+from toolstile.drivers.threads import Workers
 from toolstile.pipeline.batch import Turns
+from toolstile.resources.exclusive import Claim, ExclusiveLock, Ticket
 from toolstile.state.session import Session
-from toolstile_hookspecs import InflightCall
+from toolstile_hookspecs import InflightCall, Tool
 from toolstile_hookspecs.support.event_loop import renewed_in_forks
 
 if TYPE_CHECKING:
@@ -76,3 +82,132 @@ def runtime_of(session: Session) -> Runtime:
         if runtime is None:
             runtime = _runtimes[session] = Runtime()
         return runtime
+
+
+# --- The machinery that all executors of a host share: threads, the loop, the drivers
+
+
+class Engine:
+    """Threads, the background loop and the drivers of one host.
+
+    Args:
+        interrupts: Exceptions of other frameworks that leave `dispatch` as they are.
+    """
+
+    def __init__(self, interrupts: tuple[type[BaseException], ...]) -> None:
+        self.interrupts = interrupts
+        self.workers = Workers()
+        self.background = Background()
+        self.sync = SyncDriver(self.workers, self.background)
+        self.asynchronous = AsyncDriver(self.workers, self.background)
+        self._serial: WeakValueDictionary[int, SerialLock] = WeakValueDictionary()
+        self._lock = threading.Lock()
+        self._failing: set[tuple[str, str]] = set()
+        _engines.add(self)
+
+    def serial(self, tool: Tool[Any, Any], run: CallRun) -> SerialTicket:
+        """Return what asks for the one place in which calls of a serial tool run."""
+        with self._lock:
+            lock = self._serial.get(id(tool))
+            if lock is None:
+                lock = self._serial[id(tool)] = SerialLock(tool)
+        return SerialTicket(Claim(lock, run.control))
+
+    def isolated(self, run: CallRun) -> Callable[..., Any]:
+        """Return a handler that runs the tool's own in a process of its own."""
+        from toolstile.isolation.parent import IsolatedHandler
+
+        return IsolatedHandler(run)
+
+    def fails_first(self, plugin: str, hook: str) -> bool:
+        """Note that a plugin failed in a hook; tell whether it is the first time."""
+        with self._lock:
+            is_first = (plugin, hook) not in self._failing
+            self._failing.add((plugin, hook))
+        return is_first
+
+    def close(self) -> None:
+        """Let idle threads end and stop the loop; what never ends is left to the process."""
+        self.workers.close()
+        self.background.close()
+
+    def begin_anew(self) -> None:
+        """Forget, in a fork, the threads and calls that only its parent has."""
+        self.workers.forget()
+        self.background.forget()
+        self._serial = WeakValueDictionary()
+        self._lock = threading.Lock()
+
+
+_engines: Final[WeakSet[Engine]] = WeakSet()
+
+
+def _begin_anew() -> None:
+    for engine in _engines:
+        engine.begin_anew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)
+
+
+class SerialLock(ExclusiveLock):
+    """The one place in which calls of a serial tool run: an exclusive resource of its own."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        """How messages name it."""
+        return f"The one place in which {self.resource.name} runs"
+
+
+class SerialTicket:
+    """A call's place in the queue for a serial tool; a nested call stands on its caller's.
+
+    The call has to know it before it asks: an interruption, such as Ctrl-C, may come when it has
+    the place already.
+
+    Args:
+        claim: The call's claim on the tool's lock.
+    """
+
+    __slots__ = ("_claim", "_ticket")
+
+    _ticket: Ticket
+
+    def __init__(self, claim: Claim) -> None:
+        self._claim = claim
+
+    def request(self, *, fail_fast: bool) -> None:
+        """Ask for the place.
+
+        Args:
+            fail_fast: Do not queue where the place is taken.
+
+        Raises:
+            ResourceBusyError: When waiting for it would never end.
+        """
+        self._ticket = self._claim.request(fail_fast=fail_fast)
+
+    @property
+    def granted(self) -> bool:
+        """Whether waiting is over: it is the call's turn, or never will be."""
+        return self._ticket.granted or self._ticket.error is not None
+
+    def on_grant(self, callback: Callable[[], None]) -> None:
+        """Call back once waiting is over."""
+        self._ticket.on_grant(callback)
+
+    def require(self) -> None:
+        """Raise `ResourceBusyError` when the place is not to be had."""
+        if self._ticket.error is not None:
+            raise self._ticket.error
+
+    def abandon(self, *, patience: float) -> None:
+        """Keep the place for a call that may run on for ever; others are told so after a while."""
+        self._claim.abandon(patience=patience)
+
+    def withdraw(self) -> None:
+        """Leave the queue, or give the place to the next call."""
+        self._claim.leave()

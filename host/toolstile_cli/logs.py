@@ -14,7 +14,7 @@ from toolstile_hookspecs.support.text import printable
 
 NOTIFYING: Final = frozenset(
     {
-        "toolstile.overrides",
+        "toolstile.prompt_overrides",
         "toolstile.policies",
         "toolstile.policies.names",
     }

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, cast
 
 from toolstile.host import Host
-from toolstile.plugins.faults import one_line
-from toolstile.settings.overriding import without_configured
+from toolstile.plugins.plugin_errors import one_line
+from toolstile.settings.sources import without_configured
 from toolstile_cli.errors import say
 from toolstile_cli.options import MORE, Parser, beneath, main_parser
 from toolstile_hookspecs import Command, HostHandle, PluginError

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolstile.settings.environment import BLOCK, KEYS
+from toolstile.settings.sources import BLOCK, KEYS
 from toolstile.testing import Workbenches, assert_ok
 from toolstile_hookspecs.decorator import ToolOptions
 

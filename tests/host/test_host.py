@@ -19,7 +19,7 @@ from unittest.mock import Mock
 import pytest
 
 from toolstile import Host, Session, Settings
-from toolstile.engine import Engine
+from toolstile.runtime import Engine
 from toolstile_hookspecs import (
     Binding,
     ConfigurationError,
@@ -807,7 +807,7 @@ def test_threads_that_need_it_first_get_one_engine(monkeypatch: pytest.MonkeyPat
             time.sleep(0.02)
             super().__init__(interrupts)
 
-    monkeypatch.setattr("toolstile.engine.Engine", Slow)
+    monkeypatch.setattr("toolstile.runtime.Engine", Slow)
     host = Host(discover=False)
     with ThreadPoolExecutor(4) as pool:
         engines = set(pool.map(lambda _: host.engine, range(4)))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from toolstile import Host, Settings
-from toolstile.overrides import hash_of, load_overrides, override, skeleton
+from toolstile.prompt_overrides import hash_of, load_overrides, override, skeleton
 from toolstile_hookspecs import ConfigurationError, MarkdownSection, Prompt, tool
 
 

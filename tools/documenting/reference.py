@@ -43,6 +43,6 @@ PAGES: dict[Path, Callable[[], Page]] = {
         names_page,
         "Testing",
         _TESTING,
-        ["toolstile.testing", "toolstile.testing.plugin", "toolstile_hookspecs.testing"],
+        ["toolstile.testing", "toolstile.testing.fixtures", "toolstile_hookspecs.testing"],
     ),
 }

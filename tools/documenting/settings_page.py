@@ -14,9 +14,9 @@ from pydantic import TypeAdapter
 from documenting.built_in import built_in
 from documenting.pages import Page
 from toolstile import Settings
-from toolstile.plugins.host_keys import HostKeys
-from toolstile.settings.environment import BLOCK, KEYS, TABLES
-from toolstile.settings.host_table import HostTable
+from toolstile.plugins.contributions import HostKeys
+from toolstile.settings.model import HostTable
+from toolstile.settings.sources import BLOCK, KEYS, TABLES
 
 Schema = Mapping[str, Any]
 

@@ -11,7 +11,7 @@ from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
 from toolstile import Host
-from toolstile.settings.host_table import HostTable
+from toolstile.settings.model import HostTable
 from toolstile_hookspecs import ToolstileError
 
 if TYPE_CHECKING:

@@ -262,7 +262,7 @@ def _loses(part: Any) -> bool:
         return any(_loses(each) for each in node.values())
     if is_by_author(node.get("serialization")) or node.get("serialization_exclude_if"):
         return True
-    return any(_loses(each) for name, each in node.items() if name not in _ASIDE_round_trips)
+    return any(_loses(each) for name, each in node.items() if name not in _NO_PARTS)
 
 
 def _survives(schema: Schema, known: Known) -> bool:
@@ -347,7 +347,7 @@ def _is_closed(schema: Schema) -> bool:
 
 
 # What is no part of what is written as JSON.
-_ASIDE_round_trips: Final = {
+_NO_PARTS: Final = {
     *("cls", "config", "default", "expected", "function", "members", "metadata"),
     *("computed_fields", "lax_schema", "python_schema"),
 }

@@ -15,7 +15,7 @@ from toolstile.pipeline.call import CallRun
 from toolstile.pipeline.failures import Refusal, unreadable
 from toolstile.pipeline.hook_calls import settle
 from toolstile.pipeline.masking import log_failure, mask
-from toolstile.policies.sealing import Approvable, Bearer, TokenRefused
+from toolstile.policies.approval_tokens import Approvable, Bearer, TokenRefused
 from toolstile.resources.transactional import ExclusivePart
 from toolstile_hookspecs import (
     Answer,

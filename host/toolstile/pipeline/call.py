@@ -39,10 +39,10 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.support.event_loop import renewed_in_forks
 
 if TYPE_CHECKING:
-    from toolstile.engine import SerialTicket
     from toolstile.executor import Executor
     from toolstile.pipeline.approval import Resumption
     from toolstile.pipeline.plan import Plan
+    from toolstile.runtime import SerialTicket
     from toolstile_hookspecs import Participant, PolicyDecision, Tool
 
 

@@ -22,7 +22,7 @@ from toolstile.pipeline.masking import log_failure, mask
 from toolstile.pipeline.parse import ask_parsers
 from toolstile.pipeline.plan import Plan, Table, as_strict_as
 from toolstile.pipeline.stage_constants import ADMITTED, CHECK
-from toolstile.plugins.implementations import Implementation
+from toolstile.plugins.hook_manager import Implementation
 from toolstile.policies.rules import Rule
 from toolstile_hookspecs import (
     Answer,

@@ -16,7 +16,7 @@ from toolstile.pipeline.hook_calls import check_participant, settle, settle_sure
 from toolstile.pipeline.masking import log_failure
 from toolstile.pipeline.plan import Table
 from toolstile.pipeline.stage_constants import COMMIT
-from toolstile.plugins.implementations import Implementation
+from toolstile.plugins.hook_manager import Implementation
 from toolstile.resources.call_scope import Part
 from toolstile_hookspecs import Participant
 

@@ -17,7 +17,7 @@ from toolstile.pipeline.failures import Refusal, without_handler
 from toolstile.pipeline.hook_calls import ENDLESS, Wrapped, ask, settle_for, wrong_answer
 from toolstile.pipeline.plan import Plan, Table
 from toolstile.pipeline.stage_constants import BEGUN, CLAIMED, RETURNED
-from toolstile.plugins.implementations import Implementation
+from toolstile.plugins.hook_manager import Implementation
 from toolstile_hookspecs import (
     ConflictError,
     EffectUnknownError,

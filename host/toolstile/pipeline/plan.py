@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from toolstile.drivers.threads import Pace
 from toolstile.pipeline.unknown_tools import Missing, behind_summaries
-from toolstile.plugins.implementations import Implementation
+from toolstile.plugins.hook_manager import Implementation
+from toolstile.plugins.prefixing import serving_wire_names
 from toolstile.plugins.registry import Plugins
-from toolstile.plugins.wire_names import serving_wire_names
-from toolstile.policies.prompt_rules import PromptRules
+from toolstile.policies.rule_set import PromptRules
 from toolstile.policies.rules import Rule
-from toolstile.section_failures import section_failed
+from toolstile.prompt_overrides import section_failed
 from toolstile_hookspecs import OpenedSections, Prompt, Section, Tool, Visibility
 from toolstile_hookspecs._schema.codec import makes_up_defaults
 from toolstile_hookspecs._tools.signatures import Handler

@@ -4,21 +4,68 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeGuard, cast
+from typing import Annotated, Any, Final, TypeGuard, cast
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, StrictBool
 
-from toolstile.plugins.faults import PluginFault, in_configuration, raised_in, wrong_answer
-from toolstile.plugins.host_keys import RESERVED, host_keys, own_keys
-from toolstile.plugins.implementations import Implementation
-from toolstile.plugins.renaming import with_prefix
+from toolstile.plugins.hook_manager import Implementation
+from toolstile.plugins.plugin_errors import PluginFault, in_configuration, raised_in, wrong_answer
+from toolstile.plugins.prefixing import with_prefix
 from toolstile.settings import Settings, validate_table
-from toolstile.settings.paths import beside
-from toolstile.settings.undefined import to_define, undefined_name
-from toolstile_hookspecs import Binding, ConfigurationError, DefinitionError, Section, Tool
+from toolstile.settings.sources import beside
+from toolstile.settings.table_validation import to_define, undefined_name
+from toolstile_hookspecs import (
+    Binding,
+    Command,
+    ConfigurationError,
+    DefinitionError,
+    Dialect,
+    Section,
+    Tool,
+)
+
+# --- The two keys of every plugin's table that are the host's: `enabled` and `prefix`
+
+
+RESERVED: Final = ("enabled", "prefix")
+
+
+class HostKeys(BaseModel):
+    """What the host reads in a plugin's table.
+
+    `enabled = false` switches the plugin off; `prefix` goes before the names of its tools
+    and the keys of its sections.
+    """
+
+    enabled: StrictBool = True
+    prefix: Annotated[str, Field(pattern=r"^[a-z0-9_-]{0,63}$")] = ""
+
+
+def host_keys(settings: Settings, plugin: str) -> HostKeys:
+    """Return the host's keys in a plugin's table.
+
+    Raises:
+        ConfigurationError: When a value is not what it should be.
+    """
+    table = {key: value for key, value in settings.table_of(plugin).items() if key in RESERVED}
+    return validate_table(
+        HostKeys,
+        table,
+        plugin=settings.table_name(plugin) or plugin,
+        source=settings.source_of,
+    )
+
+
+def own_keys(settings: Settings, plugin: str) -> Mapping[str, Any]:
+    """Return a plugin's table without the host's keys."""
+    return {key: value for key, value in settings.table_of(plugin).items() if key not in RESERVED}
+
+
+# --- What a plugin offers when it is registered, asked for and checked
+
 
 log = logging.getLogger(__name__)
 
@@ -265,3 +312,76 @@ def _tools(sections: Iterable[Section], place: str) -> list[Tool[Any, Any]]:
         found.extend(section.tools)
         found.extend(_tools(section.children, f"{place}{section.key}."))
     return found
+
+
+# --- Dialects and commands: asked for late, plugin by plugin, each fault told by itself
+
+
+@dataclass(slots=True)
+class Offers:
+    """What was offered, and what could not be taken.
+
+    Args:
+        dialects: By name, in the order of registration.
+        commands: In the order of registration, each with the plugin that offers it.
+        faults: Plugins and what is wrong with their offers.
+    """
+
+    dialects: dict[str, Dialect] = field(default_factory=dict[str, Dialect])
+    commands: list[tuple[str, Command]] = field(default_factory=list[tuple[str, Command]])
+    faults: list[tuple[str, PluginFault]] = field(default_factory=list[tuple[str, PluginFault]])
+
+
+def dialects(implementations: Iterable[Implementation]) -> Offers:
+    """Return the dialects that implementations of `toolstile_dialects` offer."""
+    offers, owners = Offers(), dict[str, str]()
+    for plugin, each in _offered(implementations, offers):
+        name = getattr(each, "name", None)
+        if not isinstance(name, str) or isinstance(each, type):
+            fault = wrong_answer("toolstile_dialects", each, "dialects: objects with a name")
+            offers.faults.append((plugin, fault))
+        elif name in owners:
+            offers.faults.append((plugin, _taken("dialect", name, owners[name])))
+        else:
+            owners[name] = plugin
+            offers.dialects[name] = cast("Dialect", each)
+    return offers
+
+
+def commands(implementations: Iterable[Implementation]) -> Offers:
+    """Return the commands that implementations of `toolstile_commands` offer."""
+    offers, owners = Offers(), dict[str, str]()
+    for plugin, each in _offered(implementations, offers):
+        if not isinstance(each, Command):
+            fault = wrong_answer(
+                "toolstile_commands", each, "commands: Command(name, help, run=...)"
+            )
+            offers.faults.append((plugin, fault))
+        elif not each.extends and each.name in owners:
+            offers.faults.append((plugin, _taken("command", each.name, owners[each.name])))
+        else:
+            if not each.extends:
+                owners[each.name] = plugin
+            offers.commands.append((plugin, each))
+    return offers
+
+
+def _offered(
+    implementations: Iterable[Implementation], offers: Offers
+) -> Iterator[tuple[str, object]]:
+    # They come last registered first, but the first registered keeps a name.
+    for implementation in reversed(tuple(implementations)):
+        try:
+            answers = listed(implementation.hook, implementation.call)
+        except PluginFault as fault:
+            offers.faults.append((implementation.plugin, fault))
+            continue
+        for each in answers:
+            yield implementation.plugin, each
+
+
+def _taken(what: str, name: str, owner: str) -> PluginFault:
+    return PluginFault(
+        f"It offers the {what} {name!r}, which plugin {owner!r} has already.",
+        "Rename it in the plugin, or switch one of the two off with TOOLSTILE_BLOCK.",
+    )

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import ast
+import hashlib
+import importlib.util
 import logging
 import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
 from typing import Any, Final, Protocol, cast
 
-from toolstile.plugins.faults import PluginFault, one_line
-from toolstile_hookspecs.markers import ENTRY_POINT_GROUP, PROJECT
+from toolstile._version import __version__
+from toolstile.plugins.plugin_errors import PluginFault, one_line
+from toolstile.plugins.reports import Origin
+from toolstile_hookspecs.markers import (
+    CONTRACT_VERSION,
+    ENTRY_POINT_GROUP,
+    PROJECT,
+    REQUIRES,
+    parsed_version,
+)
 
 log = logging.getLogger(__name__)
 
@@ -174,3 +187,139 @@ def _plugins_in(text: str, distribution: str | None, version: str | None) -> Ite
                 "Correct it in the distribution's pyproject.toml, and install it again.",
             )
         yield FoundPlugin(name, value, distribution, version, fault)
+
+
+# --- Loads a single Python file as a plugin
+
+
+def load_file(path: Path) -> ModuleType:
+    """Return the module that a file makes; it is imported anew each time.
+
+    Raises:
+        PluginFault: When there is no such file, or it cannot be imported. The traceback is
+            logged at debug level.
+    """
+    _check_file(path)
+    name = _module_name(path)
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise PluginFault(f"{path} cannot be imported.", "Name a file that Python can import.")
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses and pickles look their module up by its name.
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:
+        del sys.modules[name]
+        if not isinstance(error, (Exception, SystemExit)):
+            error.add_note(f"{path} was being imported ({type(error).__name__}).")
+            raise
+        log.debug("%s cannot be imported", path, exc_info=True)
+        raise PluginFault(
+            f"{path} cannot be imported: {one_line(error)}.", "Mend the file."
+        ) from error
+    return module
+
+
+def forget(module: object) -> None:
+    """Drop a module that `load_file` has made, when its plugin is not taken."""
+    if isinstance(module, ModuleType) and sys.modules.get(module.__name__) is module:
+        del sys.modules[module.__name__]
+
+
+def _check_file(path: Path) -> None:
+    try:
+        if path.suffix == ".py" and path.is_file():
+            path.open("rb").close()
+            return
+        is_there = path.exists()
+    except OSError as error:
+        raise PluginFault(
+            f"{path} cannot be read: {error.strerror}.", "See to it that it can be."
+        ) from error
+    cause = f"{path} is not a Python file." if is_there else f"There is no file {path}."
+    raise PluginFault(cause, "Name an existing file that ends in .py.")
+
+
+def _module_name(path: Path) -> str:
+    # Two files of one name stay apart, and none takes the place of an installed module.
+    digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
+    return f"toolstile_file_{digest}_{path.stem}"
+
+
+# --- Which version of the contract a plugin needs, and the fault when there is an older one
+
+
+UNSTATED: Final = None
+
+
+def refuse_newer(stated: object, origin: Origin) -> None:
+    """Refuse a plugin that needs a newer contract than there is.
+
+    Args:
+        stated: The version that it says it needs, `UNSTATED` for any.
+        origin: Where it comes from.
+
+    Raises:
+        PluginFault: Naming the version needed and the one present, or what was said instead
+            of a version.
+    """
+    if stated is UNSTATED:
+        return
+    try:
+        needed = parsed_version(stated)
+    except ValueError:
+        raise PluginFault(
+            f"Its {REQUIRES} is {stated!r}, which is no version of the contract.",
+            f'Write {REQUIRES} = "MAJOR.MINOR", such as "{CONTRACT_VERSION}".',
+        ) from None
+    if needed > parsed_version(CONTRACT_VERSION):
+        raise PluginFault(
+            f"It needs version {stated} of Toolstile's contract, and toolstile {__version__}, "
+            f"which is installed, has {CONTRACT_VERSION}.",
+            f"Install a newer toolstile, or an older version of {origin.distribution or 'it'}.",
+        )
+
+
+def stated_by(plugin: object) -> object:
+    """Return what a plugin that is imported says it needs; `UNSTATED` if nothing."""
+    return getattr(plugin, REQUIRES, UNSTATED)
+
+
+def stated_in_source(origin: Origin) -> object:
+    """Return what a plugin's source says it needs, though it cannot be imported.
+
+    Args:
+        origin: Where it comes from.
+
+    Returns:
+        The text assigned in its module, `UNSTATED` where none is found.
+    """
+    try:
+        source = _source(origin)
+        tree = ast.parse("" if source is None else source.read_bytes())
+    # Its packages can raise anything when they are imported to find it; that is reported already.
+    except (Exception, SystemExit):
+        log.debug("The source of plugin %s cannot be read", origin, exc_info=True)
+        return UNSTATED
+    return next((found for each in tree.body if (found := _assigned(each))), UNSTATED)
+
+
+def _source(origin: Origin) -> Path | None:
+    if origin.location is None:
+        return None
+    if origin.source == "file":
+        return Path(origin.location)
+    found = importlib.util.find_spec(origin.location.partition(":")[0].strip())
+    return None if found is None or found.origin is None else Path(found.origin)
+
+
+def _assigned(statement: ast.stmt) -> str | None:
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str(text))):
+            pass
+        case ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant(value=str(text))):
+            pass
+        case _:
+            return None
+    return text if name == REQUIRES else None

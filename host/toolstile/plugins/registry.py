@@ -11,20 +11,23 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from toolstile.plugins import offers
-from toolstile.plugins.catalog import PluginCatalog
-from toolstile.plugins.contributions import Contribution
-from toolstile.plugins.discovery import FoundPlugin, installed
-from toolstile.plugins.faults import PluginFault, in_configuration
-from toolstile.plugins.files import forget, load_file
-from toolstile.plugins.given_plugins import refuse_hookless
-from toolstile.plugins.host_keys import host_keys
-from toolstile.plugins.implementations import Implementation
-from toolstile.plugins.records import LoadedPlugin, Origin, default_name
-from toolstile.plugins.reports import PluginReport
-from toolstile.plugins.requirements import refuse_newer, stated_by, stated_in_source
-from toolstile.plugins.roster import Roster
-from toolstile.plugins.view import view_of
+from toolstile.plugins import contributions as offers
+from toolstile.plugins.contributions import Contribution, host_keys
+from toolstile.plugins.discovery import (
+    FoundPlugin,
+    forget,
+    installed,
+    load_file,
+    refuse_newer,
+    stated_by,
+    stated_in_source,
+)
+from toolstile.plugins.hook_manager import Implementation
+from toolstile.plugins.inspection import refuse_hookless
+from toolstile.plugins.loaded_plugins import Roster
+from toolstile.plugins.plugin_errors import PluginFault, in_configuration
+from toolstile.plugins.registry_snapshot import PluginCatalog, view_of
+from toolstile.plugins.reports import LoadedPlugin, Origin, PluginReport, default_name
 from toolstile.settings import Settings
 from toolstile.settings.model import folded
 from toolstile_hookspecs import Binding, Command, ConfigurationError, Dialect, PluginError, Section

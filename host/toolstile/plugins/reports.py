@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+import inspect
+import os
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
 from typing import Literal
+
+from toolstile.plugins.contributions import Contribution
+from toolstile.plugins.plugin_errors import PluginFault
+from toolstile_hookspecs.markers import HOOK_PREFIX
 
 Status = Literal["loaded", "blocked", "failed", "absent"]
 Source = Literal["entry point", "file", "python", "configuration"]
@@ -88,3 +99,156 @@ def described(name: str, distribution: str | None, version: str | None) -> str:
     if distribution is None:
         return repr(name)
     return f"{name!r} ({' '.join(filter(None, (distribution, version)))})"
+
+
+# --- Finds where in an author's own file something went wrong
+
+
+def place_of(error: BaseException | None) -> str | None:
+    """Return the file and line of an author's own code from which an exception came.
+
+    Args:
+        error: The exception; with None there is no place.
+
+    Returns:
+        Such as `room.py, line 3`; None where no code of theirs ran.
+    """
+    if error is None:
+        return None
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        return f"{error.filename}, line {error.lineno}"
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [each for each in frames if not _is_machinery(each.filename)]
+    return f"{own[-1].filename}, line {own[-1].lineno}" if own else None
+
+
+def _is_machinery(filename: str) -> bool:
+    return filename.startswith(("<", *_machinery()))
+
+
+@functools.cache
+def _machinery() -> tuple[str, ...]:
+    """Return where the code lies that imports, or makes classes of what an author writes."""
+    import dataclasses
+    import importlib
+
+    import importlib_metadata
+    import pydantic
+
+    import toolstile
+    import toolstile_hookspecs
+
+    packages = (importlib, importlib_metadata, pydantic, toolstile, toolstile_hookspecs)
+    # The packages of plugins may lie beside ours, and have names that begin like it.
+    folders = (f"{Path(each.__file__ or '').parent}{os.sep}" for each in packages)
+    return (*folders, str(dataclasses.__file__))
+
+
+# --- A plugin as the registry keeps it
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a plugin comes from.
+
+    Args:
+        name: Its name.
+        source: How it was met.
+        distribution: The distribution that brings it, if it comes from one.
+        version: That distribution's version.
+        location: The entry point's value, or the file.
+    """
+
+    name: str
+    source: Source
+    distribution: str | None = None
+    version: str | None = None
+    location: str | None = None
+
+    def __str__(self) -> str:
+        """Return its name with where it comes from."""
+        return described(self.name, self.distribution, self.version)
+
+    def refused(self, status: Status, fault: PluginFault) -> PluginReport:
+        """Return the report of a plugin that is not taken."""
+        return PluginReport(
+            self.name,
+            self.source,
+            status,
+            self.distribution,
+            self.version,
+            self.location,
+            fault=fault.cause,
+            remedy=fault.remedy,
+            misconfigured=fault.misconfigured,
+            place=place_of(fault.__cause__),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedPlugin:
+    """A registered plugin.
+
+    Args:
+        origin: Where it comes from.
+        plugin: The module or object.
+        hooks: The hooks it implements.
+        contribution: What it offers.
+        complaints: By hook, what was wrong with its last answer after the registration.
+        deprecations: What it implements that a later version of the contract does not have.
+    """
+
+    origin: Origin
+    plugin: object
+    hooks: tuple[str, ...]
+    contribution: Contribution
+    complaints: Mapping[str, tuple[PluginFault, ...]] = field(
+        default_factory=dict[str, tuple[PluginFault, ...]]
+    )
+    deprecations: tuple[str, ...] = ()
+
+    def report(self) -> PluginReport:
+        """Return what is told of it."""
+        faults = [fault for each in self.complaints.values() for fault in each]
+        if not self.hooks:
+            faults.append(PluginFault("It implements no hook.", _where_hooks_stand(self.plugin)))
+        return PluginReport(
+            self.origin.name,
+            self.origin.source,
+            "loaded",
+            self.origin.distribution,
+            self.origin.version,
+            self.origin.location,
+            fault=" ".join(fault.cause for fault in faults) or None,
+            remedy=" ".join(dict.fromkeys(fault.remedy for fault in faults)) or None,
+            place=place_of(faults[0].__cause__) if len(faults) == 1 else None,
+            hooks=self.hooks,
+            tools=tuple(tool.name for tool in self.contribution.tools),
+            summary=_summary(self.plugin),
+            deprecations=self.deprecations,
+        )
+
+
+def default_name(plugin: object) -> str:
+    """Return the name of a plugin that is registered without one."""
+    if isinstance(plugin, (ModuleType, type)):
+        return plugin.__name__
+    return type(plugin).__name__
+
+
+def _where_hooks_stand(plugin: object) -> str:
+    if isinstance(plugin, ModuleType):
+        for each in vars(plugin).values():
+            if isinstance(each, type) and any(name.startswith(HOOK_PREFIX) for name in vars(each)):
+                return (
+                    f"Those of its class {each.__name__} are methods; write them as functions of "
+                    "the module, without self."
+                )
+    return (
+        "Mark functions that are named as hooks are with @hookimpl, or name the module that has "
+        "them."
+    )
+
+
+def _summary(plugin: object) -> str:
+    return (inspect.getdoc(plugin) or "").partition("\n")[0].strip()

@@ -1,6 +1,6 @@
 """What tests of plugins are written with: fixtures for pytest, and assertions about outcomes.
 
-pytest finds the fixtures by itself; see `toolstile.testing.plugin`. Names are loaded when first
+pytest finds the fixtures by itself; see `toolstile.testing.fixtures`. Names are loaded when first
 used: pytest imports this package in every run, also in those that have nothing to do with
 Toolstile, and before coverage is measured.
 """
@@ -11,8 +11,8 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from toolstile.testing.answers import Answers, InOrder
-    from toolstile.testing.clock import FakeClock
+    from toolstile.testing.canned_results import Answers, InOrder
+    from toolstile.testing.fake_clock import FakeClock
     from toolstile.testing.hosts import Hosts
     from toolstile.testing.outcomes import assert_failed, assert_ok, described
     from toolstile.testing.workbench import Workbench, Workbenches
@@ -30,10 +30,10 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "Answers": "answers",
-    "FakeClock": "clock",
+    "Answers": "canned_results",
+    "FakeClock": "fake_clock",
     "Hosts": "hosts",
-    "InOrder": "answers",
+    "InOrder": "canned_results",
     "Workbench": "workbench",
     "Workbenches": "workbench",
     "assert_failed": "outcomes",

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from toolstile.executor import Executor
-from toolstile.executor_options import ExecutorOptions
 from toolstile.host import Host
+from toolstile.options import ExecutorOptions
 from toolstile.settings import Settings
 from toolstile.state.session import Session
-from toolstile.testing.answers import Answers
+from toolstile.testing.canned_results import Answers
 from toolstile.testing.hosts import Hosts, Tables, with_plugin_table
 from toolstile_hookspecs import ConfigurationError, Outcome, StateError, ToolCall, ToolInvoked
 from toolstile_hookspecs.support.event_loop import is_on_loop

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolstile.host import Host
-from toolstile.plugins.offers import commands
+from toolstile.plugins.contributions import commands
 from toolstile.plugins.reports import PluginReport
 from toolstile_cli.display.console import Terminal
 from toolstile_cli.display.styled import Styled

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from toolstile.host import Host
-from toolstile.lifespans import enter_possible_lifespans
-from toolstile.plugins.faults import PluginFault
+from toolstile.lifespan import enter_possible_lifespans
+from toolstile.plugins.plugin_errors import PluginFault
 from toolstile.plugins.reports import PluginReport, Status
 from toolstile_cli.display.console import Terminal
 from toolstile_cli.display.styled import Styled

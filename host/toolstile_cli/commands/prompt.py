@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from toolstile.host import Host
-from toolstile.overrides import skeleton
+from toolstile.prompt_overrides import skeleton
 from toolstile_cli.errors import UsageError
 from toolstile_cli.exit_codes import Exit
 

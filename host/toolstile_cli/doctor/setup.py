@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import cast
 
 from toolstile.host import Host
-from toolstile.plugins.faults import one_line
+from toolstile.plugins.plugin_errors import one_line
 from toolstile.plugins.reports import PluginReport, described
-from toolstile.policies.kept import read
-from toolstile.settings.environment import PREFIX
-from toolstile.settings.secrecy import secrets_in, without_secrets
+from toolstile.policies.persistence import read
+from toolstile.settings.sources import PREFIX
+from toolstile.settings.table_validation import secrets_in, without_secrets
 from toolstile_cli.lint.resources import resource_findings
 from toolstile_hookspecs import ConfigurationError, Finding, KeptPolicy
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from toolstile.plugins.faults import PluginFault
+from toolstile.plugins.plugin_errors import PluginFault
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,11 @@ from pathlib import Path
 from typing import Final
 
 from toolstile.host import Host
-from toolstile.plugins.discovery import installed
-from toolstile.plugins.faults import PluginFault, one_line
-from toolstile.plugins.files import forget, load_file
+from toolstile.plugins.discovery import forget, installed, load_file
+from toolstile.plugins.hook_manager import HookManager
 from toolstile.plugins.inspection import hook_faults
-from toolstile.plugins.manager import HookManager
-from toolstile.plugins.places import place_of
-from toolstile.plugins.records import LoadedPlugin
-from toolstile.plugins.reports import PluginReport
+from toolstile.plugins.plugin_errors import PluginFault, one_line
+from toolstile.plugins.reports import LoadedPlugin, PluginReport, place_of
 from toolstile.state.session import Session
 from toolstile_cli.lint.diagnostic import Finding, of_fault
 from toolstile_cli.lint.imports import import_findings

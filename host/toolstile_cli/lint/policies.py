@@ -8,11 +8,10 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from toolstile.plugins.faults import one_line
-from toolstile.plugins.records import LoadedPlugin
+from toolstile.plugins.plugin_errors import one_line
+from toolstile.plugins.reports import LoadedPlugin
 from toolstile.policies.rules import named
-from toolstile.settings.known import fields
-from toolstile.settings.undefined import to_define, undefined_name
+from toolstile.settings.table_validation import fields, to_define, undefined_name
 from toolstile_cli.lint.diagnostic import Finding
 from toolstile_hookspecs import DefinitionError, Section
 

@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from toolstile.plugins.faults import kind_of
-from toolstile.plugins.records import LoadedPlugin
+from toolstile.plugins.plugin_errors import kind_of
+from toolstile.plugins.reports import LoadedPlugin
 from toolstile_cli.lint.diagnostic import Finding
 from toolstile_hookspecs import Binding
 from toolstile_hookspecs.resources import is_borrowed

@@ -10,7 +10,7 @@ from typing import Any, cast
 from pydantic import BaseModel
 
 from toolstile.plugins.contributions import undefined_in
-from toolstile.plugins.records import LoadedPlugin
+from toolstile.plugins.reports import LoadedPlugin
 from toolstile_cli.lint.diagnostic import Finding, of_fault
 from toolstile_hookspecs.markers import HOOK_PREFIX
 

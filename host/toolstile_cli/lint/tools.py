@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import PydanticUserError
 
-from toolstile.plugins.faults import one_line
+from toolstile.plugins.plugin_errors import one_line
 from toolstile_cli.lint.diagnostic import Finding
 from toolstile_hookspecs import Dialect, FunctionTool, Tool
 from toolstile_hookspecs._schema.validation_errors import pointed

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolstile import engine
+from toolstile import runtime as engine
 from toolstile.pipeline import commit as committing
 from toolstile.pipeline import event as ending
 from toolstile.pipeline.call import Lifetime

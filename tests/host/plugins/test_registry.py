@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from toolstile.plugins.implementations import STAGES
+from toolstile.plugins.hook_manager import STAGES
 from toolstile.plugins.registry import Plugins
 from toolstile.settings import Settings
 from toolstile_hookspecs import (

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolstile import Host, Settings
-from toolstile.plugins.renaming import renamed, with_prefix
+from toolstile.plugins.prefixing import renamed, with_prefix
 from toolstile_hookspecs import (
     DefinitionError,
     MarkdownSection,

@@ -5,8 +5,8 @@ import warnings
 
 import pytest
 
-from toolstile.plugins import manager as managers
-from toolstile.plugins import roster as rosters
+from toolstile.plugins import hook_manager as managers
+from toolstile.plugins import loaded_plugins as rosters
 from toolstile.plugins.registry import Plugins
 from toolstile.settings import Settings
 from toolstile_hookspecs import (

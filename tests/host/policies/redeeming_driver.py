@@ -6,8 +6,7 @@ Usage: redeeming_driver.py FILE KEY TOKEN TOOL SESSION USER, with the key in hex
 import sys
 from pathlib import Path
 
-from toolstile.policies.sealing import Bearer, Seal, TokenRefused
-from toolstile.policies.spent_file import SpentInFile
+from toolstile.policies.approval_tokens import Bearer, Seal, SpentInFile, TokenRefused
 from toolstile_hookspecs import SystemClock
 
 file, key, token, name, session, user = sys.argv[1:]

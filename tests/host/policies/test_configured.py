@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict, DirectoryPath
 
-from toolstile.policies.configured import make_policies
+from toolstile.policies.rule_set import make_policies
 from toolstile.settings import Settings
 from toolstile_hookspecs import ConfigurationError, KeptPolicy, PolicyDecision
 

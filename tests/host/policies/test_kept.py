@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolstile import Host, Session
-from toolstile.policies.kept import merged, read, write
+from toolstile.policies.persistence import merged, read, write
 from toolstile_hookspecs import (
     ConfigurationError,
     DefinitionError,
@@ -269,7 +269,7 @@ def test_where_one_policy_could_not_be_kept_no_other_has_counted_the_call(tmp_pa
     prompt = Prompt.of("t", "t", [MarkdownSection(key="s", title="S", tools=[step("lint")])])
     with Host(discover=False, policies=policies) as host, host.executor(prompt=prompt) as tools:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("toolstile.policies.kept.tempfile.mkstemp", full)
+            patch.setattr("toolstile.policies.persistence.tempfile.mkstemp", full)
             assert "could not be kept" in tools.dispatch(ToolCall("lint")).text
         assert tools.dispatch(ToolCall("lint")).success
 
@@ -295,7 +295,7 @@ def test_a_call_whose_changes_cannot_be_saved_says_so(desk, monkeypatch):
         if "rule" in records:
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("toolstile.policies.kept.write", refuse)
+    monkeypatch.setattr("toolstile.policies.persistence.write", refuse)
     outcome = call("lint")
     assert outcome.status is Status.COMMIT_FAILED
     assert "the kept state of policies" in outcome.text

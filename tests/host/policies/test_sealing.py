@@ -15,9 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolstile.policies.sealing import Bearer, Seal, TokenRefused
-from toolstile.policies.spent import SpentInMemory
-from toolstile.policies.spent_file import DAY, SpentInFile
+from toolstile.policies.approval_tokens import (
+    DAY,
+    Bearer,
+    Seal,
+    SpentInFile,
+    SpentInMemory,
+    TokenRefused,
+)
 from toolstile_hookspecs import SystemClock
 
 DRIVER = Path(__file__).with_name("redeeming_driver.py")

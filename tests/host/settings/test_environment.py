@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolstile.settings.environment import Override, apply, as_toml, overrides
+from toolstile.settings.sources import Override, apply, as_toml, overrides
 from toolstile_hookspecs import ConfigurationError
 
 PRINTED = st.characters(min_codepoint=32, max_codepoint=126)

@@ -3,7 +3,7 @@
 import pytest
 
 from toolstile.settings import Settings
-from toolstile.settings.overriding import overridden, without_configured
+from toolstile.settings.sources import overridden, without_configured
 from toolstile_hookspecs import ConfigurationError
 
 SETTINGS = Settings(timeout=3, plugins={"work-shop": {"root": "a", "deep": {"x": 1, "y": 2}}})

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from toolstile.settings import Settings, validate_table
-from toolstile.settings.known import keys_within
+from toolstile.settings.table_validation import keys_within
 from toolstile_hookspecs import ConfigurationError
 
 

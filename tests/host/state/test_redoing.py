@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from toolstile.plugins.files import forget, load_file
+from toolstile.plugins.discovery import forget, load_file
 from toolstile.state.replay import named_in
 from toolstile.state.session import Session
 from toolstile_hookspecs import Append, CallClosed, Redoable, SlicePolicy, SnapshotError

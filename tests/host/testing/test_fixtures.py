@@ -246,7 +246,7 @@ IMPORTED = [name for name in sys.modules if name.split(".")[0].startswith("tools
 
 def test_nothing_is_imported_before_it_is_used():
     assert sorted(IMPORTED) == [
-        "toolstile", "toolstile._version", "toolstile.testing", "toolstile.testing.plugin"
+        "toolstile", "toolstile._version", "toolstile.testing", "toolstile.testing.fixtures"
     ]
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from contextlib import ExitStack
+import os
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager, ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
-from toolstile.plugins.faults import (
+from toolstile.plugins.plugin_errors import (
     PluginFault,
     in_configuration,
     one_line,
@@ -18,7 +21,8 @@ from toolstile_hookspecs import ConfigurationError, PluginError, ToolstileError
 
 if TYPE_CHECKING:
     from toolstile.host import Host
-    from toolstile.plugins.implementations import Implementation
+    from toolstile.plugins.hook_manager import Implementation
+
 
 log = logging.getLogger("toolstile")
 _HOOK: Final = "toolstile_lifespan"
@@ -107,7 +111,7 @@ def _enter(host: Host, stack: ExitStack, each: Implementation) -> None:
         lifespan.__enter__()
         stack.callback(_leave, each.plugin, lifespan)
         return
-    from toolstile.async_lifespans import AsyncLife  # brings asyncio, which few plugins need
+    from toolstile.lifespan import AsyncLife  # brings asyncio, which few plugins need
 
     life = AsyncLife(each.plugin, lifespan, host.engine.background.loop)
     # Whoever waits until it is entered may be interrupted, as by Ctrl-C.
@@ -120,3 +124,65 @@ def _leave(plugin: str, lifespan: Any) -> None:
         lifespan.__exit__(None, None, None)
     except Exception:
         log.exception(NOT_STOPPED, plugin)
+
+
+# --- Async lifespans: each entered, lived and left by one task on the background loop
+
+
+class AsyncLife:
+    """An async lifespan: one task enters and leaves it, as task groups within it demand.
+
+    Args:
+        plugin: Whose it is, for messages.
+        lifespan: The context manager.
+        loop: Where it lives, the loop of another thread.
+    """
+
+    def __init__(
+        self,
+        plugin: str,
+        lifespan: AbstractAsyncContextManager[Any],
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._plugin = plugin
+        self._lifespan = lifespan
+        self._loop = loop
+        self._life: asyncio.Task[Any] | None = None
+        self._entered: Future[None] = Future()
+        self._stop = asyncio.Event()
+        self._process = os.getpid()
+
+    def begin(self) -> None:
+        """Enter it; raises what entering raises."""
+        asyncio.run_coroutine_threadsafe(self._live(), self._loop)
+        self._entered.result()
+
+    def end(self) -> None:
+        """Leave it, also where it is still being entered, and wait until it is left.
+
+        A fork leaves that to its parent, which runs it.
+        """
+        if self._process == os.getpid():
+            asyncio.run_coroutine_threadsafe(self._leave(), self._loop).result()
+
+    async def _leave(self) -> None:
+        if self._life is None:
+            return
+        self._stop.set()
+        if not self._entered.done():
+            self._life.cancel()
+        await asyncio.wait([self._life])
+
+    async def _live(self) -> None:
+        self._life = asyncio.current_task()
+        try:
+            async with self._lifespan:
+                self._entered.set_result(None)
+                await self._stop.wait()
+        except BaseException as error:
+            if not self._entered.done():
+                self._entered.set_exception(error)
+            elif self._stop.is_set():
+                log.exception(NOT_STOPPED, self._plugin)
+            else:
+                log.exception("What plugin %s kept running has failed.", self._plugin)

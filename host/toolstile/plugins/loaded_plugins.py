@@ -7,13 +7,12 @@ from dataclasses import replace
 
 import pluggy
 
-from toolstile.plugins.clashes import refuse_clashes
+from toolstile.plugins.conflicts import refuse_clashes
 from toolstile.plugins.contributions import Contribution, collect, with_sections
-from toolstile.plugins.faults import PluginFault, one_line
-from toolstile.plugins.implementations import Implementation, implementation
+from toolstile.plugins.hook_manager import HookManager, Implementation, implementation
 from toolstile.plugins.inspection import hooks_of
-from toolstile.plugins.manager import HookManager
-from toolstile.plugins.records import LoadedPlugin, Origin
+from toolstile.plugins.plugin_errors import PluginFault, one_line
+from toolstile.plugins.reports import LoadedPlugin, Origin
 from toolstile.settings import Settings
 from toolstile_hookspecs import ContractDeprecationWarning
 

@@ -2,19 +2,179 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar, cast
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    PydanticUndefinedAnnotation,
+    PydanticUserError,
+    TypeAdapter,
+    ValidationError,
+)
 from pydantic_core import ErrorDetails
 
-from toolstile.settings.known import keys, keys_within
-from toolstile.settings.secrecy import holds_secret, secrets_in, without_secrets
-from toolstile.settings.undefined import undefined_name
 from toolstile_hookspecs import ConfigurationError, DefinitionError
+from toolstile_hookspecs._schema.secrets import HIDING, MASK, hide
 from toolstile_hookspecs._schema.validation_errors import as_sentence
 from toolstile_hookspecs.support.text import nearest, suggest
+
+# --- Which keys a table may have, also one within another
+
+
+def keys(model: type[Any]) -> list[str]:
+    """Return the keys of a pydantic model or a dataclass, as they are written."""
+    return list(fields(model))
+
+
+def keys_within(model: type[Any], path: Sequence[str | int]) -> list[str]:
+    """Return the keys that a table within a model's table may have.
+
+    Args:
+        model: What the outer table must fit.
+        path: The way to the inner table; names that are no fields, as those of a mapping, and
+            positions lead nowhere else.
+    """
+    models = [model]
+    for step in path:
+        taken = [fields(each) for each in models]
+        inner = [found for each in taken for found in _models(each.get(str(step)))]
+        models = inner or models
+    return [key for each in dict.fromkeys(models) for key in fields(each)]
+
+
+def fields(model: type[Any]) -> dict[str, Any]:
+    """Return the types of what a pydantic model or a dataclass takes, by the keys of a table.
+
+    Of another class there are none.
+    """
+    if dataclasses.is_dataclass(model):
+        hints = _hints(model)
+        return {each.name: hints.get(each.name) for each in dataclasses.fields(model) if each.init}
+    if not issubclass(model, BaseModel):
+        return {}
+    return {
+        info.validation_alias if isinstance(info.validation_alias, str) else name: info.annotation
+        for name, info in model.model_fields.items()
+    }
+
+
+@lru_cache(maxsize=512)
+def _hints(model: type[Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(model)
+    except (NameError, TypeError):
+        # What is wrong with its types is told when a table is validated.
+        return {}
+
+
+def _models(annotation: Any) -> Iterator[type[Any]]:
+    if dataclasses.is_dataclass(annotation) or _is_model(annotation):
+        yield cast("type[Any]", annotation)
+    for each in get_args(annotation):
+        yield from _models(each)
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+# --- Finds the name in a class's annotations that nothing defines, as a misspelt one
+
+
+def undefined_name(model: type[Any]) -> str | None:
+    """Return a name that a model's or a dataclass's annotations need and nothing defines.
+
+    pydantic lets them be until the first table is read, as they may be defined later; then it
+    only says that something is missing.
+    """
+    if getattr(model, "__pydantic_complete__", False):
+        return None
+    try:
+        TypeAdapter(model).rebuild(force=True, raise_errors=True)
+    except PydanticUndefinedAnnotation as error:
+        return error.name
+    except Exception:  # noqa: BLE001 - a class can take part in this; what else it lacks is told elsewhere
+        return None
+    return None
+
+
+def to_define(name: str, model: type[Any]) -> str:
+    """Return what to do about a name that is not defined, a sentence."""
+    module = sys.modules.get(model.__module__)
+    # The module of a single file has a name that nobody has written.
+    place = getattr(module, "__file__", None) or model.__module__
+    return f"Define or import {name} in {place}."
+
+
+# --- Keeps secrets out of messages: which keys hold them, and how they are masked
+
+
+# Shorter ones would be found in the middle of words; their values are not shown in any case.
+MIN_MASKED: Final = 4
+
+_SECRET_KEY: Final = re.compile(
+    r"token|pass(word|wd|phrase)?$|password|secret|key|credential|auth|cookie|private|dsn",
+    re.IGNORECASE,
+)
+_USERINFO: Final = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+
+
+def holds_secret(path: Iterable[str | int], model: type[BaseModel] | None = None) -> bool:
+    """Tell whether the value at a path of keys is better not shown."""
+    keys = [each for each in path if isinstance(each, str)]
+    if any(_SECRET_KEY.search(key) for key in keys):
+        return True
+    return model is not None and bool(keys) and _declares_secret(model, keys[0])
+
+
+def without_secrets(text: str, secrets: Iterable[str]) -> str:
+    """Return the text without the secrets, however quoted, and credentials in addresses."""
+    return _USERINFO.sub(MASK, hide(text, secrets))
+
+
+def secrets_in(table: Mapping[str, Any], model: type[BaseModel] | None = None) -> set[str]:
+    """Return the texts in a table that stand where secrets do."""
+    return {
+        text
+        for path, text in _texts(table, ())
+        if len(text) >= MIN_MASKED and holds_secret(path, model)
+    }
+
+
+def _texts(
+    value: object, path: tuple[str | int, ...]
+) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    if isinstance(value, Mapping):
+        for key, each in cast("Mapping[str, object]", value).items():
+            yield from _texts(each, (*path, key))
+    elif isinstance(value, (list, tuple)):
+        for position, each in enumerate(cast("list[object]", value)):
+            yield from _texts(each, (*path, position))
+    elif not isinstance(value, bool):
+        yield path, str(value)
+
+
+def _declares_secret(model: type[BaseModel], key: str) -> bool:
+    for name, info in model.model_fields.items():
+        if key in (name, info.alias, info.validation_alias):
+            return _is_secret(info.annotation)
+    return False
+
+
+def _is_secret(annotation: Any) -> bool:
+    kind = get_origin(annotation) or annotation
+    if isinstance(kind, type) and issubclass(kind, HIDING):
+        return True
+    return any(_is_secret(each) for each in get_args(annotation))
+
+
+# --- Validates a table against a pydantic model and tells every fault: where, expected, found
+
 
 M = TypeVar("M")
 Path = tuple[str | int, ...]

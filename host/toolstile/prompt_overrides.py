@@ -15,12 +15,16 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from toolstile.settings.files import read_toml
-from toolstile.settings.tables import validate_table
+from toolstile.plugins.plugin_errors import one_line
+from toolstile.plugins.reports import place_of
+from toolstile.settings.sources import read_toml
+from toolstile.settings.table_validation import validate_table
 from toolstile_hookspecs import (
     Binding,
+    Catalog,
     ConfigurationError,
     DefinitionError,
+    PluginError,
     Prompt,
     PromptTemplate,
     Section,
@@ -31,7 +35,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.sections import fill
 
-log = logging.getLogger("toolstile.overrides")
+log = logging.getLogger("toolstile.prompt_overrides")
 
 
 class _Strict(BaseModel):
@@ -216,3 +220,29 @@ def _with_paths(sections: Sequence[Section], place: str) -> Iterator[tuple[str, 
 def _quoted(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"""\n{escaped}"""' if "\n" in text else f'"{escaped}"'
+
+
+# --- Whose fault it is when a function of a section fails, on which every call depends
+
+
+def section_failed(
+    section: Section, function: str, error: Exception, catalog: Catalog
+) -> PluginError:
+    """Return what to raise for a function of a section that raised.
+
+    Args:
+        section: The section.
+        function: The name of the function, `on_session` or `enabled`.
+        error: What it raised.
+        catalog: Knows which plugin offers the section's tools.
+    """
+    place = place_of(error)
+    where = "" if place is None else f" ({place})"
+    owners = (catalog.plugin_of(each.name) for each in section.tools)
+    plugin = next((each for each in owners if each is not None), None)
+    whose = "" if plugin is None else f" of plugin {plugin}"
+    block = "" if plugin is None else f", or block the plugin with TOOLSTILE_BLOCK={plugin}"
+    return PluginError(
+        f"Section {section.key!r}{whose} keeps every call from running: its {function} raised "
+        f"{one_line(error).rstrip('.')}{where}. Mend it{block}."
+    )

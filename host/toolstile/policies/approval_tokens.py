@@ -4,16 +4,69 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import heapq
 import hmac
 import json
 import os
+import sqlite3
+import threading
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from pathlib import Path
+from typing import Final, Protocol
 
-from toolstile.policies.spent import SpentInMemory, SpentTokens
 from toolstile.settings import Settings
 from toolstile_hookspecs import Clock, ToolstileError
+
+# --- The tokens that one host has redeemed
+
+
+class SpentTokens(Protocol):
+    """Remembers tokens for as long as they could be redeemed again."""
+
+    def spend(self, token_id: str, expires: float, now: float) -> bool:
+        """Note a token; return whether it is the first time.
+
+        Args:
+            token_id: The token's id.
+            expires: When it expires, in seconds since 1970.
+            now: The time.
+
+        Raises:
+            OSError: When it cannot be noted.
+        """
+        ...
+
+
+class SpentInMemory:
+    """What one host remembers."""
+
+    def __init__(self) -> None:
+        self._ids: set[str] = set()
+        self._by_end: list[tuple[float, str]] = []
+        self._forgotten = 0.0
+        self._lock = threading.Lock()
+
+    def spend(self, token_id: str, expires: float, now: float) -> bool:
+        """Note a token; return whether it is the first time."""
+        with self._lock:
+            self._forget(now)
+            # A clock that was put back must not bring a token back that was forgotten.
+            if token_id in self._ids or expires <= self._forgotten:
+                return False
+            self._ids.add(token_id)
+            heapq.heappush(self._by_end, (expires, token_id))
+            return True
+
+    def _forget(self, now: float) -> None:
+        while self._by_end and self._by_end[0][0] <= now:
+            self._forgotten, token_id = heapq.heappop(self._by_end)
+            self._ids.discard(token_id)
+
+
+# --- Sealed tokens: what tells an approval that is given later from one that was made up
+
 
 VERSION: Final = "1"
 
@@ -150,7 +203,9 @@ def seal_for(settings: Settings, clock: Clock) -> Seal:
     key, file = settings.approval_key, settings.approval_spent
     if key is None or file is None:
         return Seal(os.urandom(32), clock, settings.approval_expiry, SpentInMemory())
-    from toolstile.policies.spent_file import SpentInFile  # brings SQLite, which few hosts need
+    from toolstile.policies.approval_tokens import (
+        SpentInFile,  # brings SQLite, which few hosts need
+    )
 
     return Seal(key.encode(), clock, settings.approval_expiry, SpentInFile(file))
 
@@ -164,3 +219,42 @@ _FOREIGN: Final = {
 
 def _bytes(text: str) -> bytes:
     return text.encode(errors="surrogatepass")
+
+
+# --- The tokens that several hosts have redeemed, in a file that they share
+
+
+DAY: Final = 24 * 60 * 60.0
+
+
+class SpentInFile:
+    """What all hosts remember that share a key, in a SQLite file.
+
+    Args:
+        file: The file; made where there is none.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def spend(self, token_id: str, expires: float, now: float) -> bool:
+        """Note a token; return whether it is the first time.
+
+        Raises:
+            OSError: When it cannot be noted.
+        """
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            # The transaction is committed by the inner context, the file closed by the outer.
+            with closing(sqlite3.connect(self._file)) as database, database:
+                database.execute(
+                    "CREATE TABLE IF NOT EXISTS spent (id TEXT PRIMARY KEY, expires REAL NOT NULL)"
+                )
+                # The clocks of several machines differ, so an expired one stays for a while.
+                database.execute("DELETE FROM spent WHERE expires < ?", (now - DAY,))
+                noted = database.execute(
+                    "INSERT OR IGNORE INTO spent VALUES (?, ?)", (token_id, expires)
+                )
+                return noted.rowcount == 1
+        except sqlite3.Error as error:
+            raise OSError(f"{self._file} cannot be written: {error}") from error

@@ -6,7 +6,7 @@ import inspect
 from typing import Final
 
 from toolstile.settings import Settings
-from toolstile.settings.files import OWN_FILE, PROJECT_FILE
+from toolstile.settings.sources import OWN_FILE, PROJECT_FILE
 from toolstile_hookspecs import ConfigurationError
 
 MAX_CAUSE: Final = 300

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from toolstile.plugins.contributions import Contribution
-from toolstile.plugins.faults import PluginFault
+from toolstile.plugins.plugin_errors import PluginFault
 from toolstile_hookspecs import Section, Tool
 from toolstile_hookspecs.sections import two_places
 

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from toolstile.settings import given
+from toolstile.settings import model as given
 from toolstile.state.session import Session
 from toolstile_hookspecs import (
     Approver,

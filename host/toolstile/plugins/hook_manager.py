@@ -1,0 +1,182 @@
+"""The typed face of pluggy, which registers, orders and validates implementations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from types import ModuleType
+from typing import Any, Final, cast
+
+import pluggy
+
+from toolstile_hookspecs import Tool, hooks
+from toolstile_hookspecs.markers import CONCERNS, HOOK_PREFIX, PROJECT
+
+
+class _PrefixManager(pluggy.PluginManager):
+    """Looks at names with the hooks' prefix only: pluggy looks up every name, slowly."""
+
+    def parse_hookimpl_opts(self, plugin: object, name: str) -> pluggy.HookimplOpts | None:
+        if not name.startswith(HOOK_PREFIX):
+            return None
+        return super().parse_hookimpl_opts(plugin, name)
+
+
+class HookManager:
+    """Registers plugins with pluggy, and gives their implementations in order of calling."""
+
+    def __init__(self, specifications: ModuleType = hooks) -> None:
+        self._pluggy: Final = _PrefixManager(PROJECT)
+        self._pluggy.add_hookspecs(specifications)
+        self.arguments: Final = {
+            name: _arguments(caller) for name, caller in vars(self._pluggy.hook).items()
+        }
+
+    def options(self, plugin: object, name: str) -> pluggy.HookimplOpts | None:
+        """Return what `hookimpl` has marked an attribute with, or None for an unmarked one."""
+        return self._pluggy.parse_hookimpl_opts(plugin, name)
+
+    def register(self, plugin: object, name: str) -> None:
+        """Register a plugin's implementations.
+
+        Raises:
+            ValueError: When the object is registered already.
+            pluggy.PluginValidationError: When an implementation does not fit.
+            ContractDeprecationWarning: Where warnings are errors, for what is deprecated.
+        """
+        try:
+            self._pluggy.register(plugin, name)
+        except Warning:
+            # By then it is registered, with some of its hooks.
+            self._pluggy.unregister(name=name)
+            raise
+
+    def unregister(self, name: str) -> None:
+        """Drop a plugin's implementations."""
+        self._pluggy.unregister(name=name)
+
+    def name_of(self, plugin: object) -> str | None:
+        """Return the name an object is registered under, or None."""
+        return self._pluggy.get_name(plugin)
+
+    def deprecations(self, name: str) -> tuple[str, ...]:
+        """Return what is deprecated of that which a plugin implements, a sentence or two each."""
+        return tuple(
+            dict.fromkeys(
+                str(warning)
+                for hook, caller in vars(self._pluggy.hook).items()
+                for found in caller.get_hookimpls()
+                if found.plugin_name == name
+                for warning in self._warnings(hook, found)
+            )
+        )
+
+    def _warnings(self, hook: str, found: pluggy.HookImpl) -> Iterable[Warning]:
+        spec = cast("pluggy.HookCaller", getattr(self._pluggy.hook, hook)).spec
+        if spec is None:
+            return
+        if spec.warn_on_impl:
+            yield spec.warn_on_impl
+        for argument, warning in (spec.warn_on_impl_args or {}).items():
+            if argument in found.argnames:
+                yield warning
+
+    def in_order(self, hook: str) -> Iterable[pluggy.HookImpl]:
+        """Return a hook's implementations as they are to be called, wrappers first."""
+        caller: pluggy.HookCaller = getattr(self._pluggy.hook, hook)
+        return reversed(caller.get_hookimpls())
+
+
+def _arguments(caller: pluggy.HookCaller) -> tuple[str, ...]:
+    return () if caller.spec is None else tuple(caller.spec.argnames)
+
+
+# --- A plugin's implementation of a hook, ready to be called with the hook's arguments
+
+
+STAGES: Final = frozenset(
+    {
+        "toolstile_trace",
+        "toolstile_lookup",
+        "toolstile_parse",
+        "toolstile_check",
+        "toolstile_snapshot",
+        "toolstile_execute",
+        "toolstile_render",
+        "toolstile_on_result",
+        "toolstile_rollback",
+        "toolstile_telemetry",
+    }
+)
+"""Hooks of every call: implementations that want their settings have them bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Implementation:
+    """One implementation of a hook.
+
+    Args:
+        hook: The hook.
+        plugin: The plugin that has it.
+        call: Takes all the hook's arguments, positionally, in the specification's order.
+        wants_params: Whether it is given the params, which may then have to be copied.
+        wrapper: Whether `call` returns a generator that goes around the others.
+        concerns: Tells which tools it is asked for; None for all.
+        wants_changes: Whether it is given what the call did to the session, which then has to
+            be found out.
+    """
+
+    hook: str
+    plugin: str
+    call: Callable[..., Any]
+    wants_params: bool
+    wrapper: bool
+    concerns: Callable[[Tool[Any, Any]], bool] | None = None
+    wants_changes: bool = False
+
+
+def implementation(
+    found: pluggy.HookImpl, hook: str, arguments: tuple[str, ...], settings: object = None
+) -> Implementation:
+    """Return what pluggy has found, ready to be called with the hook's arguments.
+
+    Args:
+        found: What pluggy has found.
+        hook: The hook.
+        arguments: The names of the hook's arguments, in the specification's order.
+        settings: The plugin's own, for hooks that are called without them, see `STAGES`.
+    """
+    if hook in STAGES:
+        arguments = tuple(name for name in arguments if name != "settings")
+    wants_changes = "changes" in found.argnames
+    if not wants_changes:
+        arguments = tuple(name for name in arguments if name != "changes")
+    return Implementation(
+        hook=hook,
+        plugin=found.plugin_name,
+        call=_adapted(found.function, tuple(found.argnames), arguments, settings),
+        wants_params="params" in found.argnames,
+        wrapper=found.wrapper,
+        concerns=getattr(found.function, CONCERNS, None),
+        wants_changes=wants_changes,
+    )
+
+
+def _adapted(
+    function: Callable[..., Any], wanted: tuple[str, ...], given: tuple[str, ...], settings: object
+) -> Callable[..., Any]:
+    if wanted == given:
+        return function
+    return _picking(wanted, given)(function, settings)
+
+
+@lru_cache(maxsize=256)
+def _picking(
+    wanted: tuple[str, ...], given: tuple[str, ...]
+) -> Callable[[Callable[..., Any], object], Callable[..., Any]]:
+    # Written out, it costs one more call; picking from *args would cost as much as four. All
+    # names are arguments of our specifications, so nothing else gets into the source.
+    source = f"lambda function, settings: lambda {', '.join(given)}: function({', '.join(wanted)})"
+    picking = eval(source, {})  # noqa: S307 - made of names of ours
+    return cast("Callable[[Callable[..., Any], object], Callable[..., Any]]", picking)

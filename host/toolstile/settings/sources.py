@@ -1,0 +1,493 @@
+"""Finds and reads the configuration file."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType, NoneType, UnionType
+from typing import Annotated, Any, Final, Union, cast, get_args, get_origin
+
+from toolstile.settings.model import HostTable, Settings, folded
+from toolstile.settings.table_validation import fields, validate_table
+from toolstile_hookspecs import ConfigurationError
+from toolstile_hookspecs.support.text import nearest
+
+OWN_FILE: Final = "toolstile.toml"
+PROJECT_FILE: Final = "pyproject.toml"
+
+
+def find(start: Path) -> tuple[Path, Mapping[str, Any]] | None:
+    """Return the nearest configuration upward from a directory, with its table.
+
+    In one directory `toolstile.toml` comes before `[tool.toolstile]` of `pyproject.toml`.
+
+    Raises:
+        ConfigurationError: When a file that is there cannot be read, or is none.
+    """
+    for directory in (start, *start.parents):
+        own = directory / OWN_FILE
+        if _is_file(own):
+            return own, _own_table(own)
+        if own.is_dir():
+            msg = (
+                f"{own} is a directory, not a configuration file; give the directory another name, "
+                "or name a file with --config."
+            )
+            raise ConfigurationError(msg)
+        project = directory / PROJECT_FILE
+        if _is_file(project) and (table := _project_table(project)) is not None:
+            return project, table
+    return None
+
+
+def read_given(path: Path) -> Mapping[str, Any]:
+    """Return the table of a file that was named, which therefore must be there.
+
+    Raises:
+        ConfigurationError: When it is not there, cannot be read, or is a `pyproject.toml`
+            without `[tool.toolstile]`.
+    """
+    if not _is_file(path):
+        what = "is not a file" if path.exists() else "does not exist"
+        msg = f"{path} {what}; name an existing configuration file with --config."
+        raise ConfigurationError(msg)
+    if path.name != PROJECT_FILE:
+        return _own_table(path)
+    table = _project_table(path)
+    if table is None:
+        msg = f"{path} has no table [tool.toolstile]; add it, or name another file with --config."
+        raise ConfigurationError(msg)
+    return table
+
+
+def _own_table(path: Path) -> Mapping[str, Any]:
+    table = read_toml(path)
+    tool = table.get("tool")
+    if isinstance(tool, Mapping) and "toolstile" in tool:
+        misplaced = "tool.toolstile"
+    elif isinstance(table.get("toolstile"), Mapping):
+        misplaced = "toolstile"
+    else:
+        return table
+    raise ConfigurationError(
+        f"{path}: [{misplaced}] has no place here. Remove that line, so that its keys stand at the "
+        f"top of the file, and write [plugins.NAME] for [{misplaced}.plugins.NAME]."
+    )
+
+
+def _project_table(path: Path) -> Mapping[str, Any] | None:
+    # Most projects do not configure Toolstile: theirs need not be parsed, nor even be right.
+    if b"toolstile" not in _bytes(path):
+        return None
+    tool = read_toml(path).get("tool")
+    table = cast("Mapping[str, Any]", tool).get("toolstile") if isinstance(tool, Mapping) else None
+    if table is None:
+        return None
+    if not isinstance(table, Mapping):
+        msg = f"{path}: tool.toolstile: expected a table, [tool.toolstile]."
+        raise ConfigurationError(msg)
+    return cast("Mapping[str, Any]", table)
+
+
+def read_toml(path: Path) -> Mapping[str, Any]:
+    """Return what a TOML file holds.
+
+    Raises:
+        ConfigurationError: When it cannot be read, or is no TOML.
+    """
+    content = _bytes(path)
+    try:
+        # Some editors begin a file with a byte order mark.
+        return tomllib.loads(content.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        reason = f"byte {error.start} is not UTF-8"
+    except RecursionError:
+        reason = "it is nested too deeply"
+    except ValueError as error:
+        reason = str(error)
+    msg = f"{path} is not valid TOML: {reason}. Correct it there."
+    raise ConfigurationError(msg)
+
+
+def _is_file(path: Path) -> bool:
+    """Tell whether a file is there; that it cannot be found out is no reason to go on without."""
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except FileNotFoundError:
+        if path.is_symlink():
+            msg = f"{path} is a link to what is not there; mend the link, or remove it."
+            raise ConfigurationError(msg) from None
+        return False
+    except (NotADirectoryError, ValueError):
+        return False
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> ConfigurationError:
+    told = f"{path} cannot be read: {error.strerror or error}. See to it that it can be."
+    return ConfigurationError(told)
+
+
+# --- What environment variables override
+
+
+BLOCK: Final = "TOOLSTILE_BLOCK"
+TABLES: Final = "TOOLSTILE_PLUGINS__"
+
+KEYS: Final = {
+    "TOOLSTILE_TIMEOUT": "timeout",
+    "TOOLSTILE_APPROVAL_EXPIRY": "approval_expiry",
+    "TOOLSTILE_APPROVAL_KEY": "approval_key",
+    "TOOLSTILE_APPROVAL_SPENT": "approval_spent",
+    "TOOLSTILE_APPROVAL_TIMEOUT": "approval_timeout",
+    "TOOLSTILE_APPROVE_DIFF": "approve_diff",
+    "TOOLSTILE_APPROVER": "approver",
+    "TOOLSTILE_MAX_ARGUMENTS": "max_arguments",
+}
+PREFIX: Final = "TOOLSTILE_"
+_TABLES: Final = TABLES.removeprefix(PREFIX).rstrip("_")
+_SPELT: Final = (*(each.removeprefix(PREFIX) for each in (*KEYS, BLOCK)), _TABLES)
+_OF_FILES: Final = frozenset(HostTable.model_fields) - {*KEYS.values(), "block", "plugins"}
+"""Keys that only a file can give."""
+_ALIKE: Final = 0.8
+"""How alike a variable must be to one of ours to be a slip of it; others are somebody else's."""
+_TEXTS: Final = frozenset({"approval_key", "approval_spent", "approver"})
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """A value from the environment.
+
+    Args:
+        variable: The variable.
+        path: The keys that lead to the value.
+        value: The value, as TOML would have it.
+    """
+
+    variable: str
+    path: tuple[str, ...]
+    value: Any
+
+
+def blocked(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the plugins that TOOLSTILE_BLOCK switches off."""
+    return tuple(name for part in environ.get(BLOCK, "").split(",") if (name := part.strip()))
+
+
+def overrides(environ: Mapping[str, str], plugins: Mapping[str, object]) -> Iterator[Override]:
+    """Yield what the environment overrides, in the order of the variables' names.
+
+    Args:
+        environ: The environment; empty variables count as unset.
+        plugins: The tables there are, whose names are recognised in upper case.
+
+    Raises:
+        ConfigurationError: For a TOOLSTILE_PLUGINS__ variable that names no key, for one that is
+            misspelt, and for one that stands for what only a file can give.
+    """
+    for variable in sorted(environ):
+        text = environ[variable]
+        if not text:
+            continue
+        if variable in KEYS:
+            key = KEYS[variable]
+            yield Override(variable, (key,), text if key in _TEXTS else as_toml(text))
+        elif variable.startswith(TABLES):
+            yield Override(variable, _path(variable, plugins), as_toml(text))
+        elif variable.startswith(PREFIX) and variable != BLOCK:
+            _refuse_slip(variable)
+
+
+def as_toml(text: str) -> Any:
+    """Return the TOML value that a text stands for, or the text when it is none.
+
+    Example:
+        >>> as_toml("5"), as_toml("[1, 2]"), as_toml("https://example.org")
+        (5, [1, 2], 'https://example.org')
+    """
+    try:
+        document = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError):
+        return text
+    return document["value"] if document.keys() == {"value"} else text
+
+
+def apply(overrides_: Iterator[Override], document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a document with the overrides in their places; the one given stays as it is."""
+    result = dict(document)
+    for override in overrides_:
+        _put(result, override)
+    return result
+
+
+def _refuse_slip(variable: str) -> None:
+    first, *keys = variable.removeprefix(PREFIX).split("__")
+    if first.lower() in _OF_FILES:
+        raise ConfigurationError(
+            f"{variable} is no variable of Toolstile's; write {first.lower()} in the configuration "
+            "file."
+        )
+    near = nearest(first, _SPELT, _ALIKE)
+    if near is not None:
+        meant = TABLES + ("__".join(keys) or "NAME__KEY") if near == _TABLES else PREFIX + near
+        raise ConfigurationError(f"{variable} is no variable of Toolstile's; did you mean {meant}?")
+
+
+def _path(variable: str, plugins: Mapping[str, object]) -> tuple[str, ...]:
+    name, *keys = (part.lower() for part in variable.removeprefix(TABLES).split("__"))
+    if not name or not keys or not all(keys):
+        msg = (
+            f"{variable}: write TOOLSTILE_PLUGINS__NAME__KEY, a plugin's name and one of its keys."
+        )
+        raise ConfigurationError(msg)
+    table = next((each for each in plugins if folded(each) == name), name)
+    return ("plugins", table, *keys)
+
+
+def _put(document: dict[str, Any], override: Override) -> None:
+    at = document
+    for key in override.path[:-1]:
+        below = at.get(key)
+        copy: dict[str, Any] = (
+            dict(cast("dict[str, Any]", below)) if isinstance(below, dict) else {}
+        )
+        at[key] = copy
+        at = copy
+    at[override.path[-1]] = override.value
+
+
+# --- Configuration given on the command line: over that of the file, or where it says nothing
+
+
+SOURCE: Final = "the command line"
+TOO_LATE: Final = frozenset({"block", "plugin_files"})
+"""What decides which plugins are loaded, and thereby which options there are."""
+
+
+def overridden(settings: Settings, values: Mapping[str, Any]) -> Settings:
+    """Return the settings with some values in place of theirs.
+
+    Args:
+        settings: Those there are.
+        values: Values by dotted key, such as `plugins.vfs.root`.
+
+    Raises:
+        ConfigurationError: When one of the host's own keys is unknown, comes too late, or has a
+            value that does not fit. A plugin's keys are checked with the rest of its table.
+    """
+    paths = {key: _override_path(settings, key) for key in values}
+    tables = {name: dict(table) for name, table in settings.plugins.items()}
+    document = apply(
+        (Override(SOURCE, paths[key], value) for key, value in values.items()),
+        {"plugins": tables},
+    )
+    host = validate_table(HostTable, document, plugin=None, source=SOURCE)
+    fields: dict[str, Any] = {name: getattr(host, name) for name in document if name != "plugins"}
+    fields["plugins"] = MappingProxyType(
+        {name: MappingProxyType(table) for name, table in host.plugins.items()}
+    )
+    origins = dict.fromkeys((".".join(path) for path in paths.values()), SOURCE)
+    fields["variables"] = MappingProxyType({**settings.variables, **origins})
+    return replace(settings, **fields)
+
+
+def without_configured(settings: Settings, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of the values, by dotted key, about which the settings say nothing."""
+    return {key: value for key, value in values.items() if not _is_configured(settings, key)}
+
+
+def _is_configured(settings: Settings, key: str) -> bool:
+    first, *rest = key.split(".")
+    if first != "plugins":
+        return bool(getattr(settings, first, None) != getattr(Settings(), first, None))
+    at: object = settings.table_of(rest[0]) if rest else {}
+    for part in rest[1:]:
+        table = cast("Mapping[str, object]", at if isinstance(at, Mapping) else {})
+        if part not in table:
+            return False
+        at = table[part]
+    return True
+
+
+def _override_path(settings: Settings, key: str) -> tuple[str, ...]:
+    first, *rest = key.split(".")
+    if first in TOO_LATE or (rest and first == "plugins" and rest[1:] == ["enabled"]):
+        msg = (
+            f"{SOURCE}: {key} decides which plugins are loaded, which they are already. Give it "
+            "in the configuration file, or with --block or --plugin."
+        )
+        raise ConfigurationError(msg)
+    if first != "plugins" or not rest:
+        return (first, *rest)
+    return (first, settings.table_name(rest[0]) or rest[0], *rest[1:])
+
+
+# --- Paths in a configuration file are relative to that file, in whoever's table they are
+
+
+LISTS: Final = frozenset({list, tuple, set, frozenset, Sequence, Iterable, AbstractSet})
+"""What a list of a file may become."""
+
+
+def beside(directory: Path, table: Mapping[str, Any], model: type[Any]) -> dict[str, Any]:
+    """Return a table in which those values are absolute that the model takes as paths.
+
+    Args:
+        directory: That of the file.
+        table: The table, as TOML gives it.
+        model: A pydantic model or a dataclass; its fields of the type `Path` are paths, and so is
+            what lists of them hold.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> @dataclass
+        ... class Log:
+        ...     file: Path
+        ...     old: list[Path]
+        ...     title: str
+        >>> beside(Path("/etc"), {"file": "a.log", "old": ["b.log"], "title": "b"}, Log)
+        {'file': '/etc/a.log', 'old': ['/etc/b.log'], 'title': 'b'}
+    """
+    paths = {key for key, hint in fields(model).items() if _is_path(hint)}
+    return {
+        key: _absolute(directory, value) if key in paths else value for key, value in table.items()
+    }
+
+
+def expanded(path: Path) -> Path:
+    """Return a path with the home directory in the place of a leading `~`.
+
+    Raises:
+        ConfigurationError: When nobody knows the home directory.
+    """
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        msg = f"{path}: the home directory of this user is not known. Set HOME, or write it out."
+        raise ConfigurationError(msg) from None
+
+
+def _absolute(directory: Path, value: object) -> object:
+    if isinstance(value, list):
+        return [_absolute(directory, each) for each in cast("list[object]", value)]
+    # An empty text is no path; the model may say so.
+    if isinstance(value, (str, Path)) and value != "":
+        return str(directory / expanded(Path(value)))
+    return value
+
+
+def _is_path(hint: Any) -> bool:
+    hint = _bare(hint)
+    members = get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,)
+    return {_element(_bare(each)) for each in members} - {NoneType} == {Path}
+
+
+def _element(hint: Any) -> Any:
+    """Return what a list holds, and anything else as it is."""
+    if get_origin(hint) not in LISTS:
+        return hint
+    held = {_bare(each) for each in get_args(hint)} - {Ellipsis}
+    return held.pop() if len(held) == 1 else hint
+
+
+def _bare(hint: Any) -> Any:
+    return get_args(hint)[0] if get_origin(hint) is Annotated else hint
+
+
+# --- Puts the file and the environment together to the settings of a host
+
+
+def load(
+    start: Path | None = None,
+    *,
+    config: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Settings:
+    """Return the settings that hold in a directory.
+
+    Args:
+        start: Where to look for a file, going upward; the working directory by default.
+        config: The file to read instead; it must be there.
+        environ: The environment, whose variables override the file; by default this
+            process's.
+
+    Raises:
+        ConfigurationError: Naming the file or variable, the key, what was expected and
+            what was found.
+    """
+    variables = os.environ if environ is None else environ
+    path, document = _document(start, config)
+    tables: object = document.get("plugins", {})
+    known = cast("Mapping[str, object]", tables if isinstance(tables, Mapping) else {})
+    overridden = list(overrides(variables, known))
+    origins = {".".join(each.path): each.variable for each in overridden}
+    host = validate_table(
+        HostTable,
+        apply(iter(overridden), document),
+        plugin=None,
+        source=Settings(path=path, variables=origins).source_of,
+    )
+    return _settings(path, host, blocked(variables), origins)
+
+
+def _document(start: Path | None, config: Path | None) -> tuple[Path | None, Mapping[str, Any]]:
+    if config is not None:
+        path = expanded(config).absolute()
+        return path, read_given(path)
+    return find(_existing(start)) or (None, {})
+
+
+def _existing(start: Path | None) -> Path:
+    try:
+        return (start or Path.cwd()).absolute()
+    except FileNotFoundError as error:
+        msg = "The working directory is gone: it was removed. Change to one that is there."
+        raise ConfigurationError(msg) from error
+
+
+def _settings(
+    path: Path | None, host: HostTable, blocked: tuple[str, ...], origins: Mapping[str, str]
+) -> Settings:
+    beside = Path.cwd() if path is None else path.parent
+    return Settings(
+        path=path,
+        # Whatever switches a plugin off does so: nothing switches it on again.
+        block=tuple(dict.fromkeys((*host.block, *blocked))),
+        timeout=host.timeout,
+        approver=host.approver,
+        approval_timeout=host.approval_timeout,
+        approval_expiry=host.approval_expiry,
+        approval_key=host.approval_key,
+        approval_spent=_spent(host.approval_spent, beside, origins),
+        approve_diff=host.approve_diff,
+        max_arguments=host.max_arguments,
+        policies=host.policies,
+        plugins=MappingProxyType(
+            {name: MappingProxyType(table) for name, table in host.plugins.items()}
+        ),
+        plugin_files=tuple(beside / expanded(each) for each in host.plugin_files),
+        prompt_overrides=(
+            None if host.prompt_overrides is None else beside / expanded(host.prompt_overrides)
+        ),
+        variables=MappingProxyType(origins),
+    )
+
+
+def _spent(file: Path | None, beside: Path, origins: Mapping[str, str]) -> Path | None:
+    if file is None:
+        return None
+    # What a variable says is relative to where the process was started.
+    return (Path.cwd() if "approval_spent" in origins else beside) / expanded(file)
