@@ -21,7 +21,7 @@ from toolstile_hookspecs import Binding, IdempotencyConfig, ToolCall, tool
 from toolstile_hookspecs.services.ledger import Claim, LedgerStore, RecordedResult
 from toolstile_plugins import ledger
 from toolstile_plugins.ledger import EffectLedger, MemoryStore
-from toolstile_plugins.ledger.effects import DAY
+from toolstile_plugins.ledger.api import DAY
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 
 ON_TOP: Final = {"memory": 10, "SQLite": 60}

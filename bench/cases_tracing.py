@@ -30,10 +30,10 @@ from toolstile_plugins.otel.attributes import (
     of_tool,
 )
 from toolstile_plugins.otel.metrics import BUCKETS, NAME
+from toolstile_plugins.otel.plugin import CallTracing
 from toolstile_plugins.otel.providers import Providers
-from toolstile_plugins.otel.scope import SCOPE
 from toolstile_plugins.otel.settings import OtelSettings
-from toolstile_plugins.otel.tracing import CallTracing
+from toolstile_plugins.otel.spans import SCOPE
 
 LIMIT: Final = 20
 """How many times the floor a span and a histogram may add."""

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from toolstile_hookspecs.services.ledger import Claim
+from toolstile_plugins.directories import make_directory_of
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
-from toolstile_plugins.places import make_directory_of
 
 
 def test_version_control_leaves_a_new_ledger_alone(tmp_path: Path) -> None:

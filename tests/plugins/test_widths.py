@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 from toolstile_plugins.approval.terminal import Terminal
-from toolstile_plugins.ledger.showing import show_line, show_table
-from toolstile_plugins.mcp.gateway import checking
-from toolstile_plugins.record.screen import Screen
+from toolstile_plugins.ledger.display import show_line, show_table
+from toolstile_plugins.mcp.gateway import check as checking
+from toolstile_plugins.record.display import Screen
 
 
 def _show_line() -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from toolstile_hookspecs import ApprovalAnswer, ApprovalRequest
+from toolstile_plugins.approval.display import Shown
 from toolstile_plugins.approval.editing import edit
-from toolstile_plugins.approval.showing import Shown
 from toolstile_plugins.approval.terminal import Terminal
 
 CLOSED = "The input was closed before anyone answered."

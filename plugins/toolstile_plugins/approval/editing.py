@@ -12,8 +12,7 @@ from typing import Any, cast
 
 from toolstile_hookspecs import ToolValidationError
 from toolstile_hookspecs.support.text import printable, printable_lines
-from toolstile_plugins.approval.secrecy import unmasked
-from toolstile_plugins.approval.showing import Shown
+from toolstile_plugins.approval.display import Shown, unmasked
 from toolstile_plugins.approval.terminal import Terminal
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from toolstile_hookspecs import Outcome, Prompt, Tool, ToolCall, ToolValidationError
-from toolstile_plugins.dialects import reading
-from toolstile_plugins.dialects.answers import Answer, answer
-from toolstile_plugins.dialects.schema import object_rooted
+from toolstile_plugins.dialects import parse as reading
+from toolstile_plugins.dialects.json_schema import object_rooted
+from toolstile_plugins.dialects.results import Answer, answer
 
 TOOL_USE: Final = "tool_use"
 

@@ -2,14 +2,203 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from toolstile_hookspecs import Outcome, Prompt, Tool, ToolCall
-from toolstile_plugins.dialects import reading
-from toolstile_plugins.dialects.answers import Answer, answer
-from toolstile_plugins.dialects.gemini_schema import parameters
+from toolstile_plugins.dialects import parse as reading
+from toolstile_plugins.dialects.json_schema import (
+    Schema,
+    inline,
+    json_type,
+    object_rooted,
+    without_keys,
+)
+from toolstile_plugins.dialects.results import Answer, answer
+
+# --- The part of OpenAPI's schema object that Gemini takes, and how a schema is brought into
+
+
+_KEPT: Final = {
+    "string": ("minLength", "maxLength", "pattern"),
+    "number": ("minimum", "maximum"),
+    "integer": ("minimum", "maximum"),
+    "array": ("minItems", "maxItems"),
+    "object": ("minProperties", "maxProperties"),
+}
+_FORMATS: Final = {
+    "string": frozenset({"date-time"}),
+    "number": frozenset({"float", "double"}),
+    "integer": frozenset({"int32", "int64"}),
+}
+_SCALARS: Final = ("string", "number", "boolean")
+
+
+def parameters(schema: Schema) -> Schema | None:
+    """Return the schema of a function's parameters, or None for a function without any."""
+    converted = _converted(inline(object_rooted(schema)))
+    return converted if converted.get("properties") else None
+
+
+def _converted(given: object) -> Schema:
+    schema = _merged(cast("Schema", given)) if isinstance(given, dict) else {}
+    values = schema.get("enum", [schema["const"]] if "const" in schema else None)
+    if values is not None:
+        return _literal(schema, values)
+    variants = schema.get("anyOf", schema.get("oneOf"))
+    if variants is not None:
+        return _union([_converted(each) for each in variants], schema.get("description", ""))
+    kinds = schema.get("type")
+    if isinstance(kinds, str):
+        return _typed(schema, kinds)
+    if not kinds:
+        kinds = _guessed(schema)
+    each = without_keys(schema, frozenset({"description"}))
+    return _union([_typed(each, kind) for kind in kinds], schema.get("description", ""))
+
+
+def _merged(schema: Schema) -> Schema:
+    """Return the schema with the parts of its `allOf` joined into it, as far as they can be."""
+    parts = schema.get("allOf")
+    if not isinstance(parts, list):
+        return schema
+    merged: Schema = without_keys(schema, frozenset({"allOf"}))
+    for part in cast("list[object]", parts):
+        if not isinstance(part, dict):
+            continue
+        each = _merged(cast("Schema", part))
+        properties = {**each.get("properties", {}), **merged.get("properties", {})}
+        required = [*merged.get("required", ()), *each.get("required", ())]
+        merged = {**each, **merged}
+        if properties:
+            merged["properties"] = properties
+        if required:
+            merged["required"] = list(dict.fromkeys(required))
+    return merged
+
+
+def _guessed(schema: Schema) -> list[str]:
+    if "properties" in schema:
+        return ["object"]
+    if "items" in schema or "prefixItems" in schema:
+        return ["array"]
+    return [*_SCALARS, "object", "array", "null"]
+
+
+def _typed(schema: Schema, kind: str) -> Schema:
+    converted: Schema = {"type": kind}
+    notes: list[str] = [schema.get("description", "")]
+    for key in _KEPT.get(kind, ()):
+        if key in schema:
+            converted[key] = schema[key]
+    if kind in {"number", "integer"}:
+        converted.update(_bounds(schema, whole=kind == "integer"))
+    if (name := schema.get("format")) in _FORMATS.get(kind, ()):
+        converted["format"] = name
+    elif isinstance(name, str):
+        notes.append(f"Format: {name}.")
+    if kind == "array":
+        converted["items"] = _items(schema)
+    if kind == "object":
+        converted.update(_object(schema))
+        notes.append(_free_keys(schema))
+    return _noted(converted, notes)
+
+
+def _bounds(schema: Schema, *, whole: bool) -> Schema:
+    bounds: Schema = {}
+    low, high = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
+    if isinstance(low, (int, float)) and "minimum" not in schema:
+        bounds["minimum"] = math.floor(low) + 1 if whole else low
+    if isinstance(high, (int, float)) and "maximum" not in schema:
+        bounds["maximum"] = math.ceil(high) - 1 if whole else high
+    return bounds
+
+
+def _items(schema: Schema) -> Schema:
+    places = [*schema.get("prefixItems", ())]
+    rest = schema.get("items")
+    if isinstance(rest, list):
+        places, rest = [*cast("list[object]", rest)], schema.get("additionalItems")
+    if isinstance(rest, dict) or (rest is not False and not places):
+        places.append(cast("object", rest))
+    elif rest is None and len(places) != schema.get("maxItems"):
+        places.append({})
+    # Items of any kind: those of arrays within are not described further.
+    return _union([_any_item() if not each else _converted(each) for each in places], "")
+
+
+def _any_item() -> Schema:
+    kinds = [{"type": kind} for kind in (*_SCALARS, "object")]
+    return _union([*kinds, {"type": "array", "items": {"type": "string"}}, {"type": "null"}], "")
+
+
+def _object(schema: Schema) -> Schema:
+    properties = schema.get("properties")
+    if not isinstance(properties, dict) or not properties:
+        return {}
+    named = cast("dict[str, object]", properties)
+    converted: Schema = {"properties": {name: _converted(each) for name, each in named.items()}}
+    if required := [name for name in schema.get("required", ()) if name in named]:
+        converted["required"] = required
+    return converted
+
+
+def _free_keys(schema: Schema) -> str:
+    extra = schema.get("additionalProperties")
+    if not isinstance(extra, dict):
+        return ""
+    kind = cast("Schema", extra).get("type")
+    of = f" of type {kind}" if isinstance(kind, str) else ""
+    return f"Its keys are free, its values{of or ' of one kind'}."
+
+
+def _literal(schema: Schema, values: list[Any]) -> Schema:
+    """Return an enumeration: of texts as `enum`, of anything else by type and in words."""
+    nullable = None in values
+    present = [value for value in values if value is not None]
+    notes = [schema.get("description", "")]
+    if not present:
+        return _noted({"type": "null"}, notes)
+    if all(isinstance(value, str) and value for value in present):
+        converted: Schema = {"type": "string", "format": "enum", "enum": present}
+        return _nullable(_noted(converted, notes)) if nullable else _noted(converted, notes)
+    shown = ", ".join(json.dumps(value, ensure_ascii=False) for value in present)
+    notes.append(f"One of: {shown}." if len(present) > 1 else f"Always {shown}.")
+    kinds = list(dict.fromkeys(map(json_type, present)))
+    union = [_typed({}, kind) for kind in kinds]
+    return _union([*union, {"type": "null"}] if nullable else union, " ".join(filter(None, notes)))
+
+
+def _union(variants: list[Schema], description: str) -> Schema:
+    """Return what fits any of the variants; `anyOf` stands alone, so words go to the first."""
+    flat = [inner for each in variants for inner in cast("list[Schema]", each.get("anyOf", [each]))]
+    present: list[Schema] = []
+    for each in flat:
+        if each.get("type") != "null" and each not in present:
+            present.append(each)
+    if not present:
+        return _noted({"type": "null"}, [description])
+    if len(present) < len(flat) and any(each.get("type") == "null" for each in flat):
+        present[0] = _nullable(present[0])
+    present[0] = _noted(present[0], [description, present[0].get("description", "")])
+    return present[0] if len(present) == 1 else {"anyOf": present}
+
+
+def _nullable(schema: Schema) -> Schema:
+    return {**schema, "nullable": True}
+
+
+def _noted(schema: Schema, notes: list[str]) -> Schema:
+    text = " ".join(dict.fromkeys(note for note in notes if note))
+    return {**schema, "description": text} if text else schema
+
+
+# --- Gemini: function declarations, `functionCall` and `functionResponse` parts
+
 
 NO_ID: Final = "gemini.no_id"
 """In a call's `meta`: the model gave no id, so its answer carries none."""

@@ -16,13 +16,23 @@ from typing import Any, Final, cast
 from pydantic import PydanticUserError
 from pydantic_core import from_json, to_json
 
-from toolstile_hookspecs import Contents, Outcome, Prompt, Tool, ToolCall, ToolValidationError
+from toolstile_hookspecs import (
+    AudioContent,
+    Contents,
+    EmbeddedResource,
+    ImageContent,
+    Outcome,
+    Prompt,
+    ResourceLink,
+    TextContent,
+    Tool,
+    ToolCall,
+    ToolValidationError,
+)
 from toolstile_hookspecs._schema.schema_codec import SchemaCodec
 from toolstile_hookspecs._schema.validation_errors import in_one_line
-from toolstile_plugins.dialects import reading
-from toolstile_plugins.dialects.answers import Answer, answer
-from toolstile_plugins.dialects.mcp_contents import blocks
-from toolstile_plugins.dialects.schema import (
+from toolstile_plugins.dialects import parse as reading
+from toolstile_plugins.dialects.json_schema import (
     DEFINITIONS,
     Schema,
     dereferenced,
@@ -31,6 +41,58 @@ from toolstile_plugins.dialects.schema import (
     with_keys,
     without_keys,
 )
+from toolstile_plugins.dialects.results import Answer, answer
+
+# --- MCP: contents as the blocks of a result
+
+
+Block = dict[str, Any]
+
+
+def blocks(contents: Contents, preface: str = "") -> list[Block]:
+    """Return the contents as content blocks, after a text where there is one."""
+    shapes = [_block(part) for part in contents.parts]
+    return [{"type": "text", "text": preface}, *shapes] if preface else shapes
+
+
+def _block(
+    part: TextContent | ImageContent | AudioContent | EmbeddedResource | ResourceLink,
+) -> Block:
+    shape: Block = {"type": part.type, **_fields(part)}
+    if part.annotations is not None:
+        shape["annotations"] = dict(part.annotations)
+    return shape
+
+
+def _fields(
+    part: TextContent | ImageContent | AudioContent | EmbeddedResource | ResourceLink,
+) -> Block:
+    match part:
+        case TextContent():
+            return {"text": part.text}
+        case ImageContent() | AudioContent():
+            return {"data": part.data, "mimeType": part.mime_type}
+        case EmbeddedResource():
+            # A resource that holds nothing is one without a text.
+            held = {"blob": part.blob} if part.blob is not None else {"text": part.text or ""}
+            return {"resource": _known(uri=part.uri, mimeType=part.mime_type, **held)}
+        case ResourceLink():
+            return _known(
+                uri=part.uri,
+                name=part.name,
+                title=part.title,
+                description=part.description,
+                mimeType=part.mime_type,
+                size=part.size,
+            )
+
+
+def _known(**fields: Any) -> Block:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+# --- MCP: tool definitions, `tools/call` requests and their results
+
 
 TOOLS_CALL: Final = "tools/call"
 WRAPPED: Final = "result"

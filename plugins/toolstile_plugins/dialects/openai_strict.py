@@ -15,7 +15,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, Final, cast
 
-from toolstile_plugins.dialects.schema import (
+from toolstile_plugins.dialects.json_schema import (
     Schema,
     each_subschema,
     json_type,

@@ -26,10 +26,10 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.context import CallControl
 from toolstile_hookspecs.services.ledger import LedgerStore
-from toolstile_plugins.ledger.claiming import claim_or_replay
-from toolstile_plugins.ledger.effects import EffectLedger, ToolEffect
-from toolstile_plugins.ledger.holding import Holding
-from toolstile_plugins.ledger.options import offered_commands
+from toolstile_plugins.ledger.api import EffectLedger, ToolEffect
+from toolstile_plugins.ledger.claim import claim_or_replay
+from toolstile_plugins.ledger.cli import offered_commands
+from toolstile_plugins.ledger.participant import Holding
 from toolstile_plugins.ledger.settings import LedgerSettings, offered_store
 from toolstile_plugins.ledger.stores.memory import MemoryStore
 
@@ -55,7 +55,7 @@ def toolstile_diagnose(
     settings: LedgerSettings, bound: Mapping[type[Any], str]
 ) -> Iterable[Finding]:
     """Find out whether the store can be used."""
-    from toolstile_plugins.ledger.diagnosing import diagnosed  # only `toolstile doctor` asks
+    from toolstile_plugins.ledger.doctor import diagnosed  # only `toolstile doctor` asks
 
     return diagnosed(settings, offering=bound.get(LedgerStore))
 

@@ -6,14 +6,184 @@ import json
 import os
 import re
 import secrets
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from functools import lru_cache, partial
 from hashlib import sha256
 from itertools import count
 from typing import Any, Final
 
+import pydantic_core
+from pydantic import TypeAdapter
+
 from toolstile_hookspecs import IdempotencyConfig, Tool, ToolCall, ToolContext
+from toolstile_hookspecs._schema.codec import Codec, ValueCodec
+from toolstile_hookspecs._schema.round_trip import may_lose
+from toolstile_hookspecs._schema.schema_codec import SchemaCodec
+from toolstile_hookspecs._schema.secrets import HIDING
 from toolstile_hookspecs.calls import MadeUpId
-from toolstile_plugins.ledger.canonical import canonical_json, encoder, recorded_form
+
+# --- Params as canonical JSON: the same bytes for equal params, in every process
+
+
+Encode = Callable[[Any], bytes]
+
+# As `Any`, since what is in a value of unknown type is unknown to type checkers, too.
+_MAPPING: Final[Any] = Mapping
+_SET: Final[Any] = AbstractSet
+_SEQUENCE: Final[Any] = Sequence
+_DICT: Final[Any] = dict
+_LIST: Final[Any] = list
+
+
+@lru_cache(maxsize=1024)
+def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def _as_its_type_says(value: Any) -> Any:
+    return _adapter(value.__class__).dump_python(value, mode="json")
+
+
+# Not as text, which bytes need not be.
+_plain: Final = partial(
+    pydantic_core.to_jsonable_python, bytes_mode="base64", fallback=_as_its_type_says
+)
+
+
+@lru_cache(maxsize=1024)
+def encoder(tool: Tool[Any, Any]) -> Encode:
+    """Return what writes params of a tool as canonical JSON.
+
+    It raises `TypeError` where that could be the JSON of other params, too.
+    """
+    codec = tool.params_codec
+    write = _writer(codec)
+    if isinstance(codec, Codec) and may_lose(codec.adapter.core_schema):
+        return partial(_write_whole, tool, write)
+    return write
+
+
+def _writer(codec: ValueCodec) -> Encode:
+    schema = codec.schema()
+    # Values of a JSON Schema are as they came, and so are their fields, whatever it says.
+    if not isinstance(codec, SchemaCodec) and _is_fixed(schema):
+        return codec.encode
+    if isinstance(codec, Codec) and _holds(schema, "uniqueItems"):
+        to_python = codec.adapter.serializer.to_python
+        return lambda params: canonical_json(
+            _ordered(to_python(params, by_alias=True, round_trip=True))
+        )
+    return lambda params: recorded_form(codec.encode(params))
+
+
+def _write_whole(tool: Tool[Any, Any], write: Encode, params: Any) -> bytes:
+    codec = tool.params_codec
+    try:
+        is_whole = codec.copy(codec.encode(params)) == params
+    except ValueError:
+        is_whole = False
+    if not is_whole:
+        raise TypeError(
+            f"the params of {tool.name} do not equal what is read of their JSON, which tells its "
+            "calls apart; leave out of their types what writes something else, such as a "
+            "field_serializer, and what leaves something out"
+        )
+    return write(params)
+
+
+def as_recorded(params: object) -> bytes:
+    """Return params of a tool that is not known as canonical JSON; secrets count.
+
+    Args:
+        params: Arguments, or a value of the tool's own type; None for a tool that takes none.
+
+    Raises:
+        ValueError: When they have no JSON form.
+    """
+    if params is None:
+        return b"{}"
+    plain = _adapter(object).dump_python(params, by_alias=True, round_trip=True)
+    return canonical_json(_ordered(plain, pydantic_core.to_jsonable_python))
+
+
+def recorded_form(written: bytes) -> bytes:
+    """Return what `as_recorded` makes of params, from what the `encoder` of their tool does."""
+    return canonical_json(json.loads(written, parse_float=_read))
+
+
+def canonical_json(value: Any) -> bytes:
+    """Return plain data as compact JSON with sorted keys."""
+    return json.dumps(
+        value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
+    ).encode("utf-8", "surrogatepass")
+
+
+def _read(number: str) -> float:
+    return _as_json_means(float(number))
+
+
+def _as_json_means(number: float) -> float:
+    """Return a number as JSON means it, to which 1.0 is 1."""
+    return int(number) if number.is_integer() else number
+
+
+def _ordered(value: Any, plain: Callable[[Any], Any] = _plain) -> Any:
+    """Return data as plain lists and mappings; a set in an order of its own."""
+    if isinstance(value, _MAPPING):
+        return {_as_key(key, plain): _ordered(each, plain) for key, each in value.items()}
+    if isinstance(value, _SET):
+        return sorted((_ordered(each, plain) for each in value), key=canonical_json)
+    if isinstance(value, _SEQUENCE) and not isinstance(value, (str, bytes, bytearray)):
+        return [_ordered(each, plain) for each in value]
+    if isinstance(value, HIDING):
+        return _ordered(value.get_secret_value(), plain)
+    if isinstance(value, float):
+        return _as_json_means(value)
+    return plain(value)
+
+
+def _as_key(key: Any, plain: Callable[[Any], Any]) -> str:
+    told = plain(key)
+    return told if isinstance(told, str) else json.dumps(told)
+
+
+def _is_fixed(schema: Any) -> bool:
+    """Tell whether JSON of a schema comes in one order only: no mappings, sets, free values."""
+    if isinstance(schema, _LIST):
+        return all(_is_fixed(each) for each in schema)
+    return not isinstance(schema, _DICT) or _is_fixed_node(schema)
+
+
+def _is_fixed_node(node: dict[str, Any]) -> bool:
+    if "uniqueItems" in node or "patternProperties" in node:
+        return False
+    if not node.keys() & {"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"}:
+        return False
+    if node.get("type") == "object" and node.get("additionalProperties") is not False:
+        return False
+    if node.get("type") == "array" and "items" not in node and "prefixItems" not in node:
+        return False
+    inside = [
+        *node.get("properties", {}).values(),
+        *node.get("$defs", {}).values(),
+        *(
+            node[name]
+            for name in ("items", "prefixItems", "anyOf", "oneOf", "allOf")
+            if name in node
+        ),
+    ]
+    return all(_is_fixed(each) for each in inside)
+
+
+def _holds(schema: Any, word: str) -> bool:
+    if isinstance(schema, _DICT):
+        return word in schema or any(_holds(each, word) for each in schema.values())
+    return isinstance(schema, _LIST) and any(_holds(each, word) for each in schema)
+
+
+# --- What makes two calls the same: the key of a call, and the fingerprint of its params
+
 
 LONGEST_PART: Final = 256
 """The most characters of an id or a scope in a key; of a longer one its hash stands there."""

@@ -11,7 +11,7 @@ from typing import Final
 
 from toolstile_hookspecs import LedgerError
 from toolstile_hookspecs.services.ledger import LedgerStore
-from toolstile_plugins.ledger.wording import failure
+from toolstile_plugins.ledger.messages import failure
 
 log = logging.getLogger("toolstile.ledger")
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, model
 
 from toolstile_hookspecs import NOTICE, Clock, ResourceResolver
 from toolstile_hookspecs.services.ledger import LedgerStore
-from toolstile_plugins.ledger.effects import EffectLedger
+from toolstile_plugins.ledger.api import EffectLedger
 from toolstile_plugins.ledger.stores.memory import MemoryStore
 
 log = logging.getLogger("toolstile.ledger")

@@ -35,7 +35,7 @@ def toolstile_settings() -> type[BaseModel]:
 @hookimpl
 def toolstile_diagnose(settings: McpSettings) -> Iterable[Finding]:
     """Find out whether the configured servers can be started."""
-    from toolstile_plugins.mcp.diagnosing import diagnosed  # only `toolstile doctor` asks
+    from toolstile_plugins.mcp.doctor import diagnosed  # only `toolstile doctor` asks
 
     return diagnosed(settings)
 

@@ -30,7 +30,7 @@ def toolstile_settings() -> type[BaseModel]:
 @hookimpl
 def toolstile_diagnose(settings: OtelSettings) -> Iterable[Finding]:
     """Find out whether spans can be exported to where the settings say."""
-    from toolstile_plugins.otel.diagnosing import diagnosed  # only `toolstile doctor` asks
+    from toolstile_plugins.otel.doctor import diagnosed  # only `toolstile doctor` asks
 
     return diagnosed(settings)
 
@@ -54,11 +54,11 @@ def toolstile_lifespan(host: HostHandle, settings: OtelSettings) -> Generator[No
     with ExitStack() as stack:
         providers = stack.enter_context(open_providers(settings.trace))
         if providers is not None:
-            from toolstile_plugins.otel.tracing import traced
+            from toolstile_plugins.otel.plugin import traced
 
             stack.enter_context(traced(host, settings, providers))
         elif settings.trace is None:
-            from toolstile_plugins.otel.awaiting import traced_when_configured
+            from toolstile_plugins.otel.plugin import traced_when_configured
 
             stack.enter_context(traced_when_configured(host, settings))
         yield

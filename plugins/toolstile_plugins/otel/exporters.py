@@ -29,7 +29,7 @@ try:
         SimpleSpanProcessor,
     )
 
-    from toolstile_plugins.otel.ending import CountingExporter, Exporter, end
+    from toolstile_plugins.otel.shutdown import CountingExporter, Exporter, end
 except ImportError as error:
     raise ConfigurationError(
         "Spans cannot be exported: the OpenTelemetry SDK is not installed. Run: pip install "

@@ -9,7 +9,7 @@ from typing import Any
 
 from opentelemetry import trace
 
-from toolstile_plugins.otel.current import under_way
+from toolstile_plugins.otel.current_span import under_way
 
 
 @contextmanager

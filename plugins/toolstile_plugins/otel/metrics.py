@@ -8,7 +8,7 @@ from opentelemetry.metrics import MeterProvider
 
 from toolstile_hookspecs import Status, ToolInvoked
 from toolstile_plugins.otel.attributes import ERROR_TYPE, FUNCTION, TOOL_NAME, TOOL_TYPE, error_type
-from toolstile_plugins.otel.scope import SCOPE, VERSION
+from toolstile_plugins.otel.spans import SCOPE, VERSION
 
 NAME: Final = "gen_ai.execute_tool.duration"
 UNIT: Final = "s"

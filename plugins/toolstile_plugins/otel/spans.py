@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from contextvars import Token
+from importlib.metadata import version
 from time import perf_counter_ns, time_ns
 from typing import TYPE_CHECKING, Final
 
 from opentelemetry.context import Context, attach, detach
 from opentelemetry.trace import Span, Status, StatusCode, set_span_in_context
 
-from toolstile_hookspecs import ToolCall, ToolInvoked
+from toolstile_hookspecs import Stage, ToolCall, ToolInvoked
 from toolstile_hookspecs._schema.serialize import encodable
-from toolstile_plugins.otel.attributes import CALL_ID, error_type, of_event
-from toolstile_plugins.otel.current import CallTrace, under_way
+from toolstile_plugins.otel.attributes import CALL_ID, STAGE, error_type, of_event
+from toolstile_plugins.otel.current_span import CallTrace, under_way
 from toolstile_plugins.otel.propagation import NO_LINKS, ProcessTrace, parent_of
 
 if TYPE_CHECKING:
-    from toolstile_plugins.otel.tracing import CallTracing
+    from toolstile_plugins.otel.plugin import CallTracing
+
 
 NANOSECONDS: Final = 1_000_000_000
 
@@ -104,3 +106,52 @@ class CallSpan:
         if not event.success and error_type(event) is not None:
             # The text is without secrets; that of the exception need not be.
             span.set_status(Status(StatusCode.ERROR, event.text))
+
+
+# --- A span for every stage of a call, within the call's own
+
+
+class StagedCallSpan(CallSpan):
+    """The span of a call whose stages have spans of their own."""
+
+    __slots__ = ("_stage",)
+
+    _stage: Span | None
+
+    def __enter__(self) -> None:
+        """Open the call's span."""
+        self._stage = None
+        super().__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        """Close the last stage's span, and the call's."""
+        if self._stage is not None:
+            self._stage.end(self._now())
+        super().__exit__(*error)
+
+    def stage(self, stage: Stage) -> None:
+        """Close the span of the stage before, and open the next one's.
+
+        It is not the current one: what handlers trace belongs to the call, with or without
+        spans for stages.
+        """
+        now = self._now()
+        if self._stage is not None:
+            self._stage.end(now)
+        self._stage = self._tracing.tracer.start_span(
+            f"{STAGE} {stage.value}",
+            set_span_in_context(self.span),
+            attributes={STAGE: stage.value},
+            start_time=now,
+        )
+
+    def _now(self) -> int:
+        # By the clock that the call's end is told by; the system's may be set meanwhile.
+        return self._started + perf_counter_ns() - self._began
+
+
+# --- What our spans and metrics are known by
+
+
+SCOPE: Final = "toolstile_plugins.otel"
+VERSION: Final = version("toolstile")

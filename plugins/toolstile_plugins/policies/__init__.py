@@ -6,9 +6,9 @@ from typing import Any
 
 from toolstile_hookspecs import hookimpl
 from toolstile_plugins.policies.categories import CategoryPolicy
-from toolstile_plugins.policies.files import ReadBeforeWritePolicy
+from toolstile_plugins.policies.dependencies import SequentialDependencyPolicy
 from toolstile_plugins.policies.limits import QuotaPolicy, RateLimitPolicy
-from toolstile_plugins.policies.order import SequentialDependencyPolicy
+from toolstile_plugins.policies.read_before_write import ReadBeforeWritePolicy
 
 __all__ = [
     "CategoryPolicy",

@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Final, Literal, get_args
 
 from toolstile_hookspecs import DefinitionError, PolicyDecision, Tool, ToolContext, ToolResult
 from toolstile_hookspecs.tools import Category, Consequence
-from toolstile_plugins.policies.given import present, refuse_other_than_names
-from toolstile_plugins.policies.naming import is_among
+from toolstile_plugins.policies.checks import is_among, present, refuse_other_than_names
 
 Rule = Literal["allow", "ask", "deny"]
 

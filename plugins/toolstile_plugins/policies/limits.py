@@ -17,13 +17,14 @@ from toolstile_hookspecs import (
     ToolResult,
 )
 from toolstile_hookspecs.support.text import in_seconds
-from toolstile_plugins.policies.given import (
+from toolstile_plugins.policies.checks import (
+    entry_for,
+    is_among,
     present,
     refuse_other_than_counts,
     refuse_other_than_counts_by_tool,
     refuse_other_than_names,
 )
-from toolstile_plugins.policies.naming import entry_for, is_among
 
 IN_ALL: Final = "*"
 """Under what a quota counts all calls; no tool can have the name."""

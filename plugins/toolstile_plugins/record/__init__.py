@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import BaseModel
 
 from toolstile_hookspecs import Command, Finding, HostHandle, hookimpl
-from toolstile_plugins.record.options import offered_commands
+from toolstile_plugins.record.cli import offered_commands
 from toolstile_plugins.record.settings import RecordSettings
 
 if TYPE_CHECKING:
-    from toolstile_plugins.record.errors import RecordError
-    from toolstile_plugins.record.reading import Checked, Recording, verify
+    from toolstile_plugins.record.file import RecordFile
+    from toolstile_plugins.record.reader import Checked, Recording, verify
     from toolstile_plugins.record.recorder import Recorder
-    from toolstile_plugins.record.replaying import Replayer
-    from toolstile_plugins.record.writing import RecordFile
+    from toolstile_plugins.record.replayer import Replayer
+    from toolstile_plugins.record.schema import RecordError
 
 __all__ = [
     "Checked",
@@ -38,13 +38,13 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "Checked": "reading",
-    "RecordError": "errors",
-    "RecordFile": "writing",
+    "Checked": "reader",
+    "RecordError": "schema",
+    "RecordFile": "file",
     "Recorder": "recorder",
-    "Recording": "reading",
-    "Replayer": "replaying",
-    "verify": "reading",
+    "Recording": "reader",
+    "Replayer": "replayer",
+    "verify": "reader",
 }
 
 
@@ -66,7 +66,7 @@ def toolstile_settings() -> type[BaseModel]:
 @hookimpl
 def toolstile_diagnose(settings: RecordSettings) -> Iterable[Finding]:
     """Find out whether what is recorded and replayed is where it should be."""
-    from toolstile_plugins.record.diagnosing import diagnosed  # only `toolstile doctor` asks
+    from toolstile_plugins.record.doctor import diagnosed  # only `toolstile doctor` asks
 
     return diagnosed(settings)
 
@@ -78,7 +78,7 @@ def toolstile_lifespan(
     """Record and replay while the host is open, where the settings say so."""
     if settings.file is None and settings.folder is None and settings.replay is None:
         return None
-    from toolstile_plugins.record.working import at_work  # most hosts do neither
+    from toolstile_plugins.record.lifespan import at_work  # most hosts do neither
 
     return at_work(host, settings)
 

@@ -8,10 +8,9 @@ from typing import Any
 
 from toolstile_hookspecs import NOTICE, Clock, SnapshotError, ToolInvoked, hookimpl
 from toolstile_hookspecs.support.text import counted
-from toolstile_plugins.record.errors import RecordError
-from toolstile_plugins.record.lines import FORMAT, VERSION
-from toolstile_plugins.record.noting import fields_of, joined, written
-from toolstile_plugins.record.writing import RecordFile
+from toolstile_plugins.record.file import RecordFile
+from toolstile_plugins.record.schema import FORMAT, VERSION, RecordError
+from toolstile_plugins.record.serialize import fields_of, joined, written
 
 log = logging.getLogger("toolstile.record")
 

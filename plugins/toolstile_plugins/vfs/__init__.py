@@ -15,8 +15,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from toolstile_hookspecs import Binding, Command, ConfigurationError, Finding, Section, hookimpl
-from toolstile_plugins.vfs.opening import open_workspace, workspace_binding
-from toolstile_plugins.vfs.section import VfsToolsSection
+from toolstile_plugins.vfs.section import VfsToolsSection, open_workspace, workspace_binding
 from toolstile_plugins.vfs.settings import Mount, VfsConfig
 from toolstile_plugins.vfs.workspace import VirtualFilesystem
 
@@ -32,7 +31,7 @@ def toolstile_settings() -> type[BaseModel]:
 @hookimpl
 def toolstile_diagnose(settings: VfsConfig) -> Iterable[Finding]:
     """Find out whether the workspace can be worked in."""
-    from toolstile_plugins.vfs.diagnosing import diagnosed  # only `toolstile doctor` asks
+    from toolstile_plugins.vfs.doctor import diagnosed  # only `toolstile doctor` asks
 
     return diagnosed(settings)
 

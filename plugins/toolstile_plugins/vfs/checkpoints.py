@@ -6,11 +6,35 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Final
 
-from toolstile_plugins.vfs.base import Changes, Transaction
-from toolstile_plugins.vfs.keeping import kept
-from toolstile_plugins.vfs.layer import Layer
-from toolstile_plugins.vfs.nodes import Node
+from toolstile_plugins.vfs.backends.base import Changes, Transaction
+from toolstile_plugins.vfs.nodes import Content, InMemory, Node, Spooled
+from toolstile_plugins.vfs.streams import WriteStream
+from toolstile_plugins.vfs.write_set import Layer
+
+# --- Content that stays as it is, whatever becomes of where it comes from
+
+
+_BLOCK_BYTES: Final = 1 << 20
+
+
+def kept(content: Content) -> Content:
+    """Return a content at hand, reading it where it is not.
+
+    Raises:
+        OSError: When it cannot be read.
+    """
+    if isinstance(content, (InMemory, Spooled)):
+        return content
+    read: list[Content] = []
+    with content.open() as source, WriteStream(read.append) as stream:
+        while block := source.read(_BLOCK_BYTES):
+            stream.write(block)
+    return read[0]
+
+
+# --- Moments of a workspace that can be put back, kept as what has been replaced since
 
 
 class Checkpoint:

@@ -6,10 +6,10 @@ import difflib
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from toolstile_plugins.vfs.base import Change
-from toolstile_plugins.vfs.layer import Layer
+from toolstile_plugins.vfs.backends.base import Change
 from toolstile_plugins.vfs.nodes import Content, Node
-from toolstile_plugins.vfs.text import encoding_of, looks_binary, text_of
+from toolstile_plugins.vfs.text_files import encoding_of, looks_binary, text_of
+from toolstile_plugins.vfs.write_set import Layer
 
 #: Comparing takes longer than the product of the lengths in the worst case.
 _MAX_BYTES: Final = 512 * 1024

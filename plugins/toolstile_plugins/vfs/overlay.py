@@ -9,18 +9,17 @@ from itertools import islice
 from typing import BinaryIO, Final, Literal, cast
 
 from toolstile_hookspecs import FileMatch, FileStat
-from toolstile_plugins.vfs import paths, text
+from toolstile_plugins.vfs import paths
+from toolstile_plugins.vfs import text_files as text
 from toolstile_plugins.vfs.checkpoints import put_back
-from toolstile_plugins.vfs.existing import Existing, content_of
-from toolstile_plugins.vfs.finding import Finder
-from toolstile_plugins.vfs.globbing import Pattern
-from toolstile_plugins.vfs.layer import Layer
+from toolstile_plugins.vfs.glob import Pattern
+from toolstile_plugins.vfs.lookup import Existing, Finder, content_of
 from toolstile_plugins.vfs.nodes import InMemory, Node
-from toolstile_plugins.vfs.notes import Notes
-from toolstile_plugins.vfs.searching import Search
+from toolstile_plugins.vfs.reservations import Notes
+from toolstile_plugins.vfs.search import Search
 from toolstile_plugins.vfs.streams import WriteStream
-from toolstile_plugins.vfs.targets import Targets
-from toolstile_plugins.vfs.trees import Trees
+from toolstile_plugins.vfs.transfer import Targets, Trees
+from toolstile_plugins.vfs.write_set import Layer
 
 _COPY_BYTES: Final = 1 << 20
 

@@ -2,15 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack, closing
 from typing import Final
 
-from toolstile_hookspecs import Filesystem, MarkdownSection, SessionProtocol, ToolPolicy
+from toolstile_hookspecs import (
+    Binding,
+    Filesystem,
+    MarkdownSection,
+    ResourceError,
+    SessionProtocol,
+    ToolPolicy,
+)
 from toolstile_plugins.policies import ReadBeforeWritePolicy
-from toolstile_plugins.vfs.opening import workspace_binding
-from toolstile_plugins.vfs.settings import VfsConfig
+from toolstile_plugins.vfs.backends.base import Store
+from toolstile_plugins.vfs.backends.memory import MemoryStore
+from toolstile_plugins.vfs.backends.mounts import MountedStore, ReadonlyStore
+from toolstile_plugins.vfs.settings import Mount, VfsConfig
 from toolstile_plugins.vfs.tools import file_tools
-from toolstile_plugins.vfs.wording import size_of
+from toolstile_plugins.vfs.tools.results import size_of
+from toolstile_plugins.vfs.workspace import VirtualFilesystem
+
+# --- A workspace as its configuration wants it
+
+
+def open_workspace(config: VfsConfig) -> VirtualFilesystem:
+    """Return the workspace of a configuration, for the caller to close.
+
+    Raises:
+        ResourceError: When its directory or a mount cannot be opened; says what to do.
+
+    Example:
+        >>> open_workspace(VfsConfig()).list()
+        []
+    """
+    store = _store(config)
+    if config.mounts:
+        store = _mounted(store, config.mounts)
+    return VirtualFilesystem(ReadonlyStore(store) if config.readonly else store)
+
+
+def workspace_binding(
+    config: VfsConfig, filesystem: Filesystem | None = None
+) -> Binding[Filesystem]:
+    """Return the binding that gives handlers their workspace.
+
+    Args:
+        config: How it is made.
+        filesystem: One that is there already, which then stays its maker's.
+    """
+    # A protocol serves as the key, which mypy does not foresee for type[T].
+    if filesystem is not None:
+        return Binding[Filesystem].instance(Filesystem, filesystem)  # type: ignore[type-abstract]
+    return Binding[Filesystem](
+        Filesystem,  # type: ignore[type-abstract]
+        lambda resources: open_workspace(config),  # noqa: ARG005 - needs no other
+    )
+
+
+def _mounted(store: Store, mounts: Iterable[Mount]) -> Store:
+    """Return a store with mounts in it, for the caller to close; nothing stays open on failure."""
+    # Late: without mounts nobody waits for what they need.
+    from toolstile_plugins.vfs.backends.fsspec_source import Source
+
+    with ExitStack() as opened:
+        opened.callback(store.close)
+        sources = [opened.enter_context(closing(Source(mount))) for mount in mounts]
+        mounted = MountedStore(store, sources)
+        opened.pop_all()
+    return mounted
+
+
+def _store(config: VfsConfig) -> Store:
+    if config.root is None:
+        return MemoryStore()
+    # Late: a platform without directory descriptors has workspaces in memory.
+    from toolstile_plugins.vfs.backends.disk.store import DiskStore
+
+    try:
+        return DiskStore(config.root, fsync=config.fsync)
+    except OSError as error:
+        raise ResourceError(
+            f"The workspace cannot be opened: {str(error).rstrip('.')}. It is named with "
+            "plugins.vfs.root or --workspace."
+        ) from error
+
+
+# --- The file tools as a section
+
 
 _GUIDANCE: Final = """\
 Use these tools to look at and change the files of the workspace.

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from toolstile_plugins.vfs import paths
-from toolstile_plugins.vfs.globbing import Pattern
+from toolstile_plugins.vfs.glob import Pattern
 
 T = TypeVar("T")
 

@@ -10,16 +10,15 @@ from datetime import UTC, datetime
 from typing import Any, BinaryIO, Final, Literal
 
 from toolstile_hookspecs import CallRefused, FileMatch, FileStat, StateError, ToolContext
-from toolstile_plugins.vfs.base import Base, Changes, Store, Transaction
+from toolstile_plugins.vfs.backends.base import Base, Changes, Store, Transaction
+from toolstile_plugins.vfs.backends.memory import MemoryStore
 from toolstile_plugins.vfs.checkpoints import Checkpoint, Checkpoints
-from toolstile_plugins.vfs.conflicts import check_emptied, check_seen
+from toolstile_plugins.vfs.commit_turns import wait, wait_async
 from toolstile_plugins.vfs.diff import diff
-from toolstile_plugins.vfs.layer import Layer
-from toolstile_plugins.vfs.memory import MemoryStore
 from toolstile_plugins.vfs.nodes import Node
 from toolstile_plugins.vfs.overlay import Overlay
 from toolstile_plugins.vfs.streams import WriteStream
-from toolstile_plugins.vfs.turns import wait, wait_async
+from toolstile_plugins.vfs.write_set import Layer, check_emptied, check_seen
 
 
 class VirtualFilesystem:
@@ -71,7 +70,7 @@ class VirtualFilesystem:
             OSError: When it is no directory that can be opened.
         """
         # Late: a platform without directory descriptors has workspaces in memory.
-        from toolstile_plugins.vfs.disk import DiskStore
+        from toolstile_plugins.vfs.backends.disk.store import DiskStore
 
         return cls(DiskStore(root, fsync=fsync))
 

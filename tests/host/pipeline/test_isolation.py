@@ -34,7 +34,7 @@ from toolstile_hookspecs import (
     tool,
 )
 from toolstile_plugins.vfs import VirtualFilesystem
-from toolstile_plugins.vfs.memory import MemoryStore
+from toolstile_plugins.vfs.backends.memory import MemoryStore
 
 pytestmark = [
     pytest.mark.slow,

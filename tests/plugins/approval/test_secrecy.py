@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, SecretStr
 
 from toolstile_hookspecs import masked, secrets_of, tool
-from toolstile_plugins.approval.secrecy import MASK, unmasked
+from toolstile_plugins.approval.display import MASK, unmasked
 
 
 class Login(BaseModel):

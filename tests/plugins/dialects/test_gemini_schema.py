@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from toolstile_plugins.dialects.gemini_schema import parameters
-from toolstile_plugins.dialects.schema import walk
+from toolstile_plugins.dialects.gemini import parameters
+from toolstile_plugins.dialects.json_schema import walk
 
 ALLOWED = {
     "anyOf",

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 
 from toolstile_hookspecs._schema.codec import Codec
+from toolstile_plugins.dialects.json_schema import walk
 from toolstile_plugins.dialects.openai_strict import strict_schema
-from toolstile_plugins.dialects.schema import walk
 
 ALLOWED = {
     "$defs",

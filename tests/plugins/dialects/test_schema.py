@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolstile_plugins.dialects import schema as schemas
+from toolstile_plugins.dialects import json_schema as schemas
 
 
 @pytest.mark.slow

@@ -32,7 +32,8 @@ from toolstile_hookspecs import (
     ToolPolicy,
 )
 from toolstile_hookspecs.services.ledger import LedgerStore
-from toolstile_plugins.ledger import EffectLedger, MemoryStore, uncommitted
+from toolstile_plugins.ledger import EffectLedger, MemoryStore
+from toolstile_plugins.ledger import undecided as uncommitted
 from toolstile_plugins.ledger.stores.postgres import PostgresStore
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 

@@ -37,9 +37,8 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.services.ledger import Claim, LedgerStore, RecordedResult
 from toolstile_plugins.ledger import EffectLedger, MemoryStore, ToolEffect
-from toolstile_plugins.ledger.canonical import encoder
-from toolstile_plugins.ledger.effects import decision_key
-from toolstile_plugins.ledger.keys import keys_of
+from toolstile_plugins.ledger.api import decision_key
+from toolstile_plugins.ledger.keys import encoder, keys_of
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 
 from .conftest import HeldClock
@@ -417,7 +416,7 @@ class TestKeys:
 
         code = (
             "from toolstile_hookspecs import tool, IdempotencyConfig\n"
-            "from toolstile_plugins.ledger.canonical import encoder\n"
+            "from toolstile_plugins.ledger.keys import encoder\n"
             "@tool(idempotency=IdempotencyConfig())\n"
             "def take(labels: frozenset[str]) -> None:\n"
             "    'Take some.'\n"

@@ -15,8 +15,8 @@ import pytest
 from toolstile_hookspecs import IdempotencyConfig, LedgerError, Status, ToolContext, tool
 from toolstile_hookspecs.services.ledger import Claim, LedgerEntry
 from toolstile_plugins.ledger import MemoryStore
-from toolstile_plugins.ledger.stores.bounded import BoundedConnection
 from toolstile_plugins.ledger.stores.postgres import PostgresStore
+from toolstile_plugins.ledger.stores.postgres_connection import BoundedConnection
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 
 from .conftest import Bench

@@ -32,7 +32,7 @@ from toolstile_plugins.ledger import EffectLedger, MemoryStore
 from toolstile_plugins.ledger.leases import LeaseKeeper
 from toolstile_plugins.ledger.stores import sqlite
 from toolstile_plugins.ledger.stores.postgres import PostgresStore
-from toolstile_plugins.ledger.stores.processes import Process
+from toolstile_plugins.ledger.stores.process_identity import Process
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 
 pytestmark = pytest.mark.slow

@@ -16,7 +16,7 @@ import pytest
 
 from toolstile_hookspecs import LedgerError
 from toolstile_hookspecs.services.ledger import Claim, EffectState, RecordedResult
-from toolstile_plugins.ledger.stores import bounded
+from toolstile_plugins.ledger.stores import postgres_connection as bounded
 from toolstile_plugins.ledger.stores.postgres import PostgresStore
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from toolstile import Host, ToolCall
-from toolstile_plugins.mcp.gateway.importing import read_servers
+from toolstile_plugins.mcp.gateway.import_config import read_servers
 from toolstile_plugins.record import verify
 
 from .guide import PLACE, lines_of_clients, server_of, starting_point

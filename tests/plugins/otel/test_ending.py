@@ -13,9 +13,10 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from opentelemetry.trace import INVALID_SPAN
 
 from toolstile_hookspecs import ToolCall
-from toolstile_plugins.otel import ending, patience
-from toolstile_plugins.otel.ending import CountingExporter, end
+from toolstile_plugins.otel import shutdown as ending
+from toolstile_plugins.otel import shutdown as patience
 from toolstile_plugins.otel.propagation import ProcessTrace
+from toolstile_plugins.otel.shutdown import CountingExporter, end
 
 
 class Unanswered(SpanExporter):

@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from toolstile_hookspecs import FileStat
-from toolstile_plugins.policies.contents import LARGE, DirectoryFiles, WorkspaceFiles
+from toolstile_plugins.policies.read_before_write import LARGE, DirectoryFiles, WorkspaceFiles
 from toolstile_plugins.vfs import VirtualFilesystem
 
 

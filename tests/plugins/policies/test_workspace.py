@@ -20,7 +20,7 @@ from toolstile_hookspecs import (
     tool,
 )
 from toolstile_plugins.policies import ReadBeforeWritePolicy, SequentialDependencyPolicy
-from toolstile_plugins.policies.contents import WorkspaceFiles
+from toolstile_plugins.policies.read_before_write import WorkspaceFiles
 from toolstile_plugins.vfs import VfsConfig, VfsToolsSection, VirtualFilesystem, paths
 
 PATHS = ("a.txt", "b/c.txt")

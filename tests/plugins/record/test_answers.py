@@ -10,15 +10,15 @@ import pytest
 
 from toolstile_hookspecs import Stage, Status
 from toolstile_plugins.record import Recording
-from toolstile_plugins.record.answers import (
+from toolstile_plugins.record.matching import (
     ByArguments,
     ById,
     InOrder,
     NotRecordedError,
     answering,
 )
-from toolstile_plugins.record.lines import RecordedCall
-from toolstile_plugins.record.reading import Numbered
+from toolstile_plugins.record.reader import Numbered
+from toolstile_plugins.record.schema import RecordedCall
 
 
 def made(line: int, params: Any = None, tool: str = "add", **more: Any) -> Numbered:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolstile_plugins.record.chain import START, Chain, Damage, Fault, read_link, seal
+from toolstile_plugins.record.hash_chain import START, Chain, Damage, Fault, read_link, seal
 
 
 def written(*contents: object) -> list[bytes]:

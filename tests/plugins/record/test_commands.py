@@ -11,8 +11,8 @@ import pytest
 from toolstile import Host, ToolCall
 from toolstile_cli.main import main
 from toolstile_plugins.record import RecordFile, verify
-from toolstile_plugins.record.lines import FORMAT, VERSION
-from toolstile_plugins.record.noting import written
+from toolstile_plugins.record.schema import FORMAT, VERSION
+from toolstile_plugins.record.serialize import written
 
 pytestmark = pytest.mark.slow
 

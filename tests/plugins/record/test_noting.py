@@ -20,7 +20,7 @@ from toolstile_hookspecs import (
     tool,
 )
 from toolstile_hookspecs.calls import REPLAYED_EFFECT
-from toolstile_plugins.record.noting import NOTHING, fields_of, joined
+from toolstile_plugins.record.serialize import NOTHING, fields_of, joined
 
 ROUND: dict[str, Any] = {}
 ROUND["a"] = ROUND

@@ -27,7 +27,7 @@ from toolstile_hookspecs import (
     tool,
 )
 from toolstile_plugins.record import Recorder, RecordError, RecordFile, Recording, verify
-from toolstile_plugins.record.reading import Lost
+from toolstile_plugins.record.reader import Lost
 
 
 def test_a_success_is_recorded_with_params_value_and_envelope(desk, path):

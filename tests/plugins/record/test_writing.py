@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from toolstile_plugins.record import RecordError, RecordFile, verify
-from toolstile_plugins.record.chain import Chain, Damage, read_link, seal
+from toolstile_plugins.record.hash_chain import Chain, Damage, read_link, seal
 
 HOLDER = """
 import sys

@@ -20,8 +20,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolstile_hookspecs import CallRefused, ConflictError, Filesystem, ToolContext
-from toolstile_plugins.vfs import renames, staging
-from toolstile_plugins.vfs.disk import DiskStore
+from toolstile_plugins.vfs.backends.disk import operations as renames
+from toolstile_plugins.vfs.backends.disk import staging
+from toolstile_plugins.vfs.backends.disk.store import DiskStore
 from toolstile_plugins.vfs.nodes import Content
 from toolstile_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
 

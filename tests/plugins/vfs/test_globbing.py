@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolstile_plugins.vfs.globbing import Pattern
+from toolstile_plugins.vfs.glob import Pattern
 from toolstile_plugins.vfs.nodes import Kind
 
 part = st.sampled_from(["a", "b", "ab", "*", "a*", "?", "[ab]", "**", "*b*"])

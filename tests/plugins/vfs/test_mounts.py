@@ -27,8 +27,8 @@ from toolstile_plugins.vfs import (
     VirtualFilesystem,
     open_workspace,
 )
-from toolstile_plugins.vfs.mounts import MountedStore
-from toolstile_plugins.vfs.sources import Source
+from toolstile_plugins.vfs.backends.fsspec_source import Source
+from toolstile_plugins.vfs.backends.mounts import MountedStore
 from toolstile_plugins.vfs.workspace import WorkspaceBranch
 
 CONTENT = {

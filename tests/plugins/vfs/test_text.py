@@ -10,8 +10,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from toolstile_hookspecs import Noting
-from toolstile_plugins.vfs import text
-from toolstile_plugins.vfs.text import Encoding, decode, encode, encoding_of, line_blocks
+from toolstile_plugins.vfs import text_files as text
+from toolstile_plugins.vfs.text_files import Encoding, decode, encode, encoding_of, line_blocks
 from toolstile_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
 
 Branch = Callable[..., WorkspaceBranch]

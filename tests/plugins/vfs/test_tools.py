@@ -26,7 +26,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_plugins.vfs import VfsConfig, VfsToolsSection, VirtualFilesystem
 from toolstile_plugins.vfs.tools import file_tools
-from toolstile_plugins.vfs.tools.pages import cut
+from toolstile_plugins.vfs.tools.read import cut
 from toolstile_plugins.vfs.tools.results import FileText, lines_of
 
 FILES: dict[str, str | bytes] = {

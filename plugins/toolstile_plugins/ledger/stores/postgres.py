@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from toolstile_hookspecs import ConfigurationError, LedgerError, hide
-from toolstile_plugins.ledger.stores.processes import Process
+from toolstile_plugins.ledger.stores.process_identity import Process
 from toolstile_plugins.ledger.stores.sql import COLUMNS, Done, Row, SqlStore
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class PostgresStore(SqlStore):
         try:
             import psycopg  # late: only who uses it has it
 
-            from toolstile_plugins.ledger.stores.bounded import BoundedConnection
+            from toolstile_plugins.ledger.stores.postgres_connection import BoundedConnection
         except ImportError as error:
             raise ConfigurationError(
                 "The ledger's store 'postgres' needs psycopg: pip install 'toolstile[postgres]'."

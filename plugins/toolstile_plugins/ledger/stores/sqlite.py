@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from toolstile_hookspecs import LedgerError
-from toolstile_plugins.ledger.stores.forks import awaited_lock
-from toolstile_plugins.ledger.stores.processes import Process, monotonic
+from toolstile_plugins.directories import make_directory_of
+from toolstile_plugins.ledger.stores.fork_safety import awaited_lock
+from toolstile_plugins.ledger.stores.process_identity import Process, monotonic
 from toolstile_plugins.ledger.stores.sql import Done, Row, SqlStore
-from toolstile_plugins.places import make_directory_of
 
 Synchronous = Literal["normal", "full"]
 

@@ -19,18 +19,13 @@ from mcp.client.subscriptions import ToolsListChanged
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolstile_hookspecs import hide
-from toolstile_plugins.mcp.gateway.complaints import told_once
-from toolstile_plugins.mcp.gateway.definitions import Definition
-from toolstile_plugins.mcp.gateway.faults import ServerFault, told
-from toolstile_plugins.mcp.gateway.listing import list_tools
-from toolstile_plugins.mcp.gateway.nesting import one_deeper
+from toolstile_plugins.mcp.gateway.definitions import Definition, list_tools
+from toolstile_plugins.mcp.gateway.errors import ServerFault, one_deeper, told, told_once
 from toolstile_plugins.mcp.gateway.promises import check_nothing
-from toolstile_plugins.mcp.gateway.secrecy import secrets_of
-from toolstile_plugins.mcp.gateway.settings import ServerSettings
+from toolstile_plugins.mcp.gateway.settings import ServerSettings, filled, secrets_of
 from toolstile_plugins.mcp.gateway.transports.guard import GuardedStream
 from toolstile_plugins.mcp.gateway.transports.http import Site, http_streams
 from toolstile_plugins.mcp.gateway.transports.stdio import Program, program_streams
-from toolstile_plugins.mcp.gateway.variables import filled
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from toolstile_hookspecs import HostHandle, PluginError
-from toolstile_plugins.mcp.gateway.pins import Pins
+from toolstile_plugins.mcp.gateway.trust import Pins
 from toolstile_plugins.mcp.gateway.upstream import Upstream, UpstreamPlugin
 from toolstile_plugins.mcp.settings import McpSettings
 

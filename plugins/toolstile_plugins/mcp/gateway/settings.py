@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
+from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from toolstile_hookspecs import DefinitionError, IdempotencyConfig
 from toolstile_hookspecs.idempotency import OnError, OnUnknown
 from toolstile_hookspecs.tools import Category, Concurrency, Consequence
+from toolstile_plugins.mcp.gateway.errors import ServerFault
 
 Seconds = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(gt=0)]
@@ -170,3 +175,86 @@ class ServerSettings(BaseModel):
 
 
 _NOTHING_KNOWN = ToolSettings()
+
+
+# --- `${NAME}` in what is configured of a server: variables of this process's environment
+
+
+_VARIABLE: Final = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def named_in(text: str) -> Iterator[str]:
+    """Yield the values of the variables that a text names, as far as they are set."""
+    for name in _VARIABLE.findall(text):
+        if name in os.environ:
+            yield os.environ[name]
+
+
+def filled(text: str, where: str, environment: Mapping[str, str] | None = None) -> str:
+    """Return a text with the values of the variables it names.
+
+    Args:
+        text: The text.
+        where: The key it stands under, for the message.
+        environment: The variables; those of this process if not given.
+
+    Raises:
+        ServerFault: When there is no such variable; names it, and never a value.
+
+    Example:
+        >>> filled("Bearer ${TOKEN}", "headers", {"TOKEN": "t0p"})
+        'Bearer t0p'
+    """
+    known = os.environ if environment is None else environment
+
+    def value(found: re.Match[str]) -> str:
+        name = found[1]
+        if name not in known:
+            raise ServerFault(
+                f"{where} names the environment variable {name}, which is not set; set it"
+            )
+        return known[name]
+
+    return _VARIABLE.sub(value, text)
+
+
+# --- What is configured of a server and told to nobody: it may be a secret
+
+
+def secrets_of(settings: ServerSettings) -> tuple[str, ...]:
+    """Return the values that are hidden in whatever is said of a server.
+
+    They are those of `env` and `headers`, those of the variables that `args` and `url` name, and
+    the user and the query of `url`.
+    """
+    return tuple(dict.fromkeys(each for each in _found(settings) if each))
+
+
+def _found(settings: ServerSettings) -> Iterator[str]:
+    for value in (*settings.env.values(), *settings.headers.values()):
+        whole = _filled(value)
+        yield whole
+        yield from named_in(value)
+        # Of `Bearer TOKEN` the token alone, too.
+        yield whole.partition(" ")[2].strip()
+    for text in (*settings.args, settings.url or ""):
+        yield from named_in(text)
+    yield from _of_url(_filled(settings.url or ""))
+
+
+def _of_url(url: str) -> Iterator[str]:
+    try:
+        parts = urlsplit(url)
+        yield parts.username or ""
+        yield parts.password or ""
+        yield parts.query
+        yield from (value for _, value in parse_qsl(parts.query))
+    except ValueError:
+        return
+
+
+def _filled(text: str) -> str:
+    try:
+        return filled(text, "")
+    except ServerFault:
+        return text

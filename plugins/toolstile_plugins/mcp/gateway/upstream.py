@@ -21,18 +21,15 @@ from toolstile_hookspecs import (
     hookimpl,
 )
 from toolstile_hookspecs._schema.schema_codec import SchemaCodec
-from toolstile_plugins.mcp.gateway.calling import Calling, reporter
+from toolstile_plugins.mcp.gateway.call import Calling, reporter
 from toolstile_plugins.mcp.gateway.connection import Connection
 from toolstile_plugins.mcp.gateway.definitions import Definition
-from toolstile_plugins.mcp.gateway.doubting import DoubtPolicy
-from toolstile_plugins.mcp.gateway.faults import ServerFault
-from toolstile_plugins.mcp.gateway.naming import prefix_of, tool_name
-from toolstile_plugins.mcp.gateway.pins import Pins
+from toolstile_plugins.mcp.gateway.errors import ServerFault
+from toolstile_plugins.mcp.gateway.results import is_plain, one_line
 from toolstile_plugins.mcp.gateway.schemas import enforceable
 from toolstile_plugins.mcp.gateway.settings import ServerSettings
-from toolstile_plugins.mcp.gateway.standing import CallKey, Doubt, Standing
-from toolstile_plugins.mcp.gateway.tools import make_tool
-from toolstile_plugins.mcp.gateway.wording import is_plain, one_line
+from toolstile_plugins.mcp.gateway.tools import make_tool, prefix_of, tool_name
+from toolstile_plugins.mcp.gateway.trust import CallKey, Doubt, DoubtPolicy, Pins, Standing
 
 log = logging.getLogger("toolstile.mcp")
 

@@ -23,11 +23,10 @@ from toolstile_hookspecs import (
     VisibilityExpansionRequired,
 )
 from toolstile_hookspecs.support.event_loop import begin
-from toolstile_plugins.mcp.server.elicitation_rounds import Round, question_result, refuse_invalid
-from toolstile_plugins.mcp.server.handles import SESSION_META
-from toolstile_plugins.mcp.server.progress import ProgressRelay
-from toolstile_plugins.mcp.server.requests import CallRequest, RequestContext, make_current
-from toolstile_plugins.mcp.server.sessions import ServedSession
+from toolstile_plugins.mcp.server.elicitation import Round, question_result, refuse_invalid
+from toolstile_plugins.mcp.server.notifications import ProgressRelay
+from toolstile_plugins.mcp.server.request import CallRequest, RequestContext, make_current
+from toolstile_plugins.mcp.server.sessions import SESSION_META, ServedSession
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from typing import Final
 from pydantic import SecretStr
 
 from toolstile_hookspecs import ConfigurationError, HostHandle
-from toolstile_plugins.mcp.server.addresses import Address
+from toolstile_plugins.mcp.server.http import Address
 from toolstile_plugins.mcp.server.settings import UNSENDABLE, ServeSettings, fits_header
 from toolstile_plugins.mcp.server.stdio import serve_stdio
 

@@ -8,19 +8,67 @@ pending, its result says what is asked, and the client repeats the request with 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
-from collections.abc import Awaitable, Coroutine
-from typing import Any, Final, TypeVar
+from collections.abc import Awaitable, Coroutine, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeGuard, TypeVar, cast
 
 from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
-from mcp_types import ElicitResult
+from mcp_types import INVALID_PARAMS, CallToolRequestParams, ElicitResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from toolstile_hookspecs import ApprovalAnswer, ApprovalRequest
-from toolstile_plugins.mcp.server.elicitation_question import FORM, question_of
-from toolstile_plugins.mcp.server.requests import CallRequest, current_request
+from toolstile_hookspecs import ApprovalAnswer, ApprovalRequest, Outcome, hide, masked, secrets_of
+from toolstile_hookspecs.calls import APPROVAL
+from toolstile_hookspecs.support.text import printable_lines
+from toolstile_plugins.mcp.server.request import CallRequest, RequestContext, current_request
+
+# --- What a person is asked: the call, its arguments, why it is asked, what it would change
+
+
+FORM: Final[dict[str, Any]] = {"type": "object", "properties": {}}
+"""Nothing has to be filled in: to accept is to approve, to decline is to deny."""
+LONGEST: Final = 8_000
+"""Characters of the arguments, and of the diff, that are shown."""
+MASK: Final = "***"
+
+
+def question_of(request: ApprovalRequest) -> str:
+    """Return the question, without secrets and without anything that could steer a terminal."""
+    schema = request.tool.params_codec.secret_schema()
+    arguments: dict[str, Any] = json.loads(request.arguments)
+    secrets = [*secrets_of(arguments, schema)]
+    return "\n".join(_lines(request, masked(arguments, schema, MASK), secrets))
+
+
+def _lines(request: ApprovalRequest, arguments: Any, secrets: list[str]) -> Iterator[str]:
+    tool = request.tool
+    kind = tool.category.replace("_", " ")
+    if request.diff is None:
+        yield f"Run {tool.name}? ({kind}, {tool.consequence} consequence)"
+    else:
+        yield f"{tool.name} has run ({kind}, {tool.consequence} consequence). Keep what it did?"
+    for reason in request.reasons:
+        yield from _shown(hide(reason, secrets))
+    yield "Arguments:"
+    yield from _shown(json.dumps(arguments, ensure_ascii=False, indent=2))
+    if request.diff is not None:
+        yield "It would change:"
+        yield from _shown(hide(request.diff, secrets))
+
+
+def _shown(text: str) -> Iterator[str]:
+    # Indented, so that no line of it passes for one of the question's own.
+    for line in printable_lines(text[:LONGEST]):
+        yield f"  {line}"
+    if len(text) > LONGEST:
+        yield f"  ... and {len(text) - LONGEST:,} more characters that are not shown here"
+
+
+# --- Asking the person at the client whether a call may run: by elicitation, as each era has
+
 
 log = logging.getLogger("toolstile.mcp")
 
@@ -102,3 +150,121 @@ async def _on_loop(asking: CallRequest, waiting: Coroutine[Any, Any, T]) -> T:
     if asyncio.get_running_loop() is asking.loop:
         return await waiting
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(waiting, asking.loop))
+
+
+# --- Asking in rounds, as the newer era does: what goes to the client, and what comes back
+
+
+QUESTION: Final = "approval"
+"""What the question is called among those of a result."""
+REFUSED: Final = "refused"
+ALTERED: Final = "The request state was altered."
+LONGEST_ID: Final = 256
+DATA: Final = {"reason": "invalid_request_state"}
+
+
+@dataclass(frozen=True, slots=True)
+class RequestState:
+    """What a client gives back when it repeats a request.
+
+    Args:
+        session: The id of the session that the call was made in.
+        token: What the call is resumed with.
+        handle: What names the session, where the request had begun it.
+    """
+
+    session: str
+    token: str
+    handle: str | None = None
+
+    def written(self) -> str:
+        """Return it as the client keeps it."""
+        return json.dumps([self.session, self.token, self.handle], separators=(",", ":"))
+
+    @classmethod
+    def in_answer(cls, params: Mapping[str, Any] | None) -> RequestState | None:
+        """Return the state in the params of a request that brings an answer, else None.
+
+        Without an answer it is not looked at: nothing would tell then whether it is genuine.
+
+        Raises:
+            MCPError: When it is none that a server has written.
+        """
+        given = params or {}
+        text = given.get("requestState")
+        if text is None or QUESTION not in (given.get("inputResponses") or {}):
+            return None
+        try:
+            session, token, handle = cast("list[object]", json.loads(text))
+        except (ValueError, TypeError, RecursionError):
+            raise _invalid(ALTERED) from None
+        if not _is_id(session) or not isinstance(token, str):
+            raise _invalid(ALTERED)
+        return cls(session, token, handle if isinstance(handle, str) else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """The second round of a call: the answer that a repeated request brings.
+
+    Args:
+        state: What the client gives back.
+        answer: What the person says.
+    """
+
+    state: RequestState
+    answer: ApprovalAnswer
+
+    @classmethod
+    def of(cls, context: RequestContext, params: CallToolRequestParams) -> Round | None:
+        """Return the round that a request is, None for the first one.
+
+        Raises:
+            MCPError: When its state is none that a server has written, or its answer is none to
+                the question: the session is the one that the state names, in which nothing may
+                run unless the host finds the token genuine.
+        """
+        state = RequestState.in_answer(context.params)
+        if state is None:
+            return None
+        given = (params.input_responses or {}).get(QUESTION)
+        if not isinstance(given, ElicitResult):
+            raise _invalid(f"inputResponses[{QUESTION!r}] must be the result of an elicitation.")
+        return cls(state, meaning_of(given))
+
+
+def question_result(outcome: Outcome, question: str, handle: str | None) -> dict[str, Any]:
+    """Return the result that asks for an answer.
+
+    Args:
+        outcome: That of the call, which is pending.
+        question: What the person is asked.
+        handle: What names the session, where the request has begun it.
+    """
+    token = outcome.approval_token
+    assert token is not None  # noqa: S101 - it is pending
+    state = RequestState(outcome.event.session_id, token, handle)
+    asked = {"mode": "form", "message": question, "requestedSchema": FORM}
+    return {
+        "resultType": "input_required",
+        "inputRequests": {QUESTION: {"method": "elicitation/create", "params": asked}},
+        "requestState": state.written(),
+    }
+
+
+def refuse_invalid(outcome: Outcome) -> None:
+    """Tell the client that a call was not resumed since its state does not hold.
+
+    Raises:
+        MCPError: Saying why.
+    """
+    if outcome.event.facts.get(APPROVAL) == REFUSED:
+        raise _invalid(outcome.text)
+
+
+def _is_id(value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and value.isprintable() and len(value) <= LONGEST_ID
+
+
+def _invalid(why: str) -> MCPError:
+    return MCPError(INVALID_PARAMS, why, DATA)

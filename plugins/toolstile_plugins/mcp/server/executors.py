@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 
 from toolstile_hookspecs import ExecutorHandle, HostHandle, ToolCall
-from toolstile_plugins.mcp.server.requests import current_request
+from toolstile_plugins.mcp.server.request import current_request
 from toolstile_plugins.mcp.server.sessions import OpenExecutor
 
 

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import ipaddress
+import logging
+import os
+import socket
 import sys
 from collections.abc import AsyncGenerator, Generator
+from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Final
+from typing import Any, Final, Self, cast
 
 import uvicorn
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend, RequireAuthMiddleware
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import INTERNAL_ERROR
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -21,18 +28,260 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from toolstile_hookspecs import ConfigurationError, HostHandle
-from toolstile_plugins.mcp.server.addresses import Address, security_of
-from toolstile_plugins.mcp.server.choosing import NamedSessions
+from toolstile_hookspecs import NOTICE, ConfigurationError, HostHandle
+from toolstile_plugins.mcp.server.auth import Tokens, user_of
 from toolstile_plugins.mcp.server.executors import executors_of
-from toolstile_plugins.mcp.server.handles import SESSION_HEADER
-from toolstile_plugins.mcp.server.patience import PatientProtocol
-from toolstile_plugins.mcp.server.principals import Tokens, user_of
-from toolstile_plugins.mcp.server.scarcity import Scarcity
-from toolstile_plugins.mcp.server.serving import DISTRIBUTION, HostServer
-from toolstile_plugins.mcp.server.sessions import Sessions
+from toolstile_plugins.mcp.server.server import DISTRIBUTION, HostServer
+from toolstile_plugins.mcp.server.sessions import SESSION_HEADER, NamedSessions, Sessions
 from toolstile_plugins.mcp.server.settings import ServeSettings
+
+# --- Where the server listens, and what requests may say about where they come from and go to
+
+
+LOCAL: Final = ("127.0.0.1", "localhost", "[::1]")
+HIGHEST_PORT: Final = 65535
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A host and a port; port 0 stands for any that is free.
+
+    Args:
+        host: A name or an IP address.
+        port: The port.
+    """
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return the address that `HOST:PORT` says.
+
+        Raises:
+            ValueError: When it says none.
+
+        Example:
+            >>> Address.parse("[::1]:8000")
+            Address(host='::1', port=8000)
+        """
+        host, colon, port = text.rpartition(":")
+        bare = host.removeprefix("[").removesuffix("]")
+        if not colon or not bare or not port.isascii() or not port.isdigit():
+            raise ValueError("give HOST:PORT, such as 127.0.0.1:8000")
+        if int(port) > HIGHEST_PORT:
+            raise ValueError(f"there is no port {port}; the highest is {HIGHEST_PORT}")
+        return cls(bare, int(port))
+
+    def __str__(self) -> str:
+        """Return it as `HOST:PORT`."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """The URL that begins there."""
+        return f"http://{self}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine reaches it."""
+        return self.host == "localhost" or _is(self.host, "is_loopback")
+
+    @property
+    def is_everywhere(self) -> bool:
+        """Whether it stands for all addresses of this machine."""
+        return _is(self.host, "is_unspecified")
+
+    def listen(self, backlog: int) -> socket.socket:
+        """Return a socket that listens there.
+
+        Raises:
+            ConfigurationError: When the address cannot be had; says why.
+        """
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        try:
+            listening = socket.create_server(
+                (self.host, self.port), family=family, backlog=backlog, reuse_port=False
+            )
+        except OSError as error:
+            why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+            raise ConfigurationError(
+                f"Cannot serve on {self}: {why}. Choose another address with --http HOST:PORT."
+            ) from error
+        # Else the parts of an answer wait for one another. asyncio sees to it only for sockets that
+        # name their protocol, which this one does not; those that it accepts inherit it.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listening
+
+
+def security_of(address: Address, settings: ServeSettings) -> TransportSecuritySettings:
+    """Return which `Host` and `Origin` headers are taken.
+
+    A page in a browser can be made to send requests anywhere; these headers give it away.
+    """
+    origins: list[str] = [*settings.allowed_origins]
+    if address.is_everywhere:
+        names = [*LOCAL, socket.gethostname(), socket.getfqdn()]
+    elif address.is_loopback:
+        names = [*dict.fromkeys([*LOCAL, _bracketed(address.host)])]
+        origins += [f"http://{name}{end}" for name in names for end in ("", ":*")]
+    else:
+        names = [_bracketed(address.host)]
+    hosts = [f"{name}{end}" for name in names for end in ("", ":*")]
+    return TransportSecuritySettings(
+        allowed_hosts=[*hosts, *settings.allowed_hosts], allowed_origins=origins
+    )
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _is(host: str, what: str) -> bool:
+    try:
+        return bool(getattr(ipaddress.ip_address(host), what))
+    except ValueError:
+        return False
+
+
+# --- How long clients over HTTP may take: until their request has arrived, until they read on
+
+
+log = logging.getLogger("toolstile.mcp")
+
+PATIENCE: Final = 60.0
+"""Seconds from when a connection stands, or a further request on it begins; from when what a
+client has not read is too much to send on, until it has read some of that."""
+
+
+class PatientProtocol(H11Protocol):
+    """HTTP, of which connections are ended where a client neither completes a request nor reads on.
+
+    Each of them holds one of the few files that a process may have open.
+    """
+
+    _giving_up: asyncio.TimerHandle | None = None
+    _watching: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for the first request."""
+        super().connection_made(transport)
+        self._look()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what has come of a request."""
+        super().data_received(data)
+        self._look()
+
+    def on_response_complete(self) -> None:
+        """Wait for a further request."""
+        super().on_response_complete()
+        self._look()
+        if self.transport.is_closing():
+            self._watch()
+
+    def pause_writing(self) -> None:
+        """Wait until the client has read something."""
+        super().pause_writing()
+        self._watch()
+
+    def resume_writing(self) -> None:
+        """Wait no more, as the client has read; what was sent last it has to read still."""
+        super().resume_writing()
+        self._watch_no_more()
+        if self.transport.is_closing():
+            self._watch()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """End an idle connection, once the client has read what it was sent."""
+        super().timeout_keep_alive_handler()
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for nothing any more."""
+        self._wait_no_more()
+        self._watch_no_more()
+        super().connection_lost(exc)
+
+    def _look(self) -> None:
+        if not self._awaits_more() or self.transport.is_closing():
+            self._wait_no_more()
+        elif self._giving_up is None:
+            self._giving_up = self.loop.call_later(PATIENCE, self._give_up)
+
+    def _awaits_more(self) -> bool:
+        if self.timeout_keep_alive_task is not None:
+            # It is idle between two requests, which the web server ends by itself.
+            return False
+        # Unlike what is declared, there is none before the first request.
+        cycle = cast("RequestResponseCycle | None", self.cycle)
+        return cycle is None or cycle.response_complete or cycle.more_body
+
+    def _wait_no_more(self) -> None:
+        if self._giving_up is not None:
+            self._giving_up.cancel()
+            self._giving_up = None
+
+    def _give_up(self) -> None:
+        log.info("A client's request has not arrived within %g s; it is hung up on.", PATIENCE)
+        self.transport.abort()
+
+    def _watch(self) -> None:
+        unread = self.transport.get_write_buffer_size()
+        if unread and self._watching is None:
+            self._watching = self.loop.call_later(PATIENCE, self._look_what_is_read, unread)
+
+    def _watch_no_more(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+            self._watching = None
+
+    def _look_what_is_read(self, unread: int) -> None:
+        self._watching = None
+        if self.transport.get_write_buffer_size() < unread:
+            self._watch()
+            return
+        log.info("A client has read nothing for %g s; it is hung up on.", PATIENCE)
+        self.transport.abort()
+
+
+# --- What is logged where no more connections can be taken, since files have run out
+
+
+SCARCE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+"""The errors at which asyncio waits a second until it takes connections again."""
+INTERVAL: Final = 60.0
+"""Seconds in which it is told once."""
+
+
+class Scarcity:
+    """Handles what goes wrong on a loop, and tells of what has run out once in a while.
+
+    asyncio tells of it two thousand times a second, each time with a traceback.
+    """
+
+    def __init__(self) -> None:
+        self._again_at = float("-inf")
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Take what a loop tells of."""
+        error = context.get("exception")
+        if not (isinstance(error, OSError) and error.errno in SCARCE and "socket" in context):
+            loop.default_exception_handler(context)
+        elif loop.time() >= self._again_at:
+            self._again_at = loop.time() + INTERVAL
+            log.warning(
+                "No more clients can connect: %s. They wait until others leave; allow more open "
+                "files (ulimit -n), or fewer connections in the proxy that is in front.",
+                error.strerror,
+                extra=NOTICE,
+            )
+
+
+# --- Serving over streamable HTTP: who may connect, from where, and to what
+
 
 PATH: Final = "/mcp"
 HEALTH: Final = "/health"

@@ -3,19 +3,179 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 import sys
-from typing import Final
+from collections.abc import AsyncGenerator, Mapping
+from types import TracebackType
+from typing import Any, Final, Self, cast
 
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCNotification,
+    RequestId,
+)
+from mcp_types.methods import SPEC_CLIENT_METHODS
+from pydantic import ValidationError
 
 from toolstile_hookspecs import HostHandle
-from toolstile_plugins.mcp.server.changes import TOLD, Changes
-from toolstile_plugins.mcp.server.choosing import OneSession
 from toolstile_plugins.mcp.server.executors import executors_of
-from toolstile_plugins.mcp.server.flow import regulated
-from toolstile_plugins.mcp.server.serving import HostServer
-from toolstile_plugins.mcp.server.sessions import ServedSession
+from toolstile_plugins.mcp.server.notifications import TOLD, Changes
+from toolstile_plugins.mcp.server.server import HostServer
+from toolstile_plugins.mcp.server.sessions import OneSession, ServedSession
 from toolstile_plugins.mcp.server.settings import ServeSettings
+
+# --- The flow of messages over a pipe: what is none is answered, and nothing piles up unread
+
+
+UNREAD: Final = 100
+"""How many messages wait at most for a client that does not read, until it is not read either."""
+NO_MESSAGE: Final = "That is no JSON-RPC 2.0 request, notification or response."
+NO_ID: Final = "A request needs an `id`: a string or an integer."
+NO_JSON: Final = "That is not JSON: one message, on one line."
+UNREADABLE: Final = (
+    "That cannot be read: it is nested too deeply, or a text in it holds half of a character (a "
+    "surrogate such as \\ud83d without the other one). Mend this, then send it again."
+)
+
+Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
+
+
+class Outgoing:
+    """Takes messages for the client, and knows how many it has not read.
+
+    Args:
+        stream: Where they go.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._waiting = 0
+        self._changed = anyio.Event()
+
+    async def send(self, item: SessionMessage, /) -> None:
+        """Send a message; returns when it is on its way."""
+        self._waiting += 1
+        try:
+            await self._stream.send(item)
+        finally:
+            self._waiting -= 1
+            self._changed.set()
+
+    async def has_room(self) -> None:
+        """Wait until the client has read most of what it was sent."""
+        while self._waiting >= UNREAD:
+            self._changed = anyio.Event()
+            await self._changed.wait()
+
+    async def aclose(self) -> None:
+        """Send nothing more."""
+        await self._stream.aclose()
+
+    async def __aenter__(self) -> Self:
+        """Give it."""
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> None:
+        """Send nothing more."""
+        await self.aclose()
+
+
+@contextlib.asynccontextmanager
+async def regulated(incoming: Any, outgoing: Any) -> AsyncGenerator[tuple[Incoming, Outgoing]]:
+    """Give streams that stand before those of a pipe.
+
+    Args:
+        incoming: What the client writes: messages, and faults in place of those that are none.
+        outgoing: What it reads.
+    """
+    answers = Outgoing(outgoing)
+    sender, messages = anyio.create_memory_object_stream[SessionMessage | Exception]()
+    async with anyio.create_task_group() as group:
+        group.start_soon(_pass_on, incoming, sender, answers)
+        try:
+            yield messages, answers
+        finally:
+            group.cancel_scope.cancel()
+
+
+async def _pass_on(
+    incoming: Any,
+    messages: MemoryObjectSendStream[SessionMessage | Exception],
+    answers: Outgoing,
+) -> None:
+    # Either end may be closed at any time: the client has left, or the server ends.
+    with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+        async with messages:
+            async for item in incoming:
+                await answers.has_room()
+                if isinstance(item, Exception):
+                    await answers.send(_answer_to(item))
+                elif _is_request_without_id(item):
+                    await answers.send(_error(None, INVALID_REQUEST, NO_ID))
+                else:
+                    await messages.send(item)
+
+
+def _answer_to(fault: Exception) -> SessionMessage:
+    """Say what is wrong with a message, to whoever waits for its answer where that can be told."""
+    faults = fault.errors(include_url=False) if isinstance(fault, ValidationError) else []
+    if faults and faults[0]["type"] != "json_invalid":
+        code, message = INVALID_REQUEST, NO_MESSAGE
+        number = next(
+            (found for each in faults if (found := _id_of(each["input"])) is not None), None
+        )
+    else:
+        code, message = PARSE_ERROR, NO_JSON
+        number = _id_of(_read(faults[0]["input"])) if faults else None
+        if number is not None:
+            message = UNREADABLE
+    return _error(number, code, message)
+
+
+def _is_request_without_id(item: SessionMessage) -> bool:
+    """Tell whether a message would be a request, had it an id; the SDK takes any other for none."""
+    message = item.message
+    return isinstance(message, JSONRPCNotification) and message.method in SPEC_CLIENT_METHODS
+
+
+def _error(number: RequestId | None, code: int, message: str) -> SessionMessage:
+    error = ErrorData(code=code, message=message)
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=number, error=error))
+
+
+def _read(line: object) -> object:
+    """Read what the SDK has not: it takes no half of a character, and little that is nested."""
+    try:
+        return json.loads(str(line))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _id_of(message: object) -> RequestId | None:
+    """Return the id of a request, None where it is none or has none that can be given back."""
+    if not isinstance(message, Mapping) or "method" not in message:
+        return None
+    number = cast("Mapping[str, object]", message).get("id")
+    if isinstance(number, str):
+        return number if number.isprintable() else None
+    return number if isinstance(number, int) and not isinstance(number, bool) else None
+
+
+# --- Serving over standard input and output, where nothing else may be written
+
 
 ALONE: Final = (
     "Waiting for an MCP client on standard input, which is a terminal; clients start this command "

@@ -7,10 +7,10 @@ from typing import Any
 
 from toolstile_hookspecs import Tool
 from toolstile_plugins.vfs.settings import VfsConfig
-from toolstile_plugins.vfs.tools.finding import finding_tools
-from toolstile_plugins.vfs.tools.reading import reading_tools
-from toolstile_plugins.vfs.tools.transferring import transferring_tools
-from toolstile_plugins.vfs.tools.writing import writing_tools
+from toolstile_plugins.vfs.tools.read import reading_tools
+from toolstile_plugins.vfs.tools.search import finding_tools
+from toolstile_plugins.vfs.tools.transfer import transferring_tools
+from toolstile_plugins.vfs.tools.write import writing_tools
 
 
 def file_tools(config: VfsConfig, *, accepts_overrides: bool = True) -> tuple[Tool[Any, Any], ...]:

@@ -20,7 +20,7 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs._schema.validation_errors import as_sentence
 from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.vfs.paths import ALIAS
-from toolstile_plugins.vfs.wording import size_of
+from toolstile_plugins.vfs.tools.results import size_of
 
 ROOT: Final = "the root of the workspace"
 """How the root is called in messages."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from toolstile_cli.main import main
 from toolstile_hookspecs import ConfigurationError
-from toolstile_plugins.mcp.gateway.importing import Imported, as_toml, read_servers
+from toolstile_plugins.mcp.gateway.import_config import Imported, as_toml, read_servers
 
 SECRETS = ("ghp_very_secret", "sk-secret-key", "hunter2", "t0ken")
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from toolstile_cli.main import main
-from toolstile_plugins.mcp.gateway.faults import ServerFault
-from toolstile_plugins.mcp.gateway.nesting import DEEPEST, DEPTH, one_deeper
+from toolstile_plugins.mcp.gateway.errors import DEEPEST, DEPTH, ServerFault, one_deeper
 
 RAW = Path(__file__).parent / "raw_server.py"
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from toolstile_plugins.mcp.gateway.definitions import Definition
-from toolstile_plugins.mcp.gateway.pins import Pins
+from toolstile_plugins.mcp.gateway.trust import Pins
 
 BUY = Definition("buy", None, "Buy.", {"type": "object"}, None, {})
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from toolstile_plugins.mcp.gateway.definitions import Definition
-from toolstile_plugins.mcp.gateway.pins import Pins
-from toolstile_plugins.mcp.gateway.standing import GONE, Standing
+from toolstile_plugins.mcp.gateway.trust import GONE, Pins, Standing
 
 BUY = Definition("buy", None, "Buy.", {"type": "object"}, None, {})
 SELL = Definition("sell", None, "Sell.", {"type": "object"}, None, {})

@@ -9,8 +9,8 @@ import weakref
 import pytest
 
 from toolstile_plugins.mcp.gateway.definitions import Definition
-from toolstile_plugins.mcp.gateway.pins import Pins
 from toolstile_plugins.mcp.gateway.settings import ServerSettings
+from toolstile_plugins.mcp.gateway.trust import Pins
 from toolstile_plugins.mcp.gateway.upstream import Upstream
 
 

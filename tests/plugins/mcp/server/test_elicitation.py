@@ -18,11 +18,10 @@ from mcp_types import INVALID_PARAMS, ElicitResult, ErrorData, InputRequiredResu
 from toolstile import Host, Settings
 from toolstile_hookspecs import ToolCall
 from toolstile_plugins.mcp.server.calls import DEADLINE_META
-from toolstile_plugins.mcp.server.choosing import OneSession
-from toolstile_plugins.mcp.server.elicitation_rounds import RequestState
+from toolstile_plugins.mcp.server.elicitation import RequestState
 from toolstile_plugins.mcp.server.executors import executors_of
-from toolstile_plugins.mcp.server.serving import HostServer
-from toolstile_plugins.mcp.server.sessions import ServedSession
+from toolstile_plugins.mcp.server.server import HostServer
+from toolstile_plugins.mcp.server.sessions import OneSession, ServedSession
 
 from . import confirming
 from .conftest import LEGACY, LONGEST, MODERN

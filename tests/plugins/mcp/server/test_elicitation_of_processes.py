@@ -13,7 +13,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult, InputRequiredResult
 
-from toolstile_plugins.mcp.server.handles import NEW, SESSION_META
+from toolstile_plugins.mcp.server.sessions import NEW, SESSION_META
 
 from .conftest import COMMAND, LEGACY, LONGEST, MODERN, serving
 

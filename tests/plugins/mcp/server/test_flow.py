@@ -8,7 +8,7 @@ import pytest
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification
 
-from toolstile_plugins.mcp.server.flow import UNREAD, regulated
+from toolstile_plugins.mcp.server.stdio import UNREAD, regulated
 
 MESSAGE = SessionMessage(JSONRPCNotification(jsonrpc="2.0", method="notifications/odd"))
 MANY = 5 * UNREAD

@@ -15,7 +15,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from uvicorn.server import ServerState
 
-from toolstile_plugins.mcp.server import patience
+from toolstile_plugins.mcp.server import http as patience
 
 pytestmark = pytest.mark.anyio
 

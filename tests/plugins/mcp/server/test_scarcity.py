@@ -13,7 +13,7 @@ import time
 import httpx2
 import pytest
 
-from toolstile_plugins.mcp.server.scarcity import Scarcity
+from toolstile_plugins.mcp.server.http import Scarcity
 
 from .conftest import LONGEST, serving
 

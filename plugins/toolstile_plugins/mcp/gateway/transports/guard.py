@@ -12,7 +12,7 @@ import mcp_types as types
 from mcp.client._transport import ReadStream
 from mcp.shared.message import SessionMessage
 
-from toolstile_plugins.mcp.gateway.faults import ServerBroken
+from toolstile_plugins.mcp.gateway.errors import ServerBroken
 
 Item = SessionMessage | Exception
 

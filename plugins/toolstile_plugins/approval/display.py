@@ -1,0 +1,127 @@
+"""A request as a person reads it: what is called, with what, why it is asked, what it changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final, cast
+
+from toolstile_hookspecs import ApprovalRequest, hide, masked, secrets_of
+from toolstile_hookspecs.support.text import printable, printable_lines
+
+# --- The mask that stands for a secret in an edit, and the secrets put back in its places
+
+
+MASK: Final = "*** (unchanged)"
+"""Stands for a secret; left as it is in an edit, the secret stays."""
+
+
+def unmasked(edited: object, value: object) -> Any:
+    """Return edited arguments with the secrets back in their places.
+
+    Raises:
+        ValueError: When a mask stands where there was no secret.
+    """
+    if edited == MASK:
+        if value is None:
+            raise ValueError(f"{MASK!r} stands where there was no secret; write the value there.")
+        return value
+    if isinstance(edited, dict):
+        inside = cast("dict[str, object]", value) if isinstance(value, dict) else {}
+        return {
+            name: unmasked(each, inside.get(name))
+            for name, each in cast("dict[str, object]", edited).items()
+        }
+    if isinstance(edited, list):
+        items = cast("list[object]", value) if isinstance(value, list) else []
+        return [
+            unmasked(each, items[index] if index < len(items) else None)
+            for index, each in enumerate(cast("list[object]", edited))
+        ]
+    return edited
+
+
+# --- A request as a person reads it: what is called, with what, why it is asked, what it chan
+
+
+LINES: Final = 60
+"""Lines that are shown unless all are asked for."""
+WIDTH: Final = 2_000
+"""Characters of a line that are shown unless all are asked for."""
+
+Line = tuple[str, str]
+"""A style and a line."""
+
+
+class Shown:
+    """A request, ready to be shown.
+
+    Args:
+        request: What is asked.
+
+    Attributes:
+        arguments: The arguments as they are.
+        masked: The arguments without secrets.
+    """
+
+    def __init__(self, request: ApprovalRequest) -> None:
+        self.request = request
+        self.arguments: dict[str, Any] = json.loads(request.arguments)
+        schema = request.tool.params_codec.secret_schema()
+        self.masked: dict[str, Any] = masked(self.arguments, schema, MASK)
+        self._secrets = list(secrets_of(self.arguments, schema))
+        self._lines = [*self._head(), *self._arguments(), *self._diff()]
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it is too long to be shown unless that is asked for."""
+        return len(self._lines) > LINES or any(len(text) > WIDTH for _, text in self._lines)
+
+    def lines(self, *, everything: bool = False) -> Iterator[Line]:
+        """Yield the lines with their styles."""
+        if everything:
+            yield from self._lines
+            return
+        for style, text in self._lines[:LINES]:
+            more = len(text) - WIDTH
+            yield style, f"{text[:WIDTH]}... ({more:,} more characters)" if more > 0 else text
+        more = len(self._lines) - LINES
+        if more > 0:
+            yield "dim", f"  ... ({more:,} more lines)"
+
+    def _head(self) -> Iterator[Line]:
+        tool, parent = self.request.tool, self.request.context.parent
+        kind = tool.category.replace("_", " ")
+        within = ""
+        if parent is not None and parent.tool_call is not None:
+            within = f", called by {printable(parent.tool_call.name)}"
+        has_run = ", has run and waits to be kept" if self.request.diff is not None else ""
+        yield (
+            "bold yellow",
+            f"{tool.name} ({kind}, {tool.consequence} consequence){within}{has_run}",
+        )
+        for reason in self.request.reasons:
+            for line in printable_lines(hide(reason, self._secrets)):
+                yield "", f"  {line}"
+
+    def _arguments(self) -> Iterator[Line]:
+        if not self.masked:
+            yield "dim", "  without arguments"
+        for name, value in self.masked.items():
+            label = printable(name)
+            if isinstance(value, str) and "\n" in value:
+                yield "cyan", f"  {label}:"
+                # The bar tells a line of the text from a line that says something about it.
+                yield from (("", f"    | {line}") for line in printable_lines(value))
+                continue
+            first, *rest = printable_lines(json.dumps(value, ensure_ascii=False, indent=2))
+            yield "cyan", f"  {label}: {first}"
+            yield from (("cyan", f"  {line}") for line in rest)
+
+    def _diff(self) -> Iterator[Line]:
+        if self.request.diff is None:
+            return
+        yield "bold", "It would change:"
+        for line in printable_lines(hide(self.request.diff, self._secrets)):
+            style = {"+": "green", "-": "red"}.get(line.lstrip()[:1], "dim")
+            yield style, f"  {line}"

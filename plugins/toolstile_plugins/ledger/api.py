@@ -1,0 +1,343 @@
+"""The ledger as programs use it: effects looked up, recorded, invalidated, pruned."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import sha256
+from math import isfinite
+from typing import Any, Final, Never
+from uuid import UUID
+
+import pydantic_core
+
+from toolstile_hookspecs import (
+    Clock,
+    DefinitionError,
+    LedgerError,
+    SystemClock,
+    Tool,
+    ToolResult,
+    ToolValidationError,
+    hide,
+    secrets_in,
+    secrets_of,
+)
+from toolstile_hookspecs._schema.serialize import finite, why_unwritable
+from toolstile_hookspecs._schema.validation_errors import in_one_line
+from toolstile_hookspecs.services.ledger import (
+    Claim,
+    EffectState,
+    LedgerEntry,
+    LedgerStore,
+    RecordedResult,
+)
+from toolstile_plugins.ledger.keys import as_recorded, new_effect_id
+from toolstile_plugins.ledger.leases import LeaseKeeper
+from toolstile_plugins.ledger.stores.memory import MemoryStore
+
+# --- Results that a person or a program gives to be recorded, with no more secrets than a cal
+
+
+def read_result(
+    message: str, value: str | None, tool: Tool[object, object] | None
+) -> RecordedResult:
+    """Return a result as it is recorded, checked as far as its tool is known.
+
+    Args:
+        message: Its message.
+        value: Its value as JSON, None where there is none.
+        tool: The tool, None where nobody offers it.
+
+    Raises:
+        LedgerError: The value is no JSON, or the tool cannot return it.
+    """
+    if value is None:
+        return RecordedResult(message)
+    try:
+        plain = json.loads(value, parse_constant=_refuse, parse_float=_finite)
+        if tool is None:
+            return RecordedResult(message, value.encode())
+        typed = tool.result_codec.decode(value)
+        written = tool.result_codec.encode(typed)
+        tool.result_codec.decode(written)
+    except ToolValidationError as error:
+        raise _misfit(in_one_line(error)) from error
+    except (ValueError, RecursionError) as error:
+        raise _misfit(why_unwritable(error)) from error
+    shown = secrets_of(plain, tool.result_codec.secret_schema())
+    return with_masks(RecordedResult(message, written), masked=secrets_in(typed), others=shown)
+
+
+def with_masks(
+    result: RecordedResult, *, masked: Iterable[str], others: Iterable[str]
+) -> RecordedResult:
+    """Return a result whose message tells no secret that its value masks.
+
+    Args:
+        result: The result.
+        masked: The secrets that are masked in its value. Whoever reads that again could not tell
+            them apart from other words.
+        others: Secrets that stay where they are; what holds one is shown to nobody.
+    """
+    message = hide(result.message, masked)
+    # Of a masked field, the mask may have been given.
+    secrets = [each for each in others if each.strip("*")]
+    texts = (message, (result.value or b"").decode())
+    holds_secret = any(hide(each, secrets) != each for each in texts)
+    return result._replace(message=message, secret=holds_secret)
+
+
+def _misfit(reason: str) -> LedgerError:
+    return LedgerError(f"The value does not fit: {reason}. Nothing was resolved.")
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    return value if isfinite(value) else _refuse(number)
+
+
+def _refuse(number: str) -> Never:
+    msg = f"{number} is no finite number"
+    raise ValueError(msg)
+
+
+# --- The ledger as programs use it: effects looked up, recorded, invalidated, pruned
+
+
+DAY: Final = timedelta(hours=24)
+DECIDER: Final = "ledger"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEffect:
+    """A recorded execution.
+
+    Args:
+        idempotency_key: What makes calls the same.
+        tool_name: The tool.
+        params_hash: The hash of all its params.
+        result_message: The result's message.
+        result_value: Its value as plain JSON data, None where there is none.
+        result_success: Whether it succeeded; only successes are recorded.
+        created_at: When its call began; aware, UTC.
+        expires_at: From when on it counts as not there; None for never.
+        effect_id: Its own.
+    """
+
+    idempotency_key: str
+    tool_name: str
+    params_hash: str
+    result_message: str
+    result_value: Any
+    result_success: bool
+    created_at: datetime
+    expires_at: datetime | None
+    effect_id: UUID
+
+
+class EffectLedger:
+    """What tools have done, so that a repeated call has its effect once.
+
+    Bind one to let executors use it in place of the configured one:
+    `Binding.instance(EffectLedger, ledger)`. It may be shared by threads, and its store by
+    processes.
+
+    Args:
+        store: Where effects are kept; in memory by default.
+        clock: What decides that one has expired, where it is used directly.
+        wait: Seconds for which a call waits at most for another one of the same key.
+
+    Raises:
+        DefinitionError: When the store lacks some of what stores have.
+
+    Example:
+        >>> ledger = EffectLedger()
+        >>> effect = ledger.record(
+        ...     idempotency_key="session:create_order:abc123",
+        ...     tool_name="create_order",
+        ...     params={"item": "tea"},
+        ...     result=ToolResult.ok({"number": 7}, message="Ordered."),
+        ... )
+        >>> ledger.lookup("session:create_order:abc123").result_value
+        {'number': 7}
+        >>> ledger.invalidate_by_tool("create_order")
+        1
+    """
+
+    def __init__(
+        self,
+        store: LedgerStore | None = None,
+        *,
+        clock: Clock | None = None,
+        wait: float = 30.0,
+    ) -> None:
+        self.store: LedgerStore = MemoryStore() if store is None else _complete(store)
+        self.wait = wait
+        self.leases = LeaseKeeper(self.store)
+        self._clock = clock or SystemClock()
+
+    def lookup(self, key: str) -> ToolEffect | None:
+        """Return what is recorded under a key, or None; what has expired is removed."""
+        entry = self.store.get(key)
+        if entry is None or entry.state is not EffectState.DONE:
+            return None
+        if entry.yields_to(self._clock.now(), None):
+            self.store.release(key, entry.claim.effect_id)
+            return None
+        return _effect(entry)
+
+    def record(
+        self,
+        *,
+        idempotency_key: str,
+        tool_name: str,
+        params: object,
+        result: ToolResult[Any],
+        ttl: timedelta | None = DAY,
+    ) -> ToolEffect | None:
+        """Record what a call came to, in the place of what is recorded under its key.
+
+        Secrets in the value are masked, also where the message tells them.
+
+        Args:
+            idempotency_key: The key.
+            tool_name: The tool.
+            params: All its params, as arguments or as a value of the tool's own type. A hash
+                of them is kept, which a call of the key has to share.
+            result: The result.
+            ttl: For how long it answers; None for ever.
+
+        Returns:
+            The effect; None for a failure, which is not recorded.
+
+        Raises:
+            LedgerError: It cannot be written, its value or its params have no JSON form, a
+                call of the key is under way, or another has taken the key meanwhile.
+        """
+        if not result.success:
+            return None
+        now = self._clock.now()
+        expires_at = end_of(now, ttl)
+        value = None if result.value is None else _as_json(result.value)
+        claim = Claim(idempotency_key, tool_name, _hash_of(params), new_effect_id(), "", "", now)
+        while (standing := self.store.claim(claim, now=now)) is not None:
+            if standing.state is EffectState.CLAIMED:
+                raise LedgerError(
+                    f"A call of the key {idempotency_key} is under way, so nothing can be recorded "
+                    "there. Retry when it has ended."
+                )
+            self.store.release(idempotency_key, standing.claim.effect_id)
+        given = RecordedResult(result.message, value, result.exclude_value_from_context)
+        recorded = with_masks(
+            given, masked=secrets_in(result.value), others=secrets_in((result.value, params))
+        )
+        if not self.store.finish(idempotency_key, claim.effect_id, recorded, expires_at):
+            raise LedgerError(
+                f"The key {idempotency_key} was released or taken by another while its effect was "
+                "recorded, so it is not there. Look at the key, and record it again."
+            )
+        return _effect(LedgerEntry(claim, EffectState.DONE, expires_at, recorded))
+
+    def invalidate(self, key: str) -> bool:
+        """Remove the entry of a key; returns whether there was one. A running call's stays."""
+        return self.store.remove(key=key) > 0
+
+    def invalidate_by_tool(self, tool_name: str) -> int:
+        """Remove all entries of a tool; returns how many. Those of running calls stay."""
+        return self.store.remove(tool_name=tool_name)
+
+    def clear(self) -> int:
+        """Remove all entries; returns how many. Those of running calls stay."""
+        return self.store.remove()
+
+    def prune_expired(self) -> int:
+        """Remove all expired entries; returns how many."""
+        return self.store.prune(self._clock.now())
+
+    def decided(self, key: str) -> bool | None:
+        """Tell whether a call was committed before a crash; see `Decider`.
+
+        Args:
+            key: What its journals noted: see `decision_key`.
+        """
+        decider, _, rest = key.partition(":")
+        effect_id, _, effect_key = rest.partition(":")
+        if decider != DECIDER:
+            return None
+        entry = self.store.get(effect_key)
+        if entry is None or entry.state is EffectState.CLAIMED:
+            return None
+        return entry.claim.effect_id == effect_id and entry.state is EffectState.DONE
+
+    def shut(self) -> None:
+        """Stop renewing claims and close the store; the next use opens it again."""
+        self.leases.stop()
+        self.store.close()
+
+
+def _complete(store: LedgerStore) -> LedgerStore:
+    wanted = [*LedgerStore.__annotations__, *vars(LedgerStore)]
+    missing = [each for each in wanted if each[0] != "_" and not hasattr(store, each)]
+    if missing:
+        raise DefinitionError(
+            f"{type(store).__qualname__} is no LedgerStore: it has no {', no '.join(missing)}. "
+            f"Write {'it' if len(missing) == 1 else 'them'}; LedgerStoreContract shows "
+            "whether the store keeps to what stores promise."
+        )
+    return store
+
+
+def decision_key(claim: Claim) -> str:
+    """Return what journals note of a call that this ledger decides on."""
+    return f"{DECIDER}:{claim.effect_id}:{claim.key}"
+
+
+def end_of(now: datetime, ttl: timedelta | None) -> datetime | None:
+    """Return from when on what is recorded now counts as not there; None for never."""
+    try:
+        return None if ttl is None else now + ttl
+    except OverflowError:  # beyond all dates
+        return None
+
+
+def _hash_of(params: object) -> str:
+    try:
+        return sha256(as_recorded(params)).hexdigest()
+    except (ValueError, RecursionError) as error:
+        raise _unrecordable("The value of the params", "params whose value", error) from error
+
+
+def _as_json(value: object) -> bytes:
+    try:
+        text = pydantic_core.to_json(value, inf_nan_mode="null")
+        return finite(
+            text, lambda: pydantic_core.to_jsonable_python(value, inf_nan_mode="constants")
+        )
+    except (ValueError, RecursionError) as error:
+        raise _unrecordable("The value of the result", "a result whose value", error) from error
+
+
+def _unrecordable(what: str, instead: str, error: Exception) -> LedgerError:
+    return LedgerError(
+        f"{what} cannot be recorded: {why_unwritable(error)}. Record {instead} JSON can say."
+    )
+
+
+def _effect(entry: LedgerEntry) -> ToolEffect:
+    result = entry.result
+    assert result is not None  # noqa: S101 - it is done
+    claim = entry.claim
+    return ToolEffect(
+        idempotency_key=claim.key,
+        tool_name=claim.tool_name,
+        params_hash=claim.params_hash,
+        result_message=result.message,
+        result_value=None if result.value is None else json.loads(result.value),
+        result_success=True,
+        created_at=claim.created_at,
+        expires_at=entry.expires_at,
+        effect_id=UUID(claim.effect_id),
+    )

@@ -1,0 +1,153 @@
+"""Claiming a key before the handler runs: a hit, a miss, somebody else's, or unknown."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable
+from functools import partial
+from typing import Any, Final
+
+from toolstile_hookspecs import CallRefused, Replay, ToolResult, ToolValidationError
+from toolstile_hookspecs.services.ledger import Claim, EffectState, LedgerEntry
+from toolstile_hookspecs.support.event_loop import is_on_loop
+from toolstile_plugins.ledger import messages as wording
+from toolstile_plugins.ledger.keys import (
+    keys_of,
+    new_effect_id,
+    printable,
+    printable_session,
+    recorded_hash,
+)
+from toolstile_plugins.ledger.participant import Holding
+from toolstile_plugins.ledger.undecided import as_seen_by
+
+SHORTEST: Final = 0.001
+LONGEST: Final = 0.05
+"""Seconds between two looks at a claim that is waited for."""
+
+
+def claim_or_replay(holding: Holding, params: Any) -> Awaitable[Replay | None] | Replay | None:
+    """Claim the key of a call.
+
+    Returns:
+        None when the call holds the key and is to run; the recorded result when it is there;
+        what to await where the ledger or another call has to be waited for.
+
+    Raises:
+        CallRefused: The call must not run.
+    """
+    claim = _claim_of(holding, params)
+    holding.context.note("ledger.key", claim.key)
+    if holding.ledger.store.waits and is_on_loop():
+        return _wait_and_claim(holding, claim, params)
+    standing = _attempt(holding, claim, params)
+    if standing is None:
+        return None
+    if standing.state is EffectState.DONE:
+        return _replay(holding, claim, params, standing)
+    _check_params(holding, claim, params, standing)
+    if holding.context.parent is not None:
+        holding.context.note("ledger.state", "in_progress")
+        raise wording.under_way(standing)
+    return _wait_and_claim(holding, claim, params)
+
+
+def _claim_of(holding: Holding, params: Any) -> Claim:
+    tool, context = holding.tool, holding.context
+    effect_id = new_effect_id()
+    key, params_hash = keys_of(tool, params, context, effect_id)
+    call = context.tool_call
+    return Claim(
+        key,
+        tool.name,
+        params_hash,
+        effect_id,
+        printable_session(context.session.id),
+        "" if call is None else printable(call.id),
+        context.clock.now(),
+    )
+
+
+def _attempt(holding: Holding, claim: Claim, params: Any) -> LedgerEntry | None:
+    """Try once; returns what is done or under way, None when the call holds the key.
+
+    Raises:
+        CallRefused: The effect is unknown, or the ledger cannot be read.
+    """
+    store = holding.ledger.store
+    try:
+        standing = _claim(holding, claim, params)
+    except CallRefused:
+        raise
+    except Exception as error:
+        holding.context.note("ledger.state", "unavailable")
+        if store.waits:
+            # The claim may have been made all the same, and only the answer was lost.
+            release = partial(store.release, claim.key, claim.effect_id)
+            holding.ledger.leases.settle_later(release)
+        raise wording.unreadable(holding.tool.name, wording.failure(store, error)) from error
+    if standing is None and not holding.take(claim):
+        # Just then nobody waited for it any more.
+        holding.ledger.leases.settle(partial(store.release, claim.key, claim.effect_id))
+    return None if standing is None else as_seen_by(holding.context, standing)
+
+
+def _claim(holding: Holding, claim: Claim, params: Any) -> LedgerEntry | None:
+    store, now = holding.ledger.store, claim.created_at
+    standing = store.claim(claim, now=now)
+    if standing is None or standing.state is not EffectState.UNKNOWN:
+        return standing
+    _check_params(holding, claim, params, standing)
+    if not _may_repeat(holding):
+        holding.context.note("ledger.state", "unknown")
+        raise wording.unknown(standing)
+    return store.claim(claim, now=now, over=standing.claim.effect_id)
+
+
+def _may_repeat(holding: Holding) -> bool:
+    return holding.tool.category == "read" or holding.config.on_unknown == "retry"
+
+
+async def _wait_and_claim(holding: Holding, claim: Claim, params: Any) -> Replay | None:
+    """Try until the call holds the key or gets the result; another call may take its time."""
+    import asyncio  # late: commands that make no calls need not wait for it
+
+    loop = asyncio.get_running_loop()
+    until = loop.time() + holding.ledger.wait
+    pause = SHORTEST
+    while True:
+        standing = await asyncio.to_thread(_attempt, holding, claim, params)
+        if standing is None:
+            return None
+        if standing.state is EffectState.DONE:
+            return _replay(holding, claim, params, standing)
+        if standing.state is EffectState.CLAIMED:
+            _check_params(holding, claim, params, standing)
+            # Now, for its deadline may end the wait.
+            holding.context.note("ledger.state", "in_progress")
+            if holding.context.parent is not None or loop.time() >= until:
+                raise wording.under_way(standing)
+            # Not in step with the others that wait.
+            await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - no secret
+            pause = min(pause * 2, LONGEST)
+
+
+def _replay(holding: Holding, claim: Claim, params: Any, entry: LedgerEntry) -> Replay:
+    _check_params(holding, claim, params, entry)
+    recorded = entry.result
+    assert recorded is not None  # noqa: S101 - it is done
+    try:
+        value = None if recorded.value is None else holding.tool.result_codec.decode(recorded.value)
+    except ToolValidationError as error:
+        raise wording.unfit(entry) from error
+    holding.context.note("ledger.state", "hit")
+    result = ToolResult(recorded.message, value, exclude_value_from_context=recorded.excluded)
+    return Replay(result, entry.claim.effect_id, recorded.changes, recorded.unportable)
+
+
+def _check_params(holding: Holding, claim: Claim, params: Any, entry: LedgerEntry) -> None:
+    hashed = entry.claim.params_hash
+    # Whoever recorded an effect need not have known how the tool orders its params.
+    if hashed != claim.params_hash and hashed != recorded_hash(holding.tool, params):
+        holding.context.note("ledger.state", "mismatch")
+        raise wording.other_params(entry)

@@ -1,0 +1,98 @@
+"""Whether the ledger's store can be used, for `toolstile doctor`."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from toolstile_hookspecs import Finding, Severity
+from toolstile_plugins.directories import file_finding
+from toolstile_plugins.ledger.settings import LedgerSettings
+from toolstile_plugins.ledger.stores.sqlite import why_unusable
+
+PATIENCE: Final = 3
+"""Seconds to wait for a database."""
+
+
+def diagnosed(settings: LedgerSettings, *, offering: str | None) -> Iterator[Finding]:
+    """Yield what is the case with the store that is used.
+
+    Args:
+        settings: What names one.
+        offering: The plugin that offers one in the place of the one that is named, or None.
+    """
+    if offering is not None:
+        yield _offered(offering, settings.unused)
+        return
+    match settings.store:
+        case "memory":
+            yield Finding.ok("ledger", "In memory: what was done once is forgotten at the end.")
+        case "sqlite":
+            found = file_finding(settings.path, "ledger")
+            opened = found.severity is Severity.OK and settings.path.exists()
+            yield _opened(found, settings.path) if opened else found
+        case "postgres":
+            yield _reached(settings)
+
+
+def _offered(offering: str, unused: list[str]) -> Finding:
+    told = f"The store that is used is offered by plugin {offering}."
+    if not unused:
+        return Finding.ok("ledger", told)
+    return Finding.warning(
+        "ledger",
+        f"{told} So {' and '.join(unused)} of [plugins.ledger] is not.",
+        f"Remove it there, or block {offering}.",
+    )
+
+
+def _opened(found: Finding, file: Path) -> Finding:
+    try:
+        # Being allowed to begin to write is all that is asked for.
+        connection = sqlite3.connect(f"{file.absolute().as_uri()}?mode=rw", uri=True, timeout=1)
+        try:
+            unusable = why_unusable(connection)
+            if unusable is not None:
+                return Finding.error(found.subject, f"It {unusable.reason}.", unusable.remedy)
+            connection.execute("BEGIN IMMEDIATE")
+            connection.rollback()
+        finally:
+            connection.close()
+    except sqlite3.OperationalError as error:
+        return Finding.warning(
+            found.subject,
+            f"It cannot be written now ({error}).",
+            "See which process holds it, and whether there is room on the disk.",
+        )
+    except sqlite3.DatabaseError as error:
+        return Finding.error(
+            found.subject,
+            f"It is no database ({error}).",
+            "Move it away, or configure another path.",
+        )
+    return found
+
+
+def _reached(settings: LedgerSettings) -> Finding:
+    subject = "ledger in PostgreSQL"
+    if find_spec("psycopg") is None:
+        return Finding.error(
+            subject, "psycopg is not installed.", "pip install 'toolstile[postgres]'"
+        )
+    import psycopg  # late: an extra
+
+    assert settings.url is not None  # noqa: S101 - validated
+    try:
+        with psycopg.connect(settings.url.get_secret_value(), connect_timeout=PATIENCE):
+            return Finding.ok(subject, "It can be reached.")
+    except psycopg.OperationalError as error:
+        # Only the first line: it tells of the server, and of no password.
+        why = str(error).partition("\n")[0]
+    except psycopg.Error as error:
+        why = f"{type(error).__name__}; the url may not be right"
+    return Finding.error(
+        subject, f"It cannot be reached: {why}.", "Start the server, or mend plugins.ledger.url."
+    )

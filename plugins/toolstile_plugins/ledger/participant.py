@@ -1,0 +1,293 @@
+"""A call's hold on its key, from the claim to the record: the participant that decides."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from enum import Enum, auto
+from functools import partial
+from typing import Any
+
+from toolstile_hookspecs import CallClosed, HandlerState, IdempotencyConfig, Tool, ToolContext
+from toolstile_hookspecs.context import CallControl
+from toolstile_hookspecs.services.ledger import Claim, RecordedResult
+from toolstile_hookspecs.support.event_loop import is_on_loop
+from toolstile_plugins.ledger import messages as wording
+from toolstile_plugins.ledger import undecided as uncommitted
+from toolstile_plugins.ledger.api import EffectLedger, decision_key, end_of
+from toolstile_plugins.ledger.undecided import Uncommitted, changes_something
+
+log = logging.getLogger("toolstile.ledger")
+
+JOINED_AND_LOST = "The call that made it was rolled back."
+
+
+class Hold(Enum):
+    """How far a call is with its key."""
+
+    FREE = auto()
+    """It has none: it did not claim yet, or got a recorded result."""
+    CLAIMED = auto()
+    RECORDED = auto()
+    OVER = auto()
+    """What becomes of the claim is settled."""
+
+
+# Names of their own: on Python 3.11 it takes ten times as long to look one up in its class.
+_FREE, _CLAIMED, _RECORDED, _OVER = Hold
+
+
+class Holding:
+    """What a call of an idempotent tool holds of the ledger.
+
+    One for the life of a call, also when it is run again after a conflict.
+
+    Args:
+        ledger: The ledger.
+        tool: The tool.
+        context: The call's context.
+        control: What the host does for the call.
+        holdings: Where it stands until nothing is left to be done for the call.
+
+    Attributes:
+        decides: Its record is the decision: what is recorded has happened.
+    """
+
+    __slots__ = (
+        "_holdings",
+        "_is_partial",
+        "_joined",
+        "_lock",
+        "_result",
+        "_state",
+        "_uncommitted",
+        "claim",
+        "config",
+        "context",
+        "control",
+        "ledger",
+        "tool",
+    )
+
+    decides = True
+    name = "the ledger"
+
+    def __init__(
+        self,
+        ledger: EffectLedger,
+        tool: Tool[Any, Any],
+        context: ToolContext,
+        control: CallControl,
+        holdings: dict[CallControl, Holding],
+    ) -> None:
+        assert tool.idempotency is not None  # noqa: S101 - others are not asked for
+        self.tool = tool
+        self.config: IdempotencyConfig = tool.idempotency
+        self.context = context
+        self.control = control
+        self.claim: Claim | None = None
+        self.ledger = ledger
+        self._state = _FREE
+        self._joined = False
+        # Whether changes of calls within it that may still be put back are not recorded yet.
+        self._is_partial = False
+        self._result: RecordedResult | None = None
+        self._uncommitted: Uncommitted | None = None
+        self._holdings = holdings
+        self._lock = threading.Lock()
+
+    @property
+    def key(self) -> str | None:
+        """What journals note, so that they can ask after a crash whether it was recorded.
+
+        None for a nested call: what it changed is decided on with the top-level call.
+        """
+        if self._joined or self.claim is None:
+            return None
+        return decision_key(self.claim)
+
+    def diff(self) -> str:
+        """Return nothing: what is recorded is shown by nobody's changes."""
+        return ""
+
+    def take(self, claim: Claim) -> bool:
+        """Hold a claim that was just made; returns whether the call still wants it."""
+        with self._lock:
+            if self._state is _OVER:
+                return False
+            self.claim = claim
+            self._state = _CLAIMED
+        self.ledger.leases.hold(claim.effect_id, claim.key)
+        return True
+
+    # --- the participant ---
+
+    def join(self) -> Awaitable[None] | None:
+        """Record a nested call at its own success; a contained one waits for its caller's."""
+        if self._joined:
+            self._pass_on()
+            return None
+        self._joined = True
+        if not self._come_to_result(self.context.parent):
+            return None
+        if self.tool.contained:
+            self.context.note("ledger.state", "claimed")
+            return None
+        return self._apart(self._record)
+
+    def prepare(self) -> Awaitable[None] | None:
+        """Record the call; done, it has happened."""
+        if self._joined or not self._come_to_result(None):
+            return None
+        return self._apart(self._record)
+
+    def commit(self) -> Awaitable[None] | None:
+        """Let go of the key; what waited for nested calls to be kept is recorded now."""
+        is_recorded = self._state is not _CLAIMED and not self._is_partial
+        self._state = _OVER
+        self._holdings.pop(self.control, None)
+        if is_recorded:
+            self._forget()
+            return None
+        return self._apart(partial(self.ledger.leases.settle, self._record_late))
+
+    def rollback(self) -> None:
+        """Settle a nested call that had succeeded; of all others `settle` hears the reason."""
+        if self._joined and (self.tool.contained or self._state is not _CLAIMED):
+            self.settle(JOINED_AND_LOST)
+
+    def settle(self, reason: str) -> None:
+        """Give the key back, or say that the effect is unknown, when the call was rolled back.
+
+        Args:
+            reason: What the model is told.
+        """
+        with self._lock:
+            before, self._state = self._state, _OVER
+            claim = self.claim
+        self._holdings.pop(self.control, None)
+        if claim is None or before is _OVER:
+            return
+        self.ledger.leases.drop(claim.effect_id)
+        settling = self._settling(claim, before, reason)
+        if settling is None:
+            self._forget()
+            return
+        if self._uncommitted is not None:
+            self._uncommitted.holder = None
+            settling = partial(self._settle_and_forget, settling)
+        if self.ledger.store.waits and is_on_loop():
+            self.ledger.leases.settle_later(settling)
+        else:
+            self.ledger.leases.settle(settling)
+
+    def _settle_and_forget(self, settling: Callable[[], object]) -> None:
+        """Let nobody hear of what was recorded before that is put right."""
+        settling()
+        self._forget()
+
+    def _settling(self, claim: Claim, before: Hold, reason: str) -> Callable[[], object] | None:
+        store = self.ledger.store
+        if self._joined and before is _RECORDED and not self.tool.contained:
+            # It succeeded, and what it did outside is there, whatever became of its caller.
+            return None
+        is_free = self.tool.contained or self._is_without_effect()
+        # Of a nested call that had succeeded the event is out already.
+        with suppress(CallClosed):
+            self.context.note("ledger.state", "released" if is_free else "unknown")
+        if is_free:
+            return partial(store.release, claim.key, claim.effect_id)
+        return partial(store.doubt, claim.key, claim.effect_id, reason)
+
+    def _is_without_effect(self) -> bool:
+        """Tell whether the handler did not begin, or itself says that it failed."""
+        state = self.control.handler_state
+        if state is HandlerState.FAILED:
+            return self.config.on_error == "release"
+        return state is HandlerState.NOT_BEGUN
+
+    def _come_to_result(self, holder: ToolContext | None) -> bool:
+        """Take what is to be recorded; returns whether anything is.
+
+        Args:
+            holder: The call around this one, whose branch takes in what this one changed.
+        """
+        claim = self.claim
+        if self._state is not _CLAIMED or claim is None:
+            return False
+        record = self.control.keep(claim.effect_id)
+        result = record.result
+        recorded = self._result = RecordedResult(
+            result.message,
+            record.value,
+            result.exclude_value_from_context,
+            record.changes,
+            record.unportable,
+            record.secret,
+        )
+        if holder is not None or changes_something(recorded):
+            noted = Uncommitted(recorded, holder, contained=bool(self.tool.contained))
+            self._uncommitted = uncommitted.note(claim.effect_id, noted)
+        return True
+
+    def _pass_on(self) -> None:
+        """Note that the call around this one has joined its own caller."""
+        noted = self._uncommitted
+        if noted is not None and noted.holder is not None:
+            noted.holder = noted.holder.parent
+
+    def _apart(self, record: Callable[[], None]) -> Awaitable[None] | None:
+        """Record at once, or in a thread where an event loop would wait for a network."""
+        if self.ledger.store.waits and is_on_loop():
+            import asyncio  # late, as in `is_on_loop`
+
+            return asyncio.to_thread(record)
+        record()
+        return None
+
+    def _record(self) -> None:
+        with self._lock:
+            claim = self.claim
+            if self._state is not _CLAIMED or claim is None:
+                return
+            try:
+                kept = self._finish(claim, self._recorded_now())
+            except Exception as error:
+                told = wording.failure(self.ledger.store, error)
+                raise wording.unwritten(self.tool.name, told) from error
+            if not kept:
+                self._state = _OVER
+                raise wording.lost(self.tool.name)
+            self._state = _RECORDED
+        self.ledger.leases.drop(claim.effect_id)
+        self.context.note("ledger.state", "recorded")
+
+    def _record_late(self) -> None:
+        """Record what is committed already; until that can be done, its key is held."""
+        claim = self.claim
+        assert claim is not None  # noqa: S101 - it was claimed
+        assert self._result is not None  # noqa: S101 - likewise
+        if not self._finish(claim, self._result) and not self._is_partial:
+            log.warning("The claim of %s was taken away before it was recorded.", self.tool.name)
+        self.ledger.leases.drop(claim.effect_id)
+        self._forget()
+
+    def _recorded_now(self) -> RecordedResult:
+        """Return what is certain of the result, whatever becomes of the call around this one."""
+        result = self._result
+        assert result is not None  # noqa: S101 - it is there before it is recorded
+        if not self._joined:
+            return result
+        certain = uncommitted.certain(result)
+        self._is_partial = certain != result
+        return certain
+
+    def _finish(self, claim: Claim, result: RecordedResult) -> bool:
+        expires_at = end_of(self.context.clock.now(), self.config.ttl)
+        return self.ledger.store.finish(claim.key, claim.effect_id, result, expires_at)
+
+    def _forget(self) -> None:
+        if self._uncommitted is not None and self.claim is not None:
+            uncommitted.forget(self.claim.effect_id)

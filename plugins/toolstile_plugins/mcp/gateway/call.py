@@ -1,0 +1,194 @@
+"""One call of a server's tool: what goes along, what comes back, what can go wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable
+from typing import Any, Final
+
+import mcp_types as types
+from mcp import Client, MCPError
+from mcp.client import InputRequiredRoundsExceededError
+from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, PARSE_ERROR, REQUEST_TIMEOUT
+from pydantic import ValidationError
+
+from toolstile_hookspecs import CallClosed, Contents, EffectUnknownError, ToolContext, ToolResult
+from toolstile_plugins.mcp.gateway.connection import Connection
+from toolstile_plugins.mcp.gateway.definitions import Definition
+from toolstile_plugins.mcp.gateway.errors import ServerFault, told
+from toolstile_plugins.mcp.gateway.promises import Promises
+from toolstile_plugins.mcp.gateway.results import cleaned, contents_of, one_line, texts_of
+from toolstile_plugins.mcp.gateway.settings import ServerSettings
+from toolstile_plugins.mcp.gateway.transports.http import CUT, NO_ANSWER, REDIRECT, UNREAD
+
+TRACE: Final = ("traceparent", "tracestate", "baggage")
+"""What of a call's `meta` a server is given: where its spans belong."""
+SESSION_GONE: Final = "Session terminated"
+CLOSED: Final = "Connection closed"
+UNANSWERED: Final = frozenset({CONNECTION_CLOSED, PARSE_ERROR, REQUEST_TIMEOUT})
+"""Errors that are not the server's answer, but stand for one that cannot come."""
+
+Report = Callable[[float, float | None, str | None], None]
+"""Takes a progress report: how much is done, of how much, and a message."""
+
+
+class Calling:
+    """Sends calls to one server.
+
+    Args:
+        server: The server's name.
+        settings: The server's settings.
+        connection: The connection to it.
+    """
+
+    def __init__(self, server: str, settings: ServerSettings, connection: Connection) -> None:
+        self._server = server
+        self._settings = settings
+        self._connection = connection
+        self._promises = Promises()
+
+    async def send(
+        self,
+        definition: Definition,
+        arguments: dict[str, Any],
+        context: ToolContext,
+        report: Report,
+        *,
+        again: bool = True,
+    ) -> ToolResult[Contents]:
+        """Send a call, and return what came of it.
+
+        Args:
+            definition: The tool.
+            arguments: The arguments, which fit its schema.
+            context: The call's context.
+            report: Takes progress reports.
+            again: Whether it is sent once more where the server has not looked at it.
+
+        Raises:
+            EffectUnknownError: When no answer came that can be read, after the call was sent.
+        """
+        try:
+            client = await self._connection.client()
+        except ServerFault as error:
+            return ToolResult.error(self.unreachable(str(error)))
+        try:
+            result = await self._ask(client, definition, arguments, context, report)
+        except MCPError as error:
+            if again and error.code == INVALID_REQUEST and error.message == SESSION_GONE:
+                # The server has forgotten the session, and has not looked at the call.
+                self._connection.lose(client, "it has ended the session")
+                return await self.send(definition, arguments, context, report, again=False)
+            return self._refused(client, definition, error)
+        except (ValidationError, RuntimeError) as error:
+            # The SDK says with these that an answer does not fit the protocol.
+            reason = f"it answered with what cannot be used ({_short(error)})"
+            raise self._unknown(definition, reason) from error
+        return self._read(definition, result)
+
+    def unreachable(self, why: str) -> str:
+        """Return what a model is told while the server cannot be used."""
+        return (
+            f"The MCP server {self._server} cannot be reached: {why}. Nothing was sent. Do "
+            "without its tools, or retry later; if it stays so, this requires human intervention."
+        )
+
+    async def _ask(
+        self,
+        client: Client,
+        definition: Definition,
+        arguments: dict[str, Any],
+        context: ToolContext,
+        report: Report,
+    ) -> types.CallToolResult:
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+            report(progress, total, None if message is None else one_line(message))
+
+        call = context.tool_call
+        came = {} if call is None else {key: call.meta[key] for key in TRACE if key in call.meta}
+        try:
+            return await client.call_tool(
+                definition.name,
+                arguments,
+                progress_callback=on_progress,
+                meta=came or None,  # type: ignore[arg-type]  # further keys are allowed
+            )
+        except InputRequiredRoundsExceededError as error:
+            raise MCPError(INVALID_REQUEST, "it asks for input again and again") from error
+
+    def _read(self, definition: Definition, result: types.CallToolResult) -> ToolResult[Contents]:
+        most_text, most_binary = self._settings.max_text, self._settings.max_binary
+        try:
+            contents = contents_of(result, max_text=most_text, max_binary=most_binary)
+        except ValueError as error:
+            reason = f"it answered with what cannot be used ({_short(error)})"
+            raise self._unknown(definition, reason) from error
+        if broken := self._promises.broken(definition, result):
+            reason = f"it answered with what cannot be used ({one_line(broken)})"
+            raise self._unknown(definition, reason)
+        if result.is_error:
+            said = cleaned(texts_of(contents))
+            why = said or "it did not say why. Check the arguments, then retry once."
+            return ToolResult.error(why if said else f"{definition.name} failed: {why}")
+        return ToolResult.ok(contents)
+
+    def _refused(
+        self, client: Client, definition: Definition, error: MCPError
+    ) -> ToolResult[Contents]:
+        tool = one_line(definition.name, 80)
+        why = one_line(self._connection.explain(error.message), 300)
+        if not self._is_answer(error):
+            if error.code == CONNECTION_CLOSED and not error.message.startswith(CUT):
+                why = self._connection.lose(client, why)
+            raise self._unknown(definition, why) from error
+        if error.message.startswith(REDIRECT):
+            return ToolResult.error(
+                f"The MCP server {self._server} did not take {tool}: {why.rstrip('.')}. This "
+                "requires human intervention."
+            )
+        return ToolResult.error(
+            f"The MCP server {self._server} refused {tool}: "
+            f"{one_line(error.message, 1000).rstrip('.')} (code {error.code}). Check the "
+            "arguments, then retry once."
+        )
+
+    def _is_answer(self, error: MCPError) -> bool:
+        if error.message.startswith((NO_ANSWER, *UNREAD)):
+            return False
+        if error.code == CONNECTION_CLOSED:
+            # Servers give this code for errors of any kind.
+            return not (error.message == CLOSED or self._connection.has_broken(error.message))
+        return error.code not in UNANSWERED
+
+    def _unknown(self, definition: Definition, why: str) -> EffectUnknownError:
+        return EffectUnknownError(
+            f"The MCP server {self._server} gave no answer to {one_line(definition.name, 80)} "
+            f"that can be used: {why.rstrip('.')}. The call may have had its effect, or not: find "
+            "out before you retry."
+        )
+
+
+def reporter(context: ToolContext, home: asyncio.AbstractEventLoop) -> Report:
+    """Return what passes progress reports on, on the loop and in the context of the call."""
+
+    def tell(done: float, total: float | None, message: str | None) -> None:
+        try:
+            context.progress(done, total, message)
+        except CallClosed:
+            return
+
+    # Whoever hears of it may ask its context variables whose call it is.
+    its_own = contextvars.copy_context()
+
+    def report(done: float, total: float | None, message: str | None) -> None:
+        if not home.is_closed():
+            home.call_soon_threadsafe(tell, done, total, message, context=its_own)
+
+    return report
+
+
+def _short(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        return "it is no result of the protocol"
+    return told(error)[:200]

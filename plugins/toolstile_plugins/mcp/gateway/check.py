@@ -1,0 +1,205 @@
+"""What `toolstile mcp check` does: connects to each server, and shows what came of it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from rich.table import Table
+from rich.text import Text
+
+from toolstile_hookspecs import ConfigurationError, HostHandle
+from toolstile_plugins.cli_support import add_subcommand, print_table
+from toolstile_plugins.mcp.gateway.errors import ServerFault
+from toolstile_plugins.mcp.gateway.results import one_line
+from toolstile_plugins.mcp.gateway.upstream import Upstream
+from toolstile_plugins.mcp.sdk import needed_by
+from toolstile_plugins.mcp.settings import McpSettings
+
+FAULTY: Final = 1
+"""The exit status when a server cannot be reached, or a tool has to be looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What came of connecting to a server.
+
+    Args:
+        name: The server.
+        protocol: The version of the protocol that is spoken, None where it cannot be reached.
+        tools: What its tools are called here.
+        fault: Why it cannot be reached.
+        changed: Its tools about which a person is asked, and what has changed of each.
+        left_out: Its tools that are not offered, and why.
+        misnamed: The names in its settings that are no tool's of it.
+    """
+
+    name: str
+    protocol: str | None
+    tools: tuple[str, ...]
+    fault: str | None
+    changed: dict[str, str]
+    left_out: dict[str, str]
+    misnamed: dict[str, str]
+
+    @property
+    def is_well(self) -> bool:
+        """Whether there is nothing to look at."""
+        return self.fault is None and not (self.changed or self.left_out or self.misnamed)
+
+    def wire(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return {
+            "server": self.name,
+            "protocol": self.protocol,
+            "tools": list(self.tools),
+            "error": self.fault,
+            "changed": self.changed,
+            "leftOut": self.left_out,
+            "misnamed": self.misnamed,
+        }
+
+
+def check(host: HostHandle, settings: McpSettings, args: argparse.Namespace) -> int:  # noqa: ARG001 - as commands are run
+    """Connect to servers, show a table, and return the exit status.
+
+    Raises:
+        ConfigurationError: When there is no such server.
+    """
+    gateway = settings.gateway
+    chosen: list[Upstream] = _chosen(gateway.upstreams if gateway is not None else (), args.server)
+    found: list[Found] = []
+    if gateway is not None:
+        looking = _look_at_all(chosen, accepts=args.accept)
+        found = asyncio.run_coroutine_threadsafe(looking, gateway.loop).result()
+    if args.out is not None:
+        for each in found:
+            args.out.write(each.wire())
+    elif found:
+        _show(found)
+    else:
+        sys.stdout.write("No MCP servers are configured: write [plugins.mcp.servers.NAME].\n")
+    return 0 if all(each.is_well for each in found) else FAULTY
+
+
+def _chosen(upstreams: Sequence[Upstream], names: Sequence[str]) -> list[Upstream]:
+    known = {each.name: each for each in upstreams}
+    for name in names:
+        if name not in known:
+            there = ", ".join(known) or "none"
+            raise ConfigurationError(f"There is no MCP server {name!r}. Configured: {there}.")
+    return [known[name] for name in names] if names else list(upstreams)
+
+
+async def _look_at_all(upstreams: Sequence[Upstream], *, accepts: bool) -> list[Found]:
+    return await asyncio.gather(*(_look_at(each, accepts=accepts) for each in upstreams))
+
+
+async def _look_at(upstream: Upstream, *, accepts: bool) -> Found:
+    fault: str | None = None
+    try:
+        await upstream.connection.client()
+    except ServerFault as error:
+        fault = upstream.connection.account or str(error)
+    if accepts and fault is None:
+        await upstream.accept()
+    return Found(
+        name=upstream.name,
+        protocol=upstream.connection.protocol,
+        tools=tuple(tool.name for tool in upstream.tools),
+        fault=fault,
+        changed={
+            one_line(doubt.found.name, 80): ", ".join(doubt.changes) or "new"
+            for doubt in upstream.standing.doubts()
+        },
+        left_out={one_line(name, 80): fault for name, fault in upstream.faults.items()},
+        misnamed={
+            one_line(name, 80): one_line(why)
+            for name, why in upstream.standing.misnamed(upstream.settings.named).items()
+        },
+    )
+
+
+def _show(found: Sequence[Found]) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("server", "protocol", "tools", "what is to be looked at"):
+        table.add_column(heading, justify="right" if heading == "tools" else "left")
+    for each in found:
+        table.add_row(
+            Text(one_line(each.name)),
+            Text(each.protocol or "-"),
+            Text(str(len(each.tools)) if each.protocol else "-"),
+            Text("\n".join(_told(each)) or "nothing", style="" if each.is_well else "yellow"),
+        )
+    print_table(table)
+
+
+def _told(found: Found) -> list[str]:
+    told = [] if found.fault is None else [f"cannot be reached: {found.fault}"]
+    told += [f"{name}: {what}; a person is asked" for name, what in found.changed.items()]
+    told += [f"{name} is left out: {why}" for name, why in found.left_out.items()]
+    return told + [f"{name} is configured, but {why}" for name, why in found.misnamed.items()]
+
+
+# --- What the gateway adds to `toolstile mcp`: `check` and `import`, their arguments and help
+
+
+EXAMPLES: Final = """\
+  toolstile mcp check                    connect to the servers behind the gateway
+  toolstile mcp check --accept files     their tools are as they should be: ask no more
+  toolstile mcp import .mcp.json         a client's servers as tables for toolstile.toml
+"""
+
+
+def add_commands(parser: argparse.ArgumentParser) -> None:
+    """Add the commands beneath `toolstile mcp`; without one of them it serves."""
+    what = parser.add_subparsers(metavar="check|import", dest="what", required=False)
+    check = add_subcommand(
+        what,
+        "check",
+        "connect to the servers behind the gateway",
+        {
+            "toolstile mcp check": "connect to all; the exit status is 1 when one is amiss",
+            "toolstile mcp check files github": "connect to these two",
+            "toolstile mcp check --accept files": "its tools are as they should be: ask no more",
+        },
+    )
+    check.add_argument("server", nargs="*", metavar="SERVER", help="only these")
+    check.add_argument(
+        "--accept",
+        action="store_true",
+        help="approve their tools as they are now, also those that have changed",
+    )
+    taking = add_subcommand(
+        what,
+        "import",
+        "print a client's MCP servers as tables of toolstile.toml",
+        {
+            "toolstile mcp import .mcp.json": "print them, with ${NAME} for what may be secret",
+            "toolstile mcp import .mcp.json >> toolstile.toml": "add them to the configuration",
+        },
+    )
+    taking.add_argument("file", type=Path, metavar="FILE", help="the client's configuration")
+    taking.add_argument(
+        "--with-values",
+        action="store_true",
+        help="print the values of variables and headers, which may be secret, not ${NAME}",
+    )
+
+
+def run_command(host: HostHandle, settings: McpSettings, args: argparse.Namespace) -> int:
+    """Carry one of the commands out; returns the exit status."""
+    if args.what == "import":
+        from toolstile_plugins.mcp.gateway.import_config import print_tables
+
+        return print_tables(
+            args.file, args.out, with_values=args.with_values, configured=settings.servers
+        )
+    with needed_by("toolstile mcp check"):
+        from toolstile_plugins.mcp.gateway.check import check
+    return check(host, settings, args)

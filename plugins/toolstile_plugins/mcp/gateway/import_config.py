@@ -1,0 +1,351 @@
+"""The servers of well-known clients as tables of `toolstile.toml`: `toolstile mcp import`.
+
+Known are `mcpServers` (Claude Desktop, Claude Code, Cursor, Windsurf, Gemini CLI, Cline),
+`servers` (VS Code), `context_servers` (Zed) and, in TOML, `mcp_servers` (Codex). What may be a
+secret is not printed: a variable of the environment stands for it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Protocol, cast
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from toolstile_hookspecs import ConfigurationError
+from toolstile_plugins.mcp.gateway.tools import prefix_of
+
+TABLES: Final = ("mcpServers", "servers", "context_servers", "mcp_servers")
+URLS: Final = ("url", "httpUrl", "serverUrl")
+_REFERENCE: Final = re.compile(r"^\$\{(?:env:)?[A-Za-z_][A-Za-z0-9_]*\}$")
+_SECRET: Final = re.compile(
+    r"token|secret|passw|key|auth|credential|cookie|signature|^sig$", re.IGNORECASE
+)
+_TOKEN: Final = re.compile(
+    r"(?:gh[oprsu]_|github_pat_|glpat-|sk-|xox[a-z]-|hf_|npm_|AKIA|AIza|eyJ)[\w.-]{8,}"
+)
+"""How what well-known services give out begins."""
+HEADER_FLAGS: Final = frozenset({"-H", "--header"})
+_UNKNOWN: Final = re.compile(
+    r"\$\{(?!(?:env:)?[A-Za-z_][A-Za-z0-9_]*\})[^}]*\}|\$\{workspaceFolder\}"
+)
+_COMMENT: Final = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_TRAILING: Final = re.compile(r'"(?:\\.|[^"\\])*"|,(?=\s*[}\]])', re.DOTALL)
+_BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class Out(Protocol):
+    """Takes what is printed as JSON."""
+
+    def write(self, line: Mapping[str, Any]) -> None:
+        """Print one object."""
+        ...
+
+
+@dataclass
+class Imported:
+    """A server as it was found.
+
+    Args:
+        name: Its name.
+        keys: What its table says.
+        variables: The variables that stand for what was not printed.
+        notes: What could not be taken over.
+    """
+
+    name: str
+    keys: dict[str, Any]
+    variables: list[str] = field(default_factory=list[str])
+    notes: list[str] = field(default_factory=list[str])
+
+
+def print_tables(
+    file: Path, out: Out | None, *, with_values: bool, configured: Iterable[str] = ()
+) -> int:
+    """Print the servers of a client's configuration; returns the exit status.
+
+    Args:
+        file: The configuration.
+        out: Takes them as JSON; None to print tables.
+        with_values: Whether what may be a secret is printed.
+        configured: The servers that are there already; none of them is declared once more.
+
+    Raises:
+        ConfigurationError: When the file cannot be read, or has no servers.
+    """
+    there = {prefix_of(name): name for name in configured}
+    servers = read_servers(file, with_values=with_values)
+    found = list(_told_apart(_unless_there(each, there) for each in servers))
+    if out is None:
+        sys.stdout.write("\n\n".join(as_toml(each) for each in found) + "\n")
+    else:
+        for each in found:
+            told = {"variables": each.variables, "notes": each.notes}
+            out.write({"server": each.name, **each.keys, **told})
+    return 0
+
+
+def read_servers(file: Path, *, with_values: bool = False) -> list[Imported]:
+    """Return the servers of a client's configuration.
+
+    Args:
+        file: The configuration, JSON (with comments) or TOML.
+        with_values: Whether what may be secret is taken over as it is.
+
+    Raises:
+        ConfigurationError: When the file cannot be read, or has no servers.
+    """
+    try:
+        text = file.read_text("utf-8-sig")
+        held: Any = tomllib.loads(text) if file.suffix == ".toml" else json.loads(_plain(text))
+    except (OSError, ValueError, RecursionError) as error:
+        msg = f"{file} cannot be read: {_reason(error)}. Name a client's file, such as .mcp.json."
+        raise ConfigurationError(msg) from error
+    servers = list(_servers(held))
+    if not servers:
+        raise ConfigurationError(f"{file} has no servers: none of {', '.join(TABLES)} is in it.")
+    return [_imported(name, each, with_values=with_values) for name, each in servers]
+
+
+def _reason(error: Exception) -> str:
+    """Return why a file cannot be read, as people say it."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not UTF-8"
+    kind = "TOML" if isinstance(error, tomllib.TOMLDecodeError) else "JSON"
+    return f"it is not {kind} ({error})"
+
+
+def as_toml(server: Imported) -> str:
+    """Return the table of a server, with what is to be done before it works."""
+    lines = [f"# {note}" for note in server.notes]
+    if not server.keys:
+        return "\n".join(lines)
+    if server.variables:
+        lines.append(f"# Set in the environment: {', '.join(server.variables)}.")
+    lines.append(f"[plugins.mcp.servers.{_key(server.name)}]")
+    lines += [f"{_key(name)} = {_value(each)}" for name, each in server.keys.items()]
+    return "\n".join(lines)
+
+
+def _unless_there(server: Imported, there: Mapping[str, str]) -> Imported:
+    """Leave out a server that could not be told from one that is configured."""
+    same = there.get(prefix_of(server.name))
+    if same is None or not server.keys:
+        return server
+    called = "" if same == server.name else f", as {_printable(same)}"
+    note = f"{_printable(server.name)} is configured already{called}; it is left out."
+    return Imported(server.name, {}, notes=[note])
+
+
+def _told_apart(servers: Iterable[Imported]) -> Iterator[Imported]:
+    """Leave out each server that could not be told from one before it."""
+    before: dict[str, str] = {}
+    for each in servers:
+        first = before.setdefault(prefix_of(each.name), each.name) if each.keys else each.name
+        if first == each.name:
+            yield each
+        else:
+            note = (
+                f"{_printable(each.name)} cannot be told from {_printable(first)}; it is left out. "
+                "Rename it in the client, or write its table here under another name."
+            )
+            yield Imported(each.name, {}, notes=[note])
+
+
+def _servers(held: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the servers wherever clients have them, also those of single projects."""
+    if not isinstance(held, Mapping):
+        return
+    table = cast("Mapping[str, Any]", held)
+    nested = [table, table.get("mcp"), *_values(table.get("projects"))]
+    seen: set[str] = set()
+    for place in nested:
+        for name in TABLES:
+            servers = _mapping(_mapping(place).get(name))
+            for server, keys in servers.items():
+                if isinstance(keys, Mapping) and server not in seen:
+                    seen.add(server)
+                    yield server, cast("Mapping[str, Any]", keys)
+
+
+def _imported(name: str, keys: Mapping[str, Any], *, with_values: bool) -> Imported:
+    made = Imported(name, {})
+    if _is_toolstile(keys):
+        made.notes.append(
+            f"{_printable(name)} is Toolstile itself, which is not put behind itself."
+        )
+        return made
+    hide = _Hiding(made, name) if not with_values else None
+    # Zed puts the program into a table of its own.
+    inner = keys.get("command")
+    if isinstance(inner, Mapping):
+        table = cast("Mapping[str, Any]", inner)
+        keys = {**keys, **table, "command": table.get("path")}
+    url = next((keys[each] for each in URLS if isinstance(keys.get(each), str)), None)
+    if url is not None:
+        made.keys["url"] = hide.in_url(url) if hide else url
+        _take_texts(made, "headers", keys.get("headers") or keys.get("http_headers"), hide)
+    elif isinstance(keys.get("command"), str):
+        made.keys["command"] = keys["command"]
+        args = _arguments(made, keys.get("args") or [])
+        if args:
+            made.keys["args"] = hide.in_args(args) if hide else args
+        _take_texts(made, "env", keys.get("env"), hide)
+        if isinstance(keys.get("cwd"), str):
+            made.keys["cwd"] = keys["cwd"]
+    else:
+        made.notes.append(f"{_printable(name)} has neither a command nor a url; it is left out.")
+        return made
+    if keys.get("type") == "sse":
+        made.notes.append("It uses the transport of 2024 (sse), which is not spoken here.")
+    if keys.get("disabled") is True or keys.get("enabled") is False:
+        made.keys["enabled"] = False
+    strange = dict.fromkeys(_UNKNOWN.findall(json.dumps(made.keys)))
+    if strange:
+        told = ", ".join(map(_printable, strange))
+        made.notes.append(f"Only the client can fill these in; write them out: {told}.")
+    return made
+
+
+def _is_toolstile(keys: Mapping[str, Any]) -> bool:
+    command, args = keys.get("command"), keys.get("args")
+    return (
+        isinstance(command, str)
+        and Path(command).stem == "toolstile"
+        and isinstance(args, list)
+        and "mcp" in args
+    )
+
+
+def _arguments(made: Imported, given: object) -> list[str]:
+    if isinstance(given, list):
+        return [str(each) for each in cast("list[object]", given)]
+    made.notes.append("Its args are no list, and are left out; write them as one.")
+    return []
+
+
+def _take_texts(made: Imported, key: str, table: object, hide: _Hiding | None) -> None:
+    texts = {name: str(each) for name, each in _mapping(table).items()}
+    if texts:
+        made.keys[key] = (
+            texts if hide is None else {n: hide.value(n, each) for n, each in texts.items()}
+        )
+
+
+class _Hiding:
+    """Puts variables in the place of what may be a secret."""
+
+    def __init__(self, made: Imported, server: str) -> None:
+        self._made = made
+        self._server = server
+
+    def value(self, name: str, text: str) -> str:
+        if not text or _REFERENCE.match(text):
+            return text
+        scheme, _, rest = text.partition(" ")
+        if rest and scheme.lower() in {"bearer", "basic", "token"}:
+            return f"{scheme} {self.value(name, rest)}"
+        return self._variable(name)
+
+    def in_args(self, args: Sequence[str]) -> list[str]:
+        shown: list[str] = []
+        flag: str | None = None
+        last = ""
+        for each in args:
+            name, equals, value = each.partition("=")
+            if flag is not None and not each.startswith("-"):
+                shown.append(self.value(flag, each))
+            elif equals and _SECRET.search(name):
+                shown.append(f"{name}={self.value(name, value)}")
+            elif flag is None and last in HEADER_FLAGS:
+                shown.append(self._in_header(each))
+            elif _TOKEN.fullmatch(each):
+                shown.append(self._variable("secret"))
+            else:
+                shown.append(self.in_url(each) if "://" in each else each)
+            last = each
+            is_flag = each.startswith("-") and not equals
+            flag = name if is_flag and _SECRET.search(name) else None
+        return shown
+
+    def _in_header(self, text: str) -> str:
+        name, colon, value = text.partition(":")
+        plain = value.lstrip()
+        space = value[: len(value) - len(plain)]
+        return f"{name}{colon}{space}{self.value(name, plain)}"
+
+    def in_url(self, url: str) -> str:
+        try:
+            parts = urlsplit(url)
+            query = parse_qsl(parts.query, keep_blank_values=True)
+        except ValueError:
+            return url
+        if "@" in parts.netloc:
+            hidden = self._variable("userinfo")
+            parts = parts._replace(netloc=f"{hidden}@{parts.netloc.rpartition('@')[2]}")
+        shown = [
+            (name, self.value(name, each) if _SECRET.search(name) else each) for name, each in query
+        ]
+        if shown != query:
+            parts = parts._replace(query=urlencode(shown, safe="${}:"))
+        return urlunsplit(parts)
+
+    def _variable(self, name: str) -> str:
+        plain = re.sub(r"\W+", "_", name).strip("_").upper()
+        if not _BARE.fullmatch(name) or "-" in name or not name.isupper():
+            plain = f"{re.sub(r'[^A-Za-z0-9]+', '_', self._server).upper()}_{plain}"
+        variable = plain if plain[:1].isalpha() else f"MCP_{plain}"
+        if variable not in self._made.variables:
+            self._made.variables.append(variable)
+        return f"${{{variable}}}"
+
+
+def _plain(text: str) -> str:
+    """Return JSON without the comments and trailing commas that some clients allow."""
+
+    def kept(found: re.Match[str]) -> str:
+        return found[0] if found[0].startswith('"') else ""
+
+    return _TRAILING.sub(kept, _COMMENT.sub(kept, text))
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def _values(value: object) -> list[object]:
+    return list(_mapping(value).values())
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _value(name)
+
+
+def _value(value: object) -> str:
+    if isinstance(value, Mapping):
+        table = cast("Mapping[str, object]", value)
+        return (
+            f"{{ {', '.join(f'{_key(name)} = {_value(each)}' for name, each in table.items())} }}"
+        )
+    if isinstance(value, list):
+        return f"[{', '.join(_value(each) for each in cast('list[object]', value))}]"
+    # A text in JSON is one in TOML, but for characters that cannot be seen.
+    return "".join(map(_seen, json.dumps(value, ensure_ascii=False)))
+
+
+def _seen(character: str) -> str:
+    if character.isprintable():
+        return character
+    is_character = not "\ud800" <= character <= "\udfff"
+    return f"\\U{ord(character):08x}" if is_character else "\ufffd"
+
+
+def _printable(text: str) -> str:
+    return json.dumps(text)

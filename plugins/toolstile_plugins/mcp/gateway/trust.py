@@ -1,0 +1,314 @@
+"""Which of a server's tools may be called as they are, and about which a person is asked."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import tempfile
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Final, cast
+
+from toolstile_hookspecs import ConfigurationError, PolicyDecision, Tool, ToolContext, ToolResult
+from toolstile_hookspecs.support.text import suggest
+from toolstile_plugins.directories import make_directory_of
+from toolstile_plugins.mcp.gateway.definitions import Definition, from_plain
+from toolstile_plugins.mcp.gateway.results import one_line
+from toolstile_plugins.mcp.gateway.settings import Trust
+
+# --- What is remembered of servers' tools, in a file: as what each was met, or approved
+
+
+log = logging.getLogger("toolstile.mcp")
+
+FORMAT: Final = "toolstile.mcp"
+VERSION: Final = 1
+
+Pinned = Mapping[str, Definition]
+"""A server's tools, by its names for them."""
+
+
+class Pins:
+    """The file of what servers' tools were when they were met, or when a person approved them.
+
+    It also lets tools be offered before their server is connected.
+
+    Args:
+        path: The file; made when there is something to remember.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+
+    def of(self, server: str) -> dict[str, Definition]:
+        """Return what is remembered of a server's tools.
+
+        Raises:
+            ConfigurationError: When the file cannot be read.
+        """
+        tools: Mapping[str, Any] = self._read().get(server, {})
+        try:
+            return {name: from_plain(each) for name, each in tools.items()}
+        except (KeyError, TypeError, AttributeError) as error:
+            raise self._unreadable(f"what it has of {server!r} is no list of tools") from error
+
+    def keep(self, server: str, tools: Pinned) -> None:
+        """Remember a server's tools as they are given; those of other servers stay.
+
+        What cannot be written is logged: it is then asked about once more.
+        """
+        with self._lock:
+            try:
+                servers = {**self._read(), server: {name: t.plain() for name, t in tools.items()}}
+                self._write({"format": FORMAT, "version": VERSION, "servers": servers})
+            except (OSError, ConfigurationError) as error:
+                log.warning("What the tools of MCP server %s are is not kept: %s", server, error)
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            text = self.path.read_text("utf-8")
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as error:
+            raise self._unreadable(str(error)) from error
+        try:
+            held: Any = json.loads(text)
+            known = (held["format"], held["version"]) == (FORMAT, VERSION)
+            servers = dict(cast("Mapping[str, Any]", held["servers"]))
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise self._unreadable(f"it is not what it should be ({error})") from error
+        if not known:
+            raise self._unreadable("it was written by another version")
+        return servers
+
+    def _write(self, held: Mapping[str, Any]) -> None:
+        make_directory_of(self.path)
+        handle, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                json.dump(held, file, indent=1, sort_keys=True)
+                file.flush()
+                # Else a loss of power may leave an empty file under the name.
+                os.fsync(file.fileno())
+            Path(name).replace(self.path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+
+    def _unreadable(self, why: str) -> ConfigurationError:
+        return ConfigurationError(
+            f"{self.path} holds which tools of MCP servers were approved, and cannot be read: "
+            f"{why}. Put it right, or remove it: all tools then count as new."
+        )
+
+
+# --- Which of a server's tools may be called as they are, and about which a person is asked
+
+
+REMEMBERED: Final = 1000
+"""Calls about which a person is asked at the same time, at most."""
+
+GONE: Final = 1000
+"""Tools that a server no longer has, after which a person is asked about those that it has new."""
+
+CallKey = tuple[str, str]
+"""A session's id, and the id of a call in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Why a person is to be asked about a tool.
+
+    Args:
+        found: The tool as the server defines it now.
+        approved: As it was approved, None for one that never was.
+    """
+
+    found: Definition
+    approved: Definition | None
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """The parts that have changed; none for a tool that is new."""
+        return () if self.approved is None else self.found.changes_from(self.approved)
+
+
+class Standing:
+    """The tools of one server: as they were approved, and as they are.
+
+    A model is shown a tool as it was approved, and a person is asked about what it has become
+    when it is called. Once one has said yes, what it has become is what is approved.
+
+    Args:
+        server: The server's name.
+        trust: What counts as approved.
+        pins: Where that is remembered.
+    """
+
+    def __init__(self, server: str, trust: Trust, pins: Pins) -> None:
+        self._server = server
+        self._trust: Trust = trust
+        self._pins = pins
+        self._approved = pins.of(server)
+        self._found: dict[str, Definition] | None = None
+        self._asked: OrderedDict[CallKey, str] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known at all which tools the server has."""
+        return self._found is not None or bool(self._approved)
+
+    def shown(self) -> tuple[Definition, ...]:
+        """Return the tools to show to a model, in the order of their names."""
+        with self._lock:
+            found = self._approved if self._found is None else self._found
+            shown = [self._approved.get(name, each) for name, each in found.items()]
+        return tuple(sorted(shown, key=lambda each: each.name))
+
+    def found(self, name: str) -> Definition | None:
+        """Return a tool as the server defines it now, None where it is gone or not yet met."""
+        return None if self._found is None else self._found.get(name)
+
+    def misnamed(self, names: Iterable[str]) -> dict[str, str]:
+        """Return which of these names are no tool's of the server, once it was met, and why."""
+        found = self._found
+        if found is None:
+            return {}
+        return {
+            name: f"the server has no such tool{suggest(name, found)}"
+            for name in names
+            if name not in found
+        }
+
+    def doubt(self, name: str) -> Doubt | None:
+        """Return why a person is to be asked about a tool, None where nobody is."""
+        found = self.found(name)
+        approved = self._approved.get(name)
+        if found is None or (approved is not None and approved.digest == found.digest):
+            return None
+        return Doubt(found, approved)
+
+    def doubts(self) -> tuple[Doubt, ...]:
+        """Return about which tools a person is to be asked."""
+        return tuple(
+            doubt for name in sorted(self._found or ()) if (doubt := self.doubt(name)) is not None
+        )
+
+    def meet(self, tools: Iterable[Definition]) -> None:
+        """Take what the server has now."""
+        with self._lock:
+            self._found = {each.name: each for each in tools}
+            taken = {name: each for name, each in self._found.items() if self._is_taken(name)}
+            self._approve(taken)
+
+    def asks(self, call: CallKey, name: str) -> Doubt | None:
+        """Return what a person is asked about a call, and remember that it was that."""
+        doubt = self.doubt(name)
+        if doubt is not None:
+            with self._lock:
+                self._asked.setdefault(call, doubt.found.digest)
+                while len(self._asked) > REMEMBERED:
+                    self._asked.popitem(last=False)
+        return doubt
+
+    def settles(self, call: CallKey, name: str) -> bool:
+        """Tell whether a call that runs may go on; what a person was asked about is approved."""
+        with self._lock:
+            asked = self._asked.pop(call, None)
+        doubt = self.doubt(name)
+        if doubt is None:
+            return True
+        if asked != doubt.found.digest:
+            return False
+        with self._lock:
+            self._approve({name: doubt.found})
+        return True
+
+    def accept(self) -> None:
+        """Approve all tools as they are now."""
+        with self._lock:
+            self._approve(self._found or {})
+
+    def _is_taken(self, name: str) -> bool:
+        match self._trust:
+            case "always":
+                return True
+            case "first_use":
+                # Each is remembered for good, and a server may rename its tools for ever.
+                return name not in self._approved and self._count_gone() < GONE
+            case "ask":
+                return False
+
+    def _count_gone(self) -> int:
+        return len(self._approved.keys() - (self._found or {}).keys())
+
+    def _approve(self, tools: Mapping[str, Definition]) -> None:
+        # Those that are gone stay, where one that comes back changed is doubted, not met anew.
+        after = dict(tools) if self._trust == "always" else {**self._approved, **tools}
+        if after != self._approved:
+            self._approved = after
+            self._pins.keep(self._server, after)
+
+
+# --- The rule that a person is asked about a tool that is not what it was when it was approve
+
+
+SHOWN: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class DoubtPolicy:
+    """Lets a person decide on tools that have changed, or that are new.
+
+    Args:
+        name: The instance's name.
+        standing: What was approved, and what there is.
+        key_of: By what a call is known.
+    """
+
+    wants_params: ClassVar = False
+
+    name: str
+    standing: Standing
+    key_of: Callable[[ToolContext], CallKey]
+
+    def check(
+        self,
+        tool: Tool[Any, Any],
+        params: Any,  # noqa: ARG002 - the contract's signature
+        *,
+        context: ToolContext,
+    ) -> PolicyDecision:
+        """Ask where there is a doubt, saying what has changed."""
+        own = tool.wire_name or tool.name
+        doubt = self.standing.asks(self.key_of(context), own)
+        return PolicyDecision.allow() if doubt is None else PolicyDecision.ask(_reason(tool, doubt))
+
+    def on_result(
+        self,
+        tool: Tool[Any, Any],
+        params: Any,
+        result: ToolResult[Any],
+        *,
+        context: ToolContext,
+    ) -> None:
+        """Do nothing: what was approved is remembered before the call is sent."""
+
+
+def _reason(tool: Tool[Any, Any], doubt: Doubt) -> str:
+    if doubt.approved is None:
+        said = one_line(doubt.found.description, SHOWN)
+        return f"{tool.name} of the MCP server {tool.origin} is new. It says of itself: {said}"
+    told = (
+        f"{tool.name} of the MCP server {tool.origin} has changed since it was approved: "
+        f"{', '.join(doubt.changes)}."
+    )
+    if "description" in doubt.changes:
+        told += f" It now says of itself: {one_line(doubt.found.description, SHOWN)}"
+    return told

@@ -1,0 +1,35 @@
+"""Whether spans can be exported to where the settings say, for `toolstile doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from toolstile_hookspecs import ConfigurationError, Finding
+from toolstile_plugins.directories import appended_finding
+from toolstile_plugins.otel.settings import OtelSettings, names_file
+
+SUBJECT: Final = "spans"
+
+
+def diagnosed(settings: OtelSettings) -> Iterator[Finding]:
+    """Yield what is the case with where spans go; nothing is opened, and nobody asked."""
+    if settings.trace is None:
+        return
+    try:
+        # Late, as it imports the SDK.
+        from toolstile_plugins.otel.exporters import named
+    except ConfigurationError as error:
+        yield Finding.error(SUBJECT, str(error), "pip install 'toolstile[otel]'")
+        return
+    if names_file(settings.trace):
+        yield appended_finding(Path(settings.trace), SUBJECT, "plugins.otel.trace")
+        return
+    try:
+        exporters = named(settings.trace)
+    except ConfigurationError as error:
+        yield Finding.error(SUBJECT, str(error), "pip install 'toolstile[otlp]'")
+        return
+    told = ", ".join(exporters) or "none: the environment names none"
+    yield Finding.ok(SUBJECT, f"What exports them is there ({told}).")

@@ -1,0 +1,156 @@
+"""What has to be called before what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+from toolstile_hookspecs import (
+    DefinitionError,
+    PolicyDecision,
+    PolicyState,
+    Tool,
+    ToolContext,
+    ToolResult,
+)
+from toolstile_plugins.policies.checks import refuse_other_than_names_by_tool
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequentialDependencyPolicy:
+    """Lets a tool be called only after others have succeeded.
+
+    A success counts for the rest of the session, whichever section the tool is in.
+
+    Args:
+        dependencies: From a tool to the tools that must have succeeded before it.
+        name: The instance's name; made of kind, place and position if not given.
+
+    Raises:
+        DefinitionError: When a tool waits for itself, directly or through others, or when the
+            dependencies are not names by tool.
+
+    Example:
+        >>> SequentialDependencyPolicy(dependencies={"deploy": frozenset({"test", "build"})}).name
+        ''
+    """
+
+    wants_params: ClassVar = False
+
+    dependencies: Mapping[str, AbstractSet[str]]
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what could never be satisfied."""
+        refuse_other_than_names_by_tool(
+            "SequentialDependencyPolicy", "dependencies", self.dependencies
+        )
+        settled = {tool: frozenset(needed) for tool, needed in self.dependencies.items()}
+        object.__setattr__(self, "dependencies", settled)
+        for tool in settled:
+            circle = _circle(tool, settled)
+            if circle:
+                msg = f"These tools wait for one another in a circle: {' -> '.join(circle)}."
+                raise DefinitionError(msg)
+
+    @property
+    def governed(self) -> frozenset[str]:
+        """The names of tools it rules by: those that wait, and those waited for."""
+        return self._awaited.union(self.dependencies)
+
+    def check(
+        self,
+        tool: Tool[Any, Any],
+        params: Any,
+        *,
+        context: ToolContext,
+    ) -> PolicyDecision:
+        """Deny while anything is missing, naming all of it and what to call next."""
+        if self.dependencies.keys().isdisjoint(tool.known_as):
+            return PolicyDecision.allow()
+        required = self._required_by(tool)
+        succeeded = PolicyState.of(context, self.name).invoked_tools
+        missing = sorted(required - succeeded)
+        if not missing:
+            return PolicyDecision.allow()
+        steps = [" and ".join(sorted(step)) for step in self._steps_to(missing, succeeded)]
+        first, *then = steps
+        return PolicyDecision.deny(
+            f"Cannot call {tool.name!r} yet: missing {', '.join(missing)}. Call {first} first, "
+            f"{''.join(f'then {step}, ' for step in then)}then retry {tool.name}."
+        )
+
+    def on_result(
+        self,
+        tool: Tool[Any, Any],
+        params: Any,
+        result: ToolResult[Any],
+        *,
+        context: ToolContext,
+    ) -> None:
+        """Remember a success that others wait for."""
+        names = self._awaited.intersection(tool.known_as)
+        if not names:
+            return
+        state = PolicyState.of(context, self.name)
+        if not names <= state.invoked_tools:
+            replace(state, invoked_tools=state.invoked_tools | names).save(context)
+
+    def checks(self, tool: Tool[Any, Any]) -> bool:
+        """Tell whether the tool waits for others."""
+        return not self.dependencies.keys().isdisjoint(tool.known_as)
+
+    def hears(self, tool: Tool[Any, Any]) -> bool:
+        """Tell whether others wait for the tool."""
+        return bool(self._awaited.intersection(tool.known_as))
+
+    @cached_property
+    def _awaited(self) -> frozenset[str]:
+        return frozenset[str]().union(*self.dependencies.values())
+
+    def _required_by(self, tool: Tool[Any, Any]) -> AbstractSet[str]:
+        return _NOTHING.union(*(self.dependencies.get(name, _NOTHING) for name in tool.known_as))
+
+    def _steps_to(self, missing: list[str], succeeded: frozenset[str]) -> list[set[str]]:
+        """Return what to call, in order: each step needs only what comes before it."""
+        waiting = self._closure(missing, succeeded)
+        steps: list[set[str]] = []
+        while waiting:
+            ready = {name for name in waiting if not self._needs(name) & waiting}
+            steps.append(ready)
+            waiting -= ready
+        return steps
+
+    def _closure(self, missing: list[str], succeeded: frozenset[str]) -> set[str]:
+        found: set[str] = set()
+        waiting = list(missing)
+        while waiting:
+            name = waiting.pop()
+            if name not in found:
+                found.add(name)
+                waiting += self._needs(name) - succeeded
+        return found
+
+    def _needs(self, name: str) -> AbstractSet[str]:
+        return self.dependencies.get(name, _NOTHING)
+
+
+_NOTHING: frozenset[str] = frozenset()
+
+
+def _circle(start: str, dependencies: Mapping[str, AbstractSet[str]]) -> list[str]:
+    """Return the way from a tool back to itself, or nothing."""
+    ways = [[start]]
+    seen: set[str] = set()
+    while ways:
+        way = ways.pop()
+        for needed in sorted(dependencies.get(way[-1], ())):
+            if needed == start:
+                return [*way, start]
+            if needed not in seen:
+                seen.add(needed)
+                ways.append([*way, needed])
+    return []

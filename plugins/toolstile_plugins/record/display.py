@@ -1,0 +1,231 @@
+"""Records as people and programs look at them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from toolstile_hookspecs import Status
+from toolstile_hookspecs.support.text import counted, duration, printable
+from toolstile_plugins.cli_support import ENDLESS, console
+from toolstile_plugins.record.comparison import Comparison
+from toolstile_plugins.record.reader import Checked, Lost, Numbered, Reader
+from toolstile_plugins.record.schema import RecordedCall
+
+# --- Tables and coloured lines on standard output; plain, and nothing cut, where that is a pi
+
+
+_GAP: Final = 2
+_LEAST: Final = 20
+"""Columns that are left to the last column of a table on the narrowest terminal."""
+
+Cell = tuple[str, str]
+"""A text in a table, and its style."""
+
+
+class Screen:
+    """Where commands show what they have found."""
+
+    def __init__(self) -> None:
+        self._console = console()
+        self._room = self._console.width if self._console.is_terminal else None
+        # Cut here, not by rich, which would cut every column.
+        self._console.width = ENDLESS
+
+    def table(self, titles: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
+        """Show a table; on a terminal its last column is cut to fit."""
+        # Rich's own takes twenty times as long, and eight times the memory.
+        listed = [[(title, "bold") for title in titles], *rows]
+        widths = [0] * (len(titles) - 1)
+        for row in listed:
+            cells = zip(widths, row[:-1], strict=True)
+            widths = [max(width, cell_len(text) + _GAP) for width, (text, _) in cells]
+        for row in listed:
+            self._show(self._shown(row, widths))
+
+    def line(self, text: str = "", style: str = "") -> None:
+        """Show a line, with a margin."""
+        self._show(Text(f" {text}", style))
+
+    def _shown(self, row: Sequence[Cell], widths: Sequence[int]) -> Text:
+        shown = Text(" ")
+        for (text, style), width in zip(row[:-1], widths, strict=True):
+            shown.append(text, style)
+            shown.append(" " * (width - cell_len(text)))
+        last = Text(*row[-1])
+        if self._room is not None:
+            last.truncate(max(self._room - 1 - sum(widths), _LEAST), overflow="ellipsis")
+        return shown.append_text(last)
+
+    def _show(self, text: Text) -> None:
+        text.rstrip()
+        if self._console.color_system is None:
+            sys.stdout.write(f"{text.plain}\n")
+            return
+        with self._console.capture() as captured:
+            self._console.print(text, soft_wrap=True)
+        sys.stdout.write(captured.get())
+
+
+# --- Records as people and programs look at them
+
+
+MAX_FAULTS: Final = 20
+"""Faults of a record, and places where calls are lost, that are shown to a person."""
+
+_STYLES: Final = {
+    Status.SUCCEEDED: "green",
+    Status.DENIED: "yellow",
+    Status.PENDING: "yellow",
+    Status.CANCELLED: "yellow",
+}
+_DIFF: Final = {"+": "green", "-": "red", "@": "cyan"}
+_ITEM: Final = "  - "
+_TITLES: Final = ("line", "made at", "call", "tool", "outcome", "time", "what the model read")
+
+
+def show_table(screen: Screen, reader: Reader) -> None:
+    """Show a row for each call; a nested one, indented, stands before the one that made it."""
+    rows: list[list[Cell]] = []
+    sessions: set[str] = set()
+    for each in reader:
+        rows.append(_row(each))
+        sessions.add(each.call.session)
+    screen.table(_TITLES, rows)
+    screen.line()
+    screen.line(f"{counted(len(rows), 'call')} in {counted(len(sessions), 'session')}", "bold")
+    if reader.torn:
+        screen.line("The last line was not written to its end; it is left out.", "yellow")
+    _show_lost(screen, reader.lost)
+
+
+def show_call(screen: Screen, each: Numbered) -> None:
+    """Show all that is recorded of a call."""
+    call = each.call
+    screen.line(f"{call.tool}, {_outcome(call.status)}", _STYLES.get(call.status, "red"))
+    details = dict(_details(call))
+    width = max(map(len, details))
+    for name, value in details.items():
+        text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+        first, *rest = text.split("\n")
+        screen.line(f"{name:<{width}} {printable(first)}")
+        for line in rest:
+            screen.line(f"{'':<{width}} {printable(line)}")
+
+
+def show_checked(screen: Screen, checked: Checked) -> None:
+    """Show whether a record is as it was written, and what is wrong with it."""
+    for fault in checked.faults[:MAX_FAULTS]:
+        screen.line(f"line {fault.line}: {fault.damage}; it {fault.text}.", "red")
+    if len(checked.faults) > MAX_FAULTS:
+        more = counted(len(checked.faults) - MAX_FAULTS, "more fault")
+        screen.line(f"... {more}; --json lists all of them.", "red")
+    lines = f"{counted(checked.lines, 'line')}, {counted(checked.calls, 'call')}"
+    if checked.faults:
+        screen.line(f"{lines}: {counted(len(checked.faults), 'fault')}", "bold red")
+        _show_lost(screen, checked.lost)
+        return
+    screen.line(f"{lines}: every line is as it was written", "bold green")
+    _show_lost(screen, checked.lost)
+    if not checked.ended:
+        screen.line(
+            "The last run did not end as it should: its process was killed or still runs, its end "
+            "could not be written, or lines at the end were removed.",
+            "yellow",
+        )
+    screen.line(f"last hash {checked.last}", "dim")
+
+
+def show_comparisons(screen: Screen, comparisons: Iterable[Comparison], what: str) -> bool:
+    """Show what came out differently; returns whether all came out the same."""
+    same = different = skipped = 0
+    for each in comparisons:
+        call = each.recorded.call
+        heading = f"line {each.recorded.line}: {printable(call.tool)} ({printable(call.id)})"
+        if each.skipped is not None:
+            skipped += 1
+            screen.line(f"{heading} was not made: {each.skipped}", "yellow")
+        elif each.differs:
+            different += 1
+            screen.line(f"{heading} came out differently", "bold")
+            for line in each.diff():
+                screen.line(f"  {printable(line)}", _DIFF.get(line[:1], "dim"))
+        else:
+            same += 1
+            if each.passes:
+                screen.line(f"{heading} was denied then, and nothing denies it now", "yellow")
+    summary = f"{counted(same + different, 'call')} {what}: {same:,} the same"
+    if different:
+        summary += f", {different:,} different"
+    if skipped:
+        summary += f"; {skipped:,} not made"
+    screen.line(summary, "bold green" if not different else "bold red")
+    return not different
+
+
+def wire_of(each: Numbered) -> dict[str, Any]:
+    """Return a call as a JSON object."""
+    return {"line": each.line, **each.call.model_dump(mode="json", exclude={"prev", "hash"})}
+
+
+def wire_of_checked(checked: Checked) -> dict[str, Any]:
+    """Return what a look at a record came to as a JSON object."""
+    return {
+        "file": str(checked.path),
+        "intact": not checked.faults,
+        "lines": checked.lines,
+        "calls": checked.calls,
+        "last": checked.last,
+        "ended": checked.ended,
+        "faults": [
+            {"line": each.line, "damage": each.damage, "text": each.text} for each in checked.faults
+        ],
+        "lost": [{"line": each.line, "calls": each.calls} for each in checked.lost],
+    }
+
+
+def _show_lost(screen: Screen, lost: Sequence[Lost]) -> None:
+    if not lost:
+        return
+    where = [f"{each.calls:,} before line {each.line}" for each in lost[:MAX_FAULTS]]
+    if len(lost) > MAX_FAULTS:
+        where.append("...")
+    calls = counted(sum(each.calls for each in lost), "more call")
+    screen.line(f"{calls} could not be recorded: {', '.join(where)}", "yellow")
+
+
+def _row(each: Numbered) -> list[Cell]:
+    call = each.call
+    return [
+        (str(each.line), "dim"),
+        (call.at.isoformat(sep=" ", timespec="seconds")[:19], "dim"),
+        (printable(call.id), "dim"),
+        (printable(call.tool) if call.parent is None else f"  {printable(call.tool)}", ""),
+        (_outcome(call.status), _STYLES.get(call.status, "red")),
+        (duration(call.seconds), "dim"),
+        (printable(_gist(call.read)), ""),
+    ]
+
+
+def _gist(text: str) -> str:
+    """Return the first line of a text, with the items of the list that it announces."""
+    first, *rest = text.strip().split("\n")
+    items = [each.removeprefix(_ITEM) for each in rest if each.startswith(_ITEM)]
+    return f"{first} {'; '.join(items)}" if first.endswith(":") and items else first
+
+
+def _details(call: RecordedCall) -> Iterator[tuple[str, Any]]:
+    document = call.model_dump(mode="json", exclude_defaults=True)
+    for name in ("n", "prev", "hash", "kind", "status"):
+        document.pop(name, None)
+    for name, value in document.items():
+        yield name.replace("_", " "), value
+
+
+def _outcome(status: Status) -> str:
+    return status.value.replace("_", " ")

@@ -1,0 +1,220 @@
+"""The file of a record: opened by one process at a time, continued, written line by line."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import stat
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from toolstile_hookspecs import NOTICE
+from toolstile_plugins.record.hash_chain import BEGINNING, START, read_link, seal
+from toolstile_plugins.record.schema import RecordError
+
+log = logging.getLogger("toolstile.record")
+
+_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_APPEND
+_MODE: Final = 0o600
+"""What calls came to is nobody else's business."""
+_BLOCK: Final = 64 * 1024
+
+
+class RecordFile:
+    """A record that is being written. Each line is with the system when `append` returns.
+
+    It is locked for as long as it is open: two writers would tear the chain.
+
+    Args:
+        path: The file; continued where it is there.
+        fsync: Whether each line is also on the disk when `append` returns.
+
+    Attributes:
+        torn: The bytes of an incomplete last line that were cut off.
+
+    Raises:
+        RecordError: Another process is writing it, it is no record, its last line was
+            changed, or it cannot be opened.
+
+    Example:
+        >>> file = RecordFile(Path("calls.jsonl"))  # doctest: +SKIP
+    """
+
+    def __init__(self, path: Path, *, fsync: bool = False) -> None:
+        self._path = path
+        self._fsync = fsync
+        self._lock = Lock()
+        self._n, self._last = 0, START
+        self.torn = 0
+        self._process = os.getpid()
+        while not self._open():
+            os.close(self._handle)
+
+    def append(self, content: str) -> None:
+        """Write a line.
+
+        Args:
+            content: What it says: a JSON object on one line, with at least one field.
+
+        Raises:
+            OSError: It cannot be written; what there is of it is taken back.
+            RecordError: Another process has opened the file, of which this one is a fork.
+        """
+        if os.getpid() != self._process:
+            raise RecordError(
+                f"{self._path} is written by process {self._process}, of which this one is a fork: "
+                "two would tear it. Open a host in each process, with a record of its own."
+            )
+        with self._lock:
+            line, own = seal(self._n + 1, self._last, content)
+            try:
+                self._write(line)
+            except (KeyboardInterrupt, SystemExit):
+                # Whether it came before the line was written, or after, only the file knows.
+                self._continue()
+                raise
+            self._n, self._last = self._n + 1, own
+
+    def close(self) -> None:
+        """Close the file, so that others may continue it; one without a line is removed."""
+        if os.getpid() == self._process:
+            if not self._is_there():
+                log.warning(
+                    "%s was removed or replaced while it was written. What was recorded is where "
+                    "it was moved to, if it was not deleted.",
+                    self._path,
+                    extra=NOTICE,
+                )
+            elif not os.fstat(self._handle).st_size:
+                self._path.unlink(missing_ok=True)
+        os.close(self._handle)
+
+    def _open(self) -> bool:
+        """Open the file, and tell whether it is there still: its last writer may remove it."""
+        try:
+            self._handle = os.open(self._path, _FLAGS, _MODE)
+        except OSError as error:
+            raise self._unopened(error) from error
+        try:
+            self._check_kind()
+            self._claim()
+            there = self._is_there()
+            if there:
+                self._continue()
+        except BaseException as error:
+            os.close(self._handle)
+            if isinstance(error, OSError):
+                raise self._unopened(error) from error
+            raise
+        return there
+
+    def _is_there(self) -> bool:
+        try:
+            return os.path.samestat(os.fstat(self._handle), self._path.stat())
+        except OSError:
+            return False
+
+    def _unopened(self, error: OSError) -> RecordError:
+        return RecordError(
+            f"{self._path} cannot be opened to record: {error.strerror}. {self._remedy()}"
+        )
+
+    def _remedy(self) -> str:
+        folder = self._path.absolute().parent
+        if not folder.exists():
+            return f"Make the folder {folder}, or name a file in one that is there."
+        return "Name a file that can be written."
+
+    def _check_kind(self) -> None:
+        if not stat.S_ISREG(os.fstat(self._handle).st_mode):
+            raise RecordError(
+                f"{self._path} cannot hold a record: it is no file that lines can be read from "
+                "again. Name a file."
+            )
+
+    def _claim(self) -> None:
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise RecordError(
+                f"{self._path} is being written by another recorder, or as a trace. Record to "
+                "another file, or wait until that has ended."
+            ) from error
+
+    def _write(self, line: bytes) -> None:
+        written = os.write(self._handle, line)
+        if written != len(line) or self._fsync:
+            self._finish(line, written)
+
+    def _finish(self, line: bytes, written: int) -> None:
+        try:
+            while written < len(line):
+                written += os.write(self._handle, line[written:])
+            if self._fsync:
+                os.fsync(self._handle)
+        except OSError:
+            # The next line must not stand on half of this one.
+            os.ftruncate(self._handle, os.fstat(self._handle).st_size - written)
+            raise
+
+    def _continue(self) -> None:
+        size = os.fstat(self._handle).st_size
+        end = self._last_newline(size) + 1
+        if end:
+            self._n, self._last = self._read_last(end)
+        if end < size and not self._completes(end, size):
+            self._cut(end, size)
+
+    def _read_last(self, end: int) -> tuple[int, str]:
+        start = self._last_newline(end - 1) + 1
+        line = os.pread(self._handle, end - 1 - start, start)
+        link = read_link(line)
+        if link is None:
+            what = "is none of a record"
+            if line.startswith(BEGINNING):
+                what = "was changed after it was written"
+            raise RecordError(
+                f"{self._path} cannot be continued as a record: its last line {what}. Look at it "
+                "with `toolstile record verify`, and record to another file."
+            )
+        return link.n, link.hash
+
+    def _completes(self, end: int, size: int) -> bool:
+        """Give the last line its newline, if it lacks nothing else; tell whether."""
+        link = read_link(os.pread(self._handle, size - end, end))
+        if link is None or (link.n, link.prev) != (self._n + 1, self._last):
+            return False
+        self._write(b"\n")
+        self._n, self._last = link.n, link.hash
+        return True
+
+    def _cut(self, end: int, size: int) -> None:
+        """Cut off a line that was not written to its end."""
+        following = b'{"n":%d,"prev":"%b"' % (self._n + 1, self._last.encode())
+        # After a loss of power the system may show NULs in place of what it has not written.
+        begin = os.pread(self._handle, len(following), end).rstrip(b"\0")
+        if not following.startswith(begin) or not (end or begin):
+            raise RecordError(
+                f"{self._path} cannot be continued as a record: what is at its end is none. "
+                "Record to another file."
+            )
+        self.torn = size - end
+        os.ftruncate(self._handle, end)
+        log.warning(
+            "%s ended in the middle of a line, of which %s bytes were cut off.",
+            self._path,
+            f"{self.torn:,}",
+            extra=NOTICE,
+        )
+
+    def _last_newline(self, before: int) -> int:
+        """Return where the last newline before a position is, or -1."""
+        while before > 0:
+            start = max(0, before - _BLOCK)
+            found = os.pread(self._handle, before - start, start).rfind(b"\n")
+            if found >= 0:
+                return start + found
+            before = start
+        return -1

@@ -1,0 +1,240 @@
+"""Records, read back: what they say, and whether they are as they were written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from toolstile_plugins.record.hash_chain import Chain, Damage, Fault
+from toolstile_plugins.record.schema import Begin, End, RecordedCall, RecordError, read_line
+
+# --- What a file seems to be that is no record, and what can be done with it
+
+
+CALL: Final = frozenset({"id", "name", "arguments"})
+"""The fields of a line that `toolstile run` reads."""
+
+
+def what_it_seems(path: Path, first: bytes) -> str:
+    """Return what a file seems to be, and what to do, for the end of a message.
+
+    Args:
+        path: The file.
+        first: Its first line that is not blank.
+    """
+    try:
+        text = first.decode("utf-8-sig").strip()
+    except UnicodeDecodeError:
+        text = "\0"
+    if _is_call(text):
+        return (
+            f"it seems to hold calls that are still to be made. Make them with `toolstile run "
+            f"{path}`; `--record FILE` makes a record of them."
+        )
+    if text.startswith(("{", "[")):
+        return (
+            "it seems to be JSON of another kind. Name a file that `--record` has written; the "
+            f"calls of a recorded conversation are made with `toolstile run {path}`."
+        )
+    kind = "text" if text.replace("\t", "").isprintable() else "no text at all"
+    return f"it seems to be {kind}. Name a file that `--record` has written."
+
+
+def _is_call(text: str) -> bool:
+    try:
+        value: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and "name" in value and value.keys() <= CALL
+
+
+# --- Records, read back: what they say, and whether they are as they were written
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Calls that could not be recorded.
+
+    Args:
+        line: The line of the file before which they were made, from 1.
+        calls: How many.
+    """
+
+    line: int
+    calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a look at every line of a record came to.
+
+    Args:
+        path: The file.
+        lines: How many lines it has.
+        calls: How many of them tell of a call.
+        last: The hash of its last line; who knows it can tell whether lines are missing there.
+        ended: Whether the last run ended as it should. Otherwise its process was killed, or
+            lines at the end are missing.
+        faults: What is wrong with it.
+        lost: What its run could not write, as far as a later line could be written to tell.
+    """
+
+    path: Path
+    lines: int
+    calls: int
+    last: str
+    ended: bool
+    faults: tuple[Fault, ...]
+    lost: tuple[Lost, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """A call of a record, and the line of the file that tells of it.
+
+    Args:
+        line: The line, from 1.
+        call: What it says.
+    """
+
+    line: int
+    call: RecordedCall
+
+
+class Reader:
+    """Reads a record call by call, once.
+
+    A last line that was not written to its end is left out.
+
+    Args:
+        path: The file.
+
+    Attributes:
+        torn: Whether its last line was not written to its end, as soon as all is read.
+        lost: The calls that could not be recorded, as far as it is read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.torn = False
+        self.lost: list[Lost] = []
+
+    def __iter__(self) -> Iterator[Numbered]:
+        """Yield each call.
+
+        Raises:
+            RecordError: It cannot be read, is no record, or is not as it was written up to there.
+        """
+        chain = Chain()
+        for number, said in _said(self.path, chain):
+            self._refuse_faults(chain)
+            self.lost += _lost_before(number, said)
+            if isinstance(said, RecordedCall):
+                yield Numbered(number, said)
+        _refuse_others(self.path, chain)
+        self._refuse_faults(chain)
+        self.torn = bool(chain.faults)
+
+    def _refuse_faults(self, chain: Chain) -> None:
+        for each in chain.faults:
+            if each.damage is not Damage.TORN:
+                raise RecordError(
+                    f"{self.path}, line {each.line}: it {each.text}. See `toolstile record "
+                    "verify`; what follows cannot be relied on."
+                )
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A record that was read, to replay or to look at.
+
+    Args:
+        path: The file.
+        calls: Its calls, in order.
+        torn: Whether its last line was not written to its end; nothing of that is here.
+        lost: The calls that could not be recorded.
+
+    Example:
+        >>> recording = Recording.load(Path("calls.jsonl"))  # doctest: +SKIP
+    """
+
+    path: Path
+    calls: tuple[Numbered, ...]
+    torn: bool = False
+    lost: tuple[Lost, ...] = ()
+
+    @classmethod
+    def load(cls, path: str | Path) -> Recording:
+        """Read a record.
+
+        A last line that was not written to its end is left out.
+
+        Raises:
+            RecordError: It cannot be read, is no record, or is not as it was written.
+        """
+        reader = Reader(Path(path))
+        calls = tuple(reader)
+        return cls(reader.path, calls, reader.torn, tuple(reader.lost))
+
+    @cached_property
+    def sessions(self) -> Mapping[str, Sequence[Numbered]]:
+        """The top-level calls by the session they ran in."""
+        found: dict[str, list[Numbered]] = {}
+        for each in self.calls:
+            if each.call.parent is None:
+                found.setdefault(each.call.session, []).append(each)
+        return found
+
+
+def verify(path: Path) -> Checked:
+    """Look at every line of a record.
+
+    Raises:
+        RecordError: It cannot be read, or is no record.
+    """
+    chain = Chain()
+    calls, ended = 0, False
+    lost: list[Lost] = []
+    for number, said in _said(path, chain):
+        calls += isinstance(said, RecordedCall)
+        ended = isinstance(said, End)
+        lost += _lost_before(number, said)
+    _refuse_others(path, chain)
+    ended = ended and not chain.faults
+    faults = tuple(chain.faults)
+    return Checked(path, chain.lines, calls, chain.last, ended, faults, tuple(lost))
+
+
+def _lost_before(number: int, said: Begin | RecordedCall | End) -> list[Lost]:
+    return [] if isinstance(said, Begin) or not said.lost else [Lost(number, said.lost)]
+
+
+def _refuse_others(path: Path, chain: Chain) -> None:
+    """Raise where there is no line of a record at all, not even a damaged one."""
+    if not chain.lines:
+        raise RecordError(
+            f"{path} is empty: nothing was recorded, or all of it was removed. Record calls with "
+            "`--record`."
+        )
+    if not chain.is_one:
+        raise RecordError(f"{path} is no record: {what_it_seems(path, chain.first)}")
+
+
+def _said(path: Path, chain: Chain) -> Iterator[tuple[int, Begin | RecordedCall | End]]:
+    try:
+        with path.open("rb") as file:
+            for number, text in chain.follow(file):
+                try:
+                    yield number, read_line(text)
+                except ValueError as error:
+                    reason = str(error).rstrip(".")
+                    raise RecordError(
+                        f"{path}, line {number}: it is of no record that this Toolstile can read "
+                        f"({reason}). Read it with the Toolstile that wrote it."
+                    ) from None
+    except OSError as error:
+        raise RecordError(f"{path} cannot be read: {error.strerror}. Name a record.") from error

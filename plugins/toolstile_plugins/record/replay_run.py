@@ -1,0 +1,197 @@
+"""The calls of a record, made again: answered from the record, or executed anew."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from toolstile_hookspecs import (
+    ExecutorHandle,
+    HostHandle,
+    KeptApart,
+    Status,
+    ToolCall,
+    ToolInvoked,
+    VisibilityExpansionRequired,
+)
+from toolstile_hookspecs.calls import DRY_RUN
+from toolstile_plugins.record.comparison import Comparison
+from toolstile_plugins.record.matching import hides_some
+from toolstile_plugins.record.reader import Numbered, Recording
+from toolstile_plugins.record.replayer import Replayer
+from toolstile_plugins.record.schema import RecordedCall
+
+# --- The time of a record, so that what rests on time comes out as it did then
+
+
+class RecordedClock:
+    """A clock that shows when a recorded call began and, from the second look on, when it ended.
+
+    For calls that are replayed one after the other.
+
+    Args:
+        call: The first one.
+    """
+
+    def __init__(self, call: RecordedCall) -> None:
+        self._zero = self._ended = call.at
+        self.show(call)
+
+    def show(self, call: RecordedCall) -> None:
+        """Show the time of another call, which ended later."""
+        ended = call.at + timedelta(seconds=call.seconds)
+        if ended < self._ended:
+            # The system's clock was set back meanwhile; what had passed by then has passed.
+            self._zero -= self._ended - call.at
+        self._ended = ended
+        self._at = call.at
+        self._seconds = call.seconds
+        self._begun = False
+
+    def now(self) -> datetime:
+        """Return when the call began."""
+        return self._at
+
+    def monotonic(self) -> float:
+        """Return seconds that grow from the first call's beginning."""
+        before = max(timedelta(0), self._at - self._zero).total_seconds()
+        if not self._begun:
+            self._begun = True
+            return before
+        return before + self._seconds
+
+
+# --- The calls of a record, made again: answered from the record, or executed anew
+
+
+log = logging.getLogger("toolstile.record")
+
+NAME: Final = "record-replay"
+_MASKED: Final = "its arguments hold secrets, which the record masks"
+_NOT_UNDERSTOOD: Final = "its arguments were not understood, and the record masks them"
+
+
+def replayed(host: HostHandle, recording: Recording, *, strict: bool) -> Iterator[Comparison]:
+    """Yield each top-level call as it comes out when it is answered from the record.
+
+    Time passes as it did then, and people say what they said then. Policies remember what the
+    record tells, and nothing else.
+
+    Args:
+        host: The host.
+        recording: The record.
+        strict: Whether calls are answered only in the recorded order.
+    """
+    replay = Replayer(recording, strict=strict)
+    with registered(host, replay), ExitStack() as stack:
+        stage = _Stage(host, stack, replay)
+        for each in _top_level(recording):
+            yield stage.play(each)
+
+
+def executed(host: HostHandle, recording: Recording) -> Iterator[Comparison]:
+    """Yield each top-level call as it comes out when it is really made again.
+
+    What policies keep holds for them, and stays as it is.
+
+    Args:
+        host: The host.
+        recording: The record.
+    """
+    with ExitStack() as stack:
+        stage = _Stage(host, stack, None)
+        for each in _top_level(recording):
+            if not hides_some(each.call, each.call.arguments):
+                yield stage.play(each)
+                continue
+            understood = each.call.params is not None
+            yield Comparison(each, skipped=_MASKED if understood else _NOT_UNDERSTOOD)
+
+
+@contextmanager
+def registered(host: HostHandle, plugin: object, name: str = NAME) -> Generator[None]:
+    """Register a plugin for a while."""
+    host.register(plugin, name)
+    try:
+        yield
+    finally:
+        host.unregister(name)
+
+
+def _shown(event: ToolInvoked) -> dict[str, Any]:
+    """Return the envelope as a record has it, with secrets masked."""
+    envelope = event.envelope()
+    which = "data" if event.success else "error"
+    if event.data is not None:
+        envelope[which] = event.shown_value
+    elif envelope[which] is not None:
+        envelope[which] = event.hide(envelope[which])
+    return envelope
+
+
+def _passes_now(call: RecordedCall, event: ToolInvoked) -> bool:
+    """Tell whether a call that was denied then got as far as being answered from the record."""
+    return call.status is Status.DENIED and event.status is Status.FAILED
+
+
+def _top_level(recording: Recording) -> Iterator[Numbered]:
+    return (each for each in recording.calls if each.call.parent is None)
+
+
+class _Stage:
+    """Makes recorded calls, each in a session that stands for the one it was made in."""
+
+    def __init__(self, host: HostHandle, stack: ExitStack, replay: Replayer | None) -> None:
+        self._host = host
+        self._stack = stack
+        self._replay = replay
+        self._clock: RecordedClock | None = None
+        folder = stack.enter_context(TemporaryDirectory(prefix="toolstile-replay-"))
+        self._kept = KeptApart(Path(folder), anew=replay is not None)
+        self._executors: dict[tuple[str, str | None, bool], ExecutorHandle] = {}
+        self._events: dict[str, ToolInvoked] = {}
+
+    def play(self, each: Numbered) -> Comparison:
+        """Make a call and compare what it comes to."""
+        call = each.call
+        tools = self._executor(call)
+        arguments = call.arguments
+        if not isinstance(arguments, str):
+            arguments = json.dumps(arguments)
+        try:
+            tools.dispatch(ToolCall(call.asked_for, arguments, id=call.id))
+        except VisibilityExpansionRequired as request:
+            tools.expand(request)
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException:
+            log.debug("%s left the call; its event says what it came to.", call.id, exc_info=True)
+        event = self._events.pop(call.id)
+        passes = self._replay is not None and _passes_now(call, event)
+        return Comparison(each, _shown(event), event.status, passes=passes)
+
+    def _executor(self, call: RecordedCall) -> ExecutorHandle:
+        dry = bool(call.facts.get(DRY_RUN))
+        key = call.session, call.user, dry
+        options: dict[str, Any] = {"user_id": call.user, "dry_run": dry, "kept_apart": self._kept}
+        if self._replay is not None:
+            if self._clock is None:
+                self._clock = RecordedClock(call)
+            self._clock.show(call)
+            self._replay.session = call.session
+            options |= {"clock": self._clock, "approver": self._replay.approve}
+        if key not in self._executors:
+            tools = self._stack.enter_context(self._host.executor(**options))
+            tools.session.dispatcher.subscribe(ToolInvoked, self._keep)
+            self._executors[key] = tools
+        return self._executors[key]
+
+    def _keep(self, event: ToolInvoked) -> None:
+        if event.parent_id is None:
+            self._events[event.call.id] = event

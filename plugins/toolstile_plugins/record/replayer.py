@@ -1,0 +1,367 @@
+"""Recorded results in the place of handlers."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, Final
+
+from toolstile_hookspecs import (
+    NOTICE,
+    Answer,
+    ApprovalAnswer,
+    ApprovalRequest,
+    CallRefused,
+    Replay,
+    Status,
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolResult,
+    ToolValidationError,
+    hookimpl,
+    masked,
+    secrets_in,
+    secrets_of,
+)
+from toolstile_hookspecs._schema.codec import makes_up_defaults
+from toolstile_hookspecs.calls import DIFF
+from toolstile_plugins.record.matching import (
+    Answers,
+    ByArguments,
+    ById,
+    InOrder,
+    NotRecordedError,
+    answering,
+    has_run,
+    hides_some,
+    is_of,
+    key_of,
+)
+from toolstile_plugins.record.reader import Numbered, Recording
+from toolstile_plugins.record.schema import Approval, RecordedCall
+from toolstile_plugins.record.serialize import raised_by, value_of
+from toolstile_plugins.record.serialize import shown as noted
+
+log = logging.getLogger("toolstile.record")
+
+_UNSEEN: Final = ApprovalAnswer.approve()
+"""For calls that were refused before a person answered: they come to what they came to."""
+
+
+_GOES_ON: Final = frozenset({Answer.APPROVED, Answer.EDITED})
+
+
+@dataclass(frozen=True)
+class ReplayedResult(ToolResult[Any]):
+    """A recorded result.
+
+    Args:
+        text: What the model read then.
+    """
+
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class _StandIn(ReplayedResult):
+    """Stands for a result that a person, who is asked once there is one, did not let be kept."""
+
+
+class Replayer:
+    """A plugin that answers calls from a record; their handlers do not run.
+
+    Lookup, parsing and policies go on as ever, and what a handler did to the session is done
+    again. A call that is not in the record fails with a message that says so.
+
+    Args:
+        recording: The record.
+        strict: Whether calls are answered only in the order in which they were recorded, or by
+            name and arguments, each recorded call once.
+        only: The tools that are answered for; the handlers of others run. None for all.
+
+    Attributes:
+        session: The recorded session whose calls are being made, None where nobody says so. What
+            was refused then, and what people said, counts for its calls alone: the ids of calls
+            come again from session to session.
+
+    Example:
+        >>> host.register(Replayer(Recording.load("calls.jsonl")))  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        recording: Recording,
+        *,
+        strict: bool = False,
+        only: Collection[str] | None = None,
+    ) -> None:
+        self.recording = recording
+        self.session: str | None = None
+        self._only = only
+        calls = answering(recording, only)
+        ran = [each for each in calls if has_run(each.call)]
+        self._answers: Answers = InOrder(ran) if strict else ByArguments(ran)
+        self._lock = Lock()
+        self._making_up = Lock()
+        self._refused = ById(each for each in calls if not has_run(each.call))
+        self._asked = ById(each for each in calls if each.call.approval is not None)
+
+    @property
+    def unused(self) -> list[Numbered]:
+        """The recorded calls that ran then and have not answered any call yet."""
+        return self._answers.left()
+
+    @hookimpl(tryfirst=True)
+    def toolstile_parse(self, tool: Tool[Any, Any], call: ToolCall) -> None:
+        """Refuse again what did not fit, where the record masks what it was."""
+        with self._lock:
+            for each in self._of_session(self._refused.named(call.id)):
+                said = each.call
+                if (
+                    said.tool == tool.name
+                    and said.status is Status.INVALID
+                    and _is_given(said.arguments, call.arguments)
+                ):
+                    self._refused.discard(each)
+                    raise ToolValidationError(said.read)
+
+    @hookimpl(tryfirst=True)
+    def toolstile_execute(
+        self, tool: Tool[Any, Any], params: Any, context: ToolContext
+    ) -> Replay | ToolResult[Any] | None:
+        """Answer in the handler's place."""
+        if self._only is not None and tool.name not in self._only:
+            return None
+        shown = _shown(tool, params, context)
+        asked = self._asked_once_run(tool, context.tool_call)
+        if asked is not None and not _was_kept(asked.call, shown):
+            return Replay(_StandIn("", text=asked.call.read), effect_id=None)
+        refused = self._take_refused(tool, shown, context.tool_call)
+        if refused is not None:
+            return ToolResult.error(refused.call.read)
+        try:
+            answer = self._take(tool, shown, context.tool_call)
+        except NotRecordedError as error:
+            return ToolResult.error(str(error))
+        return self._answered(tool, answer)
+
+    @hookimpl(tryfirst=True)
+    def toolstile_render(self, result: ToolResult[Any]) -> str | None:
+        """Give the text that the model read then."""
+        return result.text if isinstance(result, ReplayedResult) else None
+
+    @hookimpl(tryfirst=True)
+    def toolstile_on_result(
+        self, tool: Tool[Any, Any], result: ToolResult[Any], context: ToolContext
+    ) -> None:
+        """Keep nothing for which only something stands, since nobody was asked about it now."""
+        if not isinstance(result, _StandIn):
+            return
+        with self._lock:
+            asked = self._asked_once_run(tool, context.tool_call)
+            if asked is not None:
+                self._end_asking(asked, goes_on=False)
+        if asked is not None and not has_run(asked.call):
+            raise CallRefused(asked.call.read)
+        raise CallRefused(
+            f"A person changed the arguments of {tool.name} then, and nobody is asked now. It "
+            "cannot be answered; replay it with the policies that asked."
+        )
+
+    def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """Answer as the person did then; to be given to the host as its approver."""
+        with self._lock:
+            found = self._find_asked(request)
+            if found is not None and found.call.approval is not None:
+                return self._say_again(found, found.call.approval, request)
+            refused = self._of_session(self._refused.named(request.call.id))
+        if refused:
+            return _UNSEEN
+        return ApprovalAnswer.unanswered("The record has no answer to this.")
+
+    def _say_again(
+        self, found: Numbered, approval: Approval, request: ApprovalRequest
+    ) -> ApprovalAnswer:
+        said = _said_again(found.call, approval)
+        shows_diff = request.diff is not None
+        if _was_edited(found.call, request) and (shows_diff or said.answer in _GOES_ON):
+            said = _edited_again(found.call)
+            if shows_diff and said.answer is Answer.EDITED:
+                # What was said in the end is said when the edited call has run, too.
+                return said
+        self._end_asking(found, goes_on=said.answer in _GOES_ON)
+        return said
+
+    def _answered(self, tool: Tool[Any, Any], answer: Numbered) -> Replay | ToolResult[Any]:
+        call = answer.call
+        raised = raised_by(call)
+        if raised is not None:
+            raise raised
+        if not call.success:
+            return ToolResult.error(call.read)
+        where = f"{self.recording.path}, line {answer.line}"
+        try:
+            value = _value(tool, call)
+        except ValueError as error:
+            reason = str(error).rstrip(".")
+            return ToolResult.error(
+                f"{where}: what {tool.name} came to does not fit it any more ({reason}). It cannot "
+                "be replayed; record it anew."
+            )
+        if call.changes_lost is not None:
+            log.warning(
+                "%s: what it did to the session is lost: %s",
+                where,
+                call.changes_lost,
+                extra=NOTICE,
+            )
+        result = ReplayedResult(
+            call.message, value, exclude_value_from_context=call.value == "kept", text=call.read
+        )
+        return Replay(result, effect_id=None, changes=call.changes)
+
+    def _take(self, tool: Tool[Any, Any], shown: Any, call: ToolCall | None) -> Numbered:
+        if call is None or not makes_up_defaults(tool.params_codec):
+            return self._answers.take(tool.name, shown)
+        with self._making_up:
+            return self._answers.take(tool.name, self._as_made_up(tool, shown, call))
+
+    def _as_made_up(self, tool: Tool[Any, Any], shown: Any, call: ToolCall) -> Any:
+        """Return params with what was made up then in the place of what was left out."""
+        given = key_of(masked(value_of(call.arguments), tool.params_codec.secret_schema()))
+        left = [each.call for each in self._answers.left() if each.call.tool == tool.name]
+        if any(is_of(each, shown) for each in left):
+            return shown
+        same = (
+            each.params for each in left if _is_unedited(each) and key_of(each.arguments) == given
+        )
+        return next(same, shown)
+
+    def _take_refused(
+        self, tool: Tool[Any, Any], shown: Any, call: ToolCall | None
+    ) -> Numbered | None:
+        """Return the same call where it was refused then, and nothing refuses it now."""
+        if call is None:
+            return None
+        same = (tool.name, call.id)
+
+        def is_same(each: Numbered) -> bool:
+            return (each.call.tool, each.call.id) == same and is_of(each.call, shown)
+
+        with self._lock:
+            refused = self._of_session(self._refused.named(call.id))
+            found = next(filter(is_same, refused), None)
+            if found is None:
+                return None
+            if any(map(is_same, self._of_session(self._answers.left_before(found)))):
+                return None
+            self._refused.discard(found)
+            return found
+
+    def _of_session(self, calls: Iterable[Numbered]) -> list[Numbered]:
+        return [each for each in calls if self.session in {None, each.call.session}]
+
+    def _asked_once_run(self, tool: Tool[Any, Any], call: ToolCall | None) -> Numbered | None:
+        """Return the same call where it had run when a person was asked, who is not asked yet."""
+        if call is None:
+            return None
+        found = next(iter(self._asked_of(tool, self._asked.named(call.id))), None)
+        return found if found is not None and DIFF in found.call.facts else None
+
+    def _end_asking(self, found: Numbered, *, goes_on: bool) -> None:
+        self._asked.discard(found)
+        if not goes_on:
+            # It ends here as it did then, and the same call may have been resumed later.
+            self._refused.discard(found)
+
+    def _find_asked(self, request: ApprovalRequest) -> Numbered | None:
+        tool = request.tool
+        found = self._asked_of(tool, self._asked.named(request.call.id))
+        if not found:
+            given = _shown(tool, request.params, request.context)
+            asked = self._asked_of(tool, self._asked)
+            return next((each for each in asked if _is_asked(tool, each.call, given)), None)
+        return found[0]
+
+    def _asked_of(self, tool: Tool[Any, Any], calls: Iterable[Numbered]) -> list[Numbered]:
+        return [each for each in self._of_session(calls) if each.call.tool == tool.name]
+
+
+def _is_unedited(call: RecordedCall) -> bool:
+    return call.approval is None or call.approval.answer != Answer.EDITED
+
+
+def _was_kept(call: RecordedCall, shown: Any) -> bool:
+    """Tell whether a person let the call go on with these very arguments."""
+    kept = has_run(call) and call.approval is not None and call.approval.answer in _GOES_ON
+    return kept and is_of(call, shown)
+
+
+def _was_edited(call: RecordedCall, request: ApprovalRequest) -> bool:
+    """Tell whether a person who was shown the diff then gave the call other arguments."""
+    shown = _shown(request.tool, request.params, request.context)
+    return DIFF in call.facts and not is_of(call, shown)
+
+
+def _is_given(recorded: Any, given: object) -> bool:
+    """Tell whether arguments are the recorded ones: as text, or as a value."""
+    if isinstance(recorded, str) or not isinstance(given, (str, bytes)):
+        return bool(recorded == given)
+    try:
+        return bool(recorded == json.loads(given))
+    except (ValueError, RecursionError):
+        return False
+
+
+def _shown(tool: Tool[Any, Any], params: Any, context: ToolContext) -> Any:
+    """Return params as they are recorded, but for what the value of the call keeps secret."""
+    codec, call = tool.params_codec, context.tool_call
+    value, schema = json.loads(codec.encode(params)), codec.secret_schema()
+    secrets = (*secrets_of(value, schema), *secrets_in(context.auth))
+    if schema and call is not None:
+        secrets += (*secrets_of(value_of(call.arguments), schema),)
+    return noted(value, schema, secrets)
+
+
+def _is_asked(tool: Tool[Any, Any], call: RecordedCall, given: Any) -> bool:
+    """Tell whether a person was asked about params, who may have edited them."""
+    codec = tool.params_codec
+    try:
+        plain = json.loads(codec.encode(codec.decode(json.dumps(call.arguments))))
+    except ToolValidationError:
+        return is_of(call, given)
+    return is_of(call, given, masked(plain, codec.secret_schema()))
+
+
+def _value(tool: Tool[Any, Any], call: RecordedCall) -> Any:
+    if call.value != "wire":
+        return None
+    return tool.result_codec.decode(json.dumps(call.envelope.get("data")))
+
+
+def _said_again(call: RecordedCall, approval: Approval) -> ApprovalAnswer:
+    match approval.answer:
+        case "approved":
+            return ApprovalAnswer.approve()
+        case "edited":
+            return _edited_again(call)
+        case "pending":
+            return ApprovalAnswer.pending()
+        case "refused":
+            return ApprovalAnswer.unanswered("The approval that came did not hold.")
+        case "unanswered":
+            return ApprovalAnswer.unanswered(approval.reason) if approval.reason else _UNSEEN
+        case _:
+            return ApprovalAnswer.deny(approval.reason)
+
+
+def _edited_again(call: RecordedCall) -> ApprovalAnswer:
+    if hides_some(call, call.params):
+        return ApprovalAnswer.deny(
+            "The arguments that a person wrote hold secrets, which the record masks."
+        )
+    return ApprovalAnswer.edit(call.params)

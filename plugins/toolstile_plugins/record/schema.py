@@ -1,0 +1,233 @@
+"""What the lines of a record say, as they are read back.
+
+The first line of each run says that it begins, and the last one that it ended; one that is not
+there was kept from being written. Between them stands a line for each call.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic_core import PydanticCustomError
+
+from toolstile_hookspecs import Stage, Status, ToolstileError, Verdict
+from toolstile_hookspecs._schema.validation_errors import first_fault
+
+FORMAT: Final = "toolstile.record"
+VERSION: Final = 1
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    n: int
+    prev: str
+    hash: str
+
+
+class Begin(_Line):
+    """A run that began to record.
+
+    Args:
+        format: What the file is.
+        version: The version of its format.
+        at: When.
+        torn: The bytes of an incomplete line, at the end of an earlier run, that were cut off.
+    """
+
+    kind: Literal["begin"]
+    format: Literal["toolstile.record"]
+    version: Literal[1]
+    at: datetime
+    torn: int = 0
+
+
+class End(_Line):
+    """A run that ended as it should.
+
+    Args:
+        at: When.
+        lost: How many calls before it could not be recorded, and no call's line tells of.
+    """
+
+    kind: Literal["end"]
+    at: datetime
+    lost: int = 0
+
+
+class Decision(BaseModel):
+    """What a policy said, where it was not simply allowed.
+
+    Args:
+        policy: Which one.
+        verdict: What it said.
+        reason: Why.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    policy: str | None = None
+    verdict: Verdict
+    reason: str | None = None
+
+
+class Approval(BaseModel):
+    """What a person said.
+
+    Args:
+        answer: `approved`, `denied`, `edited`, `pending` or `unanswered`.
+        reason: Why it was denied, or why nobody answered.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    answer: str
+    reason: str | None = None
+
+
+class Raised(BaseModel):
+    """The exception behind a call that did not succeed.
+
+    Args:
+        type: The name of its class.
+        text: What it says.
+        section_keys: The sections that a `VisibilityExpansionRequired` asks for.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    type: str
+    text: str = ""
+    section_keys: tuple[str, ...] = ()
+
+
+def _naming_its_tool(envelope: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(envelope.get("tool"), str):
+        raise PydanticCustomError("nameless", "Says of no tool")
+    return envelope
+
+
+class RecordedCall(_Line):
+    """A call. Secrets are masked in all of it.
+
+    Args:
+        session: The id of the session it ran in.
+        id: Its own.
+        parent: The id of the call that made this one.
+        user: For whom it ran.
+        name: What was asked for, where the tool's own name is another one.
+        arguments: The arguments as they came; text, where they were no JSON.
+        params: The arguments as typed, None where they did not fit.
+        masked: Whether `***` in either stands for something secret. False where it is what came.
+        status: What became of it.
+        stage: How far it got.
+        at: When it was made.
+        seconds: How long it took.
+        handler_seconds: How long its handler took, None where it did not run.
+        envelope: What went out.
+        message: The message of the result.
+        text: What the model read, where it is not in the envelope as it was.
+        value: Where the value is: on the wire, kept from it, or there was none.
+        decisions: What policies said.
+        approval: What a person said.
+        facts: What plugins noted, by `plugin.name`.
+        rolled_back: Whether what it changed was put back.
+        pending_parent: Whether its changes waited for its parent's commit.
+        replayed: Whether it was answered from a record or ledger.
+        reruns: How often it was run again after a conflict.
+        error: The exception behind it.
+        changes: What it did to the session, as JSON for a `Replay`.
+        changes_lost: Why that cannot be told.
+        lost: How many calls before it could not be recorded.
+    """
+
+    kind: Literal["call"]
+    session: str
+    id: str
+    parent: str | None = None
+    user: str | None = None
+    name: str | None = None
+    arguments: Any = None
+    params: Any = None
+    masked: bool = True
+    status: Status
+    stage: Stage
+    at: datetime
+    seconds: float
+    handler_seconds: float | None = None
+    envelope: Annotated[dict[str, Any], AfterValidator(_naming_its_tool)]
+    message: str = ""
+    text: str | None = None
+    value: Literal["wire", "kept", "none"] = "none"
+    decisions: tuple[Decision, ...] = ()
+    approval: Approval | None = None
+    facts: dict[str, Any] = Field(default_factory=dict[str, Any])
+    rolled_back: bool = False
+    pending_parent: bool = False
+    replayed: bool = False
+    reruns: int = 0
+    error: Raised | None = None
+    changes: str | None = None
+    changes_lost: str | None = None
+    lost: int = 0
+
+    @property
+    def tool(self) -> str:
+        """The tool's own name, or the one that was asked for."""
+        return str(self.envelope["tool"])
+
+    @property
+    def asked_for(self) -> str:
+        """The name that was asked for."""
+        return self.tool if self.name is None else self.name
+
+    @property
+    def read(self) -> str:
+        """What the model read."""
+        if self.text is not None:
+            return self.text
+        said = self.envelope.get("error", self.envelope.get("data"))
+        return said if isinstance(said, str) else ""
+
+    @property
+    def success(self) -> bool:
+        """Whether it succeeded."""
+        return self.status is Status.SUCCEEDED
+
+
+Line = Annotated[Begin | RecordedCall | End, Field(discriminator="kind")]
+
+_LINES: Final[TypeAdapter[Line]] = TypeAdapter(Line)
+
+
+def read_line(text: bytes) -> Begin | RecordedCall | End:
+    """Return what a line says, with a question mark for each lone surrogate.
+
+    Raises:
+        ValueError: It is no line of a record of this version; says why.
+    """
+    try:
+        return _told(_LINES.validate_json, text)
+    except ValueError:
+        # Calls hold any text and any depth. Pydantic reads no surrogate that is without its other
+        # half, and nothing that is nested as deeply as what it writes.
+        legible = json.dumps(json.loads(text), ensure_ascii=False).encode(errors="replace")
+        return _told(_LINES.validate_python, json.loads(legible))
+
+
+def _told(read: Callable[[Any], Line], given: object) -> Line:
+    try:
+        return read(given)
+    except ValidationError as error:
+        raise ValueError(first_fault(error)) from None
+
+
+# --- What goes wrong with records, as people are told
+
+
+class RecordError(ToolstileError):
+    """A record cannot be written, continued or read; names the file, the cause and the remedy."""

@@ -1,0 +1,357 @@
+"""From the event of a call to what its line says, with no secret in it.
+
+Each field is made as JSON at once: what is JSON already, arguments and values, is not read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from json.encoder import encode_basestring_ascii as quoted
+from typing import Any, Final, cast
+
+import pydantic_core
+
+from toolstile_hookspecs import (
+    DeadlineExceededError,
+    Interrupt,
+    PromptEvaluationError,
+    SnapshotError,
+    Stage,
+    Status,
+    Tool,
+    ToolInvoked,
+    VisibilityExpansionRequired,
+    hide,
+    hide_within,
+    masked,
+    secrets_in,
+    secrets_of,
+)
+from toolstile_hookspecs._schema.secrets import MASK, secrets_given
+from toolstile_hookspecs.calls import (
+    APPROVAL,
+    APPROVAL_REASON,
+    APPROVAL_TOKEN,
+    REPLAYED_EFFECT,
+    wire_time,
+)
+from toolstile_plugins.record.schema import Raised, RecordedCall
+
+# --- Exceptions that left a recorded call, made anew
+
+
+def raised_by(call: RecordedCall) -> Exception | None:
+    """Return what left `dispatch` when the call was recorded, None where nothing did.
+
+    What other frameworks raise becomes an `Interrupt` with its name and text. Who stopped the
+    recording with Ctrl-C does not stop the replay.
+    """
+    error = call.error
+    if call.status is Status.DEADLINE:
+        return _late(error)
+    if call.status is not Status.RAISED or error is None or error.type in _STOPPING:
+        return None
+    if error.type == VisibilityExpansionRequired.__name__:
+        return VisibilityExpansionRequired(error.section_keys, error.text)
+    kind = _OWN.get(error.type)
+    return kind(error.text) if kind is not None else Interrupt(f"{error.type}: {error.text}")
+
+
+def name_of(error: BaseException) -> str:
+    """Return the name of an exception's class.
+
+    Of what stops a program it is the one that Python has for it, however the host calls its own.
+    """
+    if isinstance(error, Exception):
+        return type(error).__name__
+    names = [each.__name__ for each in type(error).__mro__]
+    return next((name for name in names if name in _STOPPING), names[0])
+
+
+def _late(error: Raised | None) -> Exception:
+    late = DeadlineExceededError("The deadline had passed when the call was recorded.")
+    if error is None or error.type != PromptEvaluationError.__name__:
+        return late
+    ended = PromptEvaluationError(error.text)
+    ended.__cause__ = late
+    return ended
+
+
+_OWN: Final = {each.__name__: each for each in (PromptEvaluationError, Interrupt)}
+_STOPPING: Final = frozenset({"KeyboardInterrupt", "SystemExit", "CancelledError", "GeneratorExit"})
+
+
+# --- From the event of a call to what its line says, with no secret in it
+
+
+_KEPT_OUT: Final = frozenset({APPROVAL, APPROVAL_REASON, APPROVAL_TOKEN})
+"""Facts that stand elsewhere in the line, or that would let a reader resume the call."""
+
+written: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+"""Returns a value as compact JSON, in ASCII."""
+
+NOTHING: Final = "[]"
+"""What a call did to the session that did nothing to it."""
+
+Fields = list[str]
+"""The fields of a line, with their names, as JSON."""
+
+Secrets = tuple[str, ...]
+
+_ENDINGS: Final = {
+    (status, stage): f'"status":"{status}","stage":"{stage}"'
+    for status in Status
+    for stage in Stage
+}
+_NO_PARAMS: Final = "null"
+_NONE: Final[Mapping[str, Any]] = {}
+"""The schema of what has no secrets."""
+
+
+def fields_of(event: ToolInvoked, changes: str | SnapshotError) -> Fields:
+    """Return what the line of a call says.
+
+    Args:
+        event: The call's event.
+        changes: What it did to the session, or why that cannot be told.
+    """
+    secrets = _secrets(event)
+    call = event.call
+    arguments, params = _arguments(event, secrets), _NO_PARAMS
+    fields = [
+        f'"kind":"call","session":{quoted(event.session_id)},"id":{quoted(call.id)}',
+        f'"arguments":{arguments}',
+        _ENDINGS[event.status, event.stage],
+        f'"at":"{event.timestamp.isoformat()}","seconds":{event.duration!r}',
+    ]
+    tool = event.tool
+    if tool is not None and event.stage is not Stage.PARSE:
+        if call.name != tool.name:
+            fields.append(f'"name":{quoted(call.name)}')
+        params = _params(event, tool, secrets)
+        fields.append(f'"params":{params}')
+    if (MASK in arguments or MASK in params) and _say_all(event, arguments, params):
+        fields.append('"masked":false')
+    _add_result(fields, event, secrets)
+    _add_circumstances(fields, event)
+    if event.decisions or event.error is not None or event.facts:
+        _add_reasons(fields, event, secrets)
+    if changes != NOTHING:
+        fields.append(_changes(changes, secrets))
+    return fields
+
+
+def joined(fields: Fields) -> str:
+    """Return fields as a JSON object."""
+    return f"{{{','.join(fields)}}}"
+
+
+def _secrets(event: ToolInvoked) -> Secrets:
+    found = event.result_secrets
+    if event.auth is not None:
+        found = (*found, *secrets_in(event.auth))
+    schema = event.tool.params_codec.secret_schema() if event.tool is not None else _NONE
+    if event.tool is None or not schema:
+        return found
+    if event.call.arguments is not event.arguments:
+        # A person may have changed them since they came; they are recorded all the same.
+        found = (*found, *secrets_of(value_of(event.call.arguments), schema))
+    if event.arguments is None:
+        return (*found, *secrets_in(event.held_params))
+    given = secrets_given(event.tool.params_codec, event.arguments)
+    return (*found, *given)
+
+
+def _arguments(event: ToolInvoked, secrets: Secrets) -> str:
+    """Return the arguments as they came, as far as nothing secret can be in them."""
+    given, tool = event.call.arguments, event.tool
+    if given is event.arguments and isinstance(given, str) and not secrets and "\n" not in given:
+        return given
+    schema = tool.params_codec.secret_schema() if tool is not None else _NONE
+    if tool is None or (schema and event.stage is Stage.PARSE):
+        # Nobody knows what each of them was meant for.
+        value = value_of(given)
+        return written(_all_masked(value))
+    if event.status is Status.INVALID:
+        # As text, which is refused again for the same faults.
+        return written(hide(_text(given), secrets))
+    value = value_of(given)
+    if isinstance(value, str):
+        return written(MASK if schema else hide(value, secrets))
+    return _shown(value, schema, secrets)
+
+
+def _all_masked(value: Any) -> Any:
+    if isinstance(value, dict):
+        return dict.fromkeys(cast("dict[str, object]", value), MASK)
+    return MASK
+
+
+def _shown(value: Any, schema: Mapping[str, Any], secrets: Secrets) -> str:
+    return written(shown(value, schema, secrets))
+
+
+def shown(value: Any, schema: Mapping[str, Any], secrets: Secrets) -> Any:
+    """Return a JSON value without secrets.
+
+    Args:
+        value: The value.
+        schema: What its codec says of secrets.
+        secrets: What may stand anywhere in it.
+    """
+    if schema:
+        value = masked(value, schema)
+    return hide_within(value, secrets) if secrets else value
+
+
+def value_of(given: str | bytes | Mapping[str, Any]) -> Any:
+    """Return arguments as a JSON value, or as text where they are none."""
+    text = _text(given)
+    try:
+        return json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _text(given: str | bytes | Mapping[str, Any]) -> str:
+    if isinstance(given, str):
+        return given
+    if isinstance(given, bytes):
+        return given.decode(errors="replace")
+    try:
+        return json.dumps(dict(given))
+    except (ValueError, TypeError, RecursionError):
+        return "arguments that JSON cannot say"
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(constant)
+
+
+def _params(event: ToolInvoked, tool: Tool[Any, Any], secrets: Secrets) -> str:
+    codec = tool.params_codec
+    params = codec.encode(event.params)
+    schema = codec.secret_schema()
+    if schema or secrets:
+        return _shown(json.loads(params), schema, secrets)
+    return params.decode()
+
+
+def _say_all(event: ToolInvoked, arguments: str, params: str) -> bool:
+    """Tell whether arguments and params, as they are recorded, are what came: none is masked."""
+    given, said = event.call.arguments, json.loads(arguments)
+    if said not in (value_of(given), _text(given)):
+        return False
+    if params == _NO_PARAMS or event.tool is None:
+        return True
+    return bool(json.loads(params) == json.loads(event.tool.params_codec.encode(event.params)))
+
+
+def _add_result(fields: Fields, event: ToolInvoked, secrets: Secrets) -> None:
+    text = hide(event.text, secrets) if secrets else event.text
+    success, data = event.success, event.data
+    said = written(text) if text or not success else "null"
+    if data is not None:
+        on_wire = _data(event, data, secrets)
+        fields.append('"value":"wire"' if on_wire == said else f'"value":"wire","text":{said}')
+        said = on_wire
+    moment = wire_time(event.timestamp, event.duration)
+    which = "data" if success else "error"
+    said += ',"replayed":true' if REPLAYED_EFFECT in event.facts else ""
+    name = quoted(event.tool_name)
+    fields.append(f'"envelope":{{"tool":{name},"fetchedAt":"{moment}","{which}":{said}}}')
+    if not success:
+        return
+    result = event.result
+    if result.message:
+        fields.append(f'"message":{written(hide(result.message, secrets))}')
+    if data is None and result.exclude_value_from_context:
+        fields.append('"value":"kept"')
+
+
+def _data(event: ToolInvoked, data: bytes, secrets: Secrets) -> str:
+    schema = event.tool.result_codec.secret_schema() if event.tool is not None else _NONE
+    return _shown(json.loads(data), schema, secrets) if schema or secrets else data.decode()
+
+
+def _add_circumstances(fields: Fields, event: ToolInvoked) -> None:
+    if event.parent_id is not None:
+        fields.append(f'"parent":{quoted(event.parent_id)}')
+    if event.user_id is not None:
+        fields.append(f'"user":{quoted(event.user_id)}')
+    if event.handler_duration is not None:
+        fields.append(f'"handler_seconds":{event.handler_duration!r}')
+    if event.rolled_back:
+        fields.append('"rolled_back":true')
+    if event.pending_parent:
+        fields.append('"pending_parent":true')
+    if event.replayed:
+        fields.append('"replayed":true')
+    if event.reruns:
+        fields.append(f'"reruns":{event.reruns}')
+
+
+def _add_reasons(fields: Fields, event: ToolInvoked, secrets: Secrets) -> None:
+    if event.decisions:
+        decisions = [
+            {
+                "policy": each.policy,
+                "verdict": each.verdict,
+                "reason": _hidden(each.reason, secrets),
+            }
+            for each in event.decisions
+        ]
+        fields.append(f'"decisions":{written(decisions)}')
+    answer = event.facts.get(APPROVAL)
+    if answer is not None:
+        reason = _hidden(event.facts.get(APPROVAL_REASON), secrets)
+        fields.append(f'"approval":{written({"answer": str(answer), "reason": reason})}')
+    facts = {name: value for name, value in event.facts.items() if name not in _KEPT_OUT}
+    if facts:
+        fields.append(f'"facts":{_facts(facts, secrets)}')
+    if event.error is not None:
+        fields.append(f'"error":{written(_raised(event.error, secrets))}')
+
+
+def _facts(facts: Mapping[str, Any], secrets: Secrets) -> str:
+    plain = hide_within(pydantic_core.to_jsonable_python(facts, fallback=_named), secrets)
+    try:
+        return written(plain)
+    except ValueError:
+        # JSON has no number for what is not finite.
+        return written(json.loads(json.dumps(plain), parse_constant=str))
+
+
+def _changes(changes: str | SnapshotError, secrets: Secrets) -> str:
+    if isinstance(changes, SnapshotError):
+        return f'"changes_lost":{written(hide(str(changes), secrets))}'
+    if secrets:
+        changes = written(hide_within(json.loads(changes), secrets))
+    return f'"changes":{written(changes)}'
+
+
+def _hidden(text: object, secrets: Secrets) -> str | None:
+    return None if text is None else hide(str(text), secrets)
+
+
+def _named(value: object) -> str:
+    return f"a {type(value).__name__}"
+
+
+def _raised(error: BaseException, secrets: Secrets) -> dict[str, Any]:
+    name = name_of(error)
+    if isinstance(error, VisibilityExpansionRequired):
+        return {
+            "type": name,
+            "text": hide(error.reason, secrets),
+            "section_keys": error.section_keys,
+        }
+    return {"type": name, "text": hide(_text_of(error), secrets)}
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - anybody's exception; its class has to do
+        return ""

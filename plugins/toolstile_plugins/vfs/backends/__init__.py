@@ -1,0 +1,1 @@
+"""Stores of a workspace: in memory, on disk, from mounts."""

@@ -1,0 +1,1 @@
+"""A workspace on disk: staged, journalled and committed by renames."""

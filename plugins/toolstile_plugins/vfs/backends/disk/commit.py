@@ -1,0 +1,336 @@
+"""A commit to a directory: decided in one step, carried out, or put back."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+from collections.abc import Callable
+from typing import Final
+
+from toolstile_hookspecs import ToolstileError
+from toolstile_plugins.vfs.backends.base import Changes
+from toolstile_plugins.vfs.backends.disk import journal
+from toolstile_plugins.vfs.backends.disk.descriptors import READ_DIRECTORY
+from toolstile_plugins.vfs.backends.disk.journal import Record, RecoveryError
+from toolstile_plugins.vfs.backends.disk.lock import Hold
+from toolstile_plugins.vfs.backends.disk.operations import BlockedError, Operations, Steps
+from toolstile_plugins.vfs.backends.disk.os_errors import explained, named
+from toolstile_plugins.vfs.backends.disk.staging import Staging
+from toolstile_plugins.vfs.paths import RESERVED
+from toolstile_plugins.vfs.write_set import conflict
+
+# --- The directory of one commit, within `.toolstile/`
+
+
+_PREFIX: Final = "commit-"
+
+
+class Slots:
+    """Holds a commit's record, its new contents and what these replace.
+
+    Args:
+        area: Descriptor of `.toolstile/`.
+        name: Its name there.
+        descriptor: Of the directory.
+    """
+
+    def __init__(self, area: int, name: str, descriptor: int) -> None:
+        self.name = name
+        self.descriptor = descriptor
+        self._area = area
+
+    @classmethod
+    def make(cls, area: int) -> Slots:
+        """Make a new one."""
+        name = f"{_PREFIX}{secrets.token_hex(8)}"
+        os.mkdir(name, 0o700, dir_fd=area)
+        return cls.open(area, name)
+
+    @classmethod
+    def open(cls, area: int, name: str) -> Slots:
+        """Open one that is there."""
+        return cls(area, name, os.open(name, READ_DIRECTORY, dir_fd=area))
+
+    @staticmethod
+    def found(area: int) -> list[str]:
+        """Return the names of those that are there."""
+        with os.scandir(area) as entries:
+            return sorted(entry.name for entry in entries if entry.name.startswith(_PREFIX))
+
+    def close(self) -> None:
+        """Leave it where it is."""
+        os.close(self.descriptor)
+
+    def remove(self, *, fsync: bool, steps: Steps | None = None) -> None:
+        """Remove it, the record first: from then on the rest is litter."""
+        try:
+            journal.forget(self.descriptor, fsync=fsync)
+            if steps is not None:
+                steps("forgotten")
+            with os.scandir(self.descriptor) as entries:
+                names = [entry.name for entry in entries]
+            for name in names:
+                os.unlink(name, dir_fd=self.descriptor)
+            os.rmdir(self.name, dir_fd=self._area)
+        finally:
+            self.close()
+
+
+# --- A commit to a directory: decided in one step, carried out, or put back
+
+
+log = logging.getLogger("toolstile.vfs")
+
+
+class DiskTransaction:
+    """A commit that is prepared.
+
+    Args:
+        root: The workspace's path, for messages.
+        hold: The lock, released at the end.
+        slots: Its directory.
+        work: Its operations.
+        fsync: Whether it is to survive a loss of power.
+        steps: Is told of each step.
+    """
+
+    def __init__(  # noqa: PLR0913 - what it takes over from the area
+        self, root: str, hold: Hold, slots: Slots, work: Operations, *, fsync: bool, steps: Steps
+    ) -> None:
+        self._root = root
+        self._hold = hold
+        self._slots = slots
+        self._work = work
+        self._fsync = fsync
+        self._steps = steps
+
+    def commit(self) -> None:
+        """Decide, and carry it out.
+
+        Raises:
+            ConflictError: When a file was changed from outside at the last moment; what was
+                done before was put back.
+            OSError: When the system refuses; put back alike, and said what it means.
+        """
+        try:
+            self._decide_and_apply()
+        except OSError as error:
+            raise explained(error, "", self._root) from error
+        finally:
+            self._hold.release()
+
+    def rollback(self) -> None:
+        """Drop it."""
+        try:
+            self._slots.remove(fsync=self._fsync)
+        finally:
+            self._hold.release()
+
+    def _decide_and_apply(self) -> None:
+        slots = self._slots.descriptor
+        try:
+            self._steps("deciding")
+            journal.change_state(slots, "prepared", "decided", fsync=self._fsync)
+        except OSError:
+            self._slots.remove(fsync=self._fsync)
+            raise
+        self._steps("decided")
+        try:
+            self._work.apply()
+        except BlockedError as error:
+            self._revoke()
+            raise conflict([error.path]) from None
+        except OSError:
+            self._revoke()
+            raise
+        self._steps("applied")
+        try:
+            if self._fsync:
+                self._work.sync()
+            self._slots.remove(fsync=self._fsync, steps=self._steps)
+        except OSError:
+            # All is done; the next one to come finds that, too.
+            log.exception("The record of a commit could not be removed.")
+
+    def _revoke(self) -> None:
+        journal.change_state(self._slots.descriptor, "decided", "revoked", fsync=self._fsync)
+        stuck = self._work.undo()
+        if stuck:
+            self._slots.close()
+            raise RecoveryError(
+                f"{', '.join(stuck)} changed from outside while a commit was made, and could "
+                f"not be put back; the former contents are in {RESERVED}. This requires human "
+                "intervention."
+            )
+        self._slots.remove(fsync=self._fsync)
+
+
+class NoChanges:
+    """A transaction without changes."""
+
+    def commit(self) -> None:
+        """Do nothing."""
+
+    def rollback(self) -> None:
+        """Do nothing."""
+
+
+# --- Where commits to a directory are prepared, and finished after a crash: `.toolstile/`
+
+
+Decided = Callable[[str], bool | None]
+
+
+class UndecidedError(RecoveryError):
+    """Nobody can say yet whether a commit was decided."""
+
+
+class CommitArea:
+    """The commits of a workspace.
+
+    Args:
+        root: Gives the workspace's descriptor.
+        name: The workspace's path, for messages.
+        fsync: Whether a commit also survives a loss of power.
+        steps: Is told of each step of a commit.
+
+    Attributes:
+        stopped: What recovery could not finish, and why.
+    """
+
+    def __init__(self, root: Callable[[], int], name: str, *, fsync: bool, steps: Steps) -> None:
+        self._root = root
+        self._name = name
+        self._fsync = fsync
+        self._steps = steps
+        self.stopped: str | None = None
+        self._decided: Decided = lambda key: None  # noqa: ARG005 - nobody can say yet
+
+    def ask(self, decided: Decided) -> None:
+        """Ask this from now on whether the call of a key was committed."""
+        self._decided = decided
+
+    def prepare(self, hold: Hold, changes: Changes) -> DiskTransaction:
+        """Stage a commit and write its record; nothing outside of `.toolstile/` changes."""
+        slots = Slots.make(hold.area)
+        try:
+            self._steps("staging")
+            staging = Staging(self._root(), slots.descriptor, changes, fsync=self._fsync)
+            operations = staging.operations()
+            self._steps("staged")
+            record = Record(operations, changes.key)
+            journal.write(slots.descriptor, record, fsync=self._fsync)
+            if self._fsync:
+                os.fsync(hold.area)
+            self._steps("prepared")
+        except BaseException:
+            slots.remove(fsync=self._fsync)
+            raise
+        work = Operations(self._root(), slots.descriptor, operations, self._steps)
+        return DiskTransaction(self._name, hold, slots, work, fsync=self._fsync, steps=self._steps)
+
+    def finish_others(self, hold: Hold) -> None:
+        """Finish what a process has left that was killed; nothing to do as a rule.
+
+        Raises:
+            RecoveryError: When that needs a person.
+        """
+        self.recover(hold)
+        if self.stopped is not None:
+            raise RecoveryError(self.stopped)
+
+    def recover(self, hold: Hold) -> None:
+        """Finish every commit that was decided, drop every other one; see `stopped`."""
+        told, self.stopped = self.stopped, None
+        for name in Slots.found(hold.area):
+            try:
+                self._recover_one(hold, name)
+            except (RecoveryError, OSError) as error:
+                self.stopped = self._report(name, error)
+                if self.stopped != told:
+                    # Whoever decides may be asked in a moment.
+                    undecided = isinstance(error, UndecidedError)
+                    log.log(logging.WARNING if undecided else logging.ERROR, "%s", self.stopped)
+            except BaseException as error:
+                # Whoever catches it must not take the workspace for a sound one.
+                self.stopped = self._report(name, error)
+                raise
+
+    def _recover_one(self, hold: Hold, name: str) -> None:
+        """Bring one commit to its end, and clear it away."""
+        slots = Slots.open(hold.area, name)
+        try:
+            self._finish(slots)
+        except BaseException:
+            slots.close()
+            raise
+        slots.remove(fsync=self._fsync)
+
+    def _finish(self, slots: Slots) -> None:
+        """Bring one commit to its end.
+
+        Raises:
+            RecoveryError: When somebody has to help.
+        """
+        state = journal.state_of(slots.descriptor)
+        if state is None:
+            return
+        record = journal.read(slots.descriptor, state)
+        if record is None:
+            return
+        work = Operations(self._root(), slots.descriptor, record.operations, self._steps)
+        if state == "revoked":
+            _stop_at(work.undo())
+        elif state == "decided" or _is_decided(record, self._decided):
+            _stop_at(work.blocked())
+            if state == "prepared":
+                journal.change_state(slots.descriptor, state, "decided", fsync=self._fsync)
+            try:
+                work.apply()
+            except BlockedError as error:
+                _stop_at([error.path])
+            if self._fsync:
+                work.sync()
+
+    def _report(self, name: str, error: BaseException) -> str:
+        reason = _cause(error)
+        return (
+            f"The workspace {self._name} was left in the middle of a commit, which cannot be "
+            f"finished: {reason}. Nothing was overwritten, and nothing can be committed until a "
+            f"person decides: put the files back as they were, and the commit is finished by "
+            f"the next call; or remove {RESERVED}/{name}, which holds its new and former "
+            "contents, and it is given up where it stands. This requires human intervention."
+        )
+
+
+def _cause(error: BaseException) -> str:
+    if isinstance(error, RecoveryError):
+        return str(error)
+    if not isinstance(error, OSError):
+        return f"that was ended by {type(error).__name__}"
+    where = f"{named(error)}: " if named(error) else ""
+    return f"{where}{error.strerror or error}"
+
+
+def _is_decided(record: Record, decided: Decided) -> bool:
+    """Tell what became of a commit that was prepared when its process died."""
+    if record.key is None:
+        return False
+    try:
+        answer = decided(record.key)
+    except ToolstileError as error:
+        reason = str(error).rstrip(".")
+        raise UndecidedError(f"whoever decides on it cannot say: {reason}") from error
+    except Exception as error:
+        # Anybody's exception, which may tell secrets; its class has to do.
+        reason = type(error).__name__
+        raise UndecidedError(f"whoever decides on it has failed ({reason})") from error
+    if answer is None:
+        raise UndecidedError("whoever decides on it has not said what became of the call")
+    return answer
+
+
+def _stop_at(paths: list[str]) -> None:
+    if paths:
+        raise RecoveryError(f"{', '.join(paths)} changed since then")

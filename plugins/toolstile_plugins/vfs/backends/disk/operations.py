@@ -1,0 +1,335 @@
+"""Carrying out a commit's operations, each only onto what was there when it was prepared."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import hashlib
+import os
+import stat
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Final, Literal
+
+from toolstile_plugins.vfs import paths
+from toolstile_plugins.vfs.backends.disk import descriptors
+from toolstile_plugins.vfs.backends.disk.journal import Image, Operation
+
+_BLOCK_BYTES: Final = 1 << 20
+
+Steps = Callable[[str], None]
+
+
+class BlockedError(Exception):
+    """Something else is where an operation was to be carried out.
+
+    Args:
+        path: Where.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+
+class Operations:
+    """What can be done with the operations of one commit.
+
+    Each has left its mark in the commit's directory once it is done, so that one who comes
+    after a crash can tell; and what it replaced or removed is in there.
+
+    Args:
+        root: Descriptor of the workspace.
+        slots: Descriptor of the commit's directory.
+        operations: In their order.
+        steps: Is told before each; for tests that end the process there.
+    """
+
+    def __init__(
+        self, root: int, slots: int, operations: Sequence[Operation], steps: Steps
+    ) -> None:
+        self._root = root
+        self._slots = slots
+        self._operations = operations
+        self._steps = steps
+        # What `apply` has set about; after a crash nobody knows, and the marks have to tell.
+        self._begun: list[int] | None = None
+
+    def blocked(self) -> list[str]:
+        """Return the paths at which something else is than was recorded."""
+        blocked: list[str] = []
+        vacated: set[str] = set()
+        for each in self._operations:
+            state = self._state(each, vacated)
+            if state == "blocked":
+                blocked.append(each.path)
+            elif state == "pending" and each.kind in {"remove", "rmdir"}:
+                vacated.add(each.path)
+        return blocked
+
+    def apply(self) -> None:
+        """Carry out what is not done yet.
+
+        Raises:
+            BlockedError: When something else is there now; what was done before stays.
+        """
+        self._begun = []
+        for index, each in enumerate(self._operations):
+            self._steps(f"apply:{index}")
+            state = self._state(each, set())
+            if state == "blocked":
+                raise BlockedError(each.path)
+            if state == "pending":
+                self._begun.append(index)
+                self._apply(each)
+
+    def undo(self) -> list[str]:
+        """Put back what was done, last first; return the paths where that cannot be."""
+        stuck: list[str] = []
+        begun = range(len(self._operations)) if self._begun is None else self._begun
+        for index in reversed(begun):
+            self._steps(f"undo:{index}")
+            each = self._operations[index]
+            try:
+                done = self._undo(each)
+            except OSError:
+                done = False
+            if not done:
+                stuck.append(each.path)
+        return stuck
+
+    def sync(self) -> None:
+        """Make sure that the directories with changes are on the disk."""
+        for directory in {paths.split(each.path)[0] for each in self._operations}:
+            with (
+                contextlib.suppress(FileNotFoundError, NotADirectoryError),
+                descriptors.listable(self._root, directory) as handle,
+            ):
+                os.fsync(handle)
+
+    # --- what state is it in ---
+
+    def _state(self, each: Operation, vacated: set[str]) -> Literal["pending", "done", "blocked"]:
+        found = None if each.path in vacated else descriptors.look(self._root, each.path)
+        is_directory = found is not None and stat.S_ISDIR(found.st_mode)
+        if each.kind == "mkdir":
+            return "done" if is_directory else "blocked" if found is not None else "pending"
+        if each.kind == "rmdir":
+            return "pending" if is_directory else "done"
+        if each.kind == "install":
+            return self._state_of_install(each, found)
+        if descriptors.look_in(self._slots, f"old-{each.slot}") is not None or found is None:
+            return "done"
+        return "pending" if self._is(each.path, found, each.before) else "blocked"
+
+    def _state_of_install(
+        self, each: Operation, found: os.stat_result | None
+    ) -> Literal["pending", "done", "blocked"]:
+        new = descriptors.look_in(self._slots, f"new-{each.slot}")
+        if new is None or each.after is None:
+            return "done"
+        if new.st_ino != each.after.inode:
+            # An exchange leaves the old file in the slot. Anything else is somebody's edit,
+            # or the whole tree is a copy of a crashed one: nothing is known for certain.
+            exchanged = each.before is not None and new.st_ino == each.before.inode
+            return "done" if exchanged else "blocked"
+        halfway = descriptors.look_in(self._slots, f"old-{each.slot}") is not None
+        before = None if halfway else each.before
+        if before is None:
+            return "pending" if found is None else "blocked"
+        return "pending" if self._is(each.path, found, before) else "blocked"
+
+    def _is(self, path: str, found: os.stat_result | None, image: Image | None) -> bool:
+        if found is None or image is None or not _looks_like(found, image):
+            return False
+        return image.digest is None or self._digest(path) == image.digest
+
+    def _digest(self, path: str) -> str | None:
+        try:
+            handle = descriptors.open_file(self._root, path)
+        except OSError:
+            return None
+        with os.fdopen(handle, "rb") as stream:
+            return digest_of(stream.read)
+
+    # --- doing ---
+
+    def _apply(self, each: Operation) -> None:
+        try:
+            with descriptors.parent_of(self._root, each.path) as (parent, name):
+                match each.kind:
+                    case "mkdir":
+                        _make_directory(parent, name, each.mode)
+                    case "rmdir":
+                        self._remove_directory(parent, name)
+                    case "remove":
+                        self._set_aside(each, parent, name)
+                    case "install":
+                        self._install(each, parent, name)
+        except (FileNotFoundError, NotADirectoryError, FileExistsError) as error:
+            raise BlockedError(each.path) from error
+
+    def _remove_directory(self, parent: int, name: str) -> None:
+        # Somebody has put something into it: then it stays, with that.
+        with contextlib.suppress(OSError):
+            os.rmdir(name, dir_fd=parent)
+
+    def _set_aside(self, each: Operation, parent: int, name: str) -> None:
+        """Rename what is to go into the commit's directory, and look what that was."""
+        old = f"old-{each.slot}"
+        os.rename(name, old, src_dir_fd=parent, dst_dir_fd=self._slots)
+        if not self._slot_is(old, each.before):
+            place(old, self._slots, name, parent)
+            raise BlockedError(each.path)
+
+    def _install(self, each: Operation, parent: int, name: str) -> None:
+        new = f"new-{each.slot}"
+        halfway = descriptors.look_in(self._slots, f"old-{each.slot}") is not None
+        if each.before is None or halfway:
+            place(new, self._slots, name, parent)
+        elif exchange(new, self._slots, name, parent):
+            if not self._slot_is(new, each.before):
+                exchange(new, self._slots, name, parent)
+                raise BlockedError(each.path)
+        else:
+            self._set_aside(each, parent, name)
+            self._steps(f"halfway:{each.slot}")
+            place(new, self._slots, name, parent)
+
+    def _slot_is(self, slot: str, image: Image | None) -> bool:
+        found = descriptors.look_in(self._slots, slot)
+        return found is not None and image is not None and _looks_like(found, image)
+
+    # --- undoing ---
+
+    def _undo(self, each: Operation) -> bool:
+        """Put one operation back if it was done; tell whether it now is as if it never was."""
+        if each.kind in {"install", "remove"} and not self._has_mark(each):
+            return True
+        if each.kind == "mkdir" and descriptors.look(self._root, each.path) is None:
+            return True
+        with descriptors.parent_of(self._root, each.path) as (parent, name):
+            match each.kind:
+                case "mkdir":
+                    with contextlib.suppress(OSError):
+                        os.rmdir(name, dir_fd=parent)
+                case "rmdir":
+                    with contextlib.suppress(FileExistsError):
+                        _make_directory(parent, name, each.mode)
+                case "remove":
+                    self._bring_back(each, parent, name)
+                case "install":
+                    return self._uninstall(each, parent, name)
+        return True
+
+    def _has_mark(self, each: Operation) -> bool:
+        """Tell whether the commit's directory shows that an operation was done, or half of it."""
+        if descriptors.look_in(self._slots, f"old-{each.slot}") is not None:
+            return True
+        if each.kind == "remove" or each.after is None:
+            return False
+        new = descriptors.look_in(self._slots, f"new-{each.slot}")
+        return new is None or new.st_ino != each.after.inode
+
+    def _bring_back(self, each: Operation, parent: int, name: str) -> None:
+        old = f"old-{each.slot}"
+        if descriptors.look_in(self._slots, old) is not None:
+            place(old, self._slots, name, parent)
+
+    def _uninstall(self, each: Operation, parent: int, name: str) -> bool:
+        new = f"new-{each.slot}"
+        in_slot = descriptors.look_in(self._slots, new)
+        if each.after is None or (in_slot and in_slot.st_ino == each.after.inode):
+            self._bring_back(each, parent, name)
+            return True
+        found = descriptors.look_in(parent, name)
+        if found is None or not _looks_like(found, each.after):
+            # Edited since; nothing is overwritten to get rid of it.
+            return False
+        if in_slot is not None:
+            return exchange(new, self._slots, name, parent)
+        place(name, parent, new, self._slots)
+        self._bring_back(each, parent, name)
+        return True
+
+
+def digest_of(read: Callable[[int], bytes]) -> str:
+    """Return the SHA-256 of all that a function reads, in hex."""
+    digest = hashlib.sha256()
+    while block := read(_BLOCK_BYTES):
+        digest.update(block)
+    return digest.hexdigest()
+
+
+def _make_directory(parent: int, name: str, mode: int | None) -> None:
+    os.mkdir(name, dir_fd=parent)
+    if mode is not None:
+        os.chmod(name, mode, dir_fd=parent)
+
+
+def _looks_like(found: os.stat_result, image: Image) -> bool:
+    return (found.st_ino, found.st_size, found.st_mtime_ns) == (
+        image.inode,
+        image.size,
+        image.mtime_ns,
+    )
+
+
+# --- Renames that never replace what was not looked at, where the system has them
+
+
+_NO_REPLACE: Final = 1
+_EXCHANGE: Final = 2
+#: What a system or file system answers that does not know the call or its flag.
+_UNKNOWN: Final = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP})
+
+_Rename = Callable[[int, bytes, int, bytes, int], int]
+
+
+def place(source: str, source_dir: int, target: str, target_dir: int) -> None:
+    """Rename to a name that must be free.
+
+    Raises:
+        FileExistsError: When it is not.
+    """
+    if _renameat2(source, source_dir, target, target_dir, _NO_REPLACE):
+        return
+    try:
+        os.stat(target, dir_fd=target_dir, follow_symlinks=False)
+    except FileNotFoundError:
+        os.rename(source, target, src_dir_fd=source_dir, dst_dir_fd=target_dir)
+    else:
+        raise FileExistsError(target)
+
+
+def exchange(source: str, source_dir: int, target: str, target_dir: int) -> bool:
+    """Let two names change their files in one step; tell False where that is not possible."""
+    return _renameat2(source, source_dir, target, target_dir, _EXCHANGE)
+
+
+def _renameat2(source: str, source_dir: int, target: str, target_dir: int, flag: int) -> bool:
+    function = _system_call()
+    if function is None:
+        return False
+    if function(source_dir, os.fsencode(source), target_dir, os.fsencode(target), flag) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _UNKNOWN:
+        return False
+    raise OSError(number, os.strerror(number), target)
+
+
+@cache
+def _system_call() -> _Rename | None:
+    if sys.platform != "linux":
+        return None
+    try:
+        function = ctypes.CDLL(None, use_errno=True).renameat2
+    except AttributeError:
+        return None
+    names = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
+    function.argtypes = names
+    function.restype = ctypes.c_int
+    return function

@@ -1,0 +1,243 @@
+"""Laying out a commit beside the tree: new contents as files, and the operations."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from toolstile_plugins.vfs.backends.base import Change, Changes
+from toolstile_plugins.vfs.backends.disk import descriptors
+from toolstile_plugins.vfs.backends.disk.descriptors import CREATE_FILE
+from toolstile_plugins.vfs.backends.disk.file_version import OnDisk, Pin, digest_at
+from toolstile_plugins.vfs.backends.disk.journal import Image, Operation
+from toolstile_plugins.vfs.backends.disk.os_errors import check_changeable
+from toolstile_plugins.vfs.nodes import Content, Node
+from toolstile_plugins.vfs.paths import split
+
+_BLOCK_BYTES: Final = 1 << 20
+_HASHED_BYTES: Final = 1 << 20
+
+
+class Staging:
+    """Prepares one commit in its directory; nothing outside of that changes.
+
+    Args:
+        root: Descriptor of the workspace.
+        slots: Descriptor of the commit's directory.
+        changes: What is to be changed.
+        fsync: Whether the new contents are to survive a loss of power.
+    """
+
+    def __init__(self, root: int, slots: int, changes: Changes, *, fsync: bool) -> None:
+        self._root = root
+        self._slots = slots
+        self._changes = changes.made
+        self._fsync = fsync
+        self._removed = {c.path for c in changes.made if c.kind is not None and c.after is None}
+        self._checked: set[str] = set()
+        contents = (each.after.content for each in changes.made if each.after is not None)
+        taken = Counter(each.path for each in contents if isinstance(each, OnDisk))
+        # Two links to one file would go on changing together.
+        self._linkable = {path for path in self._removed if taken[path] == 1}
+
+    def operations(self) -> tuple[Operation, ...]:
+        """Stage everything and return what is then to be done, in order.
+
+        What is there in another kind before is removed first. Otherwise the new comes before
+        the old goes, so that a file that moves is never nowhere.
+        """
+        made: list[tuple[int, Change]] = []
+        removes: list[Operation] = []
+        for slot, change in enumerate(self._changes):
+            if change.only_empties:
+                continue
+            self._check_place(change.path)
+            if change.kind is not None and (change.after is None or change.changes_kind):
+                removes.append(self._removal(slot, change))
+            if change.after is not None:
+                made.append((slot, change))
+        # A link changes the times that a file is recognised by, under each of its names.
+        made.sort(key=lambda each: self._is_linkable(each[1]))
+        makes = [self._creation(slot, change) for slot, change in made]
+        # Changes come sorted, a directory before what it holds.
+        files = [each for each in removes if each.kind == "remove"]
+        directories = [each for each in reversed(removes) if each.kind == "rmdir"]
+        makes.sort(key=lambda each: each.kind != "mkdir")
+        if any(change.changes_kind for change in self._changes):
+            return (*files, *directories, *makes)
+        return (*makes, *files, *directories)
+
+    def _removal(self, slot: int, change: Change) -> Operation:
+        if change.kind == "directory":
+            found = descriptors.look(self._root, change.path)
+            mode = stat.S_IMODE(found.st_mode) if found is not None else None
+            return Operation("rmdir", change.path, slot, mode=mode)
+        return Operation("remove", change.path, slot, before=self._image(change))
+
+    def _creation(self, slot: int, change: Change) -> Operation:
+        after = change.after
+        if after is None or after.content is None:
+            return Operation("mkdir", change.path, slot, mode=after.mode if after else None)
+        replaced = None if change.kind is None or change.changes_kind else change
+        before = self._image(replaced) if replaced is not None else None
+        self._stage(f"new-{slot}", change, after, replaces=replaced is not None)
+        status = os.stat(f"new-{slot}", dir_fd=self._slots, follow_symlinks=False)
+        image = Image(status.st_ino, status.st_size, status.st_mtime_ns)
+        return Operation("install", change.path, slot, before, image)
+
+    def _image(self, change: Change) -> Image:
+        pin = change.before
+        assert isinstance(pin, Pin)  # noqa: S101 - of this store
+        stamp, digest = pin.stamp, pin.digest
+        if digest is None and change.kind == "file" and stamp.size <= _HASHED_BYTES:
+            digest = digest_at(self._root, change.path)
+        return Image(stamp.inode, stamp.size, stamp.mtime_ns, digest)
+
+    def _check_place(self, path: str) -> None:
+        """Check that the directory a path lies in can be changed, and by renaming."""
+        directory = split(path)[0]
+        if directory not in self._checked:
+            check_changeable(self._root, directory)
+            self._checked.add(directory)
+
+    def _is_linkable(self, change: Change) -> bool:
+        """Tell whether a change moves a file to where none is."""
+        content = change.after.content if change.after is not None else None
+        return (
+            isinstance(content, OnDisk)
+            and content.path in self._linkable
+            and (change.kind is None or change.changes_kind)
+        )
+
+    def _stage(self, slot: str, change: Change, after: Node, *, replaces: bool) -> None:
+        content = after.content
+        assert content is not None  # noqa: S101 - of a file
+        if isinstance(content, OnDisk) and self._is_linkable(change) and self._link(slot, content):
+            return
+        handle = os.open(slot, CREATE_FILE, 0o666, dir_fd=self._slots)
+        try:
+            _fill(handle, content)
+            self._give_owner(handle, change.path, content, replaces=replaces)
+            if after.mode is not None:
+                os.fchmod(handle, after.mode)
+            if self._fsync:
+                os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def _link(self, slot: str, content: OnDisk) -> bool:
+        """Stage a file that moves without copying it; tell whether that was possible."""
+        try:
+            with descriptors.parent_of(self._root, content.path) as (parent, name):
+                os.link(
+                    name,
+                    slot,
+                    src_dir_fd=parent,
+                    dst_dir_fd=self._slots,
+                    follow_symlinks=False,
+                )
+        except OSError:
+            return False
+        return True
+
+    def _give_owner(self, handle: int, path: str, content: Content, *, replaces: bool) -> None:
+        """Give a new file the owner and the attributes of the one whose place it takes."""
+        if replaces:
+            source = self._replaced(handle, path)
+        elif isinstance(content, OnDisk) and content.path in self._removed:
+            source = content.descriptor()
+        else:
+            source = None
+            self._inherit_group(handle, path)
+        if source is None:
+            return
+        try:
+            status = os.fstat(source)
+            _own(handle, status.st_uid, status.st_gid)
+            _copy_attributes(source, handle)
+        finally:
+            os.close(source)
+
+    def _replaced(self, handle: int, path: str) -> int | None:
+        """Return a descriptor of the file that is replaced; of an unreadable one take the owner."""
+        try:
+            return descriptors.open_file(self._root, path)
+        except PermissionError:
+            status = descriptors.look(self._root, path)
+            if status is not None:
+                _own(handle, status.st_uid, status.st_gid)
+            return None
+
+    def _inherit_group(self, handle: int, path: str) -> None:
+        parent = descriptors.look(self._root, split(path)[0])
+        if parent is not None and parent.st_mode & stat.S_ISGID:
+            _own(handle, -1, parent.st_gid)
+
+
+def _own(handle: int, user: int, group: int) -> None:
+    status = os.fstat(handle)
+    if user in {-1, status.st_uid} and group == status.st_gid:
+        return
+    # Who may not give a file away keeps it, as every editor that saves by renaming does.
+    with contextlib.suppress(PermissionError):
+        os.fchown(handle, user, group)
+
+
+def _copy_attributes(source: int, target: int) -> None:
+    if not hasattr(os, "listxattr"):
+        return
+    with contextlib.suppress(OSError):
+        for name in os.listxattr(source):
+            with contextlib.suppress(OSError):
+                os.setxattr(target, name, os.getxattr(source, name))
+
+
+def _fill(handle: int, content: Content) -> None:
+    if isinstance(content, OnDisk):
+        source = content.descriptor()
+        try:
+            _copy_extents(source, handle, content.size)
+        finally:
+            os.close(source)
+        return
+    with content.open() as stream:
+        while block := stream.read(_BLOCK_BYTES):
+            _write_all(handle, block)
+
+
+def _copy_extents(source: int, target: int, size: int) -> None:
+    """Copy a file, leaving out its holes."""
+    for start, end in _extents(source, size):
+        os.lseek(source, start, os.SEEK_SET)
+        os.lseek(target, start, os.SEEK_SET)
+        left = end - start
+        while left > 0 and (block := os.read(source, min(_BLOCK_BYTES, left))):
+            _write_all(target, block)
+            left -= len(block)
+    os.ftruncate(target, size)
+
+
+def _extents(source: int, size: int) -> Iterator[tuple[int, int]]:
+    end = 0
+    while end < size:
+        try:
+            start = os.lseek(source, end, os.SEEK_DATA)
+            end = os.lseek(source, start, os.SEEK_HOLE)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return
+            # A file system without holes.
+            yield end, size
+            return
+        yield start, end
+
+
+def _write_all(handle: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(handle, view) :]

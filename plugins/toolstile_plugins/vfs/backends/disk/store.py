@@ -1,0 +1,279 @@
+"""A workspace in a directory, which other programs may change too."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from toolstile_plugins.vfs import paths
+from toolstile_plugins.vfs.backends.base import Changes, Transaction
+from toolstile_plugins.vfs.backends.disk import descriptors
+from toolstile_plugins.vfs.backends.disk.commit import CommitArea, NoChanges
+from toolstile_plugins.vfs.backends.disk.file_version import Pin, digest_at, node_of, stamp_of
+from toolstile_plugins.vfs.backends.disk.lock import Hold, WorkspaceLock
+from toolstile_plugins.vfs.backends.disk.operations import Steps
+from toolstile_plugins.vfs.backends.disk.os_errors import (
+    check_changeable,
+    check_readable,
+    explained,
+    unopened,
+)
+from toolstile_plugins.vfs.commit_turns import wait
+from toolstile_plugins.vfs.nodes import Kind, Node
+from toolstile_plugins.vfs.write_set import check_emptied, check_seen
+
+
+class DiskStore:
+    """A directory, reached through a descriptor of it: renamed, it stays the same workspace.
+
+    Several stores, in one process or several, may lie on one directory; commits take turns by a
+    lock in `.toolstile/`, which is made at the first commit. Links are not followed, and what is
+    neither file nor directory is never opened. A commit replaces files: other hard links of
+    a file that is written keep its former content.
+
+    Other programs can see the tree between two renames of one commit.
+
+    Args:
+        root: The directory.
+        fsync: Whether a commit also survives a loss of power.
+        steps: Is told of each step of a commit; for tests that end the process there.
+
+    Attributes:
+        root: The directory's path.
+        stopped: What recovery after a crash could not finish, and why; None when all is well.
+            Until it is, nothing can be committed.
+
+    Raises:
+        OSError: When it is no directory that can be opened.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        fsync: bool = False,
+        steps: Steps = lambda step: None,  # noqa: ARG005 - does nothing
+    ) -> None:
+        self.root = os.path.realpath(root)
+        self._descriptor: int | None = _open_root(self.root)
+        self._lock = WorkspaceLock(self._handle)
+        self._area = CommitArea(self._handle, self.root, fsync=fsync, steps=steps)
+        self._finish_others()
+
+    @property
+    def stopped(self) -> str | None:
+        """What recovery could not finish, and why."""
+        return self._area.stopped
+
+    # --- as a base ---
+
+    def look(self, path: str) -> Node | None:
+        """Return what is at a path."""
+        with self._explained(path):
+            status = descriptors.look(self._handle(), path)
+        if status is None:
+            self._check_there()
+            return None
+        return node_of(self._handle, path, status)
+
+    def names(self, path: str) -> Mapping[str, Kind]:
+        """Return what a directory holds, without what no path here can name."""
+        return {name: kind for name, kind in self._scan(path) if paths.is_usable(name)}
+
+    def hidden(self, path: str) -> Mapping[str, str]:
+        """Return the names in a directory that no path here can hold, each with the reason."""
+        ours = paths.RESERVED if not path else None
+        names = sorted(name for name, _ in self._scan(path) if not paths.is_usable(name))
+        return {name: paths.why_unusable(name) for name in names if name != ours}
+
+    def nodes(self, path: str, names: Iterable[str]) -> Iterator[tuple[str, Node]]:
+        """Yield what is at names of a directory."""
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), self._explained(path):
+            with descriptors.listable(self._handle(), path) as directory:
+                found = [(name, descriptors.look_in(directory, name)) for name in names]
+            for name, status in found:
+                if status is not None:
+                    yield name, node_of(self._handle, paths.join(path, name), status)
+
+    def readonly(self, path: str) -> str | None:  # noqa: ARG002 - the protocol's
+        """Return why nothing can be changed here, or None when it can."""
+        if self.stopped is not None:
+            return self.stopped
+        if os.fstatvfs(self._handle()).f_flag & os.ST_RDONLY:
+            return "The workspace is read-only, so it cannot be changed."
+        return None
+
+    def check_changeable(self, directory: str) -> None:
+        """Check that what a directory holds can be changed; of one not there, what is above it."""
+        with self._explained(directory):
+            check_changeable(self._handle(), directory)
+
+    def check_readable(self, path: str) -> None:
+        """Check that a file can be read, without opening it."""
+        with self._explained(path):
+            check_readable(self._handle(), path)
+
+    def notice(self) -> str | None:
+        """Return what recovery could not finish, having tried once more."""
+        if self.stopped is not None:
+            with self._explained():
+                self._finish_others()
+        return self.stopped
+
+    def unchanged(self, path: str, version: object | None) -> bool:
+        """Tell whether a path is still in the state of a version."""
+        status = descriptors.look(self._handle(), path)
+        if status is None or not isinstance(version, Pin):
+            node = node_of(self._handle, path, status) if status is not None else None
+            return (None if node is None else node.version) == version
+        if stamp_of(status) != version.stamp:
+            return False
+        return version.digest is None or version.digest == digest_at(self._handle(), path)
+
+    # --- commits ---
+
+    def begin(self, changes: Changes) -> Transaction | None:
+        """Check what was seen and prepare what was made, without waiting."""
+        with self._explained():
+            self._check_there()
+            if not changes.made:
+                return self._check_reads(changes)
+            hold = self._lock.try_hold(create=True)
+            if hold is None:
+                return None
+            try:
+                self._area.finish_others(hold)
+                check_seen(self, changes)
+                check_emptied(self, changes)
+                return self._area.prepare(hold, changes)
+            except BaseException:
+                hold.release()
+                raise
+
+    @contextmanager
+    def exclusive_path(self) -> Generator[str]:
+        """Give the real directory while no commit happens there."""
+        with self._explained():
+            self._check_in_place()
+            if self.readonly("") is not None:
+                hold = None
+            else:
+                hold = wait(lambda: self._lock.try_hold(create=True))
+                try:
+                    self._area.finish_others(hold)
+                except BaseException:
+                    hold.release()
+                    raise
+        try:
+            yield self.root
+        finally:
+            if hold is not None:
+                hold.release()
+
+    def recover(self, decided: Callable[[str], bool | None]) -> None:
+        """Finish after a crash what was decided, drop what was not.
+
+        What cannot be finished, as somebody has changed the files since, is kept as it is and
+        told of in `stopped`.
+
+        Args:
+            decided: Tells of a top-level key whether it was; None while nobody can say. It is
+                asked later, too, when another process is found to have died.
+        """
+        self._area.ask(decided)
+        self._finish_others()
+
+    def _finish_others(self) -> None:
+        hold = self._lock.try_hold(create=False)
+        # Held, it belongs to a living process.
+        if hold is not None:
+            try:
+                self._area.recover(hold)
+            finally:
+                hold.release()
+        elif not self._lock.is_held():
+            self._area.stopped = None
+
+    def close(self) -> None:
+        """Close the directory."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+    # --- underneath ---
+
+    def _handle(self) -> int:
+        if self._descriptor is None:
+            raise ValueError(f"The workspace {self.root} is closed.")
+        return self._descriptor
+
+    def _scan(self, path: str) -> list[tuple[str, Kind]]:
+        try:
+            with (
+                self._explained(path),
+                descriptors.listable(self._handle(), path) as directory,
+                os.scandir(directory) as entries,
+            ):
+                return [(entry.name, _kind(entry)) for entry in entries]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def _check_reads(self, changes: Changes) -> Transaction | None:
+        """Check what a call has read that writes nothing; no half of a commit may be in it."""
+        hold: Hold | None = None
+        if len(changes.seen) > 1:
+            hold = self._lock.try_hold(create=False)
+            if hold is None and self._lock.is_held():
+                return None
+        try:
+            if hold is not None:
+                self._area.finish_others(hold)
+            check_seen(self, changes)
+        finally:
+            if hold is not None:
+                hold.release()
+        return NoChanges()
+
+    def _check_there(self) -> None:
+        if os.fstat(self._handle()).st_nlink == 0:
+            raise FileNotFoundError(
+                f"The directory of the workspace, {self.root}, was removed, so nothing can be "
+                "read or kept there. This requires human intervention."
+            )
+
+    def _check_in_place(self) -> None:
+        """Check that the workspace's path still leads to it."""
+        self._check_there()
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            if os.path.samestat(Path(self.root).stat(), os.fstat(self._handle())):
+                return
+        raise FileNotFoundError(
+            f"The directory of the workspace, {self.root}, was moved, so no program can be started "
+            "there. This requires human intervention."
+        )
+
+    @contextmanager
+    def _explained(self, path: str = "") -> Generator[None]:
+        """Let the system's errors say what they mean here."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno is None:
+                raise
+            raise explained(error, path, self.root) from error
+
+
+def _open_root(root: str) -> int:
+    try:
+        return os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise unopened(error, root) from error
+
+
+def _kind(entry: os.DirEntry[str]) -> Kind:
+    if entry.is_dir(follow_symlinks=False):
+        return "directory"
+    return "file" if entry.is_file(follow_symlinks=False) else "other"

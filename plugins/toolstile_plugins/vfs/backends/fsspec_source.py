@@ -1,0 +1,351 @@
+"""Where the files of a mount come from: anything that fsspec opens, read-only."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import os
+import re
+import stat
+import threading
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, BinaryIO, Final
+
+from toolstile_hookspecs import ResourceError, ToolstileError
+from toolstile_plugins.vfs import paths
+from toolstile_plugins.vfs.glob import Pattern
+from toolstile_plugins.vfs.nodes import Kind, Node, directory_node, file_node, moment
+from toolstile_plugins.vfs.settings import Mount
+from toolstile_plugins.vfs.tools.results import size_of
+
+_LOGIN: Final = re.compile(r"//[^/@\s]*@")
+_QUERY: Final = re.compile(r"\?\S*")
+
+
+class Source:
+    """The files of one mount. A directory is listed once and then stays as it was.
+
+    Args:
+        mount: What is placed where.
+
+    Raises:
+        ResourceError: When it cannot be opened; names the mount, the cause and the remedy.
+    """
+
+    def __init__(self, mount: Mount) -> None:
+        self.mount = mount
+        self.label = f"The mount {mount.target!r} (from {_masked(mount.source)})"
+        self._include = [Pattern(each) for each in mount.include]
+        self._exclude = [Pattern(each) for each in mount.exclude]
+        self._lock = threading.RLock()
+        self._listed: dict[str, dict[str, Node]] = {}
+        self._hidden: dict[str, dict[str, str]] = {}
+        self._files, self._root, self._node = self._open()
+        self._archive = is_archive(self._files)
+        self._special: dict[str, str] = {}
+        if self._archive:
+            with self._explained(""):
+                self._special = special(self._files)
+                self._hidden = unreachable(self._files, self._root)
+
+    def look(self, path: str) -> Node | None:
+        """Return what is at a path within the source."""
+        if not path:
+            return self._node
+        directory, name = paths.split(path)
+        return self._entries(directory).get(name)
+
+    def names(self, path: str) -> Mapping[str, Kind]:
+        """Return what a directory holds."""
+        return {name: node.kind for name, node in self._entries(path).items()}
+
+    def hidden(self, path: str) -> Mapping[str, str]:
+        """Return the names in a directory that no path here can hold, each with the reason."""
+        self._entries(path)
+        return self._hidden.get(path, {})
+
+    def nodes(self, path: str, names: Iterable[str]) -> Iterator[tuple[str, Node]]:
+        """Yield what is at names of a directory."""
+        entries = self._entries(path)
+        for name in names:
+            if name in entries:
+                yield name, entries[name]
+
+    def read(self, path: str) -> bytes:
+        """Return a file's content.
+
+        Raises:
+            OSError: When it cannot be read; names the mount.
+        """
+        most = self.mount.max_file_size
+        with self._explained(path):
+            where = self._where(path)
+            self._refuse_links(where)
+            with self._files.open(where, "rb") as stream:
+                data: bytes = stream.read(most + 1)
+        if len(data) > most:
+            raise OSError(f"{self.label} gives no more than {size_of(most)} of a file: {path}.")
+        return data
+
+    def close(self) -> None:
+        """Give back what the source holds."""
+        _close(self._files)
+
+    def _open(self) -> tuple[Any, str, Node]:
+        try:
+            # Late, as it is an extra, and only mounts need it.
+            fsspec: Any = importlib.import_module("fsspec.core")
+        except ImportError:
+            raise ResourceError(
+                f"{self.label} needs fsspec; install toolstile[mounts], or remove the mount."
+            ) from None
+        url = _url(self.mount.source)
+        files: Any = None
+        try:
+            # fsspec would give the same object to whoever opens the same source, and all of them
+            # would lose it with the first who closes it.
+            options = {**self.mount.storage_options, "skip_instance_cache": True}
+            files, root = fsspec.url_to_fs(url, **options)
+            info: dict[str, Any] = files.info(root)
+        except Exception as error:
+            _close(files)
+            cause = _cause(error)
+            raise ResourceError(
+                f"{self.label} cannot be opened: {_masked(cause)}. Mend its source in "
+                "plugins.vfs.mounts, or remove it."
+            ) from error
+        if info.get("type") == "directory":
+            return files, str(root), directory_node()
+        return files, str(root), self._file("", info)
+
+    def _entries(self, directory: str) -> dict[str, Node]:
+        with self._lock:
+            if directory not in self._listed:
+                node = self.look(directory)
+                is_directory = node is not None and node.kind == "directory"
+                self._listed[directory] = self._list(directory) if is_directory else {}
+            return self._listed[directory]
+
+    def _list(self, directory: str) -> dict[str, Node]:
+        with self._explained(directory):
+            where = self._where(directory)
+            self._refuse_links(where)
+            found: list[dict[str, Any]] = list(self._files.ls(where, detail=True))
+        entries: dict[str, Node] = {}
+        for info in found:
+            given = str(info["name"]).rstrip("/")
+            name = given.rpartition("/")[2]
+            if name in paths.NO_NAMES or (self._archive and given != paths.join(where, name)):
+                continue
+            if paths.is_usable(name):
+                node = self._entry(paths.join(directory, name), info)
+                if node is not None:
+                    entries[name] = node
+            elif not self._archive:
+                hidden = self._hidden.setdefault(directory, {})
+                hidden[name] = paths.why_unusable(name)
+        return entries
+
+    def _entry(self, path: str, info: Mapping[str, Any]) -> Node | None:
+        if any(pattern.matches(path) for pattern in self._exclude):
+            return None
+        is_link = info.get("islink") or info.get("type") == "link"
+        special = LINK if is_link else self._special.get(str(info["name"]))
+        if special is not None:
+            return Node("other", object(), special=special)
+        if info.get("type") == "directory":
+            return directory_node(_modified(info))
+        if not any(pattern.matches(path) for pattern in self._include):
+            return None
+        if info.get("type") != "file":
+            return Node("other", object(), special=OTHER)
+        return self._file(path, info)
+
+    def _file(self, path: str, info: Mapping[str, Any]) -> Node:
+        size, most = int(info.get("size") or 0), self.mount.max_file_size
+        if size > most:
+            special = (
+                f"a file of {size_of(size)}, more than the {size_of(most)} that the mount "
+                f"{self.mount.target!r} gives"
+            )
+            return Node("other", object(), special=special)
+        return file_node(_Remote(self, path, size), _modified(info))
+
+    def _where(self, path: str) -> str:
+        return (
+            f"{self._root.rstrip('/')}/{path}".strip()
+            if path and self._root
+            else (path or self._root)
+        )
+
+    def _refuse_links(self, where: str) -> None:
+        """Refuse a place that became a link since its directory was listed."""
+        if "file" not in protocols(self._files):
+            return
+        root = os.path.realpath(self._root)
+        if os.path.realpath(where) != os.path.normpath(where.replace(self._root, root, 1)):
+            raise PermissionError("a link is on the way, and mounts do not follow links")
+
+    @contextlib.contextmanager
+    def _explained(self, path: str) -> Generator[None]:
+        try:
+            yield
+        except ToolstileError:
+            raise
+        except Exception as error:
+            where = f" at {path}" if path else ""
+            raise OSError(
+                f"{self.label} cannot be read{where}: {_masked(_cause(error))}. Retry later; if "
+                "that does not help, it requires human intervention."
+            ) from error
+
+
+class _Remote:
+    """A file of a source, read when it is asked for."""
+
+    __slots__ = ("_path", "_size", "_source")
+
+    def __init__(self, source: Source, path: str, size: int) -> None:
+        self._source = source
+        self._path = path
+        self._size = size
+
+    @property
+    def size(self) -> int:
+        """The size in bytes."""
+        return self._size
+
+    @property
+    def digest(self) -> None:
+        """Not known without reading."""
+        return
+
+    def read(self) -> bytes:
+        """Return all of it."""
+        return self._source.read(self._path)
+
+    def open(self) -> BinaryIO:
+        """Return a stream from its beginning."""
+        return io.BytesIO(self.read())
+
+
+def _close(files: Any) -> None:
+    # An archive, and the file that it is in, which it would keep until it is collected.
+    for each in (files, getattr(files, "of", None)):
+        close = getattr(each, "close", None)
+        if close is not None:
+            close()
+
+
+def _url(source: str) -> str:
+    """Return a source as fsspec wants it: archives are opened, not shown as files."""
+    if "::" in source:
+        return source
+    name = source.lower()
+    for ending, protocol in ENDINGS.items():
+        if name.endswith(ending) and not os.path.isdir(source):  # noqa: PTH112 - may be a URL
+            return f"{protocol}://::{source}"
+    return source
+
+
+def _modified(info: Mapping[str, Any]) -> datetime | None:
+    for key in ("mtime", "LastModified", "last_modified", "modified", "created"):
+        value = info.get(key)
+        if isinstance(value, datetime):
+            return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+        if isinstance(value, (int, float)):
+            return moment(value)
+    return None
+
+
+def _cause(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "there is nothing at its source"
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text[:300].rstrip(".")
+
+
+def _masked(text: str) -> str:
+    """Return a text without the logins and signatures that URLs may hold."""
+    return _QUERY.sub("?***", _LOGIN.sub("//***@", text))
+
+
+# --- Archives, which can hold names that no path leads to
+
+
+ENDINGS: Final = {".zip": "zip", ".tar": "tar", ".tar.gz": "tar", ".tgz": "tar"}
+"""How archives are called, and the protocol that fsspec opens them with."""
+
+LINK: Final = "a link, which mounts do not follow"
+"""How messages call a link."""
+
+OTHER: Final = "neither file nor directory"
+"""How messages call a device, say."""
+
+_PROTOCOLS: Final = frozenset(ENDINGS.values())
+
+
+def protocols(files: Any) -> tuple[str, ...]:
+    """Return the protocols of one of fsspec's file systems."""
+    protocol: str | tuple[str, ...] = files.protocol
+    return (protocol,) if isinstance(protocol, str) else protocol
+
+
+def is_archive(files: Any) -> bool:
+    """Tell whether one of fsspec's file systems is an archive."""
+    return not _PROTOCOLS.isdisjoint(protocols(files))
+
+
+def special(files: Any) -> dict[str, str]:
+    """Return by name what in an archive is neither file nor directory, which fsspec does not tell.
+
+    A tar archive's hard link is another name of a file.
+    """
+    if "zip" in protocols(files):
+        entries = files.zip.infolist()
+        return {each.filename: LINK for each in entries if stat.S_ISLNK(each.external_attr >> 16)}
+    # The last one of a name is the one that is read.
+    members = {re.sub("/+", "/", each.name): each for each in files.tar}
+    return {
+        name: LINK if each.issym() else OTHER
+        for name, each in members.items()
+        if not (each.isfile() or each.isdir() or each.islnk())
+    }
+
+
+def unreachable(files: Any, root: str) -> dict[str, dict[str, str]]:
+    """Return, by directory, the names in an archive that no path leads to, with the reasons.
+
+    Args:
+        files: fsspec's file system of the archive.
+        root: The directory of it that is looked at.
+    """
+    files.ls("", detail=False)
+    kinds = {str(name): str(info.get("type")) for name, info in files.dir_cache.items()}
+    found: dict[str, dict[str, str]] = {}
+    for name, kind in kinds.items():
+        if kind != "directory" and paths.is_within(name, root):
+            inside = name[len(root) :].removeprefix("/") if root else name
+            lost = _lost(inside, root, kinds)
+            if lost is not None:
+                directory, rest, reason = lost
+                found.setdefault(directory, {})[rest] = reason
+    return found
+
+
+def _lost(name: str, root: str, kinds: Mapping[str, str]) -> tuple[str, str, str] | None:
+    """Return at which directory a name leads nowhere, what it is from there, and why."""
+    directory, rest = "", name
+    while rest:
+        first, _, further = rest.partition("/")
+        if first in paths.NO_NAMES:
+            return directory, rest, "it has an empty part, . or .."
+        if not paths.is_usable(first):
+            return directory, rest, paths.why_unusable(first)
+        here = paths.join(directory, first)
+        if further and kinds.get(paths.join(root, here)) == "file":
+            return directory, rest, f"{first} is a file"
+        directory, rest = here, further
+    return None

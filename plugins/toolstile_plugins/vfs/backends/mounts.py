@@ -1,0 +1,256 @@
+"""Files from elsewhere in the tree of a workspace, and workspaces that cannot be changed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+
+from toolstile_plugins.vfs import paths
+from toolstile_plugins.vfs.backends.base import Change, Changes, Store, Transaction
+from toolstile_plugins.vfs.backends.fsspec_source import Source
+from toolstile_plugins.vfs.nodes import Kind, Node, directory_node
+
+
+class _OnStore:
+    """A store that passes on to another what it does not do itself."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def look(self, path: str) -> Node | None:
+        """Return what is at a path."""
+        return self._store.look(path)
+
+    def names(self, path: str) -> Mapping[str, Kind]:
+        """Return what a directory holds."""
+        return self._store.names(path)
+
+    def hidden(self, path: str) -> Mapping[str, str]:
+        """Return the names in a directory that no path here can hold, each with the reason."""
+        return self._store.hidden(path)
+
+    def nodes(self, path: str, names: Iterable[str]) -> Iterator[tuple[str, Node]]:
+        """Yield what is at names of a directory."""
+        return self._store.nodes(path, names)
+
+    def readonly(self, path: str) -> str | None:
+        """Return why a path cannot be changed here, or None when it can."""
+        return self._store.readonly(path)
+
+    def notice(self) -> str | None:
+        """Return what whoever uses this tree has to know of it, if anything."""
+        return self._store.notice()
+
+    def check_changeable(self, directory: str) -> None:
+        """Check that what a directory holds can be changed; of one not there, what is above it."""
+        self._store.check_changeable(directory)
+
+    def check_readable(self, path: str) -> None:
+        """Check that a file can be read, without opening it."""
+        self._store.check_readable(path)
+
+    def unchanged(self, path: str, version: object | None) -> bool:
+        """Tell whether a path is still in the state of a version."""
+        return self._store.unchanged(path, version)
+
+    def begin(self, changes: Changes) -> Transaction | None:
+        """Check what was seen and prepare what was made, without waiting."""
+        return self._store.begin(changes)
+
+    def exclusive_path(self) -> AbstractContextManager[str]:
+        """Give the real directory, alone."""
+        return self._store.exclusive_path()
+
+    def recover(self, decided: Callable[[str], bool | None]) -> None:
+        """Finish after a crash what was decided, drop what was not."""
+        self._store.recover(decided)
+
+    def close(self) -> None:
+        """Give back what it holds."""
+        self._store.close()
+
+
+class ReadonlyStore(_OnStore):
+    """A tree that takes no changes.
+
+    Args:
+        store: The tree.
+    """
+
+    def readonly(self, path: str) -> str | None:  # noqa: ARG002 - all of it is
+        """Return why nothing can be changed here."""
+        return (
+            "The whole workspace is read-only, so nothing in it can be changed. That requires "
+            "human intervention."
+        )
+
+    def begin(self, changes: Changes) -> Transaction | None:
+        """Check what was seen.
+
+        Raises:
+            PermissionError: When there is something to change.
+        """
+        if changes.made:
+            raise PermissionError(self.readonly(changes.made[0].path))
+        return self._store.begin(changes)
+
+    def exclusive_path(self) -> AbstractContextManager[str]:
+        """Refuse: a program could change the directory.
+
+        Raises:
+            PermissionError: Always.
+        """
+        raise PermissionError(self.readonly(""))
+
+
+class MountedStore(_OnStore):
+    """A tree with sources in it, each at its target; what the tree has there is hidden.
+
+    The directories above a target are there, too, and are made when something else is
+    written into them. Programs that are started in the directory see no mounts.
+
+    Args:
+        store: The tree.
+        sources: What is placed into it, at targets apart from one another.
+    """
+
+    def __init__(self, store: Store, sources: Sequence[Source]) -> None:
+        super().__init__(store)
+        self._sources = {source.mount.target: source for source in sources}
+        # Directories above a target, each with what has to be seen in it.
+        self._above: dict[str, dict[str, Kind]] = {}
+        for target, source in self._sources.items():
+            root = source.look("")
+            kind: Kind = root.kind if root is not None else "directory"
+            for path in (target, *paths.ancestors(target)):
+                directory, name = paths.split(path)
+                self._above.setdefault(directory, {})[name] = kind
+                kind = "directory"
+
+    def look(self, path: str) -> Node | None:
+        """Return what is at a path."""
+        mounted = self._mounted(path)
+        if mounted is not None:
+            source, inside = mounted
+            return source.look(inside)
+        node = self._store.look(path)
+        if path in self._above and (node is None or node.kind != "directory"):
+            return directory_node()
+        return node
+
+    def names(self, path: str) -> Mapping[str, Kind]:
+        """Return what a directory holds."""
+        mounted = self._mounted(path)
+        if mounted is not None:
+            source, inside = mounted
+            return source.names(inside)
+        return {**self._store.names(path), **self._above.get(path, {})}
+
+    def hidden(self, path: str) -> Mapping[str, str]:
+        """Return the names in a directory that no path here can hold, each with the reason."""
+        mounted = self._mounted(path)
+        if mounted is not None:
+            source, inside = mounted
+            return source.hidden(inside)
+        return self._store.hidden(path)
+
+    def nodes(self, path: str, names: Iterable[str]) -> Iterator[tuple[str, Node]]:
+        """Yield what is at names of a directory."""
+        mounted = self._mounted(path)
+        if mounted is not None:
+            source, inside = mounted
+            yield from source.nodes(inside, names)
+            return
+        wanted, ours = list(names), self._above.get(path, {})
+        for name in wanted:
+            node = self.look(paths.join(path, name)) if name in ours else None
+            if node is not None:
+                yield name, node
+        yield from self._store.nodes(path, [name for name in wanted if name not in ours])
+
+    def readonly(self, path: str) -> str | None:
+        """Return why a path cannot be changed here, or None when it can."""
+        mounted = self._mounted(path)
+        if mounted is not None:
+            source, _ = mounted
+            return (
+                f"{path} lies in the mount {source.mount.target!r}, which is read-only. It stays "
+                "as it is; a copy of it, at a path outside of the mount, can be changed."
+            )
+        if path and path in self._above:
+            targets = [each for each in self._sources if paths.is_within(each, path)]
+            return (
+                f"{path} holds the mount {targets[0]!r}, so it can be neither deleted nor moved "
+                "as a whole. Change what it holds besides."
+            )
+        return self._store.readonly(path)
+
+    def check_changeable(self, directory: str) -> None:
+        """Check that what a directory holds can be changed; of one not there, what is above it."""
+        for path in (directory, *paths.ancestors(directory)):
+            if path in self._above and self._hides(path):
+                targets = [each for each in self._sources if paths.is_within(each, path)]
+                raise PermissionError(
+                    f"{path} is a directory only for the mount {targets[0]!r}: the workspace has "
+                    "something else there, so nothing can be put into it. Choose another path."
+                )
+        super().check_changeable(directory)
+
+    def check_readable(self, path: str) -> None:
+        """Check that a file can be read, without opening it; of a mount reading tells."""
+        if self._mounted(path) is None:
+            self._store.check_readable(path)
+
+    def unchanged(self, path: str, version: object | None) -> bool:
+        """Tell whether a path is still in the state of a version."""
+        if self._is_ours(path):
+            node = self.look(path)
+            return (None if node is None else node.version) == version
+        return self._store.unchanged(path, version)
+
+    def begin(self, changes: Changes) -> Transaction | None:
+        """Check what was seen and prepare what was made, without waiting.
+
+        Raises:
+            PermissionError: When a mount was to be changed.
+        """
+        for change in changes.made:
+            if self._mounted(change.path) is not None:
+                raise PermissionError(self.readonly(change.path))
+        made = sorted((*self._missing(changes), *changes.made), key=lambda each: each.path)
+        seen = {path: version for path, version in changes.seen.items() if not self._is_ours(path)}
+        return self._store.begin(dataclasses.replace(changes, seen=seen, made=made))
+
+    def close(self) -> None:
+        """Give back what tree and sources hold."""
+        for source in self._sources.values():
+            source.close()
+        super().close()
+
+    def _mounted(self, path: str) -> tuple[Source, str] | None:
+        """Return the source that a path lies in, and the path in there."""
+        for target, source in self._sources.items():
+            if paths.is_within(path, target):
+                return source, path[len(target) + 1 :]
+        return None
+
+    def _is_ours(self, path: str) -> bool:
+        if self._mounted(path) is not None:
+            return True
+        return path in self._above and (self._store.look(path) is None or self._hides(path))
+
+    def _hides(self, path: str) -> bool:
+        """Tell whether the tree has something at a path above a mount that is no directory."""
+        node = self._store.look(path)
+        return node is not None and node.kind != "directory"
+
+    def _missing(self, changes: Changes) -> Iterator[Change]:
+        """Yield the directories that are only here for a mount and now hold something else."""
+        for path in self._above:
+            wanted = any(
+                change.after is not None and paths.is_within(change.path, path)
+                for change in changes.made
+            )
+            if path and wanted and self._store.look(path) is None:
+                yield Change(path, None, None, directory_node())

@@ -1,0 +1,268 @@
+"""The tools that write, edit and delete."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+from toolstile_hookspecs import Filesystem, Tool, ToolContext, ToolExample, ToolResult
+from toolstile_hookspecs.support.text import counted
+from toolstile_plugins.vfs.settings import VfsConfig
+from toolstile_plugins.vfs.text_files import SNIFFED_BYTES, marked_like
+from toolstile_plugins.vfs.tools.checks import ROOT, Checks, explaining, noted, shown, workspace
+from toolstile_plugins.vfs.tools.params import DeleteFile, EditFile, WriteFile
+from toolstile_plugins.vfs.tools.results import Deleted, Edited, Written, lines_of, size_of
+
+_SHOWN_PLACES: Final = 10
+_TOLD_PLACES: Final = 100
+_COMPARED_LINES: Final = 5_000
+_COMPARED_CHARS: Final = 200
+
+
+@dataclass(frozen=True)
+class Writing:
+    """The handlers, with their limits.
+
+    Args:
+        config: The limits.
+    """
+
+    config: VfsConfig
+
+    def write_file(self, params: WriteFile, *, context: ToolContext) -> ToolResult[Written]:
+        """Write a whole text file."""
+        files, what = workspace(context), f"Cannot write {shown(params.path)}"
+        with explaining(what):
+            checks = Checks(files, what)
+            before = checks.target(params.path, overwrite=params.overwrite)
+            replaces = before is not None and before.kind == "file"
+            start = _start_of(files, params.path) if replaces else b""
+            content = marked_like(start, params.content)
+            checks.writable(params.path)
+            checks.size(
+                params.path,
+                _bytes_of(content),
+                self.config.max_file_size,
+                "Write it as several files, or less.",
+            )
+            checks.pass_or_refuse()
+            files.write(params.path, content)
+            size = files.stat(params.path).size
+        done = "Created" if before is None else "Replaced"
+        message = f"{done} {shown(params.path)} ({size_of(size)})."
+        return ToolResult.ok(Written(params.path, size, before is None), message=message)
+
+    def edit_file(self, params: EditFile, *, context: ToolContext) -> ToolResult[Edited]:
+        """Replace a piece of text."""
+        files, what = workspace(context), f"Cannot edit {shown(params.path)}"
+        with explaining(what):
+            checks = Checks(files, what)
+            text = self._text(files, checks, params)
+            places = _places(text, params.old_text)
+            _check_places(checks, params, text, places)
+            changed = text.replace(params.old_text, params.new_text)
+            size = _bytes_of(changed)
+            checks.size(params.path, size, self.config.max_file_size, "Put in less text.")
+            checks.pass_or_refuse()
+            files.write(params.path, changed)
+            size = files.stat(params.path).size
+        message = (
+            f"Replaced {counted(len(places), 'occurrence')} in {shown(params.path)}, at "
+            f"{_at_lines(places)}."
+        )
+        message = noted(message, files)
+        value = Edited(params.path, len(places), tuple(_lines(places)[:_TOLD_PLACES]), size)
+        return ToolResult.ok(value, message=message)
+
+    def delete_file(self, params: DeleteFile, *, context: ToolContext) -> ToolResult[Deleted]:
+        """Delete a file or a directory."""
+        files, what = workspace(context), f"Cannot delete {shown(params.path)}"
+        with explaining(what):
+            checks = Checks(files, what)
+            stat = checks.existing(params.path)
+            checks.writable(params.path)
+            is_directory = stat is not None and stat.kind == "directory"
+            if shown(params.path) == ROOT:
+                checks.add("It cannot be deleted. Delete what it holds, one by one.")
+            elif is_directory and not params.recursive and (held := len(files.list(params.path))):
+                checks.add(
+                    f"{shown(params.path)} is a directory with {counted(held, 'entry', 'entries')}."
+                    " To delete it with everything in it, retry with recursive=true."
+                )
+            checks.pass_or_refuse()
+            gone = count_files(files, params.path) if is_directory else 1
+            files.delete(params.path, recursive=params.recursive)
+        message = f"Deleted {shown(params.path)}"
+        message += f" with {counted(gone, 'file')} in it." if is_directory else "."
+        return ToolResult.ok(Deleted(params.path, gone), message=message)
+
+    def _text(self, files: Filesystem, checks: Checks, params: EditFile) -> str:
+        """Return the text to edit, once everything else is checked."""
+        stat = checks.file(params.path)
+        if stat is not None:
+            checks.size(
+                params.path,
+                stat.size,
+                self.config.max_file_size,
+                "Such a file cannot be edited with this tool.",
+            )
+        checks.writable(params.path)
+        if params.old_text == params.new_text:
+            checks.add("old_text and new_text are the same. Give the text that is to be there.")
+        checks.pass_or_refuse()
+        return files.read(params.path)
+
+
+def count_files(files: Filesystem, path: str) -> int:
+    """Return how many files there are at or beneath a path."""
+    if files.stat(path).kind != "directory":
+        return 1
+    return sum(stat.kind != "directory" for stat in files.glob("**", path))
+
+
+def _start_of(files: Filesystem, path: str) -> bytes:
+    """Return with what a file begins, nothing where it may not be read."""
+    with contextlib.suppress(PermissionError), files.open(path, "rb") as stream:
+        return stream.read(SNIFFED_BYTES)
+    return b""
+
+
+def _bytes_of(text: str) -> int:
+    return len(text.encode(errors="surrogatepass"))
+
+
+def _places(text: str, wanted: str) -> list[int]:
+    """Return the lines, from 1, at which the occurrences of a text begin."""
+    places: list[int] = []
+    line, counted_to = 1, 0
+    start = text.find(wanted)
+    while start >= 0:
+        line += text.count("\n", counted_to, start)
+        counted_to = start
+        places.append(line)
+        start = text.find(wanted, start + len(wanted))
+    return places
+
+
+def _lines(places: list[int]) -> list[int]:
+    """Return each line once."""
+    return list(dict.fromkeys(places))
+
+
+def _at_lines(places: list[int]) -> str:
+    lines = _lines(places)
+    if len(lines) == 1:
+        return f"line {lines[0]}"
+    shown_lines = [str(line) for line in lines[:_SHOWN_PLACES]]
+    if len(lines) > _SHOWN_PLACES:
+        return f"lines {', '.join(shown_lines)} and {len(lines) - _SHOWN_PLACES:,} more"
+    return f"lines {', '.join(shown_lines[:-1])} and {shown_lines[-1]}"
+
+
+def _check_places(checks: Checks, params: EditFile, text: str, places: list[int]) -> None:
+    if not places:
+        checks.add(
+            f"old_text is not in {shown(params.path)}. {_why_not_there(text, params.old_text)}"
+        )
+    elif len(places) > 1 and not params.replace_all:
+        checks.add(
+            f"old_text is in {shown(params.path)} {len(places):,} times, at {_at_lines(places)}. "
+            "Give more of the text around the one you mean, or set replace_all=true, then retry."
+        )
+    elif places and not params.replace_all:
+        first = text.find(params.old_text)
+        overlapping = text.find(params.old_text, first + 1)
+        if overlapping >= 0:
+            both = [*places, places[0] + text.count("\n", first, overlapping)]
+            checks.add(
+                f"old_text is in {shown(params.path)} 2 times that overlap, at {_at_lines(both)}. "
+                "Give more of the text around the one you mean, then retry."
+            )
+
+
+def _why_not_there(text: str, wanted: str) -> str:
+    if "\r\n" in text and wanted.replace("\r\n", "\n").replace("\n", "\r\n") in text:
+        return (
+            r"The file's lines end with \r\n. Write them so in old_text and new_text, then retry."
+        )
+    near = _nearest_line(text, wanted)
+    if near is not None:
+        number, line = near
+        return (
+            f"It must match exactly, with spaces and newlines; line {number} is near: "
+            f"{line[:_COMPARED_CHARS]!r}. Read the file there, then retry."
+        )
+    return "It must match exactly, with spaces and newlines. Use read_file to see it, then retry."
+
+
+def _nearest_line(text: str, wanted: str) -> tuple[int, str] | None:
+    """Return the number and text of the line most like the first one wanted."""
+    first = next((line.strip() for line in wanted.splitlines() if line.strip()), "")
+    lines = {
+        line.strip()[:_COMPARED_CHARS]: (number, line.rstrip("\r\n"))
+        for number, line in enumerate(islice(lines_of(text), _COMPARED_LINES), 1)
+        if line.strip()
+    }
+    found = difflib.get_close_matches(first[:_COMPARED_CHARS], lines, n=1, cutoff=0.6)
+    return lines[found[0]] if found else None
+
+
+def writing_tools(config: VfsConfig) -> tuple[Tool[Any, Any], ...]:
+    """Return the tools that write, edit and delete."""
+    writing = Writing(config)
+    return (
+        Tool[WriteFile, Written](
+            name="write_file",
+            description="Write a whole text file; overwrite=true replaces one that was read.",
+            handler=writing.write_file,
+            category="write",
+            consequence="medium",
+            contained=True,
+            tags=("files",),
+            examples=(
+                ToolExample(
+                    "Create a file",
+                    WriteFile("notes/todo.md", "- water the plants\n"),
+                    Written("notes/todo.md", 19, created=True),
+                ),
+            ),
+        ),
+        Tool[EditFile, Edited](
+            name="edit_file",
+            description="Replace a piece of text in a file that was read before; old_text must "
+            "match exactly, and once unless replace_all=true.",
+            handler=writing.edit_file,
+            category="write",
+            consequence="medium",
+            contained=True,
+            tags=("files",),
+            examples=(
+                ToolExample(
+                    "Change one setting",
+                    EditFile("app.ini", "debug = true", "debug = false"),
+                    Edited("app.ini", 1, (3,), 120),
+                ),
+            ),
+        ),
+        Tool[DeleteFile, Deleted](
+            name="delete_file",
+            description="Delete a file that was read before, or a directory; recursive=true with "
+            "everything in it.",
+            handler=writing.delete_file,
+            category="delete",
+            consequence="high",
+            requires_confirmation=config.confirm_deletes,
+            contained=True,
+            tags=("files",),
+            examples=(
+                ToolExample(
+                    "Delete a directory with everything in it",
+                    DeleteFile("build", recursive=True),
+                    Deleted("build", 12),
+                ),
+            ),
+        ),
+    )

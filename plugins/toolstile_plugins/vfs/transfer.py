@@ -1,0 +1,257 @@
+"""Where something can be put, and putting it there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import Final
+
+from toolstile_plugins.vfs import paths
+from toolstile_plugins.vfs.checkpoints import kept
+from toolstile_plugins.vfs.lookup import Existing, what
+from toolstile_plugins.vfs.nodes import Content, Node, directory_node, file_node
+from toolstile_plugins.vfs.write_set import Layer
+
+
+class Targets:
+    """The paths of a layer as places for files and directories.
+
+    Args:
+        layer: Takes what is put there.
+        existing: What is there.
+        now: Gives the time for what is written.
+    """
+
+    __slots__ = ("_existing", "_layer", "_now")
+
+    def __init__(self, layer: Layer, existing: Existing, now: Callable[[], datetime]) -> None:
+        self._layer = layer
+        self._existing = existing
+        self._now = now
+
+    def check_writable(self, path: str) -> None:
+        """Raise when nothing can be changed at a path, whatever is there."""
+        reason = self._layer.readonly(path)
+        if reason is not None:
+            raise PermissionError(reason)
+        self._layer.check_changeable(paths.split(path)[0])
+
+    def check_file(self, path: str) -> Node | None:
+        """Check that a file can be written at a path; return what is there.
+
+        Raises:
+            OSError: When none can be.
+        """
+        node = self._layer.look(path)
+        if node is not None and node.kind == "directory":
+            raise IsADirectoryError(
+                f"{path or 'The root'} is a directory, so no file can be written there."
+            )
+        if node is not None and node.content is None:
+            raise PermissionError(f"{path} is {what(node)}, and cannot be written to here.")
+        self.check_writable(path)
+        if node is None:
+            self._existing.missing_parents(path)
+        else:
+            _check_mode(path, node)
+        return node
+
+    def check_free(self, source: str, node: Node, target: str, *, overwrite: bool) -> None:
+        """Check that what is at one path can be put at another one, too.
+
+        Args:
+            source: Where it is.
+            node: What it is.
+            target: Where it is to be.
+            overwrite: Whether a file may take the place of a file.
+
+        Raises:
+            OSError: When it cannot be.
+        """
+        there = self._layer.look(target)
+        self.check_writable(target)
+        if there is None:
+            return
+        if there.kind == "directory":
+            raise FileExistsError(
+                f"{target or 'The root'} is a directory that is there already. Give the whole "
+                f"path that {source} is to have, as in {paths.join(target, 'name')}."
+            )
+        if there.kind == "other" or node.kind == "directory":
+            raise FileExistsError(f"{target} is there already: {what(there)}. Choose another.")
+        if not overwrite:
+            raise FileExistsError(
+                f"{target} is there already. Choose another target, or retry with overwrite."
+            )
+        _check_mode(target, there)
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory and those above it; one that is there already is fine.
+
+        Raises:
+            OSError: When it cannot be made.
+        """
+        node = self._layer.look(path)
+        if node is None:
+            self.check_writable(path)
+            self.make_parents(path)
+            self._layer.put(path, directory_node(self._now()))
+        elif node.kind != "directory":
+            raise FileExistsError(f"{path} cannot be made a directory: {what(node)} is there.")
+
+    def make_parents(self, path: str) -> None:
+        """Make the directories above a path, where they are missing."""
+        for directory in reversed(self._existing.missing_parents(path)):
+            self._layer.put(directory, directory_node(self._now()))
+
+    def write(self, path: str, content: Content) -> None:
+        """Put a file at a path, if one can be there."""
+        self.place(path, self.check_file(path), content)
+
+    def place(self, path: str, there: Node | None, content: Content) -> None:
+        """Put a file where `check_file` has found that one can be.
+
+        Args:
+            path: The path.
+            there: What `check_file` has found there.
+            content: The file's.
+        """
+        if there is None:
+            self.make_parents(path)
+        mode = there.mode if there is not None else None
+        self._layer.put(path, file_node(content, self._now(), mode))
+
+
+def _check_mode(path: str, node: Node) -> None:
+    if node.readonly:
+        raise PermissionError(f"{path} cannot be changed: its mode lets nobody write it.")
+
+
+# --- Whole trees of files and directories: copied, moved, deleted
+
+
+#: What a copy takes over of a mode: nothing that lets it run as somebody else.
+_PERMISSIONS: Final = 0o777
+#: What a copied directory needs for what it holds to be put into it.
+_OF_OWNER: Final = 0o700
+
+
+class Trees:
+    """What is at a path and everything beneath it, taken as one.
+
+    Args:
+        layer: Holds it.
+        existing: What is there.
+        targets: Where it can be put.
+        now: Gives the time of copies.
+    """
+
+    __slots__ = ("_existing", "_layer", "_now", "_targets")
+
+    def __init__(
+        self, layer: Layer, existing: Existing, targets: Targets, now: Callable[[], datetime]
+    ) -> None:
+        self._layer = layer
+        self._existing = existing
+        self._targets = targets
+        self._now = now
+
+    def delete(self, path: str, *, recursive: bool) -> None:
+        """Delete a file, an empty directory, or with `recursive` a whole one."""
+        node = self._existing.node(path)
+        _check_not_root(path, "deleted")
+        self._targets.check_writable(path)
+        if node.kind == "directory" and not recursive and self._is_filled(path):
+            raise OSError(
+                f"{path} is a directory that is not empty. Delete what it holds first, or "
+                "delete it recursively."
+            )
+        self._remove([each for each, _ in self._subtree(path, node, links=True)])
+
+    def copy(self, source: str, target: str, *, overwrite: bool) -> None:
+        """Copy a file or a directory to a path that is free, or a file onto a file."""
+        self._transfer(source, target, overwrite=overwrite, verb="copied")
+
+    def move(self, source: str, target: str, *, overwrite: bool) -> None:
+        """Move a file or a directory to a path that is free, or a file onto a file."""
+        self._targets.check_writable(source)
+        self._remove(self._transfer(source, target, overwrite=overwrite, verb="moved"))
+
+    def _transfer(self, source: str, target: str, *, overwrite: bool, verb: str) -> list[str]:
+        """Put what is at one path at another one too; return the paths of what that is."""
+        node = self._existing.node(source)
+        _check_not_root(source, verb)
+        if paths.is_within(target, source):
+            where = "itself" if target == source else f"{target}, a place within itself"
+            raise ValueError(f"{source} cannot be {verb} to {where}. Choose another target.")
+        self._targets.check_free(source, node, target, overwrite=overwrite)
+        taken = list(self._subtree(source, node, links=False))
+        placed = [paths.canonical(f"{target}{path[len(source) :]}") for path, _ in taken]
+        self._targets.make_parents(target)
+        for (origin, each), path in zip(taken, placed, strict=True):
+            new = _moved(each) if verb == "moved" else self._copied(each, origin, path)
+            self._layer.put(path, new)
+        return [path for path, _ in taken]
+
+    def _copied(self, node: Node, source: str, path: str) -> Node:
+        if node.content is None:
+            mode = node.mode | _OF_OWNER if node.mode is not None else None
+            return directory_node(self._now(), mode)
+        self._layer.check_readable(source)
+        # A mount's may change or go without anybody's noticing.
+        is_mounted = self._layer.readonly(source) is not None
+        content = kept(node.content) if is_mounted else node.content
+        # Over another file it takes that one's mode, as everything that is written does.
+        there = self._layer.look(path)
+        like = node if there is None else there
+        mode = like.mode & _PERMISSIONS if like.mode is not None else None
+        return file_node(content, self._now(), mode)
+
+    def _subtree(self, path: str, node: Node, *, links: bool) -> Iterator[tuple[str, Node]]:
+        """Yield a path and everything beneath it, a directory before what it holds.
+
+        Args:
+            path: Where to begin.
+            node: What is there.
+            links: Whether what is neither file nor directory may be among it.
+        """
+        pending = [(path, node)]
+        while pending:
+            path, node = pending.pop()
+            if node.kind == "other" and not links:
+                raise PermissionError(
+                    f"{path} is {what(node)}, and can be neither copied nor moved here."
+                )
+            yield path, node
+            if node.kind != "directory":
+                continue
+            hidden = self._layer.hidden(path)
+            if hidden:
+                raise PermissionError(
+                    f"{path} holds {next(iter(hidden))!a}, which no path here can name, so the "
+                    "directory cannot be deleted, copied or moved as a whole."
+                )
+            for name in self._layer.names(path):
+                child = paths.join(path, name)
+                pending.append((child, self._existing.node(child)))
+
+    def _remove(self, gone: Sequence[str]) -> None:
+        """Remove what is at these paths, given a directory before what it holds."""
+        for directory in {paths.split(each)[0] for each in gone}:
+            self._layer.check_changeable(directory)
+        for each in reversed(gone):
+            self._layer.remove(each)
+
+    def _is_filled(self, path: str) -> bool:
+        return bool(self._layer.names(path) or self._layer.hidden(path))
+
+
+def _check_not_root(path: str, verb: str) -> None:
+    if not path:
+        raise PermissionError(f"The root of the workspace cannot be {verb}.")
+
+
+def _moved(node: Node) -> Node:
+    if node.content is None:
+        return directory_node(node.modified, node.mode)
+    return file_node(node.content, node.modified, node.mode)

@@ -1,0 +1,279 @@
+"""What a call has looked at and what it has made, over what is underneath."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from toolstile_hookspecs import CallClosed, ConflictError
+from toolstile_plugins.vfs import paths
+from toolstile_plugins.vfs.backends.base import Base, Change, Changes
+from toolstile_plugins.vfs.nodes import Kind, Node, directory_node
+from toolstile_plugins.vfs.paths import join
+
+# --- What a call is told when somebody else was faster
+
+
+_SHOWN: Final = 5
+
+
+def check_seen(base: Base, changes: Changes) -> None:
+    """Check that everything a call has looked at is as it was.
+
+    Raises:
+        ConflictError: Naming what has changed.
+    """
+    moved = [path for path, version in changes.seen.items() if not base.unchanged(path, version)]
+    if moved:
+        raise conflict(moved)
+
+
+def check_emptied(base: Base, changes: Changes) -> None:
+    """Check that directories which are to go hold nothing that was put there meanwhile.
+
+    Raises:
+        ConflictError: Naming what is in the way.
+    """
+    changed = {change.path for change in changes.made}
+    for change in changes.made:
+        if change.kind == "directory":
+            names = (join(change.path, name) for name in base.names(change.path))
+            left = [path for path in names if path not in changed]
+            left += [join(change.path, ascii(name)) for name in base.hidden(change.path)]
+            if left:
+                raise conflict(left)
+
+
+def conflict(paths: Iterable[str]) -> ConflictError:
+    """Return the error that names what has changed."""
+    names = sorted(path or "the root" for path in paths)
+    shown = ", ".join(names[:_SHOWN])
+    if len(names) > _SHOWN:
+        shown += f" and {len(names) - _SHOWN} more"
+    return ConflictError(
+        f"{shown} changed in the workspace since this call looked; nothing was overwritten and "
+        "nothing of this call was kept. Read again, then retry."
+    )
+
+
+# --- What a call has looked at and what it has made, over what is underneath
+
+
+_ROOT: Final = directory_node()
+
+
+class Layer:
+    """A write set and a read set over a base; itself a base for the layers of nested calls.
+
+    A layer costs what is put into it, whatever the size of the tree. What is looked at for the
+    first time is pinned: if the base shows it otherwise later on, that is a conflict. Names and
+    nodes of directories are not pinned.
+
+    Args:
+        base: What lies underneath.
+    """
+
+    __slots__ = ("_base", "_closed", "_lock", "_made", "_made_in", "_seen")
+
+    def __init__(self, base: Base) -> None:
+        self._base = base
+        self._seen: dict[str, Node | None] = {}
+        # None stands for what is removed. A directory in here is a new one, with nothing of
+        # the base in it: so whatever lies beneath a path in here is in here too, or nowhere.
+        self._made: dict[str, Node | None] = {}
+        self._made_in: dict[str, dict[str, None]] = {}
+        self._closed: str | None = None
+        # Handlers may use threads, and nested calls that run side by side share this layer.
+        self._lock = threading.RLock()
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything is written or removed."""
+        return bool(self._made)
+
+    # --- as a base ---
+
+    def look(self, path: str) -> Node | None:
+        """Return what is at a path, and pin it.
+
+        Raises:
+            ConflictError: When it was something else before.
+            CallClosed: When the call is over.
+        """
+        with self._lock:
+            self._check_open()
+            if not path:
+                return _ROOT
+            if path in self._made:
+                return self._made[path]
+            if self._made and self._is_covered(path):
+                return None
+            node = self._base.look(path)
+            if path not in self._seen:
+                self._seen[path] = node
+            elif _version(self._seen[path]) != _version(node):
+                raise conflict([path])
+            return node
+
+    def names(self, path: str) -> Mapping[str, Kind]:
+        """Return what a directory holds."""
+        with self._lock:
+            self._check_open()
+            if not self._made:
+                return self._base.names(path)
+            names: dict[str, Kind] = {}
+            if not self._shows_nothing_below(path):
+                names.update(self._base.names(path))
+            for name in self._made_in.get(path, ()):
+                node = self._made[paths.join(path, name)]
+                if node is None:
+                    names.pop(name, None)
+                else:
+                    names[name] = node.kind
+            return names
+
+    def hidden(self, path: str) -> Mapping[str, str]:
+        """Return the names in a directory that no path here can hold, each with the reason."""
+        with self._lock:
+            self._check_open()
+            return {} if self._shows_nothing_below(path) else self._base.hidden(path)
+
+    def nodes(self, path: str, names: Iterable[str]) -> Iterator[tuple[str, Node]]:
+        """Yield what is at names of a directory."""
+        with self._lock:
+            self._check_open()
+            made = self._made_in.get(path, {})
+            own = [
+                (name, node)
+                for name in names
+                if name in made and (node := self._made[paths.join(path, name)]) is not None
+            ]
+            others = [name for name in names if name not in made]
+            covered = self._shows_nothing_below(path)
+        yield from own
+        if others and not covered:
+            yield from self._base.nodes(path, others)
+
+    def readonly(self, path: str) -> str | None:
+        """Return why a path cannot be changed here, or None when it can."""
+        with self._lock:
+            self._check_open()
+            return self._base.readonly(path)
+
+    def check_changeable(self, directory: str) -> None:
+        """Check that what a directory holds can be changed; of one not there, what is above it."""
+        self._base.check_changeable(directory)
+
+    def check_readable(self, path: str) -> None:
+        """Check that a file can be read, without opening it."""
+        with self._lock:
+            made = path in self._made or self._is_covered(path)
+        if not made:
+            self._base.check_readable(path)
+
+    def notice(self) -> str | None:
+        """Return what whoever uses this tree has to know of it, if anything."""
+        return self._base.notice()
+
+    def unchanged(self, path: str, version: object | None) -> bool:
+        """Tell whether a path is still, in this layer, in the state of a version.
+
+        Whether the base is still what this layer has seen is found out when it is committed.
+        """
+        with self._lock:
+            self._check_open()
+            if path in self._made:
+                return _version(self._made[path]) == version
+            if self._is_covered(path):
+                return version is None
+            return path not in self._seen or _version(self._seen[path]) == version
+
+    # --- changes ---
+
+    def put(self, path: str, node: Node) -> None:
+        """Put something at a path, whatever was there."""
+        with self._lock:
+            self._check_open()
+            self._set(path, node)
+
+    def remove(self, path: str) -> None:
+        """Remove what is at a path, a directory after what it holds."""
+        with self._lock:
+            self._check_open()
+            self._set(path, None)
+
+    def changes(self, key: str | None = None) -> Changes:
+        """Return what was seen and what is to be made of it, sorted by path."""
+        with self._lock:
+            made: list[Change] = []
+            # A directory before what it holds.
+            for path, node in sorted(self._made.items(), key=_path):
+                before = self._seen.get(path)
+                kind = before.kind if before is not None else None
+                made.append(Change(path, _version(before), kind, node))
+            return Changes({path: _version(n) for path, n in self._seen.items()}, made, key)
+
+    def before(self, path: str) -> Node | None:
+        """Return what was at a path before this layer changed it."""
+        with self._lock:
+            return self._seen.get(path)
+
+    def absorb(self, changes: Changes) -> None:
+        """Take over what a layer on this one has made."""
+        with self._lock:
+            self._check_open()
+            for change in changes.made:
+                self._set(change.path, change.after)
+
+    def made(self) -> Mapping[str, Node | None]:
+        """Return what is made so far, by path; None for what is removed."""
+        with self._lock:
+            return dict(self._made)
+
+    def make_only(self, made: Mapping[str, Node | None]) -> None:
+        """Make what was made at some time, and nothing else; what was seen since stays so."""
+        with self._lock:
+            self._check_open()
+            self._made.clear()
+            self._made_in.clear()
+            for path, node in made.items():
+                self._set(path, node)
+
+    def forget_seen(self) -> None:
+        """Let go of every pin that nothing is written over."""
+        with self._lock:
+            self._seen = {path: node for path, node in self._seen.items() if path in self._made}
+
+    def close(self, reason: str) -> None:
+        """Let nobody use it any more: every access raises `CallClosed`."""
+        with self._lock:
+            self._closed = self._closed or reason
+
+    def _check_open(self) -> None:
+        if self._closed is not None:
+            raise CallClosed(self._closed)
+
+    def _set(self, path: str, node: Node | None) -> None:
+        directory, name = paths.split(path)
+        if node is None and self._seen.get(path) is None:
+            # Made here and gone again: the base never had it.
+            self._made.pop(path, None)
+            self._made_in.get(directory, {}).pop(name, None)
+            return
+        self._made[path] = node
+        self._made_in.setdefault(directory, {})[name] = None
+
+    def _is_covered(self, path: str) -> bool:
+        return any(directory in self._made for directory in paths.ancestors(path))
+
+    def _shows_nothing_below(self, path: str) -> bool:
+        return bool(self._made) and (path in self._made or self._is_covered(path))
+
+
+def _version(node: Node | None) -> object | None:
+    return None if node is None else node.version
+
+
+def _path(item: tuple[str, Node | None]) -> str:
+    return item[0]
