@@ -71,18 +71,18 @@ from toolstile_hookspecs.limits import (
 from toolstile_hookspecs.markers import (
     CONTRACT_VERSION,
     ContractDeprecationWarning,
-    concerns,
+    applies_to,
     hookimpl,
     hookspec,
 )
 from toolstile_hookspecs.masking import Secret
 from toolstile_hookspecs.policies import (
-    KeptApart,
-    KeptPolicy,
+    PersistentPolicy,
     PolicyDecision,
     PolicyState,
-    Reserving,
-    RollbackAware,
+    PolicyStoreLocation,
+    SupportsReserve,
+    SupportsRollback,
     ToolPolicy,
     Verdict,
 )
@@ -95,14 +95,14 @@ from toolstile_hookspecs.resources import (
     Exclusive,
     OpenResources,
     PostConstruct,
-    Preparing,
     ResourceBranch,
     ResourceResolver,
     Scope,
+    SupportsPrepare,
 )
 from toolstile_hookspecs.results import ToolRenderableResult, ToolResult, render_value
 from toolstile_hookspecs.sections import MarkdownSection, OpenedSections, Section, Visibility
-from toolstile_hookspecs.services.filesystem import FileMatch, FileStat, Filesystem, Noting
+from toolstile_hookspecs.services.filesystem import FileMatch, FileStat, Filesystem, SupportsNotes
 from toolstile_hookspecs.services.replay import CallRecord, HandlerState, Replay
 from toolstile_hookspecs.sessions import (
     Append,
@@ -118,7 +118,13 @@ from toolstile_hookspecs.sessions import (
 )
 from toolstile_hookspecs.tools import HOST_TIMEOUT, Tool, ToolExample
 from toolstile_hookspecs.tracing import CrossingTrace, StageTrace
-from toolstile_hookspecs.transactions import Decider, Joining, Participant, Recovering, Showing
+from toolstile_hookspecs.transactions import (
+    Decider,
+    Participant,
+    SupportsDiff,
+    SupportsJoin,
+    SupportsRecovery,
+)
 
 __all__ = [
     "APPROVAL",
@@ -179,37 +185,31 @@ __all__ = [
     "ImageContent",
     "InflightCall",
     "Interrupt",
-    "Joining",
-    "KeptApart",
-    "KeptPolicy",
     "LedgerError",
     "MarkdownSection",
-    "Noting",
     "OpenResources",
     "OpenedSections",
     "Outcome",
     "Participant",
+    "PersistentPolicy",
     "PluginError",
     "PolicyDecision",
     "PolicyState",
+    "PolicyStoreLocation",
     "PostConstruct",
-    "Preparing",
     "Prompt",
     "PromptEvaluationError",
     "PromptTemplate",
     "PromptValidationError",
-    "Recovering",
     "Redoable",
     "Reducer",
     "RenderedPrompt",
     "Replay",
-    "Reserving",
     "ResourceBranch",
     "ResourceBusyError",
     "ResourceError",
     "ResourceLink",
     "ResourceResolver",
-    "RollbackAware",
     "RunContext",
     "Scope",
     "Secret",
@@ -218,7 +218,6 @@ __all__ = [
     "SessionProtocol",
     "SessionSnapshot",
     "Severity",
-    "Showing",
     "SlicePolicy",
     "SliceView",
     "SnapshotError",
@@ -226,6 +225,13 @@ __all__ = [
     "StageTrace",
     "StateError",
     "Status",
+    "SupportsDiff",
+    "SupportsJoin",
+    "SupportsNotes",
+    "SupportsPrepare",
+    "SupportsRecovery",
+    "SupportsReserve",
+    "SupportsRollback",
     "SystemClock",
     "TextContent",
     "Tool",
@@ -243,7 +249,7 @@ __all__ = [
     "Visibility",
     "VisibilityExpansionRequired",
     "append_all",
-    "concerns",
+    "applies_to",
     "ensure",
     "hide",
     "hide_within",

@@ -13,7 +13,7 @@ from toolstile_hookspecs.calls import Outcome, ToolCall
 from toolstile_hookspecs.errors import VisibilityExpansionRequired
 from toolstile_hookspecs.limits import Clock, Deadline
 from toolstile_hookspecs.masking import Secret
-from toolstile_hookspecs.policies import KeptApart
+from toolstile_hookspecs.policies import PolicyStoreLocation
 from toolstile_hookspecs.prompts import Prompt, RenderedPrompt
 from toolstile_hookspecs.resources import ResourceResolver
 from toolstile_hookspecs.sessions import SessionProtocol
@@ -125,7 +125,7 @@ class HostHandle(Protocol):
             it while it does so.
     """
 
-    kept_apart: KeptApart | None
+    kept_apart: PolicyStoreLocation | None
 
     @property
     def catalog(self) -> Catalog:
@@ -163,7 +163,7 @@ class HostHandle(Protocol):
         on_progress: Progress | None = None,
         dry_run: bool = False,
         clock: Clock | None = None,
-        kept_apart: KeptApart | None = None,
+        kept_apart: PolicyStoreLocation | None = None,
     ) -> AbstractContextManager[ExecutorHandle]:
         """Return what dispatches calls, in a new session, of the id given, unless one is given.
 

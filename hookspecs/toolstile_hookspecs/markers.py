@@ -36,7 +36,7 @@ Example:
 CONCERNS: Final = "toolstile_concerns"
 
 
-def concerns(predicate: Callable[[Tool[Any, Any]], bool]) -> Callable[[F], F]:
+def applies_to(predicate: Callable[[Tool[Any, Any]], bool]) -> Callable[[F], F]:
     """Leave an implementation out of the calls of tools that it does not concern.
 
     For `toolstile_snapshot` and `toolstile_execute`: it is not asked for other tools, whose
@@ -48,7 +48,7 @@ def concerns(predicate: Callable[[Tool[Any, Any]], bool]) -> Callable[[F], F]:
     Example:
         >>> from toolstile_hookspecs import hookimpl
         >>> @hookimpl
-        ... @concerns(lambda tool: "remote" in tool.tags)
+        ... @applies_to(lambda tool: "remote" in tool.tags)
         ... def toolstile_execute(tool, params, context):
         ...     return None
     """

@@ -152,11 +152,11 @@ POLICY_METHODS: Final = ("check", "on_result")
 class ToolPolicy(Protocol):
     """A rule over calls. `check` and `on_result` may be async.
 
-    Two more methods are optional: see `Reserving` and `RollbackAware`. One that never looks at
-    the params can say so with `wants_params = False`: it then gets None where they would have
-    to be copied for it. One that rules by the names of tools can give them as `governed`, a
-    `Collection[str]`, apart from those that are its defaults: the host warns of any that no
-    tool has.
+    Two more methods are optional: see `SupportsReserve` and `SupportsRollback`. One that never
+    looks at the params can say so with `wants_params = False`: it then gets None where they would
+    have to be copied for it. One that rules by the names of tools can give them as `governed`, a
+    `Collection[str]`, apart from those that are its defaults: the host warns of any that no tool
+    has.
     """
 
     @property
@@ -187,7 +187,7 @@ class ToolPolicy(Protocol):
 
 
 @runtime_checkable
-class Reserving(Protocol):
+class SupportsReserve(Protocol):
     """A policy that counts calls as they are admitted."""
 
     def reserve(
@@ -206,7 +206,7 @@ class Reserving(Protocol):
 
 
 @runtime_checkable
-class RollbackAware(Protocol):
+class SupportsRollback(Protocol):
     """A policy that hears of a rollback."""
 
     def on_rollback(
@@ -221,7 +221,7 @@ class RollbackAware(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class KeptApart:
+class PolicyStoreLocation:
     """Where an executor's policies keep their records, so that their own files stay as they are.
 
     Args:
@@ -234,7 +234,7 @@ class KeptApart:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptPolicy:
+class PersistentPolicy:
     """A policy whose records outlive the session: the host keeps them in a file.
 
     A session begins with what is in the file, and what a call changes is saved after its

@@ -191,8 +191,8 @@ class PostConstruct(Protocol):
 class ResourceBranch(Protocol):
     """A call's own version of a `Branchable` resource; a `Participant` of the call.
 
-    Its `resource` is what the handler is given. A method `diff`, see `Showing`, is optional, and
-    so is a `name`: what people are told that it is of, in place of the resource's type.
+    Its `resource` is what the handler is given. A method `diff`, see `SupportsDiff`, is optional,
+    and so is a `name`: what people are told that it is of, in place of the resource's type.
     """
 
     @property
@@ -230,7 +230,7 @@ class Exclusive(Protocol):
     """A resource that holds state and that one call at a time may use.
 
     The host holds its lock from a call's first access to commit or rollback. A `commit` that can
-    fail is best found out about before: see `Preparing`, which is optional.
+    fail is best found out about before: see `SupportsPrepare`, which is optional.
     """
 
     def begin(self) -> Any:
@@ -247,7 +247,7 @@ class Exclusive(Protocol):
 
 
 @runtime_checkable
-class Preparing(Protocol):
+class SupportsPrepare(Protocol):
     """An `Exclusive` resource that tells before the commit whether it can be kept.
 
     What raises there fails the call, and all of it is rolled back. When a `commit` raises, what

@@ -129,7 +129,7 @@ class Tool(Generic[P, R]):
         long_description: Shown in schemas in place of `description`.
         params_schema: A JSON Schema of the params, in place of a type.
         result_schema: A JSON Schema of the value, in place of a type.
-        siblings: What the tools of its plugin are called, by the names that the plugin gave
+        renamed_tools: What the tools of its plugin are called, by the names that the plugin gave
             them; empty unless the configuration puts a prefix before these. What it calls and
             depends on is meant by the plugin's names.
 
@@ -170,7 +170,7 @@ class Tool(Generic[P, R]):
     long_description: str | None = None
     params_schema: Mapping[str, Any] | None = field(default=None, repr=False)
     result_schema: Mapping[str, Any] | None = field(default=None, repr=False)
-    siblings: Mapping[str, str] = field(default_factory=lambda: NO_NAMES, repr=False)
+    renamed_tools: Mapping[str, str] = field(default_factory=lambda: NO_NAMES, repr=False)
 
     signature: Signature = field(init=False, repr=False)
     params_codec: ValueCodec = field(init=False, repr=False)
@@ -222,7 +222,7 @@ class Tool(Generic[P, R]):
         return _remake, (self._declared, made_of)
 
     @property
-    def known_as(self) -> tuple[str, ...]:
+    def policy_names(self) -> tuple[str, ...]:
         """The names by which a policy means it.
 
         Its name and its wire name; of one with an `origin` the name alone: whoever chose the

@@ -13,7 +13,7 @@ class Participant(Protocol):
     `prepare`; a `commit` that raises all the same gives the outcome `commit_failed`. Each
     method may return an awaitable. Optional are: `decides = True` for the one whose `prepare`
     is the decision (prepared last), with a `key` that the others can note for their recovery;
-    `join`, see `Joining`; `recover`, see `Recovering`; and `diff`, see `Showing`.
+    `join`, see `SupportsJoin`; `recover`, see `SupportsRecovery`; and `diff`, see `SupportsDiff`.
     """
 
     def prepare(self) -> Awaitable[None] | None:
@@ -30,7 +30,7 @@ class Participant(Protocol):
 
 
 @runtime_checkable
-class Joining(Protocol):
+class SupportsJoin(Protocol):
     """A participant that has something to do when a nested call has succeeded.
 
     Its `prepare` and `commit` come with those of the top-level call, `rollback` with that of
@@ -47,7 +47,7 @@ class Decider(Protocol):
     """Knows after a crash which calls were decided. Bind one to be asked.
 
     The host asks the `Decider` that is bound as a resource on behalf of every resource that
-    is `Recovering`, when that is built.
+    is `SupportsRecovery`, when that is built.
     """
 
     def decided(self, key: str) -> bool | None:
@@ -56,7 +56,7 @@ class Decider(Protocol):
 
 
 @runtime_checkable
-class Recovering(Protocol):
+class SupportsRecovery(Protocol):
     """A participant or resource that can finish after a crash what was decided before it."""
 
     def recover(self, decided: Callable[[str], bool | None]) -> None:
@@ -69,7 +69,7 @@ class Recovering(Protocol):
 
 
 @runtime_checkable
-class Showing(Protocol):
+class SupportsDiff(Protocol):
     """A participant, or the branch of a resource, that can show what its commit would change."""
 
     def diff(self) -> str | Awaitable[str]:

@@ -8,11 +8,11 @@ from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from toolstile.options import ExecutorOptions
-from toolstile.pipeline.approval import Resumption
+from toolstile.pipeline.approval import ResumedApproval
 from toolstile.pipeline.batch import BatchOrder
-from toolstile.pipeline.call import CallRun, several_calls
-from toolstile.pipeline.plan import Manner, Plan, Planning, Table
-from toolstile.pipeline.review import Rehearsal
+from toolstile.pipeline.call import ActiveCall, several_calls
+from toolstile.pipeline.plan import DispatchOptions, DispatchTable, PlanCache, ToolPlan
+from toolstile.pipeline.review import DryRun
 from toolstile.pipeline.stages import life_of
 from toolstile.prompt_overrides import section_failed
 from toolstile.resources.bindings import ResourceRegistry
@@ -20,9 +20,9 @@ from toolstile.runtime import runtime_of
 from toolstile_hookspecs import (
     ApprovalAnswer,
     Binding,
-    KeptPolicy,
     OpenedSections,
     Outcome,
+    PersistentPolicy,
     Prompt,
     RenderedPrompt,
     Section,
@@ -37,8 +37,8 @@ from toolstile_hookspecs.calls import DRY_RUN, NO_CHANGES, NO_META
 
 if TYPE_CHECKING:
     from toolstile.host import Host
-    from toolstile.policies.approval_tokens import Seal
-    from toolstile.policies.persistence import Keeper
+    from toolstile.policies.approval_tokens import TokenSigner
+    from toolstile.policies.persistence import PolicyStore
     from toolstile.state.session import Session
 
 _DRY: Final[Mapping[str, Any]] = MappingProxyType({DRY_RUN: True})
@@ -84,13 +84,13 @@ class Executor:
         self.dry_run = options.dry_run
         # What is known of each of its calls before it begins.
         self.facts = _DRY if options.dry_run else NO_META
-        self.rehearsal: Rehearsal | None = None
-        self._manner = Manner(
+        self.rehearsal: DryRun | None = None
+        self._manner = DispatchOptions(
             host.configuration.timeout, host.configuration.approve_diff, options.dry_run
         )
         self._host = host
         self._own_prompt = None if prompt is None else host.overridden(prompt)
-        self._planning: Planning | None = None
+        self._planning: PlanCache | None = None
         self._kept_apart = options.kept_apart or host.kept_apart
         self._retired: str | None = None
         # Kept by their ids and held: an id is given again once its section is gone.
@@ -109,7 +109,7 @@ class Executor:
         return self._own_prompt or self._host.prompt
 
     @property
-    def seal(self) -> Seal:
+    def seal(self) -> TokenSigner:
         """What seals the tokens of calls that wait for approval."""
         return self._host.seal
 
@@ -137,11 +137,11 @@ class Executor:
             ...     tools.dispatch(ToolCall("add", {"a": 1, "b": 2})).text
             '3'
         """
-        return self.engine.sync.drive(life_of(CallRun(self, call)))
+        return self.engine.sync.drive(life_of(ActiveCall(self, call)))
 
     def adispatch(self, call: ToolCall) -> Coroutine[Any, Any, Outcome]:
         """Dispatch a call; see `dispatch`."""
-        return self.engine.asynchronous.drive(life_of(CallRun(self, call, on_loop=True)))
+        return self.engine.asynchronous.drive(life_of(ActiveCall(self, call, on_loop=True)))
 
     def dispatch_all(self, calls: Iterable[ToolCall]) -> list[Outcome | BaseException]:
         """Dispatch calls in parallel, isolated from one another.
@@ -201,8 +201,8 @@ class Executor:
             ...         tools.resume(asked.call, asked.approval_token, True).text
             'Erased a.txt.'
         """
-        resumption = Resumption(token, answer)
-        return self.engine.sync.drive(life_of(CallRun(self, call, resumption=resumption)))
+        resumption = ResumedApproval(token, answer)
+        return self.engine.sync.drive(life_of(ActiveCall(self, call, resumption=resumption)))
 
     def aresume(
         self,
@@ -211,7 +211,7 @@ class Executor:
         answer: ApprovalAnswer | bool,  # noqa: FBT001 - as approvers answer
     ) -> Coroutine[Any, Any, Outcome]:
         """Dispatch a call again that was pending; see `resume`."""
-        run = CallRun(self, call, on_loop=True, resumption=Resumption(token, answer))
+        run = ActiveCall(self, call, on_loop=True, resumption=ResumedApproval(token, answer))
         return self.engine.asynchronous.drive(life_of(run))
 
     def rehearsed(self) -> str:
@@ -260,24 +260,24 @@ class Executor:
 
     # --- for the pipeline ---
 
-    def dispatch_nested(self, call: ToolCall, parent: CallRun) -> Outcome:
+    def dispatch_nested(self, call: ToolCall, parent: ActiveCall) -> Outcome:
         """Dispatch a call that a sync handler makes."""
         try:
-            return self.engine.sync.drive(life_of(CallRun(self, call, parent=parent)))
+            return self.engine.sync.drive(life_of(ActiveCall(self, call, parent=parent)))
         except BaseException as error:
             parent.left_child = error
             raise
 
-    async def adispatch_nested(self, call: ToolCall, parent: CallRun) -> Outcome:
+    async def adispatch_nested(self, call: ToolCall, parent: ActiveCall) -> Outcome:
         """Dispatch a call that an async handler makes."""
-        run = CallRun(self, call, parent=parent, on_loop=True)
+        run = ActiveCall(self, call, parent=parent, on_loop=True)
         try:
             return await self.engine.asynchronous.drive(life_of(run))
         except BaseException as error:
             parent.left_child = error
             raise
 
-    def table(self) -> Table:
+    def table(self) -> DispatchTable:
         """Return what calls are dispatched by, made anew when plugins have changed."""
         planning = self._planning
         if (
@@ -288,7 +288,7 @@ class Executor:
             planning = self._planning = self._plan_anew()
         return planning.table
 
-    def plan_of(self, tool: Tool[Any, Any]) -> Plan:
+    def plan_of(self, tool: Tool[Any, Any]) -> ToolPlan:
         """Return the plan of a tool that a lookup hook gave, which may be nobody's."""
         self.table()  # the hook may have changed the plugins
         planning = self._planning or self._plan_anew()
@@ -307,11 +307,11 @@ class Executor:
         self.session[OpenedSections].seed(OpenedSections(opened))
         return self.prompt.render(self.session)
 
-    def _batch(self, calls: Iterable[ToolCall], *, on_loop: bool) -> list[CallRun]:
+    def _batch(self, calls: Iterable[ToolCall], *, on_loop: bool) -> list[ActiveCall]:
         made = several_calls(calls)
         order = BatchOrder(len(made))
         return [
-            CallRun(self, call, batch=order, index=index, on_loop=on_loop)
+            ActiveCall(self, call, batch=order, index=index, on_loop=on_loop)
             for index, call in enumerate(made)
         ]
 
@@ -320,31 +320,31 @@ class Executor:
         self._retired = why
         self._planning = None
 
-    def _plan_anew(self) -> Planning:
+    def _plan_anew(self) -> PlanCache:
         if self._retired is not None:
             raise StateError(self._retired)
         self._set_up_once(self.prompt.everywhere())
         if self.dry_run:
             self._rehearse()
         self.keeper = self._keep()
-        return Planning(self._host, self.prompt, self.session, self._manner)
+        return PlanCache(self._host, self.prompt, self.session, self._manner)
 
     def _rehearse(self) -> None:
         with self._beginning:
             if self.rehearsal is None:
-                self.rehearsal = Rehearsal(self)
+                self.rehearsal = DryRun(self)
 
-    def _keep(self) -> Keeper | None:
+    def _keep(self) -> PolicyStore | None:
         """Load what policies have kept, and return what keeps it, if anything is to be kept."""
         policies = [*self.prompt.policies, *self._host.policies]
         for section in self.prompt.everywhere():
             policies += section.policies
-        kept = [each for each in policies if isinstance(each, KeptPolicy)]
+        kept = [each for each in policies if isinstance(each, PersistentPolicy)]
         if not kept:
             return None
-        from toolstile.policies.persistence import Keeper  # few keep anything
+        from toolstile.policies.persistence import PolicyStore  # few keep anything
 
-        keeper = Keeper(kept, self._kept_apart)
+        keeper = PolicyStore(kept, self._kept_apart)
         keeper.load(self.session, self.runtime.kept)
         return None if self.dry_run else keeper
 
@@ -403,7 +403,7 @@ def _is_default(name: str, value: object) -> bool:
 
 
 def _in_place(
-    runs: list[CallRun], ended: list[Outcome | BaseException]
+    runs: list[ActiveCall], ended: list[Outcome | BaseException]
 ) -> list[Outcome | BaseException]:
     for run, each in zip(runs, ended, strict=True):
         if isinstance(each, ToolstileError):

@@ -17,7 +17,7 @@ from toolstile.options import options_of
 from toolstile.plugins.registry import Plugins
 from toolstile.policies.rule_set import make_policies
 from toolstile.policies.rules import named, refuse_duplicates
-from toolstile.policies.unknown_names import StrayNames
+from toolstile.policies.unknown_names import UnknownNameWarnings
 from toolstile.settings import Settings, load
 from toolstile.settings import model as given
 from toolstile.settings.sources import overridden
@@ -31,7 +31,7 @@ from toolstile_hookspecs import (
     ConfigurationError,
     DefinitionError,
     Dialect,
-    KeptApart,
+    PolicyStoreLocation,
     Prompt,
     StateError,
     SystemClock,
@@ -43,7 +43,7 @@ from toolstile_hookspecs.tools import HostDefault
 
 if TYPE_CHECKING:
     from toolstile.executor import Executor
-    from toolstile.policies.approval_tokens import Seal
+    from toolstile.policies.approval_tokens import TokenSigner
     from toolstile.prompt_overrides import Overrides
     from toolstile.runtime import Engine
 
@@ -126,7 +126,7 @@ class Host:
         self.clock: Clock = clock or SystemClock()
         self._interrupts = tuple(interrupts)
         self._engine: Engine | None = None
-        self._seal: Seal | None = None
+        self._seal: TokenSigner | None = None
         # Held while what all executors share is made.
         self._making = threading.Lock()
         self.resources = tuple(as_bindings(resources))
@@ -145,13 +145,13 @@ class Host:
         except ConfigurationError as error:
             # A plugin's table that is wrong, too, may be why a kind of policy is not known.
             raise ConfigurationError("\n".join((str(error), *self.unmet()))) from None
-        self.stray_names = StrayNames()
+        self.stray_names = UnknownNameWarnings()
         self._overrides = _load_overrides(self.configuration)
         self._prompt: tuple[int, Prompt] | None = None
         self._running = ExitStack()
         self._executors: WeakSet[Executor] = WeakSet()
         self.is_open = False
-        self.kept_apart: KeptApart | None = None
+        self.kept_apart: PolicyStoreLocation | None = None
 
     @property
     def engine(self) -> Engine:
@@ -165,7 +165,7 @@ class Host:
         return engine
 
     @property
-    def seal(self) -> Seal:
+    def seal(self) -> TokenSigner:
         """What seals the tokens of calls that wait for approval."""
         with self._making:
             if self._seal is None:

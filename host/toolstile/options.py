@@ -14,7 +14,7 @@ from toolstile_hookspecs import (
     Clock,
     Deadline,
     Heartbeat,
-    KeptApart,
+    PolicyStoreLocation,
     Prompt,
     RunContext,
     Secret,
@@ -58,7 +58,7 @@ class ExecutorOptions:
     on_progress: Progress | None = None
     dry_run: bool = False
     clock: Clock | None = None
-    kept_apart: KeptApart | None = None
+    kept_apart: PolicyStoreLocation | None = None
 
 
 def options_of(
@@ -104,7 +104,10 @@ def options_of(
             given.kind_fault("dry_run", options.get("dry_run"), bool, "write True or False"),
             given.clock_fault("clock", options.get("clock")),
             given.kind_fault(
-                "kept_apart", options.get("kept_apart"), KeptApart, "write KeptApart(folder)"
+                "kept_apart",
+                options.get("kept_apart"),
+                PolicyStoreLocation,
+                "write PolicyStoreLocation(folder)",
             ),
         ),
     )

@@ -12,14 +12,14 @@ from toolstile.drivers.async_driver import AsyncDriver
 from toolstile.drivers.background_loop import Background
 from toolstile.drivers.sync_driver import SyncDriver
 from toolstile.drivers.threads import Workers
-from toolstile.pipeline.batch import Turns
+from toolstile.pipeline.batch import CommitQueue
 from toolstile.resources.exclusive import Claim, ExclusiveLock, Ticket
 from toolstile.state.session import Session
 from toolstile_hookspecs import InflightCall, Tool
 from toolstile_hookspecs.support.event_loop import renewed_in_forks
 
 if TYPE_CHECKING:
-    from toolstile.pipeline.call import CallRun
+    from toolstile.pipeline.call import ActiveCall
 
 
 class Inflight(Sequence[InflightCall]):
@@ -27,7 +27,7 @@ class Inflight(Sequence[InflightCall]):
 
     __slots__ = ("_runs",)
 
-    def __init__(self, runs: dict[int, CallRun]) -> None:
+    def __init__(self, runs: dict[int, ActiveCall]) -> None:
         self._runs = runs
 
     def __len__(self) -> int:
@@ -54,19 +54,19 @@ class Runtime:
     __slots__ = ("_runs", "admission", "inflight", "kept", "turns")
 
     def __init__(self) -> None:
-        self.turns = Turns()
+        self.turns = CommitQueue()
         self.admission = threading.Lock()
         self.kept = set[str]()
-        self._runs: dict[int, CallRun] = {}
+        self._runs: dict[int, ActiveCall] = {}
         self.inflight = Inflight(self._runs)
 
-    def enter(self, run: CallRun) -> None:
+    def enter(self, run: ActiveCall) -> None:
         """Count a call as admitted."""
         # Before: interrupted right after it, the call would count for ever.
         run.admitted = True
         self._runs[id(run)] = run
 
-    def leave(self, run: CallRun) -> None:
+    def leave(self, run: ActiveCall) -> None:
         """Count it no longer."""
         self._runs.pop(id(run), None)
 
@@ -105,7 +105,7 @@ class Engine:
         self._failing: set[tuple[str, str]] = set()
         _engines.add(self)
 
-    def serial(self, tool: Tool[Any, Any], run: CallRun) -> SerialTicket:
+    def serial(self, tool: Tool[Any, Any], run: ActiveCall) -> SerialTicket:
         """Return what asks for the one place in which calls of a serial tool run."""
         with self._lock:
             lock = self._serial.get(id(tool))
@@ -113,7 +113,7 @@ class Engine:
                 lock = self._serial[id(tool)] = SerialLock(tool)
         return SerialTicket(Claim(lock, run.control))
 
-    def isolated(self, run: CallRun) -> Callable[..., Any]:
+    def isolated(self, run: ActiveCall) -> Callable[..., Any]:
         """Return a handler that runs the tool's own in a process of its own."""
         from toolstile.isolation.parent import IsolatedHandler
 

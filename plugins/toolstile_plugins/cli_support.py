@@ -1,4 +1,4 @@
-"""What the commands of plugins show: plain, and nothing cut or broken, where that is a pipe."""
+"""Shared parts of the commands of plugins: subcommands, consoles and tables."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from rich.console import Console
-from rich.table import Table
-
 from toolstile_hookspecs.support.terminal import environment
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
     Adder = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - has no other name  # pyright: ignore[reportPrivateUsage]
 
 
@@ -23,6 +23,8 @@ ENDLESS: Final = 100_000
 
 def console() -> Console:
     """Return a console on standard output, for text in which nothing is markup."""
+    from rich.console import Console  # most commands into a pipe draw nothing
+
     made = Console(
         file=sys.stdout,
         color_system=None if os.environ.get("NO_COLOR") else "auto",
@@ -43,9 +45,6 @@ def print_table(table: Table) -> None:
         shown.print(table)
     for line in captured.get().splitlines():
         sys.stdout.write(f"{line.rstrip()}\n")
-
-
-# --- The commands beneath a plugin's command: each with a description and examples in its hel
 
 
 def add_subcommand(

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from pydantic import BaseModel, Field
 
-from toolstile_hookspecs._schema.codec import Codec, NoParams, makes_up_defaults
+from toolstile_hookspecs._schema.codec import Codec, NoParams, has_factory_defaults
 from toolstile_hookspecs._schema.schema_codec import SchemaCodec
 
 
@@ -46,14 +46,14 @@ class Sized(BaseModel):
 
 @pytest.mark.parametrize("kind", [Numbered, list[Numbered], Nested, Around, Sized])
 def test_a_factory_may_make_anything_however_deep(kind: Any):
-    assert makes_up_defaults(Codec(kind, owner="test"))
+    assert has_factory_defaults(Codec(kind, owner="test"))
 
 
 @pytest.mark.parametrize("kind", [Listed, Holding, int, dict[str, Any]])
 def test_what_is_always_the_same_is_not_made_up(kind: Any):
-    assert not makes_up_defaults(Codec(kind, owner="test"))
+    assert not has_factory_defaults(Codec(kind, owner="test"))
 
 
 def test_json_schemas_and_tools_without_params_make_up_nothing():
-    assert not makes_up_defaults(SchemaCodec({"default": {"a": 1}}, owner="test"))
-    assert not makes_up_defaults(NoParams())
+    assert not has_factory_defaults(SchemaCodec({"default": {"a": 1}}, owner="test"))
+    assert not has_factory_defaults(NoParams())

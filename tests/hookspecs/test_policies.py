@@ -5,7 +5,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from toolstile_hookspecs import PolicyDecision, PolicyState, Reserving, RollbackAware, Verdict
+from toolstile_hookspecs import (
+    PolicyDecision,
+    PolicyState,
+    SupportsReserve,
+    SupportsRollback,
+    Verdict,
+)
 
 
 @pytest.mark.parametrize(
@@ -88,6 +94,6 @@ def test_the_optional_methods_can_be_told():
         def on_rollback(self, tool, params, *, context):
             pass
 
-    assert isinstance(Quota(), Reserving)
-    assert isinstance(Quota(), RollbackAware)
-    assert not isinstance(object(), Reserving)
+    assert isinstance(Quota(), SupportsReserve)
+    assert isinstance(Quota(), SupportsRollback)
+    assert not isinstance(object(), SupportsReserve)

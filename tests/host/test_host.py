@@ -53,7 +53,7 @@ def prompt_of(*tools: Any) -> Prompt:
     return Prompt.of("tests", "host", (MarkdownSection(key="tools", title="Tools", tools=tools),))
 
 
-class Offers:
+class OfferedExtensions:
     """A plugin with one section."""
 
     def __init__(self, *tools: Any, key: str = "offers") -> None:
@@ -62,7 +62,7 @@ class Offers:
 
     @hookimpl
     def toolstile_sections(self) -> list[MarkdownSection]:
-        return [MarkdownSection(key=self.key, title="Offers", tools=self.tools)]
+        return [MarkdownSection(key=self.key, title="OfferedExtensions", tools=self.tools)]
 
 
 class Runs:
@@ -263,7 +263,7 @@ def test_a_lifespan_may_dispatch_once_the_host_is_open() -> None:
             yield
             texts.append("stopped")
 
-    with host_of(Dispatches(), Offers(add)) as host, host.executor() as tools:
+    with host_of(Dispatches(), OfferedExtensions(add)) as host, host.executor() as tools:
         texts.append(tools.dispatch(ToolCall("add", {"a": 1, "b": 2})).text)
 
     assert texts == ["3", "stopped"]
@@ -280,7 +280,7 @@ def test_a_host_that_is_not_open_says_how_to_open_it() -> None:
 
 
 def test_an_executor_of_a_closed_host_refuses_calls_and_starts_nothing() -> None:
-    with host_of(Offers(add)) as host, host.executor() as tools:
+    with host_of(OfferedExtensions(add)) as host, host.executor() as tools:
         assert tools.dispatch(ToolCall("add", {"a": 1, "b": 2})).success
     before = threading.active_count()
 
@@ -293,7 +293,7 @@ def test_an_executor_of_a_closed_host_refuses_calls_and_starts_nothing() -> None
 
 def test_an_executor_that_is_closed_refuses_calls_and_keeps_its_session() -> None:
     call = ToolCall("add", {"a": 1, "b": 2})
-    with host_of(Offers(add)) as host:
+    with host_of(OfferedExtensions(add)) as host:
         with host.executor() as tools:
             assert tools.dispatch(call).success
         with pytest.raises(StateError, match="executor is closed"):
@@ -312,7 +312,7 @@ def test_a_lifespan_may_dispatch_while_it_is_left() -> None:
             yield
             texts.append(tools.dispatch(ToolCall("add", {"a": 1, "b": 2})).text)
 
-    with host_of(Flushes(), Offers(add)) as host:
+    with host_of(Flushes(), OfferedExtensions(add)) as host:
         tools = host.executor()
 
     assert texts == ["3"]
@@ -331,7 +331,7 @@ def test_opening_and_closing_twice_does_nothing_more() -> None:
 
 def test_a_host_can_be_opened_again() -> None:
     log: list[str] = []
-    host = host_of(RunsAsync(log, "a"), Offers(add))
+    host = host_of(RunsAsync(log, "a"), OfferedExtensions(add))
     for _ in range(2):
         with host, host.executor() as tools:
             assert tools.dispatch(ToolCall("add", {"a": 1, "b": 2})).text == "3"
@@ -343,7 +343,7 @@ def test_a_host_is_opened_and_closed_on_an_event_loop_without_blocking_it() -> N
     log: list[str] = []
 
     async def scenario() -> None:
-        async with host_of(Runs(log, "a"), RunsAsync(log, "b"), Offers(add)) as host:
+        async with host_of(Runs(log, "a"), RunsAsync(log, "b"), OfferedExtensions(add)) as host:
             with host.executor() as tools:
                 outcome = await tools.adispatch(ToolCall("add", {"a": 1, "b": 2}))
                 assert outcome.text == "3"
@@ -358,10 +358,10 @@ def test_plugins_are_registered_from_python_before_and_after_opening() -> None:
         """Be offered late."""
         return "better than never"
 
-    host = host_of(Offers(add))
+    host = host_of(OfferedExtensions(add))
     with host, host.executor() as tools:
         assert list(host.catalog.names()) == ["add"]
-        host.register(Offers(late, key="late"), "late")
+        host.register(OfferedExtensions(late, key="late"), "late")
         assert sorted(host.catalog.names()) == ["add", "late"]
         assert tools.dispatch(ToolCall("late")).text == "better than never"
 
@@ -379,7 +379,7 @@ def test_a_plugin_registered_with_an_open_host_is_started_at_once(kind: type[Run
 @pytest.mark.slow
 def test_a_plugin_that_cannot_be_started_is_not_registered() -> None:
     log: list[str] = []
-    with host_of(Offers(add)) as host:
+    with host_of(OfferedExtensions(add)) as host:
         with pytest.raises(PluginError, match="late cannot be started"):
             host.register(Runs(log, "late", fails_on="started"), "late")
         host.register(Runs(log, "again"), "late")
@@ -393,7 +393,7 @@ class Brings:
     @hookimpl
     @contextmanager
     def toolstile_lifespan(self, host: HostHandle) -> Iterator[None]:
-        host.register(Offers(add), "brought")
+        host.register(OfferedExtensions(add), "brought")
         yield
         host.unregister("brought")
 
@@ -417,7 +417,7 @@ def test_a_wrong_plugin_is_refused_and_leaves_nothing() -> None:
         @hookimpl
         def toolstile_lookupp(self) -> None: ...
 
-    with host_of(Offers(add)) as host:
+    with host_of(OfferedExtensions(add)) as host:
         with pytest.raises(PluginError, match="Did you mean toolstile_lookup"):
             host.register(Wrong())
         assert list(host.catalog.names()) == ["add"]
@@ -606,7 +606,7 @@ def test_an_unknown_option_of_an_executor_is_an_error() -> None:
 
 def test_executors_of_one_host_have_sessions_of_their_own_unless_given_one() -> None:
     session = Session()
-    with host_of(Offers(add)) as host:
+    with host_of(OfferedExtensions(add)) as host:
         first, second = host.executor(), host.executor()
         third, fourth = host.executor(session=session), host.executor(session=session)
 
@@ -618,7 +618,7 @@ def test_executors_of_one_host_have_sessions_of_their_own_unless_given_one() -> 
 
 def test_the_elapsed_deadline_of_an_executor_refuses_calls() -> None:
     with (
-        host_of(Offers(add)) as host,
+        host_of(OfferedExtensions(add)) as host,
         host.executor(deadline=Deadline.after(-1)) as tools,
         pytest.raises(PromptEvaluationError),
     ):
@@ -643,7 +643,7 @@ def test_the_hosts_timeout_holds_for_tools_that_do_not_say() -> None:
         """Sleep."""
         release.wait(20)
 
-    with host_of(Offers(sleeps), timeout=0.2) as host, host.executor() as tools:
+    with host_of(OfferedExtensions(sleeps), timeout=0.2) as host, host.executor() as tools:
         assert tools.dispatch(ToolCall("sleeps")).status is Status.TIMED_OUT
         release.set()
 
@@ -661,7 +661,7 @@ def test_closing_waits_for_no_handler_that_does_not_end() -> None:
             except asyncio.CancelledError:
                 continue
 
-    with host_of(Offers(stays)) as host, host.executor() as tools:
+    with host_of(OfferedExtensions(stays)) as host, host.executor() as tools:
         assert tools.dispatch(ToolCall("stays")).status is Status.TIMED_OUT
     release.set()
 

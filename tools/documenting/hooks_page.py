@@ -15,13 +15,13 @@ _PARTS = (
 )
 
 _CONCERNS = """\
-`@concerns(predicate)` beneath `@hookimpl` leaves an implementation of `toolstile_snapshot` or
+`@applies_to(predicate)` beneath `@hookimpl` leaves an implementation of `toolstile_snapshot` or
 `toolstile_execute` out of the calls of tools that it does not concern. The predicate is evaluated
 once for each tool, so the calls of all others cost and wait for nothing."""
 
 _CONCERNS_EXAMPLE = """\
 @hookimpl
-@concerns(lambda tool: "remote" in tool.tags)
+@applies_to(lambda tool: "remote" in tool.tags)
 def toolstile_execute(tool, params, context):
     return partial(run_on_worker, tool.name)"""
 

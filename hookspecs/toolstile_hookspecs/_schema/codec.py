@@ -461,7 +461,7 @@ _LISTS: Final[Any] = (list, tuple)
 _ASIDE: Final = frozenset({"cls", "config", "default", "expected", "members", "metadata"})
 
 
-def makes_up_defaults(codec: ValueCodec) -> bool:
+def has_factory_defaults(codec: ValueCodec) -> bool:
     """Tell whether a value that is left out may be another one whenever arguments are read.
 
     Args:
@@ -470,7 +470,7 @@ def makes_up_defaults(codec: ValueCodec) -> bool:
 
     Example:
         >>> from toolstile_hookspecs._schema.codec import NoParams
-        >>> makes_up_defaults(NoParams())
+        >>> has_factory_defaults(NoParams())
         False
     """
     return isinstance(codec, Codec) and _makes_up(codec)

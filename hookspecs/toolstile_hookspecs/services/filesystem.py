@@ -147,7 +147,7 @@ class Filesystem(Protocol):
 
 
 @runtime_checkable
-class Noting(Protocol):
+class SupportsNotes(Protocol):
     """What a `Filesystem` may do besides: say with which reservations it gave what it gave."""
 
     def notes(self) -> Sequence[str]:

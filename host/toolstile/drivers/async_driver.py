@@ -19,7 +19,7 @@ from toolstile.drivers.limit import (
     why_given_up,
 )
 from toolstile.drivers.sync_driver import Pipeline
-from toolstile.drivers.threads import Workers, look_out
+from toolstile.drivers.threads import Workers, spin_until
 from toolstile_hookspecs import DeadlineExceededError
 from toolstile_hookspecs.support.event_loop import begin
 
@@ -77,7 +77,7 @@ class AsyncDriver:
             return _wait_for(step)
         if not step.is_async:
             return self._run_elsewhere(step)
-        if step.to_the_end:
+        if step.uninterruptible:
             return _see_through(step.function())
         if step.limit.endless:
             work: Awaitable[Any] = step.function()
@@ -98,7 +98,7 @@ class AsyncDriver:
 def _looked_out_for(job: Job) -> bool:
     """Look out for the end of a job for a moment, which costs less than a turn of the loop."""
     try:
-        return look_out(lambda: job.finished)
+        return spin_until(lambda: job.finished)
     except BaseException:
         job.give_up(INTERRUPTED)
         raise

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from toolstile.drivers.limit import Limit
-from toolstile.drivers.threads import Pace
+from toolstile.drivers.threads import HandlerTiming
 
 
 class Waitable(Protocol):
@@ -40,12 +40,12 @@ class Run:
     """Run this function - a handler, an approver, a hook that waits - within a limit.
 
     Args:
-        function: Called without arguments.
+        function: FailureContext without arguments.
         is_async: Whether calling it gives a coroutine.
         limit: When to give it up.
         owner: Whose job it is.
         inline: Whether it may run on the driver's own thread.
-        to_the_end: Whether an interruption has to wait until it has ended; a second one
+        uninterruptible: Whether an interruption has to wait until it has ended; a second one
             does not.
         pace: Where to note how long it takes on a worker thread, for the next time.
     """
@@ -55,8 +55,8 @@ class Run:
     limit: Limit
     owner: Abandonable
     inline: bool
-    to_the_end: bool = False
-    pace: Pace | None = None
+    uninterruptible: bool = False
+    pace: HandlerTiming | None = None
 
     @property
     def is_brief(self) -> bool:

@@ -16,7 +16,7 @@ from toolstile.drivers.background_loop import Background
 from toolstile.drivers.commands import Run, Step, WaitFor, raised
 from toolstile.drivers.job import Job
 from toolstile.drivers.limit import INTERRUPTED, Limit, why_given_up
-from toolstile.drivers.threads import Workers, look_out
+from toolstile.drivers.threads import Workers, spin_until
 
 T = TypeVar("T")
 Pipeline = Generator[Step, Any, T]
@@ -76,13 +76,13 @@ class SyncDriver:
         try:
             self._begin(pending)
             if isinstance(step, Run) and step.is_brief:
-                look_out(pending.ended)
+                spin_until(pending.ended)
             while not pending.ended():
                 remaining = step.limit.remaining()
                 wake.acquire(timeout=-1 if remaining is None else remaining)
                 pending.raise_fault()
         except BaseException:
-            if pending.to_the_end:
+            if pending.uninterruptible:
                 self._begin(pending)
                 _see_through(pending, wake)
                 pending.answer()
@@ -102,7 +102,7 @@ class _Pending:
 
     Args:
         step: The step.
-        wake: Called when it may have ended.
+        wake: FailureContext when it may have ended.
     """
 
     __slots__ = ("_forget", "_wake", "job", "step")
@@ -114,9 +114,9 @@ class _Pending:
         self._forget: Callable[[], None] | None = None
 
     @property
-    def to_the_end(self) -> bool:
+    def uninterruptible(self) -> bool:
         """Whether an interruption has to wait until it has ended."""
-        return isinstance(self.step, Run) and self.step.to_the_end
+        return isinstance(self.step, Run) and self.step.uninterruptible
 
     def begin(self, workers: Workers, background: Background) -> None:
         cancellation = self.step.limit.cancellation
@@ -273,7 +273,7 @@ class _Batch:
         for index in between:
             self._advance(index, None, error)
         for index, pending in list(self._pending.items()):
-            if pending.to_the_end:
+            if pending.uninterruptible:
                 self._begin(pending)
                 # It may have ended, and the interruption have come when that was just heard.
                 self._inbox.put(index)

@@ -70,7 +70,7 @@ MOMENT: Final = 100e-6
 _let_others_run: Callable[[], None] | None = getattr(os, "sched_yield", None)
 
 
-class Pace:
+class HandlerTiming:
     """How long the handler of a tool takes on a worker thread, as far as is known.
 
     Attributes:
@@ -88,7 +88,7 @@ class Pace:
         return self.seconds < BRIEF
 
 
-def look_out(ended: Callable[[], bool]) -> bool:
+def spin_until(ended: Callable[[], bool]) -> bool:
     """Look for the end of something for a moment, without sleeping.
 
     Args:

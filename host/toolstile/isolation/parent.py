@@ -29,11 +29,11 @@ from toolstile.isolation.messages import (
     portable_outcome,
     travels,
 )
-from toolstile.pipeline.hook_calls import log_observer
+from toolstile.pipeline.hook_calls import log_observer_error
 from toolstile_hookspecs import Deadline, FunctionTool, ResourceError, ToolCall, ToolContext
 
 if TYPE_CHECKING:
-    from toolstile.pipeline.call import CallRun
+    from toolstile.pipeline.call import ActiveCall
 
 log = logging.getLogger("toolstile.isolation")
 
@@ -45,7 +45,7 @@ class IsolatedHandler:
         run: The call; when it is abandoned, the process is killed with all it started.
     """
 
-    def __init__(self, run: CallRun) -> None:
+    def __init__(self, run: ActiveCall) -> None:
         self._run = run
         self._process = _Process()
 
@@ -109,7 +109,7 @@ class IsolatedHandler:
                     yield pickle.dumps(crossing)
             except Exception:  # noqa: BLE001 - logged without secrets
                 text = "The trace of plugin %s cannot go along into a process."
-                log_observer(self._run, log, plugin, "toolstile_trace", text)
+                log_observer_error(self._run, log, plugin, "toolstile_trace", text)
 
     def _serve(self, pipe: _Pipe, services: _Services) -> Done:
         with services:
@@ -262,7 +262,7 @@ _NO_RESULT = "its process was ended before it gave a result"
 class _Services:
     """What an isolated handler may ask for, done on the call's own branch."""
 
-    def __init__(self, run: CallRun, context: ToolContext) -> None:
+    def __init__(self, run: ActiveCall, context: ToolContext) -> None:
         self._run = run
         self._context = context
         self._snapshots: list[Any] = []

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from toolstile.drivers.commands import Run, Staged
 from toolstile.drivers.limit import Limit, TimedOut
-from toolstile.pipeline.call import CallRun
-from toolstile.pipeline.failures import Refusal, unreadable
+from toolstile.pipeline.call import ActiveCall
+from toolstile.pipeline.failures import CallRejected, unreadable
 from toolstile.pipeline.hook_calls import settle
 from toolstile.pipeline.masking import log_failure, mask
-from toolstile.policies.approval_tokens import Approvable, Bearer, TokenRefused
+from toolstile.policies.approval_tokens import RedeemedToken, TokenRefused, TokenSubject
 from toolstile.resources.transactional import ExclusivePart
 from toolstile_hookspecs import (
     Answer,
@@ -34,7 +34,7 @@ from toolstile_hookspecs._tools.signatures import is_async_callable
 from toolstile_hookspecs.calls import APPROVAL, APPROVAL_REASON, APPROVAL_TICKET, APPROVAL_TOKEN
 
 if TYPE_CHECKING:
-    from toolstile.pipeline.call import CallRun
+    from toolstile.pipeline.call import ActiveCall
 
 
 # --- What an approver is shown, and what its answer means
@@ -96,7 +96,7 @@ REFUSED = "refused"
 ASKED_BEFORE = "A person was asked about it before."
 
 
-class Resumption:
+class ResumedApproval:
     """What a call is resumed with.
 
     Args:
@@ -109,18 +109,18 @@ class Resumption:
     def __init__(self, token: object, answer: ApprovalAnswer | bool) -> None:  # noqa: FBT001 - see `read_answer`
         self._token = token
         self._answer: ApprovalAnswer | None = read_answer(answer)
-        self._approvable: Approvable | None = None
+        self._approvable: RedeemedToken | None = None
 
     @property
     def waits(self) -> bool:
         """Whether something other than a plain approval has still to be said."""
         return self._answer is not None and self._answer.answer is not Answer.APPROVED
 
-    def redeem(self, run: CallRun) -> None:
+    def redeem(self, run: ActiveCall) -> None:
         """Use the token up; a call that starts over has done so.
 
         Raises:
-            Refusal: When it does not hold; the call does not go on.
+            CallRejected: When it does not hold; the call does not go on.
         """
         if self._approvable is not None:
             return
@@ -130,14 +130,14 @@ class Resumption:
         except TokenRefused as refused:
             run.note(APPROVAL, REFUSED)
             msg = f"{refused} Nothing has run. Call {run.name} without it, to have it asked again."
-            raise Refusal(Status.DENIED, msg) from None
+            raise CallRejected(Status.DENIED, msg) from None
         except OSError as error:
             log_failure(run, log, "A used approval could not be noted; %s is denied.", run)
             msg = (
                 f"The approval of {run.name} cannot be used now: that it was could not be noted. "
                 "This requires human intervention."
             )
-            raise Refusal(Status.DENIED, msg) from error
+            raise CallRejected(Status.DENIED, msg) from error
 
     def answer_to(self, digest: str) -> ApprovalAnswer | None:
         """Return the answer if it was given to a request with this digest; it is, once."""
@@ -151,7 +151,7 @@ class Resumption:
         return self._approvable is not None and self._approvable.has_place(digest)
 
 
-def token_for(run: CallRun, digest: str, params: str) -> str:
+def token_for(run: ActiveCall, digest: str, params: str) -> str:
     """Return the token with which a pending call can be resumed.
 
     Args:
@@ -163,10 +163,10 @@ def token_for(run: CallRun, digest: str, params: str) -> str:
     return run.executor.seal.seal(bearer_of(run), digest, place=place)
 
 
-def bearer_of(run: CallRun) -> Bearer:
+def bearer_of(run: ActiveCall) -> TokenSubject:
     """Return who may come back with a token for this call."""
     executor = run.executor
-    return Bearer(run.name, executor.session_id, executor.user_id, executor.dry_run)
+    return TokenSubject(run.name, executor.session_id, executor.user_id, executor.dry_run)
 
 
 # --- Staged a person: what the approver is shown, how long it is waited for, what it may say
@@ -177,7 +177,7 @@ _NOT_KEPT: Final = " Nothing of it is kept."
 _counting = threading.Lock()
 
 
-def approve(run: CallRun, reasons: Iterable[str], diff: str | None = None) -> Staged:
+def approve(run: ActiveCall, reasons: Iterable[str], diff: str | None = None) -> Staged:
     """Return the approver's answer, which approves or edits.
 
     Args:
@@ -186,7 +186,7 @@ def approve(run: CallRun, reasons: Iterable[str], diff: str | None = None) -> St
         diff: What the call would change, where it has run already.
 
     Raises:
-        Refusal: When it is denied or pending, or when nobody answers.
+        CallRejected: When it is denied or pending, or when nobody answers.
     """
     run.stage = Stage.APPROVE
     request = _request(run, reasons, diff)
@@ -197,12 +197,14 @@ def approve(run: CallRun, reasons: Iterable[str], diff: str | None = None) -> St
     if answer.reason:
         run.note(APPROVAL_REASON, mask(run, answer.reason))
     if not answer.answered:
-        raise Refusal(Status.DENIED, _unanswered(run, reasons, answer, has_run=diff is not None))
+        raise CallRejected(
+            Status.DENIED, _unanswered(run, reasons, answer, has_run=diff is not None)
+        )
     _refuse_denied(run, answer, request)
     return answer
 
 
-def _count_question(run: CallRun, more: int) -> None:
+def _count_question(run: ActiveCall, more: int) -> None:
     """Let the calls around this one know that a person is being asked within them."""
     each = run.parent
     with _counting:
@@ -211,11 +213,11 @@ def _count_question(run: CallRun, more: int) -> None:
             each = each.parent
 
 
-def refuse_unaskable(run: CallRun, reasons: Iterable[str], *, has_run: bool = False) -> None:
+def refuse_unaskable(run: ActiveCall, reasons: Iterable[str], *, has_run: bool = False) -> None:
     """Deny where a person cannot be asked: nobody is there, or a resource would be held up.
 
     Raises:
-        Refusal: Saying why.
+        CallRejected: Saying why.
     """
     if run.executor.approver is None:
         run.note(APPROVAL, UNANSWERED)
@@ -223,7 +225,7 @@ def refuse_unaskable(run: CallRun, reasons: Iterable[str], *, has_run: bool = Fa
             f"{_needs(run, reasons)}, and there is nobody to ask. It cannot run here; say so, or "
             "do without."
         )
-        raise Refusal(Status.DENIED, msg)
+        raise CallRejected(Status.DENIED, msg)
     holder = run if has_run else run.parent
     while holder is not None:
         held = _held(holder)
@@ -232,11 +234,11 @@ def refuse_unaskable(run: CallRun, reasons: Iterable[str], *, has_run: bool = Fa
                 f"{_needs(run, reasons)}, and nobody is asked while {holder.name} holds {held}. It "
                 f"cannot run within {holder.name}; call it by itself."
             )
-            raise Refusal(Status.DENIED, msg)
+            raise CallRejected(Status.DENIED, msg)
         holder = holder.parent
 
 
-def _wait_for_answer(run: CallRun, request: ApprovalRequest) -> Staged:
+def _wait_for_answer(run: ActiveCall, request: ApprovalRequest) -> Staged:
     refuse_unaskable(run, request.reasons, has_run=request.diff is not None)
     # Waiting for a person counts against the deadline, not against any tool's timeout.
     run.control.pause_timeout()
@@ -248,20 +250,20 @@ def _wait_for_answer(run: CallRun, request: ApprovalRequest) -> Staged:
         run.control.resume_timeout()
 
 
-def canonical(run: CallRun) -> bytes:
+def canonical(run: ActiveCall) -> bytes:
     """Return the params as an approval binds them."""
     arguments: bytes = run.tool.params_codec.encode(run.params)
     return arguments
 
 
-def _held(run: CallRun) -> str | None:
+def _held(run: ActiveCall) -> str | None:
     if run.serial_ticket is not None:
         return "the one place in which it runs"
     parts = run.scope.participants()
     return next((part.name for part in parts if isinstance(part, ExclusivePart)), None)
 
 
-def _request(run: CallRun, reasons: Iterable[str], diff: str | None) -> ApprovalRequest:
+def _request(run: ActiveCall, reasons: Iterable[str], diff: str | None) -> ApprovalRequest:
     tool = run.tool
     arguments = canonical(run)
     try:
@@ -279,7 +281,7 @@ def _request(run: CallRun, reasons: Iterable[str], diff: str | None) -> Approval
     )
 
 
-def _ask(run: CallRun, request: ApprovalRequest, needs: str) -> Staged:
+def _ask(run: ActiveCall, request: ApprovalRequest, needs: str) -> Staged:
     approver = run.executor.approver
     assert approver is not None  # noqa: S101 - refused before
     asked = _Asked(run, request)
@@ -292,12 +294,12 @@ def _ask(run: CallRun, request: ApprovalRequest, needs: str) -> Staged:
     except TimedOut:
         run.note(APPROVAL, UNANSWERED)
         msg = f"{needs}, and nobody answered in time. Ask again later, then retry."
-        raise Refusal(Status.DENIED, msg) from None
+        raise CallRejected(Status.DENIED, msg) from None
     except Exception as error:
         run.check_limits()
         log_failure(run, log, "The approver failed; the call is denied.")
         msg = f"{needs}, and asking for it failed. It cannot run now."
-        raise Refusal(Status.DENIED, msg) from error
+        raise CallRejected(Status.DENIED, msg) from error
     except BaseException:
         # An awaited approver is interrupted with its caller, and given up by nobody.
         request.withdrawn.cancel()
@@ -305,14 +307,14 @@ def _ask(run: CallRun, request: ApprovalRequest, needs: str) -> Staged:
 
 
 def _unanswered(
-    run: CallRun, reasons: Iterable[str], answer: ApprovalAnswer, *, has_run: bool
+    run: ActiveCall, reasons: Iterable[str], answer: ApprovalAnswer, *, has_run: bool
 ) -> str:
     why = f" {as_sentence(answer.reason.strip())}" if answer.reason else ""
     kept = _NOT_KEPT if has_run else ""
     return f"{_needs(run, reasons)}.{why}{kept} It cannot run here; say so, or do without."
 
 
-def _refuse_denied(run: CallRun, answer: ApprovalAnswer, request: ApprovalRequest) -> None:
+def _refuse_denied(run: ActiveCall, answer: ApprovalAnswer, request: ApprovalRequest) -> None:
     kept = "" if request.diff is None else _NOT_KEPT
     if answer.answer is Answer.PENDING:
         if run.parent is not None:
@@ -320,7 +322,7 @@ def _refuse_denied(run: CallRun, answer: ApprovalAnswer, request: ApprovalReques
                 f"{run.name} is not approved yet, and a call within another cannot wait for it."
                 f"{kept} Call {run.name} by itself."
             )
-            raise Refusal(Status.DENIED, msg)
+            raise CallRejected(Status.DENIED, msg)
         params = digest_of(request.tool, canonical(run))
         run.note(APPROVAL_TOKEN, token_for(run, request.digest, params))
         _settle_defaults(run)
@@ -328,24 +330,24 @@ def _refuse_denied(run: CallRun, answer: ApprovalAnswer, request: ApprovalReques
             run.note(APPROVAL_TICKET, answer.ticket)
         state = kept or " Nothing has run."
         msg = f"{run.name} waits for a person's approval.{state} Ask for it later."
-        raise Refusal(Status.PENDING, msg)
+        raise CallRejected(Status.PENDING, msg)
     if answer.answer is Answer.DENIED:
         reason = f": {as_sentence(answer.reason.strip())}" if answer.reason else "."
         msg = f"A person did not approve {run.name}{reason}{kept} Do not try it again unchanged."
-        raise Refusal(Status.DENIED, msg)
+        raise CallRejected(Status.DENIED, msg)
 
 
-def _settle_defaults(run: CallRun) -> None:
+def _settle_defaults(run: ActiveCall) -> None:
     """Let the call say what was left out, where that would come out differently once resumed."""
     shown = canonical(run)
     if _read_again(run) != shown:
         run.call_made = replace(run.call_made, arguments=shown.decode())
 
 
-def _read_again(run: CallRun) -> bytes:
+def _read_again(run: ActiveCall) -> bytes:
     """Return as canonical JSON what the call's arguments would be read as once more."""
     codec, plan = run.tool.params_codec, run.plan
-    if plan is None or not plan.makes_up_defaults:
+    if plan is None or not plan.has_factory_defaults:
         return codec.encode(codec.decode(run.arguments))
     try:
         # What the call goes on with has no gaps any more.
@@ -355,14 +357,14 @@ def _read_again(run: CallRun) -> bytes:
         return canonical(run)
 
 
-def _needs(run: CallRun, reasons: Iterable[str]) -> str:
+def _needs(run: ActiveCall, reasons: Iterable[str]) -> str:
     return f"{run.name} needs a person's approval ({' '.join(reasons).removesuffix('.')})"
 
 
 class _Asked:
     """An approver at work; giving it up abandons nothing of the call."""
 
-    def __init__(self, run: CallRun, request: ApprovalRequest) -> None:
+    def __init__(self, run: ActiveCall, request: ApprovalRequest) -> None:
         self.on_loop = run.on_loop
         self._run = run
         self._request = request

@@ -10,7 +10,7 @@ from enum import IntEnum
 # --- Waiting without a thread lock: gates that open once, and turns that are taken in order
 
 
-class Gate:
+class OneShotGate:
     """Something to wait for that happens once.
 
     Opened from any thread; whoever waits is told through a callback, so that a thread
@@ -42,7 +42,7 @@ class Gate:
         callback()
 
 
-class Turns:
+class CommitQueue:
     """A queue in which one holder at a time has the turn, first come, first served."""
 
     __slots__ = ("_holder", "_lock", "_waiting")
@@ -50,15 +50,15 @@ class Turns:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._holder: object | None = None
-        self._waiting: deque[tuple[object, Gate]] = deque()
+        self._waiting: deque[tuple[object, OneShotGate]] = deque()
 
-    def take(self, holder: object) -> Gate | None:
+    def take(self, holder: object) -> OneShotGate | None:
         """Take the turn for `holder`, or return the gate that opens when it is its turn."""
         with self._lock:
             if self._holder is None:
                 self._holder = holder
                 return None
-            gate = Gate()
+            gate = OneShotGate()
             self._waiting.append((holder, gate))
             return gate
 
@@ -84,7 +84,7 @@ class Turns:
             if not self._waiting:
                 self._holder = None
                 return
-            # Told before it is so: an interruption may come between the two.
+            # RecordedChange before it is so: an interruption may come between the two.
             follows, gate = self._waiting[0]
             gate.open()
             self._holder = follows
@@ -124,18 +124,18 @@ class BatchOrder:
         self._lock = threading.Lock()
         self._passed = [[False] * size for _ in Milestone]
         self._upto = [0] * len(Milestone)
-        self._gates: dict[tuple[Milestone, int], Gate] = {}
+        self._gates: dict[tuple[Milestone, int], OneShotGate] = {}
 
-    def before(self, milestone: Milestone, index: int) -> Gate:
+    def before(self, milestone: Milestone, index: int) -> OneShotGate:
         """Return the gate that opens when all calls before `index` have passed."""
         with self._lock:
-            gate = self._gates.setdefault((milestone, index), Gate())
+            gate = self._gates.setdefault((milestone, index), OneShotGate())
             reached = self._upto[milestone] >= index
         if reached:
             gate.open()
         return gate
 
-    def after_all(self, milestone: Milestone) -> Gate:
+    def after_all(self, milestone: Milestone) -> OneShotGate:
         """Return the gate that opens when every call has passed."""
         return self.before(milestone, self._size)
 

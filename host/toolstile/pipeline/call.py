@@ -1,7 +1,7 @@
 """One call on its way: what it has become so far, from its fork to its end.
 
-A `CallRun` is what the stages read and write, and to a job the one to be told when it is
-abandoned. Handlers, plugins and resources ask it through its `Control`.
+A `ActiveCall` is what the stages read and write, and to a job the one to be told when it is
+abandoned. Handlers, plugins and resources ask it through its `CallControlImpl`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeGuard, TypeVar, cast
 
 from toolstile.drivers.commands import WaitFor
 from toolstile.drivers.limit import CANCELLED, Cancelled, Limit
-from toolstile.pipeline.batch import BatchOrder, Gate, Milestone, Turns
-from toolstile.pipeline.call_control import Control
+from toolstile.pipeline.batch import BatchOrder, CommitQueue, Milestone, OneShotGate
+from toolstile.pipeline.call_control import CallControlImpl
 from toolstile.pipeline.failures import waits_for_itself
 from toolstile.pipeline.stage_constants import ENDED, LOOKUP, NOT_BEGUN, SUCCEEDED
 from toolstile.resources.call_scope import CallScope
@@ -40,8 +40,8 @@ from toolstile_hookspecs.support.event_loop import renewed_in_forks
 
 if TYPE_CHECKING:
     from toolstile.executor import Executor
-    from toolstile.pipeline.approval import Resumption
-    from toolstile.pipeline.plan import Plan
+    from toolstile.pipeline.approval import ResumedApproval
+    from toolstile.pipeline.plan import ToolPlan
     from toolstile.runtime import SerialTicket
     from toolstile_hookspecs import Participant, PolicyDecision, Tool
 
@@ -63,7 +63,7 @@ class Lifetime(Generic[N]):
         deadline: When it must have ended, None for never.
         children: The nested calls that have not ended, None where it has made none.
         closed: What befell it, to be said after its name, once it is abandoned or has ended.
-        when_abandoned: Called when it is abandoned.
+        when_abandoned: FailureContext when it is abandoned.
     """
 
     __slots__ = (
@@ -289,7 +289,7 @@ def _told(value: object) -> str:
 # --- One call on its way: what it has become so far, from its fork to its end
 
 
-class CallRun(Lifetime["CallRun"]):
+class ActiveCall(Lifetime["ActiveCall"]):
     """One call on its way through the stages.
 
     Args:
@@ -361,7 +361,7 @@ class CallRun(Lifetime["CallRun"]):
 
     participants: list[Participant]
     branch: Branch
-    control: Control
+    control: CallControlImpl
     scope: CallScope
     context: ToolContext
     result: ToolResult[Any]
@@ -372,11 +372,11 @@ class CallRun(Lifetime["CallRun"]):
         executor: Executor,
         call: ToolCall,
         *,
-        parent: CallRun | None = None,
+        parent: ActiveCall | None = None,
         batch: BatchOrder | None = None,
         index: int = 0,
         on_loop: bool = False,
-        resumption: Resumption | None = None,
+        resumption: ResumedApproval | None = None,
     ) -> None:
         # Callers need not be type-checked.
         if (
@@ -414,7 +414,7 @@ class CallRun(Lifetime["CallRun"]):
         )
         # Whether the participants were taken to be rolled back; later ones would come too late.
         self.undone = False
-        self.plan: Plan | None = None
+        self.plan: ToolPlan | None = None
         self.arguments: bytes | str = b"{}"
         self.params: Any = None
         self.limit: Limit | None = None
@@ -423,7 +423,7 @@ class CallRun(Lifetime["CallRun"]):
         self.committed = False
         # The queue in which it has its turn to commit, or waits for it: the session's, its
         # parent's or the dry run's own.
-        self.turns: Turns | None = None
+        self.turns: CommitQueue | None = None
         self.stage: Stage = LOOKUP
         self.status: Status = SUCCEEDED
         self.text = ""
@@ -458,7 +458,7 @@ class CallRun(Lifetime["CallRun"]):
         # Whether a person has changed the arguments.
         self.edited = False
         self.questions = 0
-        self._child_turns: Turns | None = None
+        self._child_turns: CommitQueue | None = None
         if parent is not None:
             parent.adopt(self)
 
@@ -475,12 +475,12 @@ class CallRun(Lifetime["CallRun"]):
         assert self.plan is not None  # noqa: S101 - see above
         return self.plan.tool
 
-    def child_turns(self) -> Turns:
+    def child_turns(self) -> CommitQueue:
         """The queue in which calls nested in this one commit."""
         if self._child_turns is None:
             with _lock:
-                turns: Turns | None = self._child_turns
-                self._child_turns = Turns() if turns is None else turns
+                turns: CommitQueue | None = self._child_turns
+                self._child_turns = CommitQueue() if turns is None else turns
         return self._child_turns
 
     def is_joined_by_another(self) -> bool:
@@ -488,7 +488,7 @@ class CallRun(Lifetime["CallRun"]):
         children = self.children
         return children is not None and any(each.committed for each in list(children))
 
-    def take_over(self, participants: list[Participant]) -> bool:
+    def adopt_participants(self, participants: list[Participant]) -> bool:
         """Have participants kept or rolled back with this call, if it still is.
 
         Args:
@@ -502,7 +502,7 @@ class CallRun(Lifetime["CallRun"]):
                 self.participants += participants
             return not self.undone
 
-    def take_no_more(self) -> None:
+    def close_participants(self) -> None:
         """Have nothing more take part: what does is to be rolled back now."""
         with _lock:
             self.undone = True
@@ -519,7 +519,9 @@ class CallRun(Lifetime["CallRun"]):
 
     def open(self) -> None:
         """Fork the branch and make the context that checks see, which changes nothing."""
-        self.control = Control(self, self.parent.control if self.parent is not None else None)
+        self.control = CallControlImpl(
+            self, self.parent.control if self.parent is not None else None
+        )
         self.fork()
         self.opened = True
 
@@ -568,11 +570,11 @@ class CallRun(Lifetime["CallRun"]):
             return True
         return False
 
-    def take_turn(self) -> Gate | None:
+    def acquire_commit_turn(self) -> OneShotGate | None:
         """Take the turn to commit; return what to wait for, while it is another's.
 
         Raises:
-            Refusal: When that other one waits for this call.
+            CallRejected: When that other one waits for this call.
         """
         if self.turns is not None:
             return None
@@ -588,7 +590,7 @@ class CallRun(Lifetime["CallRun"]):
             raise waits_for_itself(self.name)
         return gate
 
-    def give_turn_back(self) -> None:
+    def release_commit_turn(self) -> None:
         """Let others commit while this call waits for something else."""
         turns = self.turns
         if turns is not None:
@@ -683,6 +685,6 @@ PATIENCE: Final = 2.0
 """Seconds for which others wait for a cancelled task to end; a thread may never end."""
 _new: Any = object.__new__
 _lock = renewed_in_forks(__name__, "_lock", threading.Lock)
-_told_of: Final[ContextVar[CallRun | None]] = ContextVar("toolstile_told_of", default=None)
+_told_of: Final[ContextVar[ActiveCall | None]] = ContextVar("toolstile_told_of", default=None)
 _NO_SESSION = "so it can neither read nor change the session any more."
 _OVER = f"The call is over, {_NO_SESSION}"

@@ -1,7 +1,7 @@
 """What a running call does for its handler, for plugins, and for the resources it uses.
 
-A `Control` stands behind the context, and owns the call's resources: everything that is not a
-stage asks the call through it.
+A `CallControlImpl` stands behind the context, and owns the call's resources: everything that is not
+a stage asks the call through it.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.support.event_loop import is_on_loop
 
 if TYPE_CHECKING:
-    from toolstile.pipeline.batch import Gate
-    from toolstile.pipeline.call import CallRun
+    from toolstile.pipeline.batch import OneShotGate
+    from toolstile.pipeline.call import ActiveCall
 
 
-class Control:
+class CallControlImpl:
     """A running call, as the contract's `CallControl` and the resources' `CallOwner`.
 
     Args:
@@ -45,7 +45,7 @@ class Control:
 
     __slots__ = ("_run", "parent")
 
-    def __init__(self, run: CallRun, parent: Control | None) -> None:
+    def __init__(self, run: ActiveCall, parent: CallControlImpl | None) -> None:
         self._run = run
         self.parent = parent
 
@@ -86,7 +86,7 @@ class Control:
 
     def check_exclusive(self, what: str) -> None:
         """Raise where others would be kept from it while a person looks, or in a dry run."""
-        each: CallRun | None = self._run
+        each: ActiveCall | None = self._run
         while each is not None:
             if each.asks or each.questions or each.executor.dry_run:
                 raise ResourceBusyError(_not_to_be_had(what, each))
@@ -139,11 +139,11 @@ class Control:
         return self._run.cancellation
 
     @property
-    def root_id(self) -> CallRun:
+    def root_id(self) -> ActiveCall:
         """What the call's tree is known by."""
         return self._run.root
 
-    def before_exclusive(self, kind: type[Any]) -> Gate | None:
+    def before_exclusive(self, kind: type[Any]) -> OneShotGate | None:
         """Return what to wait for before an exclusive resource may be had.
 
         Raises:
@@ -156,7 +156,7 @@ class Control:
 
     def pause_timeout(self) -> None:
         """Stop the handler's timeout, and those of the calls around it, while it waits."""
-        each: CallRun | None = self._run
+        each: ActiveCall | None = self._run
         while each is not None:
             if each.limit is not None:
                 each.limit.pause()
@@ -164,7 +164,7 @@ class Control:
 
     def resume_timeout(self) -> None:
         """Let the timeouts go on."""
-        each: CallRun | None = self._run
+        each: ActiveCall | None = self._run
         while each is not None:
             if each.limit is not None:
                 each.limit.resume()
@@ -178,11 +178,11 @@ class Control:
         """Return the call by the name that the configuration has given the tool it means."""
         plan = self._run.plan
         assert plan is not None  # noqa: S101 - it has a handler, which calls
-        name = plan.tool.siblings.get(call.name)
+        name = plan.tool.renamed_tools.get(call.name)
         return call if name is None else replace(call, name=name)
 
 
-def _not_to_be_had(what: str, run: CallRun) -> str:
+def _not_to_be_had(what: str, run: ActiveCall) -> str:
     if run.executor.dry_run:
         when = "in a dry run"
     elif run.questions:

@@ -14,13 +14,13 @@ from toolstile.pipeline.approval import (
     digest_of,
     refuse_unaskable,
 )
-from toolstile.pipeline.call import CallRun
+from toolstile.pipeline.call import ActiveCall
 from toolstile.pipeline.commit import undo
-from toolstile.pipeline.failures import Refusal
+from toolstile.pipeline.failures import CallRejected
 from toolstile.pipeline.hook_calls import SLOW, settle, warn_of_slow
 from toolstile.pipeline.masking import log_failure, mask
 from toolstile.pipeline.parse import ask_parsers
-from toolstile.pipeline.plan import Plan, Table, as_strict_as
+from toolstile.pipeline.plan import DispatchTable, ToolPlan, with_rules_of
 from toolstile.pipeline.stage_constants import ADMITTED, CHECK
 from toolstile.plugins.hook_manager import Implementation
 from toolstile.policies.rules import Rule
@@ -46,7 +46,7 @@ MAX_QUESTIONS: Final = 20
 """How often a person is asked about one call, who edits its arguments each time."""
 
 
-def check(run: CallRun, table: Table, plan: Plan) -> Staged | None:
+def check(run: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged | None:
     """Ask every rule; return None where all allow the call at once, else what goes on."""
     run.branch.frozen = True
     if run.resumption is None:
@@ -60,13 +60,13 @@ def check(run: CallRun, table: Table, plan: Plan) -> Staged | None:
     return _check_on(run, table, 0, None)
 
 
-def _check_on(run: CallRun, table: Table, place: int, decision: Any) -> Staged:
+def _check_on(run: ActiveCall, table: DispatchTable, place: int, decision: Any) -> Staged:
     """Ask every rule; deny, or let a person decide, or go on.
 
     Where the person is to be shown the diff, it is only noted that one has to be asked.
 
     Raises:
-        Refusal: With every reason there is.
+        CallRejected: With every reason there is.
     """
     plan = run.plan
     assert plan is not None  # noqa: S101 - looked up before
@@ -74,7 +74,7 @@ def _check_on(run: CallRun, table: Table, place: int, decision: Any) -> Staged:
     if run.resumption is not None:
         run.resumption.redeem(run)
         run.stage = CHECK
-    reasons = yield from ask_rules(run, place, decision)
+    reasons = yield from check_policies(run, place, decision)
     if run.resumption is not None and run.resumption.waits and not reasons:
         reasons = [ASKED_BEFORE]
     if plan.approves_diff:
@@ -95,32 +95,32 @@ def _check_on(run: CallRun, table: Table, place: int, decision: Any) -> Staged:
         run.renew()
         run.branch.freeze()
         run.stage = CHECK
-        reasons = yield from ask_rules_by_now(run)
+        reasons = yield from recheck_policies(run)
 
 
-def check_again(run: CallRun) -> Staged:
+def check_again(run: ActiveCall) -> Staged:
     """Ask every rule anew for a call that is run again, on the state that others have made.
 
     What a person has approved stays approved.
 
     Raises:
-        Refusal: With every reason against the call, or when a rule asks that had not asked.
+        CallRejected: With every reason against the call, or when a rule asks that had not asked.
     """
     asked = {each.policy for each in run.decisions if each.asks}
     before = len(run.decisions)
     run.stage = CHECK
     run.branch.freeze()
-    yield from ask_rules(run)
+    yield from check_policies(run)
     asks = [each for each in run.decisions[before:] if each.asks and each.policy not in asked]
     if asks:
         reasons = " ".join(each.reason or f"Policy {each.policy} asks." for each in asks)
         why = reasons.removesuffix(".")
         msg = f"{run.name} needs a person's approval now ({why}). Retry it, to have it asked."
-        raise Refusal(Status.DENIED, msg)
+        raise CallRejected(Status.DENIED, msg)
     run.branch.begin()
 
 
-def _approve(run: CallRun, table: Table, reasons: list[str]) -> Staged:
+def _approve(run: ActiveCall, table: DispatchTable, reasons: list[str]) -> Staged:
     """Return the digest of what is approved: as it was shown, or exactly as it was edited."""
     assert run.plan is not None  # noqa: S101 - looked up before
     shown = canonical(run)
@@ -131,11 +131,11 @@ def _approve(run: CallRun, table: Table, reasons: list[str]) -> Staged:
     return digest_of(run.plan.tool, shown)
 
 
-def refuse_unsettled(run: CallRun, rounds: int) -> None:
+def refuse_unsettled(run: ActiveCall, rounds: int) -> None:
     """Deny a call about which a person was asked so often that it never comes to an end.
 
     Raises:
-        Refusal: Saying why.
+        CallRejected: Saying why.
     """
     if rounds > MAX_QUESTIONS:
         msg = (
@@ -143,14 +143,14 @@ def refuse_unsettled(run: CallRun, rounds: int) -> None:
             "so nothing that a person approves would be what runs. This requires human "
             "intervention."
         )
-        raise Refusal(Status.DENIED, msg)
+        raise CallRejected(Status.DENIED, msg)
 
 
-def as_edited(run: CallRun, answer: ApprovalAnswer) -> tuple[ToolCall, bytes]:
+def as_edited(run: ActiveCall, answer: ApprovalAnswer) -> tuple[ToolCall, bytes]:
     """Return the call with an approver's arguments, and these as canonical JSON.
 
     Raises:
-        Refusal: When they do not fit the tool.
+        CallRejected: When they do not fit the tool.
     """
     codec = run.tool.params_codec
     try:
@@ -162,10 +162,10 @@ def as_edited(run: CallRun, answer: ApprovalAnswer) -> tuple[ToolCall, bytes]:
             f"A person changed the arguments of {run.name} to ones that do not fit it, so it did "
             f"not run. {str(error).removesuffix(RETRY)}\nRetry it, to have it asked again."
         )
-        raise Refusal(Status.INVALID, msg) from error
+        raise CallRejected(Status.INVALID, msg) from error
 
 
-def parse_edited(run: CallRun, table: Table, edited: ToolCall) -> Staged:
+def parse_edited(run: ActiveCall, table: DispatchTable, edited: ToolCall) -> Staged:
     """Let the call go on with the arguments that an approver gave it."""
     given = canonical(run)
     yield from ask_parsers(run, table, edited)
@@ -173,11 +173,11 @@ def parse_edited(run: CallRun, table: Table, edited: ToolCall) -> Staged:
     run.edited = run.edited or canonical(run) != given
 
 
-def admit(run: CallRun) -> None:
+def admit(run: ActiveCall) -> None:
     """Take a place for the call with every rule that counts calls.
 
     Raises:
-        Refusal: When one of them has none; what the others took is put back.
+        CallRejected: When one of them has none; what the others took is put back.
     """
     plan = run.plan
     assert plan is not None  # noqa: S101 - looked up before
@@ -192,14 +192,14 @@ def admit(run: CallRun) -> None:
         run.passed(ADMITTED)
 
 
-def _has_place(run: CallRun) -> bool:
+def _has_place(run: ActiveCall) -> bool:
     """Tell whether the call took its place before it was pending; reservations are for good."""
     return run.resumption is not None and run.resumption.has_place(
         digest_of(run.tool, canonical(run))
     )
 
 
-def _reserve(run: CallRun, rules: tuple[Rule, ...]) -> None:
+def _reserve(run: ActiveCall, rules: tuple[Rule, ...]) -> None:
     keeper, session = run.executor.keeper, run.executor.session
     if keeper is None:
         _take_places(run, rules)
@@ -215,10 +215,10 @@ def _reserve(run: CallRun, rules: tuple[Rule, ...]) -> None:
             f"{run.name} cannot be called now: what its policies remember could not be kept. "
             "This requires human intervention."
         )
-        raise Refusal(Status.DENIED, msg) from error
+        raise CallRejected(Status.DENIED, msg) from error
 
 
-def _take_places(run: CallRun, rules: tuple[Rule, ...]) -> None:
+def _take_places(run: ActiveCall, rules: tuple[Rule, ...]) -> None:
     session = run.executor.session
     before = session.policy_records
     context = _with_session(run.context, run.branch.reserving())
@@ -230,16 +230,16 @@ def _take_places(run: CallRun, rules: tuple[Rule, ...]) -> None:
         raise
 
 
-def _take_place(run: CallRun, rule: Rule, context: ToolContext) -> None:
+def _take_place(run: ActiveCall, rule: Rule, context: ToolContext) -> None:
     try:
-        decision = rule.reserve(run.tool, params_for(run, rule), context=context)  # type: ignore[misc]
+        decision = rule.reserve(run.tool, params_copy_for(run, rule), context=context)  # type: ignore[misc]
     except Exception as error:
         log_failure(run, log, "Policy %s failed to reserve; the call is denied.", rule.name)
-        raise Refusal(Status.DENIED, _failed(rule)) from error
+        raise CallRejected(Status.DENIED, _failed(rule)) from error
     if not isinstance(decision, PolicyDecision) or not decision.allowed:
         reason = decision.reason if isinstance(decision, PolicyDecision) else None
         _note(run, rule, PolicyDecision.deny(reason or _failed(rule)))
-        raise Refusal(Status.DENIED, reason or _failed(rule))
+        raise CallRejected(Status.DENIED, reason or _failed(rule))
 
 
 def _with_session(context: ToolContext, session: SessionProtocol) -> ToolContext:
@@ -249,15 +249,15 @@ def _with_session(context: ToolContext, session: SessionProtocol) -> ToolContext
     return other
 
 
-def ask_rules_by_now(run: CallRun) -> Staged:
-    """Ask every rule, those too that have come while a person was waited for; see `ask_rules`."""
+def recheck_policies(run: ActiveCall) -> Staged:
+    """Ask every rule, also those added while a person was asked; see `check_policies`."""
     plan = run.plan
     assert plan is not None  # noqa: S101 - looked up before
-    run.plan = as_strict_as(plan, [run.executor.plan_of(plan.tool)])
-    return (yield from ask_rules(run))
+    run.plan = with_rules_of(plan, [run.executor.plan_of(plan.tool)])
+    return (yield from check_policies(run))
 
 
-def ask_rules(run: CallRun, place: int = 0, decision: Any = None) -> Staged:
+def check_policies(run: ActiveCall, place: int = 0, decision: Any = None) -> Staged:
     """Ask every rule, or those from a place on; return why a person has to be asked.
 
     Args:
@@ -266,7 +266,7 @@ def ask_rules(run: CallRun, place: int = 0, decision: Any = None) -> Staged:
         decision: What that one has decided, if it was asked.
 
     Raises:
-        Refusal: With every reason against the call.
+        CallRejected: With every reason against the call.
     """
     plan = run.plan
     assert plan is not None  # noqa: S101 - looked up before
@@ -292,16 +292,16 @@ def ask_rules(run: CallRun, place: int = 0, decision: Any = None) -> Staged:
         reason = answer.reason or f"Policy {rule.name} {does}."
         (asks if answer.allowed else denials).append(reason)
     if denials:
-        raise Refusal(Status.DENIED, "\n".join(dict.fromkeys(denials)))
+        raise CallRejected(Status.DENIED, "\n".join(dict.fromkeys(denials)))
     if plan.confirms:
         asks.append(f"{tool.name} requires confirmation.")
     return list(dict.fromkeys(asks)) if asks else asks
 
 
-def _ask_rule(run: CallRun, plan: Plan, rule: Rule) -> Any:
+def _ask_rule(run: ActiveCall, plan: ToolPlan, rule: Rule) -> Any:
     """Return what a rule decides, None or ALLOW where it allows the call, or an awaitable."""
     try:
-        params = run.params if plan.shares_params else params_for(run, rule)
+        params = run.params if plan.shares_params else params_copy_for(run, rule)
         if not run.on_loop:
             return rule.check(plan.tool, params, context=run.context)  # type: ignore[misc]
         started = perf_counter()
@@ -316,7 +316,7 @@ def _ask_rule(run: CallRun, plan: Plan, rule: Rule) -> Any:
         return decision
 
 
-def _deny_for_failure(run: CallRun, rule: Rule) -> PolicyDecision:
+def _deny_for_failure(run: ActiveCall, rule: Rule) -> PolicyDecision:
     run.check_limits()
     log_failure(run, log, "Policy %s failed to check; the call is denied.", rule.name)
     return PolicyDecision.deny(_failed(rule))
@@ -331,35 +331,31 @@ def _read(rule: Rule, decision: object) -> PolicyDecision:
     return PolicyDecision.deny(_failed(rule))
 
 
-def own_params(run: CallRun, implementation: Implementation) -> Any:
-    """Return the params as a plugin may see them: a copy of its own, where they can be changed."""
+def params_copy_for(run: ActiveCall, viewer: Implementation | Rule) -> Any:
+    """Return the params as a plugin or policy may see them: its own copy, where they can change.
+
+    A policy keeps its copy for the whole call; a plugin gets a fresh one at each hook.
+    """
     plan = run.plan
     assert plan is not None  # noqa: S101 - looked up before
     if plan.shares_params:
         return run.params
-    return plan.tool.params_codec.copy(run.arguments) if implementation.wants_params else None
-
-
-def params_for(run: CallRun, rule: Rule) -> Any:
-    """Return the params as a rule may see them: its own copy, where they can be changed."""
-    plan = run.plan
-    assert plan is not None  # noqa: S101 - looked up before
-    if plan.shares_params:
-        return run.params
-    if not rule.wants_params:
+    if not viewer.wants_params:
         return None
+    if not isinstance(viewer, Rule):
+        return plan.tool.params_codec.copy(run.arguments)
     if run.copies is None:
         run.copies = {}
-    if rule.name not in run.copies:
-        run.copies[rule.name] = plan.tool.params_codec.copy(run.arguments)
-    return run.copies[rule.name]
+    if viewer.name not in run.copies:
+        run.copies[viewer.name] = plan.tool.params_codec.copy(run.arguments)
+    return run.copies[viewer.name]
 
 
 def _plain(decision: PolicyDecision) -> bool:
     return decision.allowed and not decision.asks
 
 
-def _note(run: CallRun, rule: Rule, decision: PolicyDecision) -> None:
+def _note(run: ActiveCall, rule: Rule, decision: PolicyDecision) -> None:
     reason = None if decision.reason is None else mask(run, decision.reason)
     said = PolicyDecision(decision.allowed, reason, decision.asks, rule.name)
     run.decisions = (*run.decisions, said)

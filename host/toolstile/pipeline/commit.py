@@ -10,11 +10,11 @@ from itertools import chain
 from typing import Any
 
 from toolstile.drivers.commands import Staged, WaitFor
-from toolstile.pipeline.call import CallRun
+from toolstile.pipeline.call import ActiveCall
 from toolstile.pipeline.failures import CommitFailed
-from toolstile.pipeline.hook_calls import check_participant, settle, settle_surely, waits
+from toolstile.pipeline.hook_calls import await_uninterrupted, check_participant, settle, waits
 from toolstile.pipeline.masking import log_failure
-from toolstile.pipeline.plan import Table
+from toolstile.pipeline.plan import DispatchTable
 from toolstile.pipeline.stage_constants import COMMIT
 from toolstile.plugins.hook_manager import Implementation
 from toolstile.resources.call_scope import Part
@@ -28,7 +28,7 @@ log = logging.getLogger("toolstile.pipeline")
 Action = Callable[[], Any]
 
 
-def undo(run: CallRun, *, participants: bool = True) -> Staged:
+def undo(run: ActiveCall, *, participants: bool = True) -> Staged:
     """Put back everything the call changed, in reverse; one failure stops no other.
 
     Args:
@@ -42,18 +42,20 @@ def undo(run: CallRun, *, participants: bool = True) -> Staged:
     yield from _each(run, chain(run.scope.undoing(), _of_plugins(run) if participants else ()))
 
 
-def undo_participants(run: CallRun) -> Staged:
+def undo_participants(run: ActiveCall) -> Staged:
     """Put back what the plugins' participants keep for the call; see `undo`."""
     yield from _each(run, _of_plugins(run))
 
 
-async def take_part_once_there(run: CallRun, hook: Implementation, coming: Awaitable[Any]) -> None:
+async def take_part_once_there(
+    run: ActiveCall, hook: Implementation, coming: Awaitable[Any]
+) -> None:
     """Have the participant of a hook take part; roll it back where the call is over by then."""
     participant = await coming
     if participant is None:
         return
     check_participant(hook, participant)
-    if run.take_over([participant]):
+    if run.adopt_participants([participant]):
         return
     try:
         rolling_back = participant.rollback()
@@ -64,18 +66,18 @@ async def take_part_once_there(run: CallRun, hook: Implementation, coming: Await
         log_failure(run, log, "Rolling back what plugin %s kept failed.", hook.plugin)
 
 
-def _of_plugins(run: CallRun) -> Iterator[Action]:
-    run.take_no_more()
+def _of_plugins(run: ActiveCall) -> Iterator[Action]:
+    run.close_participants()
     # One by one: interrupted between two of them, the rest is put back when it is done again.
     while run.participants:
         yield run.participants.pop().rollback
 
 
-def _each(run: CallRun, actions: Iterable[Action]) -> Staged:
+def _each(run: ActiveCall, actions: Iterable[Action]) -> Staged:
     interruption: BaseException | None = None
     for action in actions:
         try:
-            yield from settle_surely(run, action())
+            yield from await_uninterrupted(run, action())
         except Exception:  # noqa: BLE001 - logged without secrets
             log_failure(run, log, "Rolling back %s met a failure; the rest is rolled back.", run)
         except BaseException as error:  # noqa: BLE001 - raised when all is put back
@@ -87,7 +89,7 @@ def _each(run: CallRun, actions: Iterable[Action]) -> Staged:
 # --- Keeping what a call did: everything prepared first, then everything committed
 
 
-def commit(run: CallRun, table: Table) -> Staged | None:
+def commit(run: ActiveCall, table: DispatchTable) -> Staged | None:
     """Commit a call in which nothing takes part but its session; of others, return what does it."""
     executor = run.executor
     if executor.rehearsal is not None and run.parent is None:
@@ -108,13 +110,13 @@ def commit(run: CallRun, table: Table) -> Staged | None:
     return None
 
 
-def _commit_with_participants(run: CallRun) -> Staged:
+def _commit_with_participants(run: ActiveCall) -> Staged:
     """Prepare everything that takes part, then commit all of it.
 
     Raises:
         CommitFailed: When a participant failed after the decision, saying what was kept.
     """
-    yield from let_none_join(run)
+    yield from close_to_nested(run)
     participants: list[Participant] = [*run.participants, *run.scope.participants()]
     keeper = run.executor.keeper
     if keeper is not None and (saving := keeper.saving(run.branch)) is not None:
@@ -141,19 +143,19 @@ def _commit_with_participants(run: CallRun) -> Staged:
         yield from commit_all(run, left, error)
 
 
-def prepare_to_join(run: CallRun) -> Staged:
+def prepare_to_join(run: ActiveCall) -> Staged:
     """Do all that can fail before the call joins the one around it."""
     for step in run.scope.preparing_to_join():
-        yield from settle_surely(run, step)
+        yield from await_uninterrupted(run, step)
 
 
-def let_none_join(run: CallRun) -> Staged:
+def close_to_nested(run: ActiveCall) -> Staged:
     """Have no nested call join any more, though the handler has returned, but one that has begun.
 
     What joined while this one's changes are kept would be neither kept nor rolled back with them.
     """
-    run.branch.let_none_join()
-    run.scope.let_none_join()
+    run.branch.close_to_nested()
+    run.scope.close_to_nested()
     if not run.is_joined_by_another():
         return
     turns = run.child_turns()
@@ -164,7 +166,7 @@ def let_none_join(run: CallRun) -> Staged:
         turns.give_back(run)
 
 
-def join_session(run: CallRun) -> None:
+def commit_into_parent(run: ActiveCall) -> None:
     """Decide that the call joins the one around it; only its resources' branches are left."""
     # Before: from now on, the one around it waits.
     run.committed = True
@@ -176,17 +178,17 @@ def join_session(run: CallRun) -> None:
         raise
 
 
-def _join(run: CallRun, parent: CallRun) -> Staged:
-    yield from let_none_join(run)
+def _join(run: ActiveCall, parent: ActiveCall) -> Staged:
+    yield from close_to_nested(run)
     takes_part = bool(run.scope.participants())
     if takes_part:
         yield from prepare_to_join(run)
     _rule_out_rerun(run)
     for each in run.participants:
         if (join := getattr(each, "join", None)) is not None:
-            yield from settle_surely(run, join())
-    join_session(run)
-    if run.participants and not parent.take_over(run.participants):
+            yield from await_uninterrupted(run, join())
+    commit_into_parent(run)
+    if run.participants and not parent.adopt_participants(run.participants):
         # The session's part is gone with the parent's.
         yield from undo_participants(run)
     if takes_part:
@@ -194,7 +196,7 @@ def _join(run: CallRun, parent: CallRun) -> Staged:
         yield from commit_all(run, deque(run.scope.joining()))
 
 
-def _rule_out_rerun(run: CallRun) -> None:
+def _rule_out_rerun(run: ActiveCall) -> None:
     """Have the call run no second time, where plugins take part that have kept this one's result.
 
     The application can use the session directly at any moment: committing it can conflict.
@@ -204,7 +206,7 @@ def _rule_out_rerun(run: CallRun) -> None:
 
 
 def commit_all(
-    run: CallRun, left: deque[Participant], interruption: BaseException | None = None
+    run: ActiveCall, left: deque[Participant], interruption: BaseException | None = None
 ) -> Staged:
     """Commit everything, also after errors and interruptions: the decision is made.
 
@@ -237,13 +239,13 @@ def commit_all(
 
 
 def _commit_each(
-    run: CallRun, left: deque[Participant], kept: list[Participant], failed: list[str]
+    run: ActiveCall, left: deque[Participant], kept: list[Participant], failed: list[str]
 ) -> Staged:
     while left:
         each = left.popleft()
         try:
             if (committing := each.commit()) is not None:
-                yield from settle_surely(run, committing)
+                yield from await_uninterrupted(run, committing)
         except Exception as error:  # noqa: BLE001 - logged without secrets
             log_failure(run, log, "%s of %s failed to commit.", _name(each), run)
             failed.append(f"{_name(each)} ({str(error).rstrip('.')})")

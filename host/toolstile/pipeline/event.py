@@ -10,13 +10,18 @@ from typing import Any, Final, cast
 
 from toolstile.drivers.commands import Staged, was_raised
 from toolstile.drivers.limit import CANCELLED, Cancelled
-from toolstile.pipeline.call import CallRun
-from toolstile.pipeline.check import own_params, params_for
+from toolstile.pipeline.call import ActiveCall
+from toolstile.pipeline.check import params_copy_for
 from toolstile.pipeline.commit import undo
-from toolstile.pipeline.failures import Called, Failure, Refusal, read_failure
+from toolstile.pipeline.failures import (
+    CallRejected,
+    FailureContext,
+    FailureResult,
+    classify_failure,
+)
 from toolstile.pipeline.hook_calls import observe
 from toolstile.pipeline.masking import log_failure, mask
-from toolstile.pipeline.plan import Table
+from toolstile.pipeline.plan import DispatchTable
 from toolstile.pipeline.stage_constants import SUCCEEDED, TELEMETRY
 from toolstile.resources.exclusive import CURRENT
 from toolstile.state.replay import NOTHING
@@ -39,7 +44,7 @@ log = logging.getLogger("toolstile.pipeline")
 _new: Any = object.__new__
 
 
-def roll_back(run: CallRun, table: Table, error: BaseException) -> Staged:
+def roll_back(run: ActiveCall, table: DispatchTable, error: BaseException) -> Staged:
     """Put back what the call changed; interrupted, it is done again."""
     try:
         yield from _fail(run, table, error)
@@ -48,14 +53,14 @@ def roll_back(run: CallRun, table: Table, error: BaseException) -> Staged:
         yield from _fail(run, table, interruption)
 
 
-def _fail(run: CallRun, table: Table, error: BaseException) -> Staged:
+def _fail(run: ActiveCall, table: DispatchTable, error: BaseException) -> Staged:
     if isinstance(error, GeneratorExit) and not was_raised(error):
         _finish_without_waiting(run, table, error)
     else:
         yield from fail(run, table, error)
 
 
-def _finish_without_waiting(run: CallRun, table: Table, error: GeneratorExit) -> None:
+def _finish_without_waiting(run: ActiveCall, table: DispatchTable, error: GeneratorExit) -> None:
     ending = fail(run, table, error)
     try:
         next(ending)
@@ -65,7 +70,7 @@ def _finish_without_waiting(run: CallRun, table: Table, error: GeneratorExit) ->
         return
 
 
-def publish_surely(run: CallRun, table: Table) -> None:
+def publish_surely(run: ActiveCall, table: DispatchTable) -> None:
     """Publish the call's one event, also where that is interrupted before anybody heard of it."""
     try:
         publish(run, table)
@@ -75,7 +80,7 @@ def publish_surely(run: CallRun, table: Table) -> None:
         raise
 
 
-def end_surely(run: CallRun) -> None:
+def end_surely(run: ActiveCall) -> None:
     """Give back what the call holds: an interruption must not leave others waiting for ever."""
     try:
         run.end()
@@ -92,7 +97,7 @@ def end_surely(run: CallRun) -> None:
         run.entered = None
 
 
-def fail(run: CallRun, table: Table, error: BaseException) -> Staged:
+def fail(run: ActiveCall, table: DispatchTable, error: BaseException) -> Staged:
     """Put back what the call changed, and settle what the model is told."""
     try:
         _settle(run, error)
@@ -108,10 +113,10 @@ def fail(run: CallRun, table: Table, error: BaseException) -> Staged:
                 yield from undo(run)
 
 
-def _settle(run: CallRun, error: BaseException) -> None:
+def _settle(run: ActiveCall, error: BaseException) -> None:
     """Settle what the model is told of the error, and log it."""
     error = _as_what_closed_it(run, error)
-    failure = read_failure(error, _called(run), run.stage, run.executor.engine.interrupts)
+    failure = classify_failure(error, _called(run), run.stage, run.executor.engine.interrupts)
     if isinstance(error, asyncio.CancelledError) and run.was_cancelled:
         # On a loop its task is cancelled for that, which goes on to the call that made it.
         failure = replace(failure, status=Status.CANCELLED, result=ToolResult.error(CANCELLED))
@@ -124,15 +129,17 @@ def _settle(run: CallRun, error: BaseException) -> None:
     _log(run, failure)
 
 
-def _called(run: CallRun) -> Called:
+def _called(run: ActiveCall) -> FailureContext:
     if run.plan is None:
-        return Called(run.name, contained=False)
+        return FailureContext(run.name, contained=False)
     tool = run.plan.tool
     raised = run.handler_state not in (HandlerState.NOT_BEGUN, HandlerState.RETURNED)
-    return Called(run.name, bool(tool.contained), alone=tool.isolation == "process", raised=raised)
+    return FailureContext(
+        run.name, bool(tool.contained), alone=tool.isolation == "process", raised=raised
+    )
 
 
-def _told(run: CallRun, failure: Failure) -> str:
+def _told(run: ActiveCall, failure: FailureResult) -> str:
     """Return the message for the model, which has to know of arguments that it never gave."""
     message = failure.result.message
     if not run.edited:
@@ -145,7 +152,7 @@ def _told(run: CallRun, failure: Failure) -> str:
     return f"{changed}. {message}"
 
 
-def _take_back(run: CallRun, table: Table, reason: str) -> Staged:
+def _take_back(run: ActiveCall, table: DispatchTable, reason: str) -> Staged:
     try:
         yield from undo(run)
     finally:
@@ -154,7 +161,7 @@ def _take_back(run: CallRun, table: Table, reason: str) -> Staged:
             tell_rollback(run, table, reason)
 
 
-def _as_what_closed_it(run: CallRun, error: BaseException) -> BaseException:
+def _as_what_closed_it(run: ActiveCall, error: BaseException) -> BaseException:
     """Return what a closed call met as what it is: its cancellation, or its caller's end."""
     if not isinstance(error, CallClosed):
         return error
@@ -162,29 +169,29 @@ def _as_what_closed_it(run: CallRun, error: BaseException) -> BaseException:
     if run.was_cancelled:
         closing = Cancelled(CANCELLED)
     elif run.closed is not None:
-        closing = Refusal(Status.CANCELLED, f"{run.name} was given up: it {run.closed}.")
+        closing = CallRejected(Status.CANCELLED, f"{run.name} was given up: it {run.closed}.")
     else:
         return error
     closing.__cause__ = error
     return closing
 
 
-def tell_rollback(run: CallRun, table: Table, reason: str) -> None:
+def tell_rollback(run: ActiveCall, table: DispatchTable, reason: str) -> None:
     """Tell the policies and plugins that the changes of an admitted call are gone."""
     plan = run.plan
     assert plan is not None  # noqa: S101 - admitted calls have one
     with run.telling_rollback():
         for rule in plan.on_rollbacks:
             try:
-                rule.on_rollback(plan.tool, params_for(run, rule), context=run.context)  # type: ignore[misc]
+                rule.on_rollback(plan.tool, params_copy_for(run, rule), context=run.context)  # type: ignore[misc]
             except Exception:  # noqa: BLE001 - logged without secrets
                 log_failure(run, log, "Policy %s failed to hear of a rollback.", rule.name)
         for each in table.rollbacks:
-            params = own_params(run, each)
+            params = params_copy_for(run, each)
             observe(run, (each,), "toolstile_rollback", plan.tool, params, run.context, reason)
 
 
-def _log(run: CallRun, failure: Failure) -> None:
+def _log(run: ActiveCall, failure: FailureResult) -> None:
     if not failure.level:
         return
     text = f"{run}: {failure.status}: {failure.result.message}"
@@ -193,7 +200,7 @@ def _log(run: CallRun, failure: Failure) -> None:
     log.log(failure.level, "%s", encodable(mask(run, text)))
 
 
-def publish(run: CallRun, table: Table) -> None:
+def publish(run: ActiveCall, table: DispatchTable) -> None:
     """Make the call's one event, keep it in the session's log, show it to the observers."""
     executor = run.executor
     plan = run.plan
@@ -248,7 +255,7 @@ def publish(run: CallRun, table: Table) -> None:
         _let_go_of_frames(fields, run, run.error)
 
 
-def _add_what_is_unusual(fields: dict[str, Any], run: CallRun, *, succeeded: bool) -> None:
+def _add_what_is_unusual(fields: dict[str, Any], run: ActiveCall, *, succeeded: bool) -> None:
     fields["rolled_back"] = run.rolled_back
     fields["pending_parent"] = succeeded and run.parent is not None
     fields["replayed"] = run.replayed
@@ -257,7 +264,7 @@ def _add_what_is_unusual(fields: dict[str, Any], run: CallRun, *, succeeded: boo
     fields["error"] = run.error
 
 
-def _let_go_of_frames(fields: dict[str, Any], run: CallRun, error: BaseException) -> None:
+def _let_go_of_frames(fields: dict[str, Any], run: ActiveCall, error: BaseException) -> None:
     if run.raises is None:
         _forget_frames(error)
     else:

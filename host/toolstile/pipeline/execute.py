@@ -10,12 +10,12 @@ from typing import Any
 
 from toolstile.drivers.commands import Run, Staged, WaitFor, raised
 from toolstile.drivers.limit import Cancelled, Limit, ProcessDied, TimedOut
-from toolstile.pipeline.batch import Gate
-from toolstile.pipeline.call import CallRun
-from toolstile.pipeline.check import own_params
-from toolstile.pipeline.failures import Refusal, without_handler
-from toolstile.pipeline.hook_calls import ENDLESS, Wrapped, ask, settle_for, wrong_answer
-from toolstile.pipeline.plan import Plan, Table
+from toolstile.pipeline.batch import OneShotGate
+from toolstile.pipeline.call import ActiveCall
+from toolstile.pipeline.check import params_copy_for
+from toolstile.pipeline.failures import CallRejected, without_handler
+from toolstile.pipeline.hook_calls import ENDLESS, WrapperStack, ask, settle_for, wrong_answer
+from toolstile.pipeline.plan import DispatchTable, ToolPlan
 from toolstile.pipeline.stage_constants import BEGUN, CLAIMED, RETURNED
 from toolstile.plugins.hook_manager import Implementation
 from toolstile_hookspecs import (
@@ -33,22 +33,22 @@ from toolstile_hookspecs.calls import REPLAYED_EFFECT
 _VALUES = frozenset({int, float, bool, str, dict, list})
 
 
-def ask_and_run(run: CallRun, table: Table, plan: Plan) -> Staged:
+def ask_and_run(run: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged:
     """Return the result of whichever answers first: a plugin, or the handler."""
     if not table.execute_wrappers:
         result = yield from _answer(run, plan)
         return _read_result(run, plan, result) if run.replayed else result
-    wrapped = Wrapped()
+    wrapped = WrapperStack()
     try:
         for each in table.execute_wrappers:
-            wrapped.enter(each, plan.tool, own_params(run, each), run.context)
+            wrapped.enter(each, plan.tool, params_copy_for(run, each), run.context)
         result = yield from _answer(run, plan)
     except BaseException as error:  # noqa: BLE001 - the wrappers see it first
         return _read_result(run, plan, wrapped.fail(error))
     return _read_result(run, plan, wrapped.leave(result))
 
 
-def _answer(run: CallRun, plan: Plan) -> Staged:
+def _answer(run: ActiveCall, plan: ToolPlan) -> Staged:
     if not run.claimed:
         run.answer = yield from _ask_executors(run, plan)
         run.claimed = True
@@ -67,14 +67,14 @@ def _answer(run: CallRun, plan: Plan) -> Staged:
     return answer
 
 
-def _ask_executors(run: CallRun, plan: Plan) -> Staged:
+def _ask_executors(run: ActiveCall, plan: ToolPlan) -> Staged:
     root = run.root
     if root.batch is not None:
         # Nested calls, too: what they claim before an earlier call does, that one would wait for.
         yield from _wait_for_earlier_claims(run, root.batch.before(CLAIMED, root.index))
     answer: Any = None
     for each in plan.executes:
-        params = run.params if plan.shares_params else own_params(run, each)
+        params = run.params if plan.shares_params else params_copy_for(run, each)
         given = ask(run, each, plan.tool, params, run.context)
         if given is not None:
             answer = yield from settle_for(run, each, given)
@@ -85,7 +85,7 @@ def _ask_executors(run: CallRun, plan: Plan) -> Staged:
     return answer
 
 
-def _wait_for_earlier_claims(run: CallRun, gate: Gate) -> Staged:
+def _wait_for_earlier_claims(run: ActiveCall, gate: OneShotGate) -> Staged:
     # Waiting for other calls does not count against the timeouts of those that made this one.
     run.control.pause_timeout()
     try:
@@ -99,7 +99,7 @@ def _check_answer(hook: Implementation, answer: Any) -> None:
         raise wrong_answer(hook, answer, "a ToolResult, a Replay, a callable or None")
 
 
-def run_handler(run: CallRun, plan: Plan, instead: Any = None) -> ToolResult[Any] | Staged:
+def run_handler(run: ActiveCall, plan: ToolPlan, instead: Any = None) -> ToolResult[Any] | Staged:
     """Return the result of the handler, or what waits for it where that runs elsewhere.
 
     Args:
@@ -108,7 +108,7 @@ def run_handler(run: CallRun, plan: Plan, instead: Any = None) -> ToolResult[Any
         instead: What a plugin has run in the handler's place, or None.
 
     Raises:
-        Refusal: When there is nothing to run, or what came of it is no result.
+        CallRejected: When there is nothing to run, or what came of it is no result.
     """
     if instead is not None or not (plan.runs_here and run.is_alone):
         return _run_elsewhere(run, plan, instead)
@@ -131,7 +131,7 @@ def run_handler(run: CallRun, plan: Plan, instead: Any = None) -> ToolResult[Any
     return _take(run, plan, result)
 
 
-def _run_elsewhere(run: CallRun, plan: Plan, instead: Any) -> Staged:
+def _run_elsewhere(run: ActiveCall, plan: ToolPlan, instead: Any) -> Staged:
     """Run the handler where its limits can end it: on a thread, as a task, in a process."""
     params, context = run.params, run.context
     function, is_async = plan.invoke, plan.is_async
@@ -167,7 +167,7 @@ def _run_elsewhere(run: CallRun, plan: Plan, instead: Any) -> Staged:
     return _take(run, plan, result)
 
 
-def _as_raised(run: CallRun, error: BaseException) -> BaseException:
+def _as_raised(run: ActiveCall, error: BaseException) -> BaseException:
     """Note how the handler ended that raised; return the error, or what it stands for."""
     if isinstance(error, (TimedOut, Cancelled, ProcessDied, ConflictError, EffectUnknownError)):
         return error
@@ -183,7 +183,7 @@ def _as_raised(run: CallRun, error: BaseException) -> BaseException:
     return error
 
 
-def _take(run: CallRun, plan: Plan, result: Any) -> ToolResult[Any]:
+def _take(run: ActiveCall, plan: ToolPlan, result: Any) -> ToolResult[Any]:
     if run.closed is not None or not run.is_alone:
         run.check_limits()
     if plan.wraps and result.__class__ in _VALUES:
@@ -195,7 +195,7 @@ def _take(run: CallRun, plan: Plan, result: Any) -> ToolResult[Any]:
     return given
 
 
-def _note_end(run: CallRun, state: HandlerState) -> None:
+def _note_end(run: ActiveCall, state: HandlerState) -> None:
     """Note how the handler ended, unless nobody waited for that any more."""
     cancelled = run.cancellation is not None and run.cancellation.aborted
     if run.closed is None and not cancelled:
@@ -203,7 +203,7 @@ def _note_end(run: CallRun, state: HandlerState) -> None:
 
 
 def _other_handler(
-    run: CallRun, tool: Tool[Any, Any], instead: Any
+    run: ActiveCall, tool: Tool[Any, Any], instead: Any
 ) -> tuple[Callable[..., Any], bool]:
     """Return what is run where it is not the tool's handler here, and whether it is async."""
     if instead is not None:
@@ -213,7 +213,7 @@ def _other_handler(
     return run.executor.engine.isolated(run), False
 
 
-def _is_cancelled(run: CallRun) -> bool:
+def _is_cancelled(run: ActiveCall) -> bool:
     """Tell whether somebody cancelled the task that waits; if not, the handler raised by itself."""
     if not run.on_loop:
         return False
@@ -221,7 +221,7 @@ def _is_cancelled(run: CallRun) -> bool:
     return task is None or task.cancelling() > 0
 
 
-def _limit_of(run: CallRun, plan: Plan, *, elsewhere: bool) -> Limit:
+def _limit_of(run: ActiveCall, plan: ToolPlan, *, elsewhere: bool) -> Limit:
     # A task on the background loop hears of its caller's end in no other way.
     stop = run.left() if elsewhere else run.cancellation
     if plan.timeout is None and run.deadline is None and stop is None:
@@ -229,7 +229,7 @@ def _limit_of(run: CallRun, plan: Plan, *, elsewhere: bool) -> Limit:
     return Limit(plan.timeout, run.deadline, stop)
 
 
-def _read_result(run: CallRun, plan: Plan, result: Any) -> ToolResult[Any]:
+def _read_result(run: ActiveCall, plan: ToolPlan, result: Any) -> ToolResult[Any]:
     kind = result.__class__
     if issubclass(kind, ToolResult):
         message: object = result.message
@@ -245,4 +245,4 @@ def _read_result(run: CallRun, plan: Plan, result: Any) -> ToolResult[Any]:
     else:
         what = f"{type(result).__name__}, not a ToolResult"
     msg = f"Internal error in {run.name}: its handler returned {what}. It cannot be used as it is."
-    raise Refusal(Status.ERROR, msg)
+    raise CallRejected(Status.ERROR, msg)

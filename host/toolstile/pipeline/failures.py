@@ -33,7 +33,7 @@ _NO_MORE = "It may still be running, but can change nothing any more"
 PASSED_ON = (VisibilityExpansionRequired, PromptEvaluationError, Interrupt)
 
 
-class Refusal(ToolstileError):
+class CallRejected(ToolstileError):
     """The host itself refuses the call, with a text for the model."""
 
     def __init__(self, status: Status, message: str) -> None:
@@ -41,35 +41,35 @@ class Refusal(ToolstileError):
         self.status = status
 
 
-def without_handler(name: str) -> Refusal:
+def without_handler(name: str) -> CallRejected:
     """Return the refusal of a tool that nothing runs."""
-    return Refusal(
+    return CallRejected(
         Status.UNKNOWN_TOOL,
         f"{name} cannot be called: it has no handler. Use another tool; its plugin has to give it "
         "one.",
     )
 
 
-def waits_for_itself(name: str) -> Refusal:
+def waits_for_itself(name: str) -> CallRejected:
     """Return what becomes of a call that what hears of another one dispatches in its turn."""
     msg = (
         f"{name} cannot be kept: it was dispatched by what hears of another call, which has its "
         "turn to commit until that returns. Dispatch it when the other call has returned."
     )
-    return Refusal(Status.ERROR, msg)
+    return CallRejected(Status.ERROR, msg)
 
 
-def wrote_unshown(name: str) -> Refusal:
+def wrote_unshown(name: str) -> CallRejected:
     """Return what becomes of a call that changed more than a person had approved."""
     msg = (
         f"{name} was denied: what it would change came out differently after a person had approved "
         "it. Nothing of it is kept. Its handler must have ended all its work when it returns; "
         "retry it, to have it asked again."
     )
-    return Refusal(Status.DENIED, msg)
+    return CallRejected(Status.DENIED, msg)
 
 
-def unreadable(name: str, what: str, error: ToolValidationError) -> Refusal:
+def unreadable(name: str, what: str, error: ToolValidationError) -> CallRejected:
     """Return the refusal of a call whose JSON its own type does not read.
 
     Args:
@@ -77,7 +77,7 @@ def unreadable(name: str, what: str, error: ToolValidationError) -> Refusal:
         what: What was written, `params` or `value`.
         error: What was wrong with it.
     """
-    return Refusal(
+    return CallRejected(
         Status.ERROR,
         f"Internal error in {name}: the JSON of its {what} is not what its type reads "
         f"({in_one_line(error)}). This requires human intervention: serializers of the type have "
@@ -102,7 +102,7 @@ class CommitFailed(ToolstileError):
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class FailureContext:
     """Whose call it was.
 
     Args:
@@ -119,7 +119,7 @@ class Called:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailureResult:
     """What an early end means.
 
     Args:
@@ -137,9 +137,12 @@ class Failure:
     raises: BaseException | None = None
 
 
-def read_failure(
-    error: BaseException, called: Called, stage: Stage, passed_on: tuple[type[BaseException], ...]
-) -> Failure:
+def classify_failure(
+    error: BaseException,
+    called: FailureContext,
+    stage: Stage,
+    passed_on: tuple[type[BaseException], ...],
+) -> FailureResult:
     """Return what an exception means for the call that raised it.
 
     Args:
@@ -150,7 +153,7 @@ def read_failure(
     """
     if not isinstance(error, Exception):
         told = ToolResult.error(f"{called.name} was interrupted{_why_interrupted(error)}.")
-        return Failure(Status.RAISED, told, level=0, raises=error)
+        return FailureResult(Status.RAISED, told, level=0, raises=error)
     if stage is Stage.EXECUTE:
         read = _IN_HANDLER
     else:
@@ -186,35 +189,35 @@ def _of_those_in(error: BaseException) -> str:
     return f": {'; '.join(dict.fromkeys(told))}"
 
 
-def _handler_failed(error: Any, called: Called) -> Failure:
+def _handler_failed(error: Any, called: FailureContext) -> FailureResult:
     result: ToolResult[Any] = error.result
     if not result.message.strip():
         result = replace(result, message=_in_words("", called))
-    return Failure(Status.FAILED, result)
+    return FailureResult(Status.FAILED, result)
 
 
-def _in_words(text: str, called: Called) -> str:
+def _in_words(text: str, called: FailureContext) -> str:
     """Return a text that says something: who reads nothing cannot know that a call failed."""
     if text.strip():
         return text
     return f"{called.name} failed and did not say why. Check the arguments, then retry once."
 
 
-def _refused(error: Any, called: Called) -> Failure:  # noqa: ARG001 - one shape for all
-    return Failure(error.status, ToolResult.error(text_of(error)))
+def _refused(error: Any, called: FailureContext) -> FailureResult:  # noqa: ARG001 - one shape for all
+    return FailureResult(error.status, ToolResult.error(text_of(error)))
 
 
-def _refused_by_plugin(error: Any, called: Called) -> Failure:
+def _refused_by_plugin(error: Any, called: FailureContext) -> FailureResult:
     told = _in_words(text_of(error), called)
-    return Failure(Status.ERROR, ToolResult.error(told), logging.WARNING)
+    return FailureResult(Status.ERROR, ToolResult.error(told), logging.WARNING)
 
 
-def _kept_by_plugin(error: Exception, called: Called) -> Failure:
+def _kept_by_plugin(error: Exception, called: FailureContext) -> FailureResult:
     message = f"{called.name} cannot run: {text_of(error)}. This requires human intervention."
-    return Failure(Status.ERROR, ToolResult.error(message), logging.ERROR, traceback=True)
+    return FailureResult(Status.ERROR, ToolResult.error(message), logging.ERROR, traceback=True)
 
 
-def _timed_out(error: Exception, called: Called) -> Failure:
+def _timed_out(error: Exception, called: FailureContext) -> FailureResult:
     if called.contained:
         now = "It was stopped" if called.alone else _NO_MORE
         told = f"{now}; what it changed is rolled back. Ask for less, then retry."
@@ -225,42 +228,42 @@ def _timed_out(error: Exception, called: Called) -> Failure:
             "Find out what happened before you retry."
         )
     message = f"{called.name} {text_of(error)}. {told}"
-    return Failure(Status.TIMED_OUT, ToolResult.error(message))
+    return FailureResult(Status.TIMED_OUT, ToolResult.error(message))
 
 
-def _cancelled(error: Exception, called: Called) -> Failure:  # noqa: ARG001 - one shape for all
-    return Failure(Status.CANCELLED, ToolResult.error(CANCELLED))
+def _cancelled(error: Exception, called: FailureContext) -> FailureResult:  # noqa: ARG001 - one shape for all
+    return FailureResult(Status.CANCELLED, ToolResult.error(CANCELLED))
 
 
-def _given_up(error: Exception, called: Called) -> Failure:
-    return Failure(
+def _given_up(error: Exception, called: FailureContext) -> FailureResult:
+    return FailureResult(
         Status.CANCELLED, ToolResult.error(f"{called.name} was given up: {text_of(error)}")
     )
 
 
-def _deadline(error: Exception, called: Called) -> Failure:
+def _deadline(error: Exception, called: FailureContext) -> FailureResult:
     message = f"{called.name} cannot run to its end: the deadline of this evaluation has passed."
     raised = PromptEvaluationError(message)
     raised.__cause__ = error
-    return Failure(Status.DEADLINE, ToolResult.error(message), raises=raised)
+    return FailureResult(Status.DEADLINE, ToolResult.error(message), raises=raised)
 
 
-def _passed_on(error: Exception) -> Failure:
+def _passed_on(error: Exception) -> FailureResult:
     late = isinstance(error.__cause__, DeadlineExceededError)
     status = Status.DEADLINE if late else Status.RAISED
     result: ToolResult[Any] = ToolResult.error(text_of(error) or type(error).__name__)
-    return Failure(status, result, level=0, raises=error)
+    return FailureResult(status, result, level=0, raises=error)
 
 
-def _invalid(error: Exception, called: Called) -> Failure:
-    return Failure(Status.INVALID, ToolResult.error(_in_words(text_of(error), called)))
+def _invalid(error: Exception, called: FailureContext) -> FailureResult:
+    return FailureResult(Status.INVALID, ToolResult.error(_in_words(text_of(error), called)))
 
 
-def _said_by_handler(error: Exception, called: Called) -> Failure:
-    return Failure(Status.FAILED, ToolResult.error(_in_words(text_of(error), called)))
+def _said_by_handler(error: Exception, called: FailureContext) -> FailureResult:
+    return FailureResult(Status.FAILED, ToolResult.error(_in_words(text_of(error), called)))
 
 
-def _conflicting(error: Exception, called: Called) -> Failure:
+def _conflicting(error: Exception, called: FailureContext) -> FailureResult:
     if called.contained:
         told = "Nothing of it remains."
     else:
@@ -269,39 +272,39 @@ def _conflicting(error: Exception, called: Called) -> Failure:
         f"{called.name} was rolled back: {text_of(error)} {told} "
         "Read the current state, then retry."
     )
-    return Failure(Status.CONFLICT, ToolResult.error(message))
+    return FailureResult(Status.CONFLICT, ToolResult.error(message))
 
 
-def _half_committed(error: Exception, called: Called) -> Failure:  # noqa: ARG001 - one shape for all
+def _half_committed(error: Exception, called: FailureContext) -> FailureResult:  # noqa: ARG001 - one shape for all
     interruption = None if isinstance(error.__cause__, Exception) else error.__cause__
     told = ToolResult.error(text_of(error))
-    return Failure(Status.COMMIT_FAILED, told, logging.ERROR, raises=interruption)
+    return FailureResult(Status.COMMIT_FAILED, told, logging.ERROR, raises=interruption)
 
 
-def _badly_called(error: Exception, called: Called) -> Failure:
+def _badly_called(error: Exception, called: FailureContext) -> FailureResult:
     if not called.raised:
         return _internal(error, called)
     message = (
         f"{called.name} was called in a way its code does not take, or its code is at fault "
         f"(TypeError: {text_of(error)}). Check the arguments against the schema, then retry once."
     )
-    return Failure(Status.ERROR, ToolResult.error(message), logging.ERROR, traceback=True)
+    return FailureResult(Status.ERROR, ToolResult.error(message), logging.ERROR, traceback=True)
 
 
-def _internal(error: Exception, called: Called) -> Failure:
+def _internal(error: Exception, called: FailureContext) -> FailureResult:
     raised: BaseException = error
     if isinstance(error, RuntimeError) and isinstance(error.__cause__, _TURNED_BY_PYTHON):
         raised = error.__cause__
     message = f"Internal error in {called.name}: {text_of(raised) or type(raised).__name__}"
-    return Failure(Status.ERROR, ToolResult.error(message), logging.ERROR, traceback=True)
+    return FailureResult(Status.ERROR, ToolResult.error(message), logging.ERROR, traceback=True)
 
 
-Reader = Callable[[Any, Called], Failure]
+Reader = Callable[[Any, FailureContext], FailureResult]
 Readers = tuple[tuple[type[Exception], Reader], ...]
 
 _ANYWHERE: Readers = (
     (HandlerFailed, _handler_failed),
-    (Refusal, _refused),
+    (CallRejected, _refused),
     (CallRefused, _refused_by_plugin),
     (PluginFailed, _kept_by_plugin),
     (TimedOut, _timed_out),
@@ -324,6 +327,6 @@ _IN_ARGUMENTS: Readers = (*_ELSEWHERE, (ToolValidationError, _invalid))
 _TELLING: Final = tuple(kind for kind, _ in _ELSEWHERE)
 
 
-def says_what_happened(error: Exception) -> bool:
+def is_call_outcome(error: Exception) -> bool:
     """Tell whether an exception that a hook raised stands for more than the hook's failure."""
     return isinstance(error, _TELLING)

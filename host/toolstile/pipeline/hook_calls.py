@@ -18,13 +18,13 @@ from toolstile.plugins.plugin_errors import kind_of
 from toolstile_hookspecs import NOTICE
 
 if TYPE_CHECKING:
-    from toolstile.pipeline.call import CallRun
+    from toolstile.pipeline.call import ActiveCall
 
 
 # --- Whose fault it is when a hook fails during a call: the plugin's, by its name
 
 
-def name_who_raised(error: BaseException, who: str, hook: str) -> None:
+def add_origin_note(error: BaseException, who: str, hook: str) -> None:
     """Let the traceback in the log say who raised; what the model is told stays as it is.
 
     Args:
@@ -38,7 +38,9 @@ def name_who_raised(error: BaseException, who: str, hook: str) -> None:
         error.add_note(note)
 
 
-def log_observer(run: CallRun, log: logging.Logger, plugin: str, hook: str, message: str) -> None:
+def log_observer_error(
+    run: ActiveCall, log: logging.Logger, plugin: str, hook: str, message: str
+) -> None:
     """Log the exception of an observer that is being handled, by which no call fails.
 
     The first of a plugin in a hook is a notice: nobody would hear of it otherwise.
@@ -142,18 +144,18 @@ def settle_for(run: Asker, implementation: Implementation, answer: Any) -> Stage
     try:
         return (yield from settle(run, answer))
     except Exception as error:
-        name_who_raised(error, f"Plugin {implementation.plugin}", implementation.hook)
+        add_origin_note(error, f"Plugin {implementation.plugin}", implementation.hook)
         raise
 
 
-def settle_surely(run: Asker, value: Any) -> Staged:
+def await_uninterrupted(run: Asker, value: Any) -> Staged:
     """Return the value, awaited first when it has to be, whoever interrupts meanwhile.
 
     What keeps or puts back a call's changes is not left half done.
     """
     if not waits(value):
         return value
-    return (yield Run(lambda: _await(value), True, ENDLESS, run, False, to_the_end=True))  # noqa: FBT003 - see Run
+    return (yield Run(lambda: _await(value), True, ENDLESS, run, False, uninterruptible=True))  # noqa: FBT003 - see Run
 
 
 def ask(run: Asker, implementation: Implementation, *args: Any) -> Any:
@@ -162,7 +164,7 @@ def ask(run: Asker, implementation: Implementation, *args: Any) -> Any:
     try:
         return implementation.call(*args)
     except Exception as error:
-        name_who_raised(error, f"Plugin {implementation.plugin}", implementation.hook)
+        add_origin_note(error, f"Plugin {implementation.plugin}", implementation.hook)
         raise
     finally:
         if run.on_loop and perf_counter() - started > SLOW:
@@ -190,7 +192,7 @@ def first_result(run: Asker, implementations: tuple[Implementation, ...], *args:
 
 
 def observe(
-    run: CallRun, implementations: tuple[Implementation, ...], what: str, *args: Any
+    run: ActiveCall, implementations: tuple[Implementation, ...], what: str, *args: Any
 ) -> None:
     """Call all implementations, each by itself; what they raise is logged.
 
@@ -206,14 +208,14 @@ def observe(
                 each.call(*args)
         except Exception:  # noqa: BLE001 - logged without secrets
             text = f"Plugin %s failed in {what}; the call is not affected."
-            log_observer(run, log, each.plugin, what, text)
+            log_observer_error(run, log, each.plugin, what, text)
         except BaseException as error:  # noqa: BLE001 - raised when all have been called
             interruption = error
     if interruption is not None:
         raise interruption
 
 
-class Wrapped:
+class WrapperStack:
     """Wrappers around a stage: entered before it, left when its awaited answer is there."""
 
     __slots__ = ("_entered",)

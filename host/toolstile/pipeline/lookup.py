@@ -6,15 +6,17 @@ from collections.abc import Generator
 from typing import Any
 
 from toolstile.drivers.commands import Staged, Step
-from toolstile.pipeline.call import CallRun
-from toolstile.pipeline.failures import Refusal
+from toolstile.pipeline.call import ActiveCall
+from toolstile.pipeline.failures import CallRejected
 from toolstile.pipeline.hook_calls import first_result, wrong_answer
 from toolstile.pipeline.parse import shown_call
-from toolstile.pipeline.plan import Plan, Table
+from toolstile.pipeline.plan import DispatchTable, ToolPlan
 from toolstile_hookspecs import Status, Tool
 
 
-def look_up(run: CallRun, table: Table, by_name: Plan | None) -> Generator[Step, Any, Plan]:
+def look_up(
+    run: ActiveCall, table: DispatchTable, by_name: ToolPlan | None
+) -> Generator[Step, Any, ToolPlan]:
     """Return the plan of the tool that plugins know, or else of the prompt's.
 
     Args:
@@ -23,18 +25,18 @@ def look_up(run: CallRun, table: Table, by_name: Plan | None) -> Generator[Step,
         by_name: The plan of the prompt's tool of that name, None where it has none.
 
     Raises:
-        Refusal: When nobody knows the tool.
+        CallRejected: When nobody knows the tool.
     """
     tool: Tool[Any, Any] | None = None
     if table.lookups:
         tool = yield from _ask_lookups(run, table)
     plan = by_name if tool is None else run.executor.plan_of(tool)
     if plan is None:
-        raise Refusal(Status.UNKNOWN_TOOL, table.missing.explain(run.call_made.name))
+        raise CallRejected(Status.UNKNOWN_TOOL, table.missing.explain(run.call_made.name))
     return plan
 
 
-def _ask_lookups(run: CallRun, table: Table) -> Staged:
+def _ask_lookups(run: ActiveCall, table: DispatchTable) -> Staged:
     call, catalog = shown_call(run), run.executor.catalog
     for each in table.lookups:
         found = yield from first_result(run, (each,), call, catalog)

@@ -15,15 +15,15 @@ from toolstile_hookspecs._schema.codec import ValueCodec
 from toolstile_hookspecs._schema.secrets import secrets_given
 
 if TYPE_CHECKING:
-    from toolstile.pipeline.call import CallRun
+    from toolstile.pipeline.call import ActiveCall
 
 
-def mask(run: CallRun, text: str) -> str:
+def mask(run: ActiveCall, text: str) -> str:
     """Return the text with every secret of the call masked."""
     return hide(text, secrets_of_call(run))
 
 
-def note_secrets(run: CallRun, value: object, codec: ValueCodec) -> None:
+def note_secrets(run: ActiveCall, value: object, codec: ValueCodec) -> None:
     """Keep in mind what a call's value holds that is not to be shown.
 
     Args:
@@ -36,7 +36,7 @@ def note_secrets(run: CallRun, value: object, codec: ValueCodec) -> None:
     run.result_secrets = tuple(each for each in found if each.strip("*"))
 
 
-def _plain(run: CallRun, value: object, codec: ValueCodec) -> object:
+def _plain(run: ActiveCall, value: object, codec: ValueCodec) -> object:
     """Return a value as JSON has it, whether or not it is kept from the model."""
     try:
         return json.loads(codec.encode(value) if run.data is None else run.data)
@@ -45,7 +45,7 @@ def _plain(run: CallRun, value: object, codec: ValueCodec) -> object:
         return value
 
 
-def holds_secrets(run: CallRun, *written: str | bytes | None) -> bool:
+def holds_secrets(run: ActiveCall, *written: str | bytes | None) -> bool:
     """Tell whether anything in the texts is a secret of the call."""
     secrets = tuple(secrets_of_call(run)) if _may_hold_secrets(run) else ()
     if not secrets:
@@ -75,7 +75,7 @@ def without_masked(
 
 
 def log_failure(
-    run: CallRun,
+    run: ActiveCall,
     log: logging.Logger,
     message: str,
     *args: object,
@@ -86,7 +86,7 @@ def log_failure(
     log.error("%s", text, extra=extra)
 
 
-def secrets_of_call(run: CallRun) -> Iterator[str]:
+def secrets_of_call(run: ActiveCall) -> Iterator[str]:
     """Yield the secrets in a call's params and value, and its user's credentials."""
     if run.params is not None and run.plan is not None:
         yield from _secrets_of_params(run, run.plan.tool)
@@ -95,13 +95,13 @@ def secrets_of_call(run: CallRun) -> Iterator[str]:
     yield from run.result_secrets
 
 
-def _secrets_of_params(run: CallRun, tool: Tool[Any, Any]) -> Iterator[str]:
+def _secrets_of_params(run: ActiveCall, tool: Tool[Any, Any]) -> Iterator[str]:
     if _takes_secrets(tool):
         yield from secrets_in(run.params)
         yield from secrets_given(tool.params_codec, run.arguments)
 
 
-def _may_hold_secrets(run: CallRun) -> bool:
+def _may_hold_secrets(run: ActiveCall) -> bool:
     if run.result_secrets or run.executor.auth is not None:
         return True
     return run.plan is not None and _takes_secrets(run.plan.tool)

@@ -8,15 +8,15 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from toolstile.drivers.commands import Staged
-from toolstile.pipeline.call import CallRun
-from toolstile.pipeline.failures import Refusal, unreadable
-from toolstile.pipeline.hook_calls import Wrapped, first_result
-from toolstile.pipeline.plan import Table
+from toolstile.pipeline.call import ActiveCall
+from toolstile.pipeline.failures import CallRejected, unreadable
+from toolstile.pipeline.hook_calls import WrapperStack, first_result
+from toolstile.pipeline.plan import DispatchTable
 from toolstile_hookspecs import Status, Tool, ToolCall, ToolValidationError
 from toolstile_hookspecs._schema.codec import as_json
 
 
-def shown_call(run: CallRun) -> ToolCall:
+def shown_call(run: ActiveCall) -> ToolCall:
     """Return the call for plugins to see: from now on one in which nothing can be changed."""
     given = run.call_made.arguments
     if not isinstance(given, (str, bytes, MappingProxyType)):
@@ -33,12 +33,12 @@ def _unchangeable(arguments: Mapping[str, Any]) -> str | bytes | Mapping[str, An
         return MappingProxyType(dict(arguments)) if is_object else arguments
 
 
-def parse(run: CallRun, call: ToolCall) -> None:
+def parse(run: ActiveCall, call: ToolCall) -> None:
     """Turn the call's arguments into params, by the tool's own types.
 
     Raises:
         ToolValidationError: Naming every fault at once.
-        Refusal: When there is too much of them.
+        CallRejected: When there is too much of them.
     """
     plan = run.plan
     assert plan is not None  # noqa: S101 - looked up before
@@ -49,20 +49,20 @@ def parse(run: CallRun, call: ToolCall) -> None:
             f"Invalid arguments: {len(arguments):,} bytes, {run.executor.max_arguments:,} are "
             "allowed. Send less, then retry."
         )
-        raise Refusal(Status.INVALID, msg)
+        raise CallRejected(Status.INVALID, msg)
     run.arguments = arguments
     run.params = plan.tool.params_codec.decode(run.arguments)
-    if plan.makes_up_defaults:
+    if plan.has_factory_defaults:
         # Whoever reads them again is to find what the handler was given.
         _settle(run, plan.tool, run.params)
 
 
-def ask_parsers(run: CallRun, table: Table, call: ToolCall) -> Staged:
+def ask_parsers(run: ActiveCall, table: DispatchTable, call: ToolCall) -> Staged:
     """Turn the call's arguments into params, through the plugins that have a say in it."""
     plan = run.plan
     assert plan is not None  # noqa: S101 - looked up before
     tool = plan.tool
-    wrapped = Wrapped()
+    wrapped = WrapperStack()
     try:
         for each in table.parse_wrappers:
             wrapped.enter(each, tool, call)
@@ -78,7 +78,7 @@ def ask_parsers(run: CallRun, table: Table, call: ToolCall) -> Staged:
     _settle(run, tool, params)
 
 
-def _settle(run: CallRun, tool: Tool[Any, Any], params: Any) -> None:
+def _settle(run: ActiveCall, tool: Tool[Any, Any], params: Any) -> None:
     """Let the call go on with params as they are read from their own JSON."""
     run.arguments = tool.params_codec.encode(params)
     try:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from toolstile.drivers.threads import Pace
-from toolstile.pipeline.unknown_tools import Missing, behind_summaries
+from toolstile.drivers.threads import HandlerTiming
+from toolstile.pipeline.unknown_tools import UnknownTools, behind_summaries
 from toolstile.plugins.hook_manager import Implementation
 from toolstile.plugins.prefixing import serving_wire_names
 from toolstile.plugins.registry import Plugins
@@ -15,7 +15,7 @@ from toolstile.policies.rule_set import PromptRules
 from toolstile.policies.rules import Rule
 from toolstile.prompt_overrides import section_failed
 from toolstile_hookspecs import OpenedSections, Prompt, Section, Tool, Visibility
-from toolstile_hookspecs._schema.codec import makes_up_defaults
+from toolstile_hookspecs._schema.codec import has_factory_defaults
 from toolstile_hookspecs._tools.signatures import Handler
 from toolstile_hookspecs.tools import HostDefault
 
@@ -28,7 +28,7 @@ Implementations = tuple[Implementation, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ToolPlan:
     """How calls of one tool pass.
 
     Args:
@@ -41,7 +41,7 @@ class Plan:
         on_results: The rules that hear of a success.
         on_rollbacks: The rules that hear of a rollback.
         shares_params: Whether params can be shared, because nothing in them can change.
-        makes_up_defaults: Whether arguments may be read differently each time.
+        has_factory_defaults: Whether arguments may be read differently each time.
         kept_as_json: The class of those values in whose place an event keeps their JSON.
         reads_back: Whether every value is sure to be read again from its JSON.
         confirms: Whether a person must approve every call.
@@ -63,7 +63,7 @@ class Plan:
     on_results: tuple[Rule, ...]
     on_rollbacks: tuple[Rule, ...]
     shares_params: bool
-    makes_up_defaults: bool
+    has_factory_defaults: bool
     kept_as_json: type[Any] | None
     reads_back: bool
     confirms: bool
@@ -73,11 +73,11 @@ class Plan:
     executes: Implementations
     runs_here: bool = False
     wraps: bool = False
-    pace: Pace = field(default_factory=Pace, compare=False)
+    pace: HandlerTiming = field(default_factory=HandlerTiming, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class DispatchOptions:
     """How all calls of an executor pass, whatever the tool.
 
     Args:
@@ -103,9 +103,9 @@ def plan_for(
     tool: Tool[Any, Any],
     own: list[Rule],
     everywhere: list[Rule],
-    manner: Manner,
+    manner: DispatchOptions,
     plugins: Plugins,
-) -> Plan:
+) -> ToolPlan:
     """Return the plan of a tool.
 
     Args:
@@ -119,7 +119,7 @@ def plan_for(
     approves_diff = manner.approves_diff(tool)
     faithful = tool.result_codec.faithful
     elsewhere = tool.handler is None or tool.isolation == "process"
-    return Plan(
+    return ToolPlan(
         tool=tool,
         invoke=None if elsewhere else tool.signature.invoke,
         is_async=tool.signature.is_async,
@@ -137,7 +137,7 @@ def plan_for(
         ),
         on_rollbacks=tuple(rule for rule in own if rule.on_rollback is not None),
         shares_params=tool.params_codec.immutable,
-        makes_up_defaults=makes_up_defaults(tool.params_codec),
+        has_factory_defaults=has_factory_defaults(tool.params_codec),
         kept_as_json=None if tool.result_codec.immutable else faithful,
         reads_back=faithful is not None,
         confirms=tool.requires_confirmation,
@@ -150,7 +150,7 @@ def plan_for(
     )
 
 
-def as_strict_as(plan: Plan, kin: Iterable[Plan]) -> Plan:
+def with_rules_of(plan: ToolPlan, kin: Iterable[ToolPlan]) -> ToolPlan:
     """Return a plan under which no rule is missing that holds for the same tool elsewhere.
 
     Args:
@@ -170,7 +170,7 @@ def as_strict_as(plan: Plan, kin: Iterable[Plan]) -> Plan:
 
 
 def _concerned(hooks: Implementations, tool: Tool[Any, Any]) -> Implementations:
-    return tuple(each for each in hooks if each.concerns is None or each.concerns(tool))
+    return tuple(each for each in hooks if each.applies_to is None or each.applies_to(tool))
 
 
 def _merged(rules: tuple[Rule, ...], more: tuple[Rule, ...]) -> tuple[Rule, ...]:
@@ -179,7 +179,7 @@ def _merged(rules: tuple[Rule, ...], more: tuple[Rule, ...]) -> tuple[Rule, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class DispatchTable:
     """Everything an executor's calls are dispatched by; made anew when plugins change.
 
     Args:
@@ -191,8 +191,8 @@ class Table:
     """
 
     generation: int
-    plans: Mapping[str, Plan]
-    missing: Missing
+    plans: Mapping[str, ToolPlan]
+    missing: UnknownTools
     traces: Implementations
     lookups: Implementations
     parses: Implementations
@@ -205,7 +205,9 @@ class Table:
     retelling: Implementations
 
 
-def table_of(plugins: Plugins, plans: Mapping[str, Plan], behind: Mapping[str, str]) -> Table:
+def table_of(
+    plugins: Plugins, plans: Mapping[str, ToolPlan], behind: Mapping[str, str]
+) -> DispatchTable:
     """Return the table of the plugins as they are now.
 
     Args:
@@ -216,9 +218,9 @@ def table_of(plugins: Plugins, plans: Mapping[str, Plan], behind: Mapping[str, s
     hooks: Callable[[str], Implementations] = plugins.implementations
     switched_off = (each.name for each in plugins.reports if each.status == "blocked")
     names = dict.fromkeys(plan.tool.name for plan in plans.values())
-    missing = Missing(tuple(names), behind, tuple(switched_off))
+    missing = UnknownTools(tuple(names), behind, tuple(switched_off))
     observers = hooks("toolstile_telemetry")
-    return Table(
+    return DispatchTable(
         generation=plugins.generation,
         plans=plans,
         missing=missing,
@@ -242,7 +244,7 @@ MAX_OTHERS: Final = 256
 """How many plans are kept of tools that lookup hooks gave."""
 
 
-class Planning:
+class PlanCache:
     """The plans of a prompt's tools, as the prompt, the plugins and the session are now.
 
     Args:
@@ -268,17 +270,19 @@ class Planning:
         "table",
     )
 
-    def __init__(self, host: Host, prompt: Prompt, session: Session, manner: Manner) -> None:
+    def __init__(
+        self, host: Host, prompt: Prompt, session: Session, manner: DispatchOptions
+    ) -> None:
         self._host = host
         self._prompt = prompt
         self._session = session
         self._manner = manner
-        self._others: dict[int, Plan] = {}
+        self._others: dict[int, ToolPlan] = {}
         self.changing = [each for each in prompt.everywhere() if _can_change(each)]
         self.shown_then = self.shown()
         rules = self._rules()
         everywhere = rules.everywhere()
-        plans: dict[str, Plan] = {}
+        plans: dict[str, ToolPlan] = {}
         prompt.tools(session)
         for section, tool in prompt.offers(session):
             plans[tool.name] = plan_for(tool, rules.of(section), everywhere, manner, host.plugins)
@@ -298,7 +302,7 @@ class Planning:
         except Exception as error:
             raise section_failed(section, "enabled", error, self._host.catalog) from error
 
-    def plan_of(self, tool: Tool[Any, Any]) -> Plan:
+    def plan_of(self, tool: Tool[Any, Any]) -> ToolPlan:
         """Return the plan of a tool that a lookup hook gave, which may be nobody's."""
         known = self.table.plans.get(tool.name)
         if known is not None and known.tool is tool:
@@ -308,7 +312,7 @@ class Planning:
             rules = self._rules()
             plugins = self._host.plugins
             plan = plan_for(tool, rules.shared, rules.everywhere(), self._manner, plugins)
-            plan = as_strict_as(plan, self._kin_of(tool))
+            plan = with_rules_of(plan, self._kin_of(tool))
             while len(self._others) >= MAX_OTHERS:
                 # A plugin may make a tool for each call; the oldest are met least.
                 del self._others[next(iter(self._others))]
@@ -318,7 +322,7 @@ class Planning:
     def _rules(self) -> PromptRules:
         return PromptRules(self._host, self._prompt, dry_run=self._manner.dry_run)
 
-    def _kin_of(self, tool: Tool[Any, Any]) -> list[Plan]:
+    def _kin_of(self, tool: Tool[Any, Any]) -> list[ToolPlan]:
         """Return the plans of known tools that a plugin's tool may pass itself off as."""
         return [
             plan

@@ -8,11 +8,11 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from toolstile.pipeline.call import CallRun
-from toolstile.pipeline.failures import Refusal
-from toolstile.pipeline.hook_calls import Wrapped, ask
+from toolstile.pipeline.call import ActiveCall
+from toolstile.pipeline.failures import CallRejected
+from toolstile.pipeline.hook_calls import WrapperStack, ask
 from toolstile.pipeline.masking import log_failure, note_secrets
-from toolstile.pipeline.plan import Plan, Table
+from toolstile.pipeline.plan import DispatchTable, ToolPlan
 from toolstile_hookspecs import Outcome, Status
 from toolstile_hookspecs._schema.serialize import encodable, why_unwritable
 from toolstile_hookspecs.results import reads_as_json, render_result
@@ -22,11 +22,11 @@ log = logging.getLogger("toolstile.pipeline")
 _WHOLE = "it is the outcome of another call; return its result, or its text"
 
 
-def render(run: CallRun, table: Table, plan: Plan) -> None:
+def render(run: ActiveCall, table: DispatchTable, plan: ToolPlan) -> None:
     """Write the value as JSON, and what the model reads.
 
     Raises:
-        Refusal: When the value has no JSON form.
+        CallRejected: When the value has no JSON form.
     """
     tool, result = plan.tool, run.result
     if tool.exclude_value_from_context and not result.exclude_value_from_context:
@@ -57,19 +57,19 @@ def render(run: CallRun, table: Table, plan: Plan) -> None:
         _render_text(run, table, plan)
 
 
-def _readable_once(run: CallRun, value: object) -> Refusal:
+def _readable_once(run: ActiveCall, value: object) -> CallRejected:
     kind = value.__class__.__name__
     msg = f"Internal error in {run.name}: its value is a {kind}, which can be read once only."
-    return Refusal(Status.ERROR, msg)
+    return CallRejected(Status.ERROR, msg)
 
 
-def _unwritable(run: CallRun, value: object, error: Exception) -> Refusal:
+def _unwritable(run: ActiveCall, value: object, error: Exception) -> CallRejected:
     reason = _WHOLE if isinstance(value, Outcome) else why_unwritable(error)
     msg = f"Internal error in {run.name}: its value cannot be written as JSON ({reason})."
-    return Refusal(Status.ERROR, msg)
+    return CallRejected(Status.ERROR, msg)
 
 
-def _render_text(run: CallRun, table: Table, plan: Plan) -> None:
+def _render_text(run: ActiveCall, table: DispatchTable, plan: ToolPlan) -> None:
     try:
         if table.renders or table.render_wrappers:
             run.text = _ask_renderers(run, table, plan)
@@ -88,8 +88,8 @@ def _is_read_once(kind: type[Any]) -> bool:
     return hasattr(kind, "__next__")
 
 
-def _ask_renderers(run: CallRun, table: Table, plan: Plan) -> str:
-    wrapped = Wrapped()
+def _ask_renderers(run: ActiveCall, table: DispatchTable, plan: ToolPlan) -> str:
+    wrapped = WrapperStack()
     try:
         for each in table.render_wrappers:
             wrapped.enter(each, plan.tool, run.result)
@@ -107,7 +107,7 @@ def _ask_renderers(run: CallRun, table: Table, plan: Plan) -> str:
     return text
 
 
-def _render_plainly(run: CallRun) -> str:
+def _render_plainly(run: ActiveCall) -> str:
     """Return the host's own rendering, or the value as JSON where that fails, too."""
     with suppress(Exception):
         return render_result(run.result, run.data)

@@ -9,27 +9,27 @@ from typing import TYPE_CHECKING, Any
 
 from toolstile.drivers.commands import Staged, Step
 from toolstile.pipeline.approval import approve, canonical, digest_of
-from toolstile.pipeline.call import CallRun
+from toolstile.pipeline.call import ActiveCall
 from toolstile.pipeline.check import (
     MAX_QUESTIONS,
     as_edited,
-    ask_rules_by_now,
     check,
     parse_edited,
+    recheck_policies,
 )
 from toolstile.pipeline.commit import (
+    close_to_nested,
     commit_all,
-    join_session,
-    let_none_join,
+    commit_into_parent,
     prepare_to_join,
     undo,
     undo_participants,
 )
 from toolstile.pipeline.event import tell_rollback
-from toolstile.pipeline.failures import Refusal
+from toolstile.pipeline.failures import CallRejected
 from toolstile.pipeline.hook_calls import settle
 from toolstile.pipeline.masking import mask, secrets_of_call
-from toolstile.pipeline.plan import Table
+from toolstile.pipeline.plan import DispatchTable
 from toolstile_hookspecs import Answer, Stage, Status, ToolCall, hide
 from toolstile_hookspecs.calls import DIFF, NO_CHANGES
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from toolstile.executor import Executor
 
 
-class Edited(Exception):
+class ArgumentsEdited(Exception):
     """An approver who was shown the diff wants the call run with other arguments."""
 
     def __init__(self, call: ToolCall) -> None:
@@ -45,12 +45,12 @@ class Edited(Exception):
         self.call = call
 
 
-def review(run: CallRun) -> Staged:
+def review(run: ActiveCall) -> Staged:
     """Show what a call that has run would change, before its commit turn.
 
     Raises:
-        Refusal: When the approver denies it.
-        Edited: When the approver wants other arguments.
+        CallRejected: When the approver denies it.
+        ArgumentsEdited: When the approver wants other arguments.
     """
     if run.executor.dry_run:
         if run.parent is None:
@@ -59,7 +59,7 @@ def review(run: CallRun) -> Staged:
         yield from _approve_diff(run)
 
 
-def is_as_shown(run: CallRun) -> Staged:
+def is_as_shown(run: ActiveCall) -> Staged:
     """Tell whether the call would still change what was approved, and nothing else.
 
     Others may have changed what it stands on, and what its handler left behind may still write.
@@ -70,7 +70,7 @@ def is_as_shown(run: CallRun) -> Staged:
     return digest_of(run.tool, canonical(run), diff) == run.approved
 
 
-def refuse_unshown(run: CallRun, rounds: int) -> None:
+def refuse_unshown(run: ActiveCall, rounds: int) -> None:
     """Deny a call that goes on changing what a person is to approve.
 
     Args:
@@ -78,17 +78,17 @@ def refuse_unshown(run: CallRun, rounds: int) -> None:
         rounds: How often it did so.
 
     Raises:
-        Refusal: When that was too often.
+        CallRejected: When that was too often.
     """
     if rounds > MAX_QUESTIONS:
         msg = (
             f"{run.name} goes on changing what a person is to approve, so nothing that is approved "
             "would be what is kept. Nothing of it is kept. This requires human intervention."
         )
-        raise Refusal(Status.DENIED, msg)
+        raise CallRejected(Status.DENIED, msg)
 
 
-def start_over(run: CallRun, table: Table, edited: ToolCall) -> Staged:
+def start_over(run: ActiveCall, table: DispatchTable, edited: ToolCall) -> Staged:
     """Take a call back that has run, and check it with the arguments it was edited to."""
     yield from undo(run)
     tell_rollback(run, table, "A person edited the arguments.")
@@ -107,24 +107,24 @@ def start_over(run: CallRun, table: Table, edited: ToolCall) -> Staged:
     run.branch.refork()
 
 
-def _approve_diff(run: CallRun) -> Staged:
+def _approve_diff(run: ActiveCall) -> Staged:
     assert run.plan is not None  # noqa: S101 - looked up before
     tool = run.plan.tool
     run.stage = Stage.APPROVE
     # What joined, or was written, while a person looks would be kept and was never shown.
-    yield from let_none_join(run)
+    yield from close_to_nested(run)
     run.branch.freeze()
     try:
         diff = yield from _note_diff(run)
         digest = digest_of(tool, canonical(run), diff)
         if digest == run.approved:
             return
-        run.give_turn_back()
+        run.release_commit_turn()
         answer = yield from approve(run, run.asks, diff)
         if answer.answer is Answer.EDITED:
             edited, arguments = as_edited(run, answer)
             if arguments != canonical(run):
-                raise Edited(edited)
+                raise ArgumentsEdited(edited)
         run.check_limits()
         yield from _check_again(run)
         run.approved = digest
@@ -132,14 +132,14 @@ def _approve_diff(run: CallRun) -> Staged:
         run.branch.thaw()
 
 
-def _check_again(run: CallRun) -> Staged:
+def _check_again(run: ActiveCall) -> Staged:
     """Ask the rules once more, in the state that the call would fork from now."""
     run.stage = Stage.CHECK
     kept = run.branch, run.scope, run.context
     run.fork()
     run.branch.freeze()
     try:
-        yield from ask_rules_by_now(run)
+        yield from recheck_policies(run)
         yield from undo(run, participants=False)
     finally:
         branch, scope = run.branch, run.scope
@@ -148,14 +148,14 @@ def _check_again(run: CallRun) -> Staged:
         scope.close()
 
 
-def _note_diff(run: CallRun) -> Staged:
+def _note_diff(run: ActiveCall) -> Staged:
     """Work out what the call would change; returns it, and notes it without secrets."""
     diff = yield from describe(run)
     run.note(DIFF, mask(run, diff))
     return diff
 
 
-def describe(run: CallRun) -> Generator[Step, Any, str]:
+def describe(run: ActiveCall) -> Generator[Step, Any, str]:
     """Return what a call would change, secrets included."""
     parts: list[str] = []
     silent: list[str] = []
@@ -183,7 +183,7 @@ def _part(name: str, text: str) -> str:
 # --- A dry run as a whole: its calls see what those before them did, and nothing of it is kep
 
 
-class Rehearsal(CallRun):
+class DryRun(ActiveCall):
     """What the calls of a dry run become part of: a call that is never kept.
 
     To the calls it is no parent: they are dispatched, told of and approved as ever.
@@ -198,15 +198,15 @@ class Rehearsal(CallRun):
         self.open()
         self.branch.begin()
 
-    def join(self, run: CallRun, table: Table) -> Staged:
+    def join(self, run: ActiveCall, table: DispatchTable) -> Staged:
         """Make a successful call's changes part of the dry run, for those after it to see.
 
         What plugins keep for it elsewhere is put back at once, since nobody can tell whether
         calls that are not kept see one another there.
         """
-        yield from let_none_join(run)
+        yield from close_to_nested(run)
         yield from prepare_to_join(run)
-        join_session(run)
+        commit_into_parent(run)
         run.rolled_back = True
         self._secrets.update(secrets_of_call(run))
         yield from undo_participants(run)

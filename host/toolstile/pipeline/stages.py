@@ -20,34 +20,34 @@ from types import GeneratorType
 from typing import Any, Final
 
 from toolstile.drivers.commands import Staged, Step, WaitFor
-from toolstile.pipeline.call import CallRun
-from toolstile.pipeline.check import admit, check, check_again, params_for, refuse_unsettled
+from toolstile.pipeline.call import ActiveCall
+from toolstile.pipeline.check import admit, check, check_again, params_copy_for, refuse_unsettled
 from toolstile.pipeline.commit import commit, take_part_once_there, undo
 from toolstile.pipeline.event import end_surely, publish_surely, roll_back
 from toolstile.pipeline.execute import ask_and_run, run_handler
 from toolstile.pipeline.failures import (
+    CallRejected,
     HandlerFailed,
-    Refusal,
-    says_what_happened,
+    is_call_outcome,
     without_handler,
     wrote_unshown,
 )
 from toolstile.pipeline.hook_calls import (
     SLOW,
+    add_origin_note,
     ask,
     check_participant,
     hook_failed,
-    name_who_raised,
     settle,
     waits,
     warn_of_slow,
 )
 from toolstile.pipeline.lookup import look_up
 from toolstile.pipeline.parse import ask_parsers, parse, shown_call
-from toolstile.pipeline.plan import Plan, Table
+from toolstile.pipeline.plan import DispatchTable, ToolPlan
 from toolstile.pipeline.render import render
 from toolstile.pipeline.review import (
-    Edited,
+    ArgumentsEdited,
     is_as_shown,
     refuse_unshown,
     review,
@@ -87,7 +87,7 @@ from toolstile_hookspecs import (
 # --- Running the handler on a branch, and keeping what it did: all of it, or nothing
 
 
-def redo_after_conflict(run: CallRun, plan: Plan) -> Staged:
+def redo_after_conflict(run: ActiveCall, plan: ToolPlan) -> Staged:
     """Put everything back and fork at the commit turn, at which nothing can conflict again."""
     run.reruns += 1
     yield from undo(run)
@@ -101,7 +101,7 @@ def redo_after_conflict(run: CallRun, plan: Plan) -> Staged:
         yield from check_again(run)
 
 
-def look_again(run: CallRun) -> Staged:
+def look_again(run: ActiveCall) -> Staged:
     """Let go of what the checks saw of the resources before others were waited for."""
     if run.scope.participants():
         yield from undo(run)
@@ -109,11 +109,11 @@ def look_again(run: CallRun) -> Staged:
         yield from check_again(run)
 
 
-def take_serial(run: CallRun, plan: Plan) -> Staged:
+def take_serial(run: ActiveCall, plan: ToolPlan) -> Staged:
     """Wait for the one place of a serial tool.
 
     Raises:
-        Refusal: When it is not to be had.
+        CallRejected: When it is not to be had.
     """
     limit = run.limit_without_timeout()
     # Waiting for other calls does not count against the timeouts of those that made this one.
@@ -127,12 +127,12 @@ def take_serial(run: CallRun, plan: Plan) -> Staged:
         yield WaitFor(ticket, limit)
         ticket.require()
     except ResourceBusyError as error:
-        raise Refusal(Status.ERROR, f"{run.name} cannot run now: {error}") from error
+        raise CallRejected(Status.ERROR, f"{run.name} cannot run now: {error}") from error
     finally:
         run.control.resume_timeout()
 
 
-def show_and_validate(run: CallRun, plan: Plan) -> Staged:
+def show_and_validate(run: ActiveCall, plan: ToolPlan) -> Staged:
     """Show what the call would change, until that is what it would be kept as; return the plan."""
     rounds = 0
     while True:
@@ -149,7 +149,7 @@ def show_and_validate(run: CallRun, plan: Plan) -> Staged:
         refuse_unshown(run, rounds)
 
 
-def take_snapshots(run: CallRun, plan: Plan) -> Staged:
+def take_snapshots(run: ActiveCall, plan: ToolPlan) -> Staged:
     """Let plugins take part in the call's transaction."""
     for each in plan.snapshots:
         try:
@@ -158,7 +158,7 @@ def take_snapshots(run: CallRun, plan: Plan) -> Staged:
                 yield from settle(run, participant, via=partial(take_part_once_there, run, each))
                 continue
         except Exception as error:
-            if says_what_happened(error):
+            if is_call_outcome(error):
                 raise
             raise hook_failed(each, error) from error
         if participant is not None:
@@ -166,7 +166,7 @@ def take_snapshots(run: CallRun, plan: Plan) -> Staged:
             run.participants.append(participant)
 
 
-def tell_result(run: CallRun, plan: Plan) -> Staged | None:
+def tell_result(run: ActiveCall, plan: ToolPlan) -> Staged | None:
     """Let the policies hear of the success; return what is yet to be waited for, if anything."""
     for place, rule in enumerate(plan.on_results):
         if (answer := _tell(run, plan, rule)) is not None:
@@ -174,8 +174,8 @@ def tell_result(run: CallRun, plan: Plan) -> Staged | None:
     return _compare_with_shown(run) if plan.shows_diff else None
 
 
-def _tell(run: CallRun, plan: Plan, rule: Rule) -> Any:
-    params = run.params if plan.shares_params else params_for(run, rule)
+def _tell(run: ActiveCall, plan: ToolPlan, rule: Rule) -> Any:
+    params = run.params if plan.shares_params else params_copy_for(run, rule)
     tell_rule: Any = rule.on_result
     watched = run.on_loop
     started = perf_counter() if watched else 0.0
@@ -184,39 +184,39 @@ def _tell(run: CallRun, plan: Plan, rule: Rule) -> Any:
         if watched and perf_counter() - started > SLOW:
             warn_of_slow(rule.title, started)
     except Exception as error:
-        name_who_raised(error, rule.title, "on_result")
+        add_origin_note(error, rule.title, "on_result")
         raise
     return answer
 
 
-def _tell_rest(run: CallRun, plan: Plan, place: int, answer: Any) -> Staged:
+def _tell_rest(run: ActiveCall, plan: ToolPlan, place: int, answer: Any) -> Staged:
     for rule in plan.on_results[place:]:
         if answer is None:
             answer = _tell(run, plan, rule)
         try:
             yield from settle(run, answer)
         except Exception as error:
-            name_who_raised(error, rule.title, "on_result")
+            add_origin_note(error, rule.title, "on_result")
             raise
         answer = None
     if plan.shows_diff:
         yield from _compare_with_shown(run)
 
 
-def _compare_with_shown(run: CallRun) -> Staged:
+def _compare_with_shown(run: ActiveCall) -> Staged:
     if not (yield from is_as_shown(run)):
         raise wrote_unshown(run.name)
 
 
-def wait_for_turn(run: CallRun) -> Staged:
+def wait_for_turn(run: ActiveCall) -> Staged:
     """Wait for the turn to commit, which is another's."""
     if run.batch is not None and run.turns is None:
         yield from _wait_for_earlier_calls(run)
-    if (turn := run.take_turn()) is not None:
+    if (turn := run.acquire_commit_turn()) is not None:
         yield WaitFor(turn, run.limit_without_timeout())
 
 
-def _wait_for_earlier_calls(run: CallRun) -> Staged:
+def _wait_for_earlier_calls(run: ActiveCall) -> Staged:
     batch = run.batch
     assert batch is not None  # noqa: S101 - asked by the caller
     for gate in (batch.after_all(FORKED), batch.before(ENDED, run.index)):
@@ -227,7 +227,7 @@ def _wait_for_earlier_calls(run: CallRun) -> Staged:
 # --- Telling the session of a value, or doing again what a recorded call did to it
 
 
-def tell_session(run: CallRun, table: Table, plan: Plan) -> None:
+def apply_result(run: ActiveCall, table: DispatchTable, plan: ToolPlan) -> None:
     """Let the session have what the result changes, where plugins may answer or are told of it."""
     if run.answer.__class__ is Replay:
         _apply_changes(run, run.answer)
@@ -237,7 +237,7 @@ def tell_session(run: CallRun, table: Table, plan: Plan) -> None:
         _note_changes(run)
 
 
-def _note_changes(run: CallRun) -> None:
+def _note_changes(run: ActiveCall) -> None:
     """Keep what the call has changed in the session so far."""
     try:
         run.session_changes = run.branch.changes()
@@ -245,7 +245,7 @@ def _note_changes(run: CallRun) -> None:
         run.session_changes = error
 
 
-def _apply_changes(run: CallRun, replay: Replay) -> None:
+def _apply_changes(run: ActiveCall, replay: Replay) -> None:
     """Let the session have what the earlier call changed, unless it has."""
     changes, reason = replay.changes, replay.unportable
     effect_id = replay.effect_id
@@ -276,14 +276,14 @@ CONFLICTING: Final = frozenset({EXECUTE, VALIDATE, ON_RESULT, PREPARE})
 """Stages at which a conflict can show: a resource may notice it before the commit."""
 
 
-def life_of(call: CallRun) -> Generator[Step, Any, Outcome]:
+def life_of(call: ActiveCall) -> Generator[Step, Any, Outcome]:
     """Take a call through its stages. One event is published, whatever becomes of the call.
 
     Returns:
         The outcome.
 
     Raises:
-        BaseException: What is not the call's own; see `refusals.read_failure`.
+        BaseException: What is not the call's own; see `refusals.classify_failure`.
     """
     traces: Entered = []
     call.entered = CURRENT.set(call)
@@ -305,7 +305,7 @@ def life_of(call: CallRun) -> Generator[Step, Any, Outcome]:
     return call.outcome
 
 
-def pass_stages(call: CallRun, table: Table) -> Staged:  # noqa: C901, PLR0912 - read from top to bottom
+def pass_stages(call: ActiveCall, table: DispatchTable) -> Staged:  # noqa: C901, PLR0912 - read from top to bottom
     """Take a call to its place among those in flight, then through its transaction."""
     # 1. Lookup: which tool is meant.
     plan = table.plans.get(call.call_made.name)
@@ -355,13 +355,13 @@ def pass_stages(call: CallRun, table: Table) -> Staged:  # noqa: C901, PLR0912 -
             if call.reruns or not tool.contained or call.stage not in CONFLICTING:
                 raise
             yield from redo_after_conflict(call, plan)
-        except Edited as edit:
+        except ArgumentsEdited as edit:
             edits += 1
             refuse_unsettled(call, edits)
             yield from start_over(call, table, edit.call)
 
 
-def attempt(call: CallRun, table: Table, plan: Plan) -> Staged:  # noqa: C901, PLR0912 - read from top to bottom
+def attempt(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged:  # noqa: C901, PLR0912 - read from top to bottom
     """Run the handler on the call's branch, and commit what it did: all of it, or nothing."""
     # 6. Snapshot: plugins join the transaction.
     if plan.snapshots:
@@ -417,7 +417,7 @@ def attempt(call: CallRun, table: Table, plan: Plan) -> Staged:  # noqa: C901, P
 # --- Where a call waits for others -----------------------------------------------------------
 
 
-def wait_for_place(call: CallRun, plan: Plan) -> Staged:
+def wait_for_place(call: ActiveCall, plan: ToolPlan) -> Staged:
     """Wait until the batch is admitted, and until the one place of a serial tool is free."""
     if call.batch is not None:
         yield WaitFor(call.batch.after_all(ADMITTED), call.limit_without_timeout())
@@ -427,11 +427,11 @@ def wait_for_place(call: CallRun, plan: Plan) -> Staged:
         yield from look_again(call)
 
 
-def take_in_answer(call: CallRun, table: Table, plan: Plan) -> Staged:
+def take_in_answer(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged:
     """Apply a plugin's answer, or the changes of a recorded call, to the session."""
     if call.answer.__class__ is Replay:
         # The session may hold these changes by now, where the recorded call ran beside this one.
         if not call.take_free_turn():
             yield from wait_for_turn(call)
         call.branch.validate()
-    tell_session(call, table, plan)
+    apply_result(call, table, plan)

@@ -6,22 +6,22 @@ import logging
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final
 
-from toolstile.pipeline.call import CallRun
-from toolstile.pipeline.hook_calls import ask, log_observer
+from toolstile.pipeline.call import ActiveCall
+from toolstile.pipeline.hook_calls import ask, log_observer_error
 from toolstile.pipeline.parse import shown_call
 from toolstile_hookspecs import Stage
 
 if TYPE_CHECKING:
-    from toolstile.pipeline.plan import Table
+    from toolstile.pipeline.plan import DispatchTable
 
 log = logging.getLogger("toolstile.pipeline")
 _HOOK: Final = "toolstile_trace"
 
-_STAGE: Any = CallRun.__dict__["stage"]
+_STAGE: Any = ActiveCall.__dict__["stage"]
 Entered = list[tuple[str, AbstractContextManager[Any]]]
 
 
-def enter_traces(table: Table, run: CallRun, entered: Entered) -> None:
+def enter_traces(table: DispatchTable, run: ActiveCall, entered: Entered) -> None:
     """Enter the traces of all plugins; one that fails is logged.
 
     Args:
@@ -38,10 +38,10 @@ def enter_traces(table: Table, run: CallRun, entered: Entered) -> None:
                 _let_more(run, each.plugin, trace)
         except Exception:  # noqa: BLE001 - logged without secrets
             text = "Plugin %s failed to trace a call; the call goes on."
-            log_observer(run, log, each.plugin, _HOOK, text)
+            log_observer_error(run, log, each.plugin, _HOOK, text)
 
 
-def leave_traces(entered: Entered, run: CallRun) -> None:
+def leave_traces(entered: Entered, run: ActiveCall) -> None:
     """Leave the traces in reverse; one that fails is logged.
 
     Raises:
@@ -54,14 +54,14 @@ def leave_traces(entered: Entered, run: CallRun) -> None:
             trace.__exit__(None, None, None)
         except Exception:  # noqa: BLE001 - logged without secrets
             text = "Plugin %s failed to end its trace of a call."
-            log_observer(run, log, plugin, _HOOK, text)
+            log_observer_error(run, log, plugin, _HOOK, text)
         except BaseException as error:  # noqa: BLE001 - raised when all are left
             interruption = error
     if interruption is not None:
         raise interruption
 
 
-class _HeardRun(CallRun):
+class _HeardRun(ActiveCall):
     """A call whose traces hear of each stage it enters."""
 
     __slots__ = ()
@@ -79,10 +79,10 @@ class _HeardRun(CallRun):
             try:
                 listener(stage)
             except Exception:  # noqa: BLE001 - logged without secrets
-                log_observer(self, log, plugin, _HOOK, "Plugin %s failed to trace a stage.")
+                log_observer_error(self, log, plugin, _HOOK, "Plugin %s failed to trace a stage.")
 
 
-def _let_more(run: CallRun, plugin: str, trace: object) -> None:
+def _let_more(run: ActiveCall, plugin: str, trace: object) -> None:
     listener = getattr(trace, "stage", None)
     if callable(listener):
         # Only now it is known that somebody listens; all other calls set a plain attribute.

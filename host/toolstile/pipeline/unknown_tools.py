@@ -19,7 +19,7 @@ _TEXT: Final[Any] = str
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class UnknownTools:
     """Tells of tools that cannot be called.
 
     Args:

@@ -318,7 +318,7 @@ def _tools(sections: Iterable[Section], place: str) -> list[Tool[Any, Any]]:
 
 
 @dataclass(slots=True)
-class Offers:
+class OfferedExtensions:
     """What was offered, and what could not be taken.
 
     Args:
@@ -332,9 +332,9 @@ class Offers:
     faults: list[tuple[str, PluginFault]] = field(default_factory=list[tuple[str, PluginFault]])
 
 
-def dialects(implementations: Iterable[Implementation]) -> Offers:
+def dialects(implementations: Iterable[Implementation]) -> OfferedExtensions:
     """Return the dialects that implementations of `toolstile_dialects` offer."""
-    offers, owners = Offers(), dict[str, str]()
+    offers, owners = OfferedExtensions(), dict[str, str]()
     for plugin, each in _offered(implementations, offers):
         name = getattr(each, "name", None)
         if not isinstance(name, str) or isinstance(each, type):
@@ -348,9 +348,9 @@ def dialects(implementations: Iterable[Implementation]) -> Offers:
     return offers
 
 
-def commands(implementations: Iterable[Implementation]) -> Offers:
+def commands(implementations: Iterable[Implementation]) -> OfferedExtensions:
     """Return the commands that implementations of `toolstile_commands` offer."""
-    offers, owners = Offers(), dict[str, str]()
+    offers, owners = OfferedExtensions(), dict[str, str]()
     for plugin, each in _offered(implementations, offers):
         if not isinstance(each, Command):
             fault = wrong_answer(
@@ -367,7 +367,7 @@ def commands(implementations: Iterable[Implementation]) -> Offers:
 
 
 def _offered(
-    implementations: Iterable[Implementation], offers: Offers
+    implementations: Iterable[Implementation], offers: OfferedExtensions
 ) -> Iterator[tuple[str, object]]:
     # They come last registered first, but the first registered keeps a name.
     for implementation in reversed(tuple(implementations)):

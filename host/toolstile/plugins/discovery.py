@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol, cast
 
 from toolstile._version import __version__
 from toolstile.plugins.plugin_errors import PluginFault, one_line
-from toolstile.plugins.reports import Origin
+from toolstile.plugins.reports import PluginSource
 from toolstile_hookspecs.markers import (
     CONTRACT_VERSION,
     ENTRY_POINT_GROUP,
@@ -253,7 +253,7 @@ def _module_name(path: Path) -> str:
 UNSTATED: Final = None
 
 
-def refuse_newer(stated: object, origin: Origin) -> None:
+def refuse_newer(stated: object, origin: PluginSource) -> None:
     """Refuse a plugin that needs a newer contract than there is.
 
     Args:
@@ -286,7 +286,7 @@ def stated_by(plugin: object) -> object:
     return getattr(plugin, REQUIRES, UNSTATED)
 
 
-def stated_in_source(origin: Origin) -> object:
+def stated_in_source(origin: PluginSource) -> object:
     """Return what a plugin's source says it needs, though it cannot be imported.
 
     Args:
@@ -305,7 +305,7 @@ def stated_in_source(origin: Origin) -> object:
     return next((found for each in tree.body if (found := _assigned(each))), UNSTATED)
 
 
-def _source(origin: Origin) -> Path | None:
+def _source(origin: PluginSource) -> Path | None:
     if origin.location is None:
         return None
     if origin.source == "file":

@@ -122,7 +122,7 @@ class Implementation:
         call: Takes all the hook's arguments, positionally, in the specification's order.
         wants_params: Whether it is given the params, which may then have to be copied.
         wrapper: Whether `call` returns a generator that goes around the others.
-        concerns: Tells which tools it is asked for; None for all.
+        applies_to: Tells which tools it is asked for; None for all.
         wants_changes: Whether it is given what the call did to the session, which then has to
             be found out.
     """
@@ -132,7 +132,7 @@ class Implementation:
     call: Callable[..., Any]
     wants_params: bool
     wrapper: bool
-    concerns: Callable[[Tool[Any, Any]], bool] | None = None
+    applies_to: Callable[[Tool[Any, Any]], bool] | None = None
     wants_changes: bool = False
 
 
@@ -158,7 +158,7 @@ def implementation(
         call=_adapted(found.function, tuple(found.argnames), arguments, settings),
         wants_params="params" in found.argnames,
         wrapper=found.wrapper,
-        concerns=getattr(found.function, CONCERNS, None),
+        applies_to=getattr(found.function, CONCERNS, None),
         wants_changes=wants_changes,
     )
 

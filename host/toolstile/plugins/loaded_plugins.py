@@ -12,12 +12,12 @@ from toolstile.plugins.contributions import Contribution, collect, with_sections
 from toolstile.plugins.hook_manager import HookManager, Implementation, implementation
 from toolstile.plugins.inspection import hooks_of
 from toolstile.plugins.plugin_errors import PluginFault, one_line
-from toolstile.plugins.reports import LoadedPlugin, Origin
+from toolstile.plugins.reports import LoadedPlugin, PluginSource
 from toolstile.settings import Settings
 from toolstile_hookspecs import ContractDeprecationWarning
 
 
-class Roster:
+class LoadedPlugins:
     """The plugins that are registered, by name, in the order of registration.
 
     It is changed by one thread at a time; whoever owns it sees to that.
@@ -36,7 +36,7 @@ class Roster:
         """The names of all hooks there are."""
         return tuple(self._manager.arguments)
 
-    def take(self, origin: Origin, plugin: object) -> LoadedPlugin:
+    def take(self, origin: PluginSource, plugin: object) -> LoadedPlugin:
         """Register a plugin and ask it for all it offers.
 
         Raises:
@@ -127,7 +127,7 @@ class Roster:
             raise PluginFault(cause, "Mend the plugin.") from error
         return hooks
 
-    def _refuse_taken(self, origin: Origin, plugin: object) -> None:
+    def _refuse_taken(self, origin: PluginSource, plugin: object) -> None:
         there = self.records.get(origin.name)
         if there is not None:
             raise PluginFault(
@@ -154,7 +154,7 @@ class Roster:
 class _OwnImplementations:
     """Gives one plugin's implementations of a hook."""
 
-    def __init__(self, roster: Roster, plugin: str) -> None:
+    def __init__(self, roster: LoadedPlugins, plugin: str) -> None:
         self._roster = roster
         self._plugin = plugin
 
@@ -163,5 +163,5 @@ class _OwnImplementations:
         return [each for each in found if each.plugin == self._plugin]
 
 
-def _whence(origin: Origin) -> str:
+def _whence(origin: PluginSource) -> str:
     return "Python" if origin.source == "python" else f"the {origin.source} {origin.location}"

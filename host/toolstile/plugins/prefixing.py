@@ -22,8 +22,8 @@ from toolstile_hookspecs.tools import NO_NAMES
 T = TypeVar("T", bound=Tool[Any, Any])
 
 
-def renamed(tool: T, name: str, siblings: Mapping[str, str] = NO_NAMES) -> T:
-    """Return a tool that differs in names only: its own, and those of its siblings.
+def renamed(tool: T, name: str, renamed_tools: Mapping[str, str] = NO_NAMES) -> T:
+    """Return a tool that differs in names only: its own, and those of its renamed_tools.
 
     It is copied as it is rather than made anew: a decorated function's annotations may
     speak of names that only its own scope knew.
@@ -38,22 +38,22 @@ def renamed(tool: T, name: str, siblings: Mapping[str, str] = NO_NAMES) -> T:
         )
         raise DefinitionError(msg)
     twin = object.__new__(type(tool))
-    depends_on = tuple(siblings.get(each, each) for each in tool.depends_on)
-    vars(twin).update(vars(tool), name=name, depends_on=depends_on, siblings=siblings)
+    depends_on = tuple(renamed_tools.get(each, each) for each in tool.depends_on)
+    vars(twin).update(vars(tool), name=name, depends_on=depends_on, renamed_tools=renamed_tools)
     return twin
 
 
 def with_prefix(sections: Iterable[Section], prefix: str) -> tuple[Section, ...]:
     """Return the sections with the prefix before their keys and their tools' names."""
     sections = tuple(sections)
-    siblings = {name: prefix + name for section in sections for name in _names(section)}
+    renamed_tools = {name: prefix + name for section in sections for name in _names(section)}
     twins: dict[Tool[Any, Any], Tool[Any, Any]] = {}
     originals: dict[str, Tool[Any, Any]] = {}
 
     def rename(tool: Tool[Any, Any]) -> Tool[Any, Any]:
         # A tool that stands in two sections stays one tool.
         if tool not in twins:
-            twins[tool] = renamed(tool, prefix + tool.name, siblings)
+            twins[tool] = renamed(tool, prefix + tool.name, renamed_tools)
             originals[twins[tool].name] = tool
         return twins[tool]
 

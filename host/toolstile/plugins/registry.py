@@ -24,10 +24,10 @@ from toolstile.plugins.discovery import (
 )
 from toolstile.plugins.hook_manager import Implementation
 from toolstile.plugins.inspection import refuse_hookless
-from toolstile.plugins.loaded_plugins import Roster
+from toolstile.plugins.loaded_plugins import LoadedPlugins
 from toolstile.plugins.plugin_errors import PluginFault, in_configuration
 from toolstile.plugins.registry_snapshot import PluginCatalog, view_of
-from toolstile.plugins.reports import LoadedPlugin, Origin, PluginReport, default_name
+from toolstile.plugins.reports import LoadedPlugin, PluginReport, PluginSource, default_name
 from toolstile.settings import Settings
 from toolstile.settings.model import folded
 from toolstile_hookspecs import Binding, Command, ConfigurationError, Dialect, PluginError, Section
@@ -59,7 +59,7 @@ class Plugins:
         self.settings = settings
         self._block = tuple(dict.fromkeys((*block, *settings.block)))
         self._lock = threading.RLock()
-        self._roster = Roster(settings)
+        self._roster = LoadedPlugins(settings)
         self._refused: list[PluginReport] = []
         self._discovered = False
         self._installed: frozenset[str] = frozenset()
@@ -90,7 +90,7 @@ class Plugins:
                 raise PluginError(_not_installed(name, self._installed))
         with self._lock:
             self._refused = [each for each in self._refused if each.source == "python"]
-            met: dict[str, Origin] = {}
+            met: dict[str, PluginSource] = {}
             for found in every:
                 if only is None or found.name in only:
                     self._meet(_entry_point(found), found.load, met)
@@ -122,7 +122,7 @@ class Plugins:
             PluginError: Naming the plugin, the cause and the remedy; nothing of it stays.
         """
         refuse_hookless(plugin)
-        origin = Origin(name or default_name(plugin), "python", distribution, version)
+        origin = PluginSource(name or default_name(plugin), "python", distribution, version)
         report = self._register(origin, lambda: plugin)
         if report.status == "loaded" and not report.hooks:
             log.warning("%s", report)
@@ -256,7 +256,7 @@ class Plugins:
 
     # --- How ---------------------------------------------------------------------------------
 
-    def _register(self, origin: Origin, load: Loader) -> PluginReport:
+    def _register(self, origin: PluginSource, load: Loader) -> PluginReport:
         with self._lock:
             try:
                 blocked = self._switched_off(origin)
@@ -270,7 +270,7 @@ class Plugins:
             self._publish()
             return record.report()
 
-    def _meet(self, origin: Origin, load: Loader, met: dict[str, Origin]) -> None:
+    def _meet(self, origin: PluginSource, load: Loader, met: dict[str, PluginSource]) -> None:
         known = self._roster.records.get(origin.name)
         if known is not None and known.origin == origin:
             met.setdefault(origin.name, origin)
@@ -287,7 +287,7 @@ class Plugins:
         except PluginFault as fault:
             self._refused.append(origin.refused("failed", fault))
 
-    def _take(self, origin: Origin, load: Loader) -> LoadedPlugin:
+    def _take(self, origin: PluginSource, load: Loader) -> LoadedPlugin:
         try:
             plugin = load()
         except PluginFault:
@@ -302,7 +302,7 @@ class Plugins:
                 forget(plugin)
             raise
 
-    def _switched_off(self, origin: Origin) -> PluginReport | None:
+    def _switched_off(self, origin: PluginSource) -> PluginReport | None:
         name = origin.name
         try:
             enabled = host_keys(self.settings, name).enabled
@@ -374,7 +374,7 @@ class Plugins:
         self._roster.complain(name, "toolstile_sections", [])
         self._publish()
 
-    def _complain(self, hook: str, found: offers.Offers) -> None:
+    def _complain(self, hook: str, found: offers.OfferedExtensions) -> None:
         with self._lock:
             for name in self._roster.records:
                 faults = [fault for plugin, fault in found.faults if plugin == name]
@@ -392,15 +392,15 @@ def _each_once(files: Iterable[Path]) -> Iterable[Path]:
     return found.values()
 
 
-def _entry_point(found: FoundPlugin) -> Origin:
-    return Origin(found.name, "entry point", found.distribution, found.version, found.value)
+def _entry_point(found: FoundPlugin) -> PluginSource:
+    return PluginSource(found.name, "entry point", found.distribution, found.version, found.value)
 
 
-def _file(path: Path) -> Origin:
-    return Origin(path.stem or str(path), "file", location=str(path))
+def _file(path: Path) -> PluginSource:
+    return PluginSource(path.stem or str(path), "file", location=str(path))
 
 
-def _second_of_name(first: Origin) -> PluginFault:
+def _second_of_name(first: PluginSource) -> PluginFault:
     return PluginFault(
         f"Another plugin has this name: {first}, from {first.source} {first.location}.",
         "Uninstall one of the two, or rename one's entry point.",
@@ -417,4 +417,4 @@ def _absent(name: str, cause: str, known: Collection[str]) -> PluginReport:
     near = nearest(name, known)
     remedy = f"Did you mean {near!r}?" if near else "Install it, or take its name out."
     # No more than a warning: one configuration may serve places with different plugins.
-    return Origin(name, "configuration").refused("absent", PluginFault(cause, remedy))
+    return PluginSource(name, "configuration").refused("absent", PluginFault(cause, remedy))

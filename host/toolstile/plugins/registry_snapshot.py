@@ -9,7 +9,7 @@ from typing import Any
 
 from toolstile.plugins.contributions import Contribution
 from toolstile.plugins.hook_manager import Implementation
-from toolstile.plugins.loaded_plugins import Roster
+from toolstile.plugins.loaded_plugins import LoadedPlugins
 from toolstile.plugins.prefixing import serving_wire_names
 from toolstile_hookspecs import Binding, Section, Tool
 
@@ -92,7 +92,7 @@ Calls = Mapping[str, tuple[Implementation, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class RegistrySnapshot:
     """What readers see; never changed, only replaced as a whole.
 
     Args:
@@ -116,11 +116,11 @@ class View:
     tools: ToolIndex = field(default_factory=ToolIndex)
 
 
-def view_of(roster: Roster, generation: int) -> View:
+def view_of(roster: LoadedPlugins, generation: int) -> RegistrySnapshot:
     """Return what the plugins of a roster come to now."""
     calls = {hook: tuple(roster.implementations(hook)) for hook in roster.hooks}
     offered = [(name, each.contribution) for name, each in roster.records.items()]
-    return View(
+    return RegistrySnapshot(
         generation=generation,
         implementations=_only(calls, wrappers=False),
         wrappers=_only(calls, wrappers=True),

@@ -148,7 +148,7 @@ def _machinery() -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class PluginSource:
     """Where a plugin comes from.
 
     Args:
@@ -198,7 +198,7 @@ class LoadedPlugin:
         deprecations: What it implements that a later version of the contract does not have.
     """
 
-    origin: Origin
+    origin: PluginSource
     plugin: object
     hooks: tuple[str, ...]
     contribution: Contribution

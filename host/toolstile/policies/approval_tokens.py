@@ -22,7 +22,7 @@ from toolstile_hookspecs import Clock, ToolstileError
 # --- The tokens that one host has redeemed
 
 
-class SpentTokens(Protocol):
+class RedeemedTokens(Protocol):
     """Remembers tokens for as long as they could be redeemed again."""
 
     def spend(self, token_id: str, expires: float, now: float) -> bool:
@@ -76,7 +76,7 @@ class TokenRefused(ToolstileError):
 
 
 @dataclass(frozen=True, slots=True)
-class Bearer:
+class TokenSubject:
     """Who may come back with a token.
 
     Args:
@@ -92,7 +92,7 @@ class Bearer:
     dry_run: bool
 
 
-class Approvable:
+class RedeemedToken:
     """What a redeemed token is good for: one call with the params, and the diff, that were shown.
 
     Args:
@@ -103,7 +103,7 @@ class Approvable:
 
     __slots__ = ("_mark", "_place", "_seal")
 
-    def __init__(self, seal: Seal, mark: str, place: str) -> None:
+    def __init__(self, seal: TokenSigner, mark: str, place: str) -> None:
         self._seal = seal
         self._mark = mark
         self._place = place
@@ -117,7 +117,7 @@ class Approvable:
         return hmac.compare_digest(self._place, self._seal.mark("place", digest))
 
 
-class Seal:
+class TokenSigner:
     """Seals tokens and takes them back, each once.
 
     A token tells its holder nothing: what it is bound to stands in it as a keyed hash.
@@ -129,13 +129,13 @@ class Seal:
         spent: Remembers the tokens that were redeemed.
     """
 
-    def __init__(self, key: bytes, clock: Clock, expiry: float, spent: SpentTokens) -> None:
+    def __init__(self, key: bytes, clock: Clock, expiry: float, spent: RedeemedTokens) -> None:
         self._key = key
         self._clock = clock
         self._expiry = expiry
         self._spent = spent
 
-    def seal(self, bearer: Bearer, digest: str, *, place: str | None = None) -> str:
+    def seal(self, bearer: TokenSubject, digest: str, *, place: str | None = None) -> str:
         """Return a token for a call with the params, and the diff, that have this digest.
 
         Args:
@@ -155,7 +155,7 @@ class Seal:
         body = f"{VERSION}.{base64.urlsafe_b64encode(text.encode()).decode()}"
         return f"{body}.{self._sign('token', body)}"
 
-    def redeem(self, token: object, bearer: Bearer) -> Approvable:
+    def redeem(self, token: object, bearer: TokenSubject) -> RedeemedToken:
         """Take a token back, for good.
 
         Raises:
@@ -179,13 +179,13 @@ class Seal:
                 raise TokenRefused(f"The approval belongs to {_FOREIGN[name]}.")
         if not self._spent.spend(claims["id"], expires, now):
             raise TokenRefused("The approval was used before: it holds for one call.")
-        return Approvable(self, claims["digest"], claims.get("place", ""))
+        return RedeemedToken(self, claims["digest"], claims.get("place", ""))
 
     def mark(self, what: str, value: str) -> str:
         """Return what stands for a value in a token."""
         return self._sign(what, value)[:32]
 
-    def _marks(self, bearer: Bearer) -> dict[str, str]:
+    def _marks(self, bearer: TokenSubject) -> dict[str, str]:
         user = "nobody" if bearer.user_id is None else f"user {bearer.user_id}"
         return {
             "session": self.mark("session", f"{bearer.dry_run} {bearer.session}"),
@@ -198,16 +198,16 @@ class Seal:
         return hmac.new(self._key, message, hashlib.sha256).hexdigest()
 
 
-def seal_for(settings: Settings, clock: Clock) -> Seal:
+def seal_for(settings: Settings, clock: Clock) -> TokenSigner:
     """Return the seal of a host: one of its own, unless a key is configured that others share."""
     key, file = settings.approval_key, settings.approval_spent
     if key is None or file is None:
-        return Seal(os.urandom(32), clock, settings.approval_expiry, SpentInMemory())
+        return TokenSigner(os.urandom(32), clock, settings.approval_expiry, SpentInMemory())
     from toolstile.policies.approval_tokens import (
         SpentInFile,  # brings SQLite, which few hosts need
     )
 
-    return Seal(key.encode(), clock, settings.approval_expiry, SpentInFile(file))
+    return TokenSigner(key.encode(), clock, settings.approval_expiry, SpentInFile(file))
 
 
 _FOREIGN: Final = {

@@ -19,9 +19,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from toolstile_hookspecs import (
     ConfigurationError,
-    KeptApart,
-    KeptPolicy,
+    PersistentPolicy,
     PolicyState,
+    PolicyStoreLocation,
     SessionProtocol,
 )
 from toolstile_hookspecs._schema.validation_errors import first_fault
@@ -91,7 +91,7 @@ class Changing(Protocol):
         ...
 
 
-class Keeper:
+class PolicyStore:
     """Loads and saves the records of the policies that are kept.
 
     A session begins with what is in the file. What a call changes is written after its
@@ -106,7 +106,9 @@ class Keeper:
         ConfigurationError: When a file cannot be read that is to be copied.
     """
 
-    def __init__(self, policies: Iterable[KeptPolicy], apart: KeptApart | None = None) -> None:
+    def __init__(
+        self, policies: Iterable[PersistentPolicy], apart: PolicyStoreLocation | None = None
+    ) -> None:
         self._files = {each.name: each.file for each in policies}
         if apart is not None:
             self._files = {name: _apart(file, apart) for name, file in self._files.items()}
@@ -161,16 +163,16 @@ class Keeper:
             for file in changed:
                 write(file, held[file])
 
-    def saving(self, branch: Changing) -> Saving | None:
+    def saving(self, branch: Changing) -> PolicyStoreParticipant | None:
         """Return what saves the records that a call has changed, None if none is kept."""
         by_file: dict[Path, dict[str, tuple[PolicyState | None, PolicyState | None]]] = {}
         for name, change in branch.record_changes.items():
             if name in self._files:
                 by_file.setdefault(self._files[name], {})[name] = change
-        return Saving(by_file) if by_file else None
+        return PolicyStoreParticipant(by_file) if by_file else None
 
 
-class Saving:
+class PolicyStoreParticipant:
     """Saves what a call has changed, as a participant of the call."""
 
     name: Final = "the kept state of policies"
@@ -287,7 +289,7 @@ def _locked(file: Path) -> Generator[None]:
         yield
 
 
-def _apart(file: Path, apart: KeptApart) -> Path:
+def _apart(file: Path, apart: PolicyStoreLocation) -> Path:
     """Return what stands in for a file."""
     name = hashlib.sha256(os.fsencode(file.absolute())).hexdigest()
     stand_in = apart.folder / f"{name}.json"

@@ -20,7 +20,14 @@ from toolstile.settings import Settings, validate_table
 from toolstile.settings.model import NO_FILE
 from toolstile.settings.sources import beside, expanded
 from toolstile.settings.table_validation import fields, show
-from toolstile_hookspecs import ConfigurationError, KeptPolicy, Prompt, Section, Tool, ToolPolicy
+from toolstile_hookspecs import (
+    ConfigurationError,
+    PersistentPolicy,
+    Prompt,
+    Section,
+    Tool,
+    ToolPolicy,
+)
 from toolstile_hookspecs.support.text import suggest
 
 if TYPE_CHECKING:
@@ -93,7 +100,7 @@ class PromptRules:
 
 
 def _places(sections: Sequence[Section], above: str = "") -> dict[int, str]:
-    """Return by identity where each section stands: a key is unique among siblings only."""
+    """Return by identity where each section stands: a key is unique among renamed_tools only."""
     places: dict[int, str] = {}
     for section in sections:
         path = places[id(section)] = f"{above}{section.key}"
@@ -170,4 +177,4 @@ def _kept(policy: ToolPolicy, table: Mapping[str, Any], directory: Path, place: 
             "add name = '...'."
         )
         raise ConfigurationError(msg)
-    return KeptPolicy(policy, directory / expanded(Path(file)))
+    return PersistentPolicy(policy, directory / expanded(Path(file)))

@@ -15,10 +15,10 @@ from toolstile.plugins.hook_manager import Implementation
 from toolstile.settings.table_validation import fields
 from toolstile_hookspecs import (
     DefinitionError,
-    KeptPolicy,
+    PersistentPolicy,
     PolicyDecision,
-    Reserving,
-    RollbackAware,
+    SupportsReserve,
+    SupportsRollback,
     Tool,
     ToolPolicy,
 )
@@ -66,14 +66,14 @@ def _asked_once(policy: ToolPolicy, name: str) -> Question | None:
 
 def rule_of(policy: ToolPolicy) -> Rule:
     """Return the rule that a policy instance is."""
-    if isinstance(policy, KeptPolicy):
+    if isinstance(policy, PersistentPolicy):
         policy = policy.policy
     return Rule(
         name=policy.name,
         check=policy.check,
         on_result=policy.on_result,
-        reserve=policy.reserve if isinstance(policy, Reserving) else None,
-        on_rollback=policy.on_rollback if isinstance(policy, RollbackAware) else None,
+        reserve=policy.reserve if isinstance(policy, SupportsReserve) else None,
+        on_rollback=policy.on_rollback if isinstance(policy, SupportsRollback) else None,
         wants_params=getattr(policy, "wants_params", True),
         checks=_asked_once(policy, "checks"),
         hears=_asked_once(policy, "hears"),

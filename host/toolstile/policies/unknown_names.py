@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from toolstile_hookspecs import Catalog, KeptPolicy, Prompt, Section, Tool, ToolPolicy
+from toolstile_hookspecs import Catalog, PersistentPolicy, Prompt, Section, Tool, ToolPolicy
 from toolstile_hookspecs.section_tools import section_tools
 from toolstile_hookspecs.support.text import near
 
@@ -15,7 +15,7 @@ log = logging.getLogger("toolstile.policies.names")
 SUGGESTED: Final = 2
 
 
-class StrayNames:
+class UnknownNameWarnings:
     """Tells of names that policies rule by and nobody offers, of each once."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class StrayNames:
 
 def governed_by(policy: ToolPolicy) -> Collection[str]:
     """Return the names of tools that a policy says it rules by."""
-    if isinstance(policy, KeptPolicy):
+    if isinstance(policy, PersistentPolicy):
         policy = policy.policy
     names: Collection[str] = getattr(policy, "governed", ())
     return names
@@ -65,7 +65,7 @@ def names_known_to(section: Section, names: frozenset[str]) -> frozenset[str]:
 
 def _names_of(tools: Iterable[Tool[Any, Any]]) -> Iterator[str]:
     for each in tools:
-        yield from each.known_as
+        yield from each.policy_names
 
 
 def _hint(name: str, known: Collection[str]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, TypeVar, cast, overload
 
 from toolstile.resources import transactional as stepwise
-from toolstile.resources.container import Built, Container, ToolScope
+from toolstile.resources.container import Container, Instance, ToolScope
 from toolstile.resources.exclusive import Claim, ExclusiveLock, lock_of
 from toolstile.resources.teardown import Failures, interrupting, name_of
 from toolstile.resources.transactional import BranchPart, ExclusivePart, Role
@@ -180,7 +180,7 @@ class CallScope:
         """
         return stepwise.run(child._join())
 
-    def let_none_join(self) -> None:
+    def close_to_nested(self) -> None:
         """Give nested calls no branch to stand on any more.
 
         One made when this call's own are being kept or put back would be neither. Waits for no
@@ -210,7 +210,7 @@ class CallScope:
 
     def undoing(self) -> Iterator[Callable[[], Awaitable[None] | None]]:
         """Yield what to call to roll back, newest first; each returns None or an awaitable."""
-        self.let_none_join()
+        self.close_to_nested()
         for part in reversed(self.participants()):
             yield part.rollback
 
@@ -298,14 +298,14 @@ class CallScope:
 
     # --- giving ---
 
-    def _find(self, kind: type[Any]) -> Built:
+    def _find(self, kind: type[Any]) -> Instance:
         tools = self._tools
         if tools is None:
             with self._mutex:
                 tools = self._tools = self._tools or self._resources.tool_scope()
         return self._resources.find(kind, tools)
 
-    def _give(self, kind: type[Any], built: Built) -> Any:
+    def _give(self, kind: type[Any], built: Instance) -> Any:
         value = built.value
         if built.role is Role.BRANCHABLE:
             value = self._branch_of(built).branch.resource
@@ -316,7 +316,7 @@ class CallScope:
             value = self._given.setdefault(kind, value)
         return value
 
-    def _branch_of(self, built: Built, *, nested: bool = False) -> BranchPart:
+    def _branch_of(self, built: Instance, *, nested: bool = False) -> BranchPart:
         parent = None
         if self._parent is not None and built.shared:
             parent = self._parent._branch_of(built, nested=True)  # noqa: SLF001 - of the same class
@@ -328,7 +328,7 @@ class CallScope:
                 self._take(part, id(built.value), nested=nested)
             return part
 
-    def _known_branch(self, built: Built, *, nested: bool) -> BranchPart | None:
+    def _known_branch(self, built: Instance, *, nested: bool) -> BranchPart | None:
         with self._mutex:
             self.check_open()
             if nested and not self._shares:
@@ -347,7 +347,7 @@ class CallScope:
         if is_late:
             raise CallClosed(_CALLER_ENDED)
 
-    def _turns(self, kind: type[Any], built: Built) -> Iterator[Turn]:
+    def _turns(self, kind: type[Any], built: Instance) -> Iterator[Turn]:
         """Yield what to wait for, one after the other, until the resource is had."""
         part = self._exclusive_part(lock_of(built.value))
         if part.claim.held and part.claim.above is None:
@@ -366,7 +366,7 @@ class CallScope:
             if not ticket.granted:
                 yield ticket
 
-    def _begin(self, built: Built) -> None:
+    def _begin(self, built: Instance) -> None:
         with self._mutex:
             part = self._exclusive_part(lock_of(built.value))
             part.begin()

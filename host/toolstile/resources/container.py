@@ -18,12 +18,12 @@ from toolstile.resources.teardown import (
 from toolstile.resources.transactional import Role, role_of
 from toolstile_hookspecs.errors import CircularDependencyError, ResourceError
 from toolstile_hookspecs.resources import Binding, PostConstruct, Scope, is_borrowed
-from toolstile_hookspecs.transactions import Decider, Recovering
+from toolstile_hookspecs.transactions import Decider, SupportsRecovery
 
 # --- Constructions under way, and the circles they can form, also across threads
 
 
-class Build:
+class Construction:
     """One construction under way.
 
     Args:
@@ -33,13 +33,13 @@ class Build:
 
     __slots__ = ("asker", "done", "kind", "needs")
 
-    def __init__(self, kind: type[Any], asker: Build | None) -> None:
+    def __init__(self, kind: type[Any], asker: Construction | None) -> None:
         self.kind = kind
         self.asker = asker
         self.done = False
-        self.needs: list[Build] = []
+        self.needs: list[Construction] = []
 
-    def path_to(self, other: Build) -> list[Build] | None:
+    def path_to(self, other: Construction) -> list[Construction] | None:
         """Return the constructions from this one to `other`, each needing the next."""
         if self is other:
             return [self]
@@ -50,7 +50,7 @@ class Build:
         return None
 
 
-def refuse_circle(wanted: Build, asker: Build) -> None:
+def refuse_circle(wanted: Construction, asker: Construction) -> None:
     """Raise if what is being made needs, in the end, the construction that asks for it.
 
     Raises:
@@ -61,7 +61,7 @@ def refuse_circle(wanted: Build, asker: Build) -> None:
         raise _circle([*(build.kind for build in path), wanted.kind])
 
 
-def refuse_descent(kind: type[Any], asker: Build | None) -> None:
+def refuse_descent(kind: type[Any], asker: Construction | None) -> None:
     """Raise if a type that is made anew each time is asked for while it is being made.
 
     Raises:
@@ -86,7 +86,7 @@ def _circle(kinds: list[type[Any]]) -> CircularDependencyError:
 # --- Where the instances of one scope stand until it ends
 
 
-class Built:
+class Instance:
     """An instance that is ready to be given.
 
     Args:
@@ -102,15 +102,15 @@ class Built:
         self.role: Role = role_of(value)
 
 
-class Shelf:
+class InstanceCache:
     """The instances of one scope; guarded by the lock of the container it belongs to."""
 
     __slots__ = ("_owned", "building", "built", "closed", "known")
 
     def __init__(self) -> None:
-        self.built: dict[type[Any], Built] = {}
-        self.building: dict[type[Any], Build] = {}
-        self.known: dict[int, Built] = {}
+        self.built: dict[type[Any], Instance] = {}
+        self.building: dict[type[Any], Construction] = {}
+        self.known: dict[int, Instance] = {}
         self.closed = False
         self._owned: list[object] = []
 
@@ -124,7 +124,7 @@ class Shelf:
         owned.reverse()
         return owned
 
-    def give_to(self, other: Shelf) -> None:
+    def give_to(self, other: InstanceCache) -> None:
         """Let another scope close what this one would have closed."""
         for instance in reversed(self.take()):
             other.own(instance)
@@ -153,9 +153,9 @@ class Container:
 
     def __init__(self, bindings: Mapping[type[Any], Binding[Any]]) -> None:
         self._bindings = bindings
-        self._shelf = Shelf()
+        self._shelf = InstanceCache()
         self.lock = threading.Condition()
-        self._running: dict[int, list[Build]] = {}
+        self._running: dict[int, list[Construction]] = {}
 
     @overload
     def get(self, kind: type[T]) -> T: ...
@@ -177,7 +177,7 @@ class Container:
         """Tell whether something is bound for the type."""
         return kind in self._bindings
 
-    def settled(self, kind: type[Any]) -> Built | None:
+    def settled(self, kind: type[Any]) -> Instance | None:
         """Return a singleton that stands ready: the short way to what most calls ask for."""
         found = self._shelf.built.get(kind)
         return None if self._shelf.closed else found
@@ -214,7 +214,7 @@ class Container:
     ) -> None:
         _leave(self.empty(self._shelf), error)
 
-    def empty(self, shelf: Shelf) -> Failures:
+    def empty(self, shelf: InstanceCache) -> Failures:
         """Mark a scope as over and close what it owns."""
         with self.lock:
             shelf.closed = True
@@ -223,8 +223,8 @@ class Container:
         return close_all(owned)
 
     def find(
-        self, kind: type[Any], scope: ToolScope | None = None, asker: Build | None = None
-    ) -> Built:
+        self, kind: type[Any], scope: ToolScope | None = None, asker: Construction | None = None
+    ) -> Instance:
         """Return what is bound for a type, built if need be.
 
         Args:
@@ -247,8 +247,12 @@ class Container:
         return self._make_once(binding, scope.shelf, scope, asker)
 
     def _make_once(
-        self, binding: Binding[Any], shelf: Shelf, scope: ToolScope | None, asker: Build | None
-    ) -> Built:
+        self,
+        binding: Binding[Any],
+        shelf: InstanceCache,
+        scope: ToolScope | None,
+        asker: Construction | None,
+    ) -> Instance:
         with self.lock:
             asker = self._asking(asker)
             while True:
@@ -270,8 +274,8 @@ class Container:
                 self._end(build)
 
     def _make_fresh(
-        self, binding: Binding[Any], scope: ToolScope | None, asker: Build | None
-    ) -> Built:
+        self, binding: Binding[Any], scope: ToolScope | None, asker: Construction | None
+    ) -> Instance:
         shelf = self._shelf if scope is None else scope.shelf
         with self.lock:
             self._refuse_closed(shelf, binding.kind)
@@ -285,8 +289,12 @@ class Container:
                 self._end(build)
 
     def _make(
-        self, binding: Binding[Any], shelf: Shelf, scope: ToolScope | None, build: Build
-    ) -> Built:
+        self,
+        binding: Binding[Any],
+        shelf: InstanceCache,
+        scope: ToolScope | None,
+        build: Construction,
+    ) -> Instance:
         instance = binding.provider(_Resolver(self, scope, build))
         refuse_coroutine(instance, f"The provider of {name_of(binding.kind)}")
         with self.lock:
@@ -317,13 +325,13 @@ class Container:
     def _recover(self, instance: object) -> None:
         """Let a resource that was left in the middle of a commit ask what became of it."""
         decider: Any = Decider
-        if decider in self._bindings and isinstance(instance, Recovering):
+        if decider in self._bindings and isinstance(instance, SupportsRecovery):
             instance.recover(lambda key: self.get(decider).decided(key))
 
     def _keep(
-        self, binding: Binding[Any], shelf: Shelf, instance: Any, known: Built | None
-    ) -> Built:
-        found = known or Built(instance, shared=binding.scope is Scope.SINGLETON)
+        self, binding: Binding[Any], shelf: InstanceCache, instance: Any, known: Instance | None
+    ) -> Instance:
+        found = known or Instance(instance, shared=binding.scope is Scope.SINGLETON)
         if known is None and not is_borrowed(binding) and is_closeable(instance):
             shelf.own(instance)
         if binding.scope is not Scope.PROTOTYPE:
@@ -331,14 +339,14 @@ class Container:
             shelf.built[binding.kind] = found
         return found
 
-    def _asking(self, asker: Build | None) -> Build | None:
+    def _asking(self, asker: Construction | None) -> Construction | None:
         # Who asks the container itself, past the resolver it was given, is told by its thread.
         if asker is not None and not asker.done:
             return asker
         running = self._running.get(threading.get_ident())
         return running[-1] if running else None
 
-    def _wait_for(self, other: Build, asker: Build | None) -> None:
+    def _wait_for(self, other: Construction, asker: Construction | None) -> None:
         if asker is None:
             self.lock.wait()
             return
@@ -349,14 +357,14 @@ class Container:
         finally:
             asker.needs.remove(other)
 
-    def _begin(self, kind: type[Any], asker: Build | None) -> Build:
-        build = Build(kind, asker)
+    def _begin(self, kind: type[Any], asker: Construction | None) -> Construction:
+        build = Construction(kind, asker)
         if asker is not None:
             asker.needs.append(build)
         self._running.setdefault(threading.get_ident(), []).append(build)
         return build
 
-    def _end(self, build: Build) -> None:
+    def _end(self, build: Construction) -> None:
         build.done = True
         if build.asker is not None:
             build.asker.needs.remove(build)
@@ -366,11 +374,11 @@ class Container:
             del self._running[threading.get_ident()]
         self.lock.notify_all()
 
-    def _refuse_closed(self, shelf: Shelf, kind: type[Any]) -> None:
+    def _refuse_closed(self, shelf: InstanceCache, kind: type[Any]) -> None:
         if shelf.closed or self._shelf.closed:
             raise _closed(kind)
 
-    def _outside(self, kind: type[Any], asker: Build | None) -> ResourceError:
+    def _outside(self, kind: type[Any], asker: Construction | None) -> ResourceError:
         name = name_of(kind)
         while asker is not None and self._bindings[asker.kind].scope is not Scope.SINGLETON:
             asker = asker.asker
@@ -399,11 +407,11 @@ class ToolScope:
 
     def __init__(self, container: Container) -> None:
         self._container = container
-        self._shelf: Shelf | None = None
+        self._shelf: InstanceCache | None = None
         self._closed = False
 
     @property
-    def shelf(self) -> Shelf:
+    def shelf(self) -> InstanceCache:
         """Where the instances of this scope stand."""
         if self._shelf is None:
             self._make_shelf()
@@ -445,7 +453,7 @@ class ToolScope:
             _leave(failures, error)
 
     def _make_shelf(self) -> None:
-        shelf = Shelf()
+        shelf = InstanceCache()
         with self._container.lock:
             if self._shelf is None:
                 shelf.closed = self._closed
@@ -457,7 +465,7 @@ class _Resolver:
 
     __slots__ = ("_build", "_container", "_scope")
 
-    def __init__(self, container: Container, scope: ToolScope | None, build: Build) -> None:
+    def __init__(self, container: Container, scope: ToolScope | None, build: Construction) -> None:
         self._container = container
         self._scope = scope
         self._build = build

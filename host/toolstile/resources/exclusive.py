@@ -26,7 +26,7 @@ CURRENT: Final[ContextVar[Any]] = ContextVar("toolstile_current_call", default=N
 """The call at work here; in a tuple while it has its turn to commit."""
 
 
-def is_below(call: object) -> bool:
+def is_ancestor_waiting(call: object) -> bool:
     """Tell whether a call, or one around it, is at work further out here, and so cannot end."""
     each = _call_of(CURRENT.get())
     while each is not None:
@@ -334,7 +334,7 @@ class ExclusiveLock:
             )
         path = _circle(call, self)
         other_tree = holder.root_id != call.root_id
-        if path or (other_tree and is_below(holder.root_id)):
+        if path or (other_tree and is_ancestor_waiting(holder.root_id)):
             names = ", ".join(dict.fromkeys([self.name, *(lock.name for lock in path)]))
             raise ResourceBusyError(
                 f"{self.name} is held by {holder}, which cannot go on before this call has ended: "

@@ -2,7 +2,7 @@
 
 The writes of a branch are kept slice by slice, its events in one list. Told in their order,
 they come to the same state again, also where that has moved on: an event is reduced anew.
-What nested calls did whose effects are recorded by themselves is kept apart, as an `Effect`.
+What nested calls did whose effects are recorded by themselves is kept apart, as a `NestedEffect`.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class NestedEffect:
     """What a call within did, whose effect is recorded by itself and may be held already.
 
     Args:
@@ -108,7 +108,7 @@ class Effect:
     """
 
     effect_id: str
-    changes: Sequence[Told]
+    changes: Sequence[RecordedChange]
 
     def redo(self, branch: Branched) -> None:
         """Do it again, unless it is held: as a call within, so that it is kept apart again."""
@@ -121,10 +121,10 @@ class Effect:
         within.commit()
 
 
-Told = Change | Effect
+RecordedChange = Change | NestedEffect
 
 
-def written(changes: Iterable[Told]) -> str:
+def written(changes: Iterable[RecordedChange]) -> str:
     """Return changes as JSON.
 
     Raises:
@@ -133,7 +133,7 @@ def written(changes: Iterable[Told]) -> str:
     return json.dumps(_as_entries(changes), ensure_ascii=False, allow_nan=False)
 
 
-def read(text: str, kinds: Iterable[type[Any]]) -> list[Told]:
+def read(text: str, kinds: Iterable[type[Any]]) -> list[RecordedChange]:
     """Return the changes that JSON tells of. Types are looked up among those given.
 
     Raises:
@@ -163,7 +163,7 @@ def named_in(text: str) -> list[type[Any]]:
 
 def told(
     cells: Iterable[Cell], events: Sequence[object], since: Mapping[type[Any], int] = NO_WRITES
-) -> list[Told]:
+) -> list[RecordedChange]:
     """Return what was done on a branch, in an order that comes to the same.
 
     What was removed with a predicate cannot be told; what such a slice came to is, instead.
@@ -175,7 +175,7 @@ def told(
     """
     starts = ((cell, since.get(cell.kind, 0)) for cell in cells)
     tellers = [_Teller(cell, start) for cell, start in starts if len(cell.ops) > start]
-    changes: list[Told] = []
+    changes: list[RecordedChange] = []
     for event in events:
         reduced = False
         for each in tellers:
@@ -285,12 +285,12 @@ def _where_from(name: str) -> str:
     )
 
 
-def _as_entries(changes: Iterable[Told]) -> list[_AnyEntry]:
+def _as_entries(changes: Iterable[RecordedChange]) -> list[_AnyEntry]:
     return [_as_entry(each) for each in changes]
 
 
-def _as_entry(change: Told) -> _AnyEntry:
-    if isinstance(change, Effect):
+def _as_entry(change: RecordedChange) -> _AnyEntry:
+    if isinstance(change, NestedEffect):
         return {
             "do": "effect",
             "effect_id": change.effect_id,
@@ -311,9 +311,9 @@ def _names_in(entries: Iterable[_AnyEntry]) -> Iterator[str]:
             yield entry["type"]
 
 
-def _told(entry: _AnyEntry, known: Mapping[str, type[Any]]) -> Told:
+def _told(entry: _AnyEntry, known: Mapping[str, type[Any]]) -> RecordedChange:
     if entry["do"] == "effect":
-        return Effect(entry["effect_id"], [_told(each, known) for each in entry["changes"]])
+        return NestedEffect(entry["effect_id"], [_told(each, known) for each in entry["changes"]])
     kind = known.get(entry["type"])
     if kind is None:
         raise SnapshotError(
@@ -343,7 +343,7 @@ Cells = Mapping[type[Any], Cell]
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class ChangeLog:
     """What is told already of a branch that is an effect, or that such branches have joined.
 
     Args:
@@ -353,37 +353,39 @@ class Story:
         effect_id: What the effect of the branch itself is recorded under, if it is.
     """
 
-    told: Sequence[Told]
+    told: Sequence[RecordedChange]
     writes: Mapping[type[Any], int]
     events: int
     effect_id: str | None
 
-    def whole(self, cells: Cells, events: Sequence[object] | None) -> list[Told]:
+    def whole(self, cells: Cells, events: Sequence[object] | None) -> list[RecordedChange]:
         """Return all that was done, also since the last of it was told."""
         return [*self.told, *told(cells.values(), (events or ())[self.events :], self.writes)]
 
-    def to_caller(self, cells: Cells, events: Sequence[object] | None) -> list[Told]:
+    def to_caller(self, cells: Cells, events: Sequence[object] | None) -> list[RecordedChange]:
         """Return all that was done, as the branch is to tell of it that takes it over."""
         whole = self.whole(cells, events)
         if self.effect_id is None:
             return whole
-        return [Effect(self.effect_id, [each for each in whole if not _is_mark(each)])]
+        return [NestedEffect(self.effect_id, [each for each in whole if not _is_mark(each)])]
 
-    def upto(self, whole: Sequence[Told], cells: Cells, events: Sequence[object] | None) -> Story:
+    def upto(
+        self, whole: Sequence[RecordedChange], cells: Cells, events: Sequence[object] | None
+    ) -> ChangeLog:
         """Return the story once all that was done so far is told."""
         writes = {kind: len(cell.ops) for kind, cell in cells.items()}
         return replace(self, told=whole, writes=writes, events=len(events or ()))
 
-    def marked(self, effect_id: str) -> Story:
+    def marked(self, effect_id: str) -> ChangeLog:
         """Return the story of an effect."""
         return replace(self, effect_id=effect_id)
 
 
-NO_STORY: Final = Story((), NO_WRITES, 0, None)
+NO_STORY: Final = ChangeLog((), NO_WRITES, 0, None)
 
 
-def _is_mark(change: Told) -> bool:
+def _is_mark(change: RecordedChange) -> bool:
     """Tell whether a change is the mark that redoing an effect makes anew."""
-    if isinstance(change, Effect):
+    if isinstance(change, NestedEffect):
         return False
     return change.kind is AppliedEffect and change.doing == "append"

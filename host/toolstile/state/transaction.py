@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from toolstile.state.persistent_list import EMPTY, Items
 from toolstile.state.policy_records import NO_RECORDS, Overlay, Records, overlaid, put_over
-from toolstile.state.replay import NO_STORY, AppliedEffect, Told
+from toolstile.state.replay import NO_STORY, AppliedEffect, RecordedChange
 from toolstile.state.slice_branch import FROZEN, Cell
 from toolstile.state.store import Store
 from toolstile_hookspecs.errors import CallClosed, ConflictError, StateError
@@ -160,7 +160,7 @@ class Transaction:
         if self._children is not None:
             self._children.discard(child)
 
-    def let_none_join(self) -> None:
+    def close_to_nested(self) -> None:
         """Close the branches forked from this one, and fork no more: it is about to be kept."""
         with self.lock:
             self._close_children(CALLER_ENDED)
@@ -185,11 +185,11 @@ class Transaction:
             if whole is not None:
                 self._story = self._story.upto(whole, self._cells, self._events)
 
-    def _told(self) -> list[Told]:
+    def _told(self) -> list[RecordedChange]:
         """Return what was done to the state here."""
         return self._story.whole(self._cells, self._events)
 
-    def _to_caller(self) -> list[Told]:
+    def _to_caller(self) -> list[RecordedChange]:
         return self._story.to_caller(self._cells, self._events)
 
     def note_reads(self, child: Transaction) -> None:

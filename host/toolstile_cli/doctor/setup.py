@@ -15,7 +15,7 @@ from toolstile.policies.persistence import read
 from toolstile.settings.sources import PREFIX
 from toolstile.settings.table_validation import secrets_in, without_secrets
 from toolstile_cli.lint.resources import resource_findings
-from toolstile_hookspecs import ConfigurationError, Finding, KeptPolicy
+from toolstile_hookspecs import ConfigurationError, Finding, PersistentPolicy
 
 HOOK = "toolstile_diagnose"
 
@@ -42,7 +42,7 @@ def of_configuration(host: Host) -> Iterator[Finding]:
             "There is no such file.",
             "Write it with `toolstile prompt --overrides`, or mend prompt_overrides.",
         )
-    for file in sorted({each.file for each in host.policies if isinstance(each, KeptPolicy)}):
+    for file in sorted({each.file for each in host.policies if isinstance(each, PersistentPolicy)}):
         yield _of_kept(file)
 
 

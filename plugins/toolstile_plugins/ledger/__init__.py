@@ -21,14 +21,14 @@ from toolstile_hookspecs import (
     Replay,
     Tool,
     ToolContext,
-    concerns,
+    applies_to,
     hookimpl,
 )
 from toolstile_hookspecs.context import CallControl
 from toolstile_hookspecs.services.ledger import LedgerStore
 from toolstile_plugins.ledger.api import EffectLedger, ToolEffect
 from toolstile_plugins.ledger.claim import claim_or_replay
-from toolstile_plugins.ledger.cli import offered_commands
+from toolstile_plugins.ledger.options import offered_commands
 from toolstile_plugins.ledger.participant import Holding
 from toolstile_plugins.ledger.settings import LedgerSettings, offered_store
 from toolstile_plugins.ledger.stores.memory import MemoryStore
@@ -84,7 +84,7 @@ def toolstile_lifespan(host: HostHandle, settings: LedgerSettings) -> Generator[
 
 
 @hookimpl
-@concerns(is_idempotent)
+@applies_to(is_idempotent)
 def toolstile_snapshot(context: ToolContext, tool: Tool[Any, Any]) -> Holding | None:
     """Take part in the calls of tools that are to be recorded."""
     control = context.control
@@ -102,7 +102,7 @@ def toolstile_snapshot(context: ToolContext, tool: Tool[Any, Any]) -> Holding | 
 
 
 @hookimpl(tryfirst=True)
-@concerns(is_idempotent)
+@applies_to(is_idempotent)
 def toolstile_execute(
     params: Any, context: ToolContext
 ) -> Awaitable[Replay | None] | Replay | None:

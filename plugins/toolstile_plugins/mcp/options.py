@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from toolstile_hookspecs import Command, HostHandle
-from toolstile_plugins.mcp.gateway import check as gateway
+from toolstile_plugins.mcp.gateway import options as gateway
 from toolstile_plugins.mcp.sdk import needed_by
 from toolstile_plugins.mcp.settings import McpSettings
 

@@ -100,9 +100,9 @@ T = TypeVar("T")
 
 def is_among(tool: Tool[Any, Any], names: Container[str]) -> bool:
     """Tell whether a tool is named."""
-    return any(map(names.__contains__, tool.known_as))
+    return any(map(names.__contains__, tool.policy_names))
 
 
 def entry_for(tool: Tool[Any, Any], entries: Mapping[str, T]) -> T | None:
     """Return what stands under a tool's name, or else its wire name; None if nothing does."""
-    return next((entries[name] for name in tool.known_as if name in entries), None)
+    return next((entries[name] for name in tool.policy_names if name in entries), None)

@@ -69,7 +69,7 @@ class SequentialDependencyPolicy:
         context: ToolContext,
     ) -> PolicyDecision:
         """Deny while anything is missing, naming all of it and what to call next."""
-        if self.dependencies.keys().isdisjoint(tool.known_as):
+        if self.dependencies.keys().isdisjoint(tool.policy_names):
             return PolicyDecision.allow()
         required = self._required_by(tool)
         succeeded = PolicyState.of(context, self.name).invoked_tools
@@ -92,7 +92,7 @@ class SequentialDependencyPolicy:
         context: ToolContext,
     ) -> None:
         """Remember a success that others wait for."""
-        names = self._awaited.intersection(tool.known_as)
+        names = self._awaited.intersection(tool.policy_names)
         if not names:
             return
         state = PolicyState.of(context, self.name)
@@ -101,18 +101,20 @@ class SequentialDependencyPolicy:
 
     def checks(self, tool: Tool[Any, Any]) -> bool:
         """Tell whether the tool waits for others."""
-        return not self.dependencies.keys().isdisjoint(tool.known_as)
+        return not self.dependencies.keys().isdisjoint(tool.policy_names)
 
     def hears(self, tool: Tool[Any, Any]) -> bool:
         """Tell whether others wait for the tool."""
-        return bool(self._awaited.intersection(tool.known_as))
+        return bool(self._awaited.intersection(tool.policy_names))
 
     @cached_property
     def _awaited(self) -> frozenset[str]:
         return frozenset[str]().union(*self.dependencies.values())
 
     def _required_by(self, tool: Tool[Any, Any]) -> AbstractSet[str]:
-        return _NOTHING.union(*(self.dependencies.get(name, _NOTHING) for name in tool.known_as))
+        return _NOTHING.union(
+            *(self.dependencies.get(name, _NOTHING) for name in tool.policy_names)
+        )
 
     def _steps_to(self, missing: list[str], succeeded: frozenset[str]) -> list[set[str]]:
         """Return what to call, in order: each step needs only what comes before it."""

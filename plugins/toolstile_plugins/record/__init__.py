@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import BaseModel
 
 from toolstile_hookspecs import Command, Finding, HostHandle, hookimpl
-from toolstile_plugins.record.cli import offered_commands
+from toolstile_plugins.record.options import offered_commands
 from toolstile_plugins.record.settings import RecordSettings
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from toolstile_hookspecs import Clock, HostHandle, KeptApart
+from toolstile_hookspecs import Clock, HostHandle, PolicyStoreLocation
 from toolstile_plugins.record.file import RecordFile
 from toolstile_plugins.record.reader import Recording
 from toolstile_plugins.record.recorder import Recorder
@@ -47,7 +47,7 @@ def at_work(host: HostHandle, settings: RecordSettings) -> Generator[None]:
 def _keeping_apart(host: HostHandle) -> Generator[None]:
     """Let policies leave the files alone that they are kept in, and begin with nothing."""
     with TemporaryDirectory(prefix="toolstile-replay-") as folder:
-        host.kept_apart = KeptApart(Path(folder), anew=True)
+        host.kept_apart = PolicyStoreLocation(Path(folder), anew=True)
         try:
             yield
         finally:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from toolstile_hookspecs import (
     ExecutorHandle,
     HostHandle,
-    KeptApart,
+    PolicyStoreLocation,
     Status,
     ToolCall,
     ToolInvoked,
@@ -153,7 +153,7 @@ class _Stage:
         self._replay = replay
         self._clock: RecordedClock | None = None
         folder = stack.enter_context(TemporaryDirectory(prefix="toolstile-replay-"))
-        self._kept = KeptApart(Path(folder), anew=replay is not None)
+        self._kept = PolicyStoreLocation(Path(folder), anew=replay is not None)
         self._executors: dict[tuple[str, str | None, bool], ExecutorHandle] = {}
         self._events: dict[str, ToolInvoked] = {}
 

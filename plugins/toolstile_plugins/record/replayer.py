@@ -27,7 +27,7 @@ from toolstile_hookspecs import (
     secrets_in,
     secrets_of,
 )
-from toolstile_hookspecs._schema.codec import makes_up_defaults
+from toolstile_hookspecs._schema.codec import has_factory_defaults
 from toolstile_hookspecs.calls import DIFF
 from toolstile_plugins.record.matching import (
     Answers,
@@ -225,7 +225,7 @@ class Replayer:
         return Replay(result, effect_id=None, changes=call.changes)
 
     def _take(self, tool: Tool[Any, Any], shown: Any, call: ToolCall | None) -> Numbered:
-        if call is None or not makes_up_defaults(tool.params_codec):
+        if call is None or not has_factory_defaults(tool.params_codec):
             return self._answers.take(tool.name, shown)
         with self._making_up:
             return self._answers.take(tool.name, self._as_made_up(tool, shown, call))

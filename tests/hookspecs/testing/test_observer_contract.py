@@ -114,13 +114,13 @@ def test_a_plugin_that_does_more_than_observe(check):
 
 
 def test_an_observer_that_keeps_its_notes_in_the_session(check):
-    class Noting(Observer):
+    class SupportsNotes(Observer):
         @hookimpl
         def toolstile_on_result(self, tool, context):
             context.session[str].append(tool.name)
 
     with pytest.raises(AssertionError, match="It changes the session"):
-        check("test_it_changes_no_outcome", Noting())
+        check("test_it_changes_no_outcome", SupportsNotes())
 
 
 def test_a_failure_that_reaches_the_call(check):

@@ -174,7 +174,7 @@ def test_a_policy_that_counts_where_it_must_not(check):
 
 
 def test_a_denied_call_that_leaves_something(check, toolstile_tools):
-    class Reserving(Policy):
+    class SupportsReserve(Policy):
         def check(self, tool, params, *, context):
             return PolicyDecision.allow()
 
@@ -183,7 +183,7 @@ def test_a_denied_call_that_leaves_something(check, toolstile_tools):
             return PolicyDecision.allow()
 
     with pytest.raises(AssertionError, match="delete_thing"):
-        check("test_a_denied_call_leaves_nothing", Reserving())
+        check("test_a_denied_call_leaves_nothing", SupportsReserve())
 
 
 class BadAtResults(Policy):

@@ -13,7 +13,7 @@ class Named(Protocol):
     title: str
 
 
-class Shelf(Named, Protocol):
+class InstanceCache(Named, Protocol):
     def put(self, thing: str) -> None: ...
 
     def take(self) -> str: ...
@@ -55,10 +55,10 @@ def found(binding):
 @pytest.mark.parametrize(
     "binding",
     [
-        Binding.instance(Shelf, Whole()),
-        Binding.instance(Shelf, Raising()),
+        Binding.instance(InstanceCache, Whole()),
+        Binding.instance(InstanceCache, Raising()),
         Binding.instance(Whole, 5),
-        Binding(Shelf, lambda resources: 1 / 0),
+        Binding(InstanceCache, lambda resources: 1 / 0),
     ],
 )
 def test_what_has_all_of_it_or_cannot_be_known_is_left_alone(binding):
@@ -70,16 +70,18 @@ def test_what_has_all_of_it_or_cannot_be_known_is_left_alone(binding):
     [
         (
             Misspelt(),
-            "What is bound as Shelf, an instance of Misspelt, has no take.",
-            "Write it, as Shelf says.",
+            "What is bound as InstanceCache, an instance of Misspelt, has no take.",
+            "Write it, as InstanceCache says.",
         ),
         (
             5,
-            "What is bound as Shelf, an instance of int, has no put, no take, no title.",
-            "Write them, as Shelf says.",
+            "What is bound as InstanceCache, an instance of int, has no put, no take, no title.",
+            "Write them, as InstanceCache says.",
         ),
         (Whole, "It is the class Whole.", "Give an instance of it."),
     ],
 )
 def test_what_an_instance_lacks_is_told(value, cause, remedy):
-    assert found(Binding.instance(Shelf, value)) == [("resource Shelf", cause, remedy)]
+    assert found(Binding.instance(InstanceCache, value)) == [
+        ("resource InstanceCache", cause, remedy)
+    ]

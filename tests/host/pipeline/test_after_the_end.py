@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from toolstile.pipeline.call import CallRun
+from toolstile.pipeline.call import ActiveCall
 from toolstile_hookspecs import (
     Binding,
     CallClosed,
@@ -213,15 +213,15 @@ def test_a_nested_call_that_opens_as_its_caller_ends_is_told_so(
         thread.start()
         assert opens.wait(PATIENCE)
 
-    def open_late(run: CallRun) -> None:
+    def open_late(run: ActiveCall) -> None:
         if run.parent is not None:
             opens.set()
             assert ended.wait(PATIENCE)
         open_run(run)
 
     threads: list[threading.Thread] = []
-    open_run = CallRun.open
-    monkeypatch.setattr(CallRun, "open", open_late)
+    open_run = ActiveCall.open
+    monkeypatch.setattr(ActiveCall, "open", open_late)
     yard = make_yard("sync")
     yard.open(inner, hasty)
 

@@ -441,7 +441,7 @@ def test_a_participant_that_comes_when_its_call_was_given_up_is_rolled_back(
 
 def test_a_late_participants_rollback_is_not_cancelled_with_its_hook() -> None:
     participant = Participating()
-    call: Any = SimpleNamespace(take_over=lambda _: False)
+    call: Any = SimpleNamespace(adopt_participants=lambda _: False)
     hook: Any = SimpleNamespace(plugin="desk")
 
     async def main() -> None:

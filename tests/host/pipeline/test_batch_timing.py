@@ -83,7 +83,7 @@ class Nest:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ToolPlan:
     """What one call of the batch does."""
 
     tool: str
@@ -105,7 +105,7 @@ plain_ops = st.builds(
 )
 nested = st.builds(Nest, st.lists(plain_ops, min_size=1, max_size=2).map(tuple), st.booleans())
 plans = st.builds(
-    Plan,
+    ToolPlan,
     st.sampled_from(["contained", "parallel", "contained", "parallel", *WAITING]),
     st.lists(st.one_of(plain_ops, plain_ops, nested), max_size=3).map(tuple),
     st.sampled_from(["ok", "ok", "ok", "error", "raise"]),
@@ -113,7 +113,7 @@ plans = st.builds(
 
 
 @st.composite
-def batches(draw: st.DrawFn) -> tuple[tuple[Plan, ...], tuple[tuple[int, ...], ...]]:
+def batches(draw: st.DrawFn) -> tuple[tuple[ToolPlan, ...], tuple[tuple[int, ...], ...]]:
     """Draw a batch, and orders in which the steps of its parallel handlers may be made."""
     batch = tuple(draw(st.lists(plans, min_size=2, max_size=4)))
     steps = [index for index, plan in enumerate(batch) if plan.paced for _ in range(plan.steps)]
@@ -121,7 +121,7 @@ def batches(draw: st.DrawFn) -> tuple[tuple[Plan, ...], tuple[tuple[int, ...], .
     return batch, tuple(draw(st.lists(orders, min_size=1, max_size=3)))
 
 
-class Pace:
+class HandlerTiming:
     """Lets parallel handlers make their steps in a given order; what runs again runs freely."""
 
     def __init__(self, order: tuple[int, ...]) -> None:
@@ -154,9 +154,9 @@ class Pace:
 class Stage:
     """The tools of one run of a batch, and what their handlers saw."""
 
-    def __init__(self, batch: tuple[Plan, ...], order: tuple[int, ...]) -> None:
+    def __init__(self, batch: tuple[ToolPlan, ...], order: tuple[int, ...]) -> None:
         self.batch = batch
-        self.pace = Pace(order)
+        self.pace = HandlerTiming(order)
         self.runs: Counter[int] = Counter()
 
     def paced(self, index: int) -> bool:
@@ -274,7 +274,7 @@ def ended(how: str, seen: list[str]) -> ToolResult[list[str]]:
 
 
 def run(
-    batch: tuple[Plan, ...], order: tuple[int, ...], *, async_driver: bool, async_handlers: bool
+    batch: tuple[ToolPlan, ...], order: tuple[int, ...], *, async_driver: bool, async_handlers: bool
 ) -> tuple[list[Any], list[Any]]:
     """Return what the calls told, and the state after them."""
     tools = Stage(batch, order).tools(is_async=async_handlers)
@@ -302,7 +302,7 @@ def run(
 @given(drawn=batches())
 @pytest.mark.long
 def test_what_comes_out_does_not_depend_on_timing(
-    drawn: tuple[tuple[Plan, ...], tuple[tuple[int, ...], ...]],
+    drawn: tuple[tuple[ToolPlan, ...], tuple[tuple[int, ...], ...]],
 ) -> None:
     batch, orders = drawn
     in_call_order = tuple(sorted(orders[0]))

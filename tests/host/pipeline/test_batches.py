@@ -27,7 +27,7 @@ from toolstile_hookspecs import (
     ToolCall,
     ToolContext,
     ToolResult,
-    concerns,
+    applies_to,
     hookimpl,
     tool,
 )
@@ -534,7 +534,7 @@ def test_a_call_that_no_plugin_is_asked_about_keeps_no_later_one_waiting(yard: A
 
     class Asked:
         @hookimpl
-        @concerns(lambda tool: tool.name == "asked")
+        @applies_to(lambda tool: tool.name == "asked")
         def toolstile_execute(self) -> None:
             return None
 

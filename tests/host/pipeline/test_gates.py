@@ -1,4 +1,4 @@
-"""Turns are taken in order, and nobody who has left the queue is waited for."""
+"""CommitQueue are taken in order, and nobody who has left the queue is waited for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolstile.pipeline.batch import BatchOrder, Gate, Milestone, Turns
+from toolstile.pipeline.batch import BatchOrder, CommitQueue, Milestone, OneShotGate
 from toolstile.runtime import runtime_of
 from toolstile_hookspecs import (
     Cancellation,
@@ -31,7 +31,7 @@ PATIENCE = 60.0
 
 def test_a_gate_lets_everyone_through_once_it_is_open() -> None:
     told: list[str] = []
-    gate = Gate()
+    gate = OneShotGate()
     gate.on_grant(lambda: told.append("early"))
     assert (gate.granted, told) == (False, [])
 
@@ -56,7 +56,7 @@ class InterruptedOnce:
 
 def test_opening_a_gate_that_was_interrupted_lets_the_others_through() -> None:
     told: list[str] = []
-    gate = Gate()
+    gate = OneShotGate()
     gate.on_grant(InterruptedOnce())
     gate.on_grant(lambda: told.append("second"))
     with pytest.raises(KeyboardInterrupt):
@@ -70,11 +70,11 @@ def test_opening_a_gate_that_was_interrupted_lets_the_others_through() -> None:
 def test_a_turn_whose_giving_back_was_interrupted_is_the_next_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    turns = Turns()
+    turns = CommitQueue()
     turns.take("first")
     gates = [turns.take(each) for each in ("second", "third")]
     with monkeypatch.context() as patched:
-        patched.setattr(Gate, "open", lambda _: InterruptedOnce()())
+        patched.setattr(OneShotGate, "open", lambda _: InterruptedOnce()())
         with pytest.raises(KeyboardInterrupt):
             turns.give_back("first")
 
@@ -99,9 +99,9 @@ def test_a_batch_goes_on_where_noting_that_a_call_has_passed_was_interrupted() -
 
 @given(st.lists(st.tuples(st.sampled_from(["take", "give back"]), st.integers(0, 5))))
 def test_turns_are_taken_first_come_first_served(moves: list[tuple[str, int]]) -> None:
-    turns = Turns()
+    turns = CommitQueue()
     queue: list[int] = []
-    gates: dict[int, Gate | None] = {}
+    gates: dict[int, OneShotGate | None] = {}
     for what, holder in moves:
         if what == "give back":
             turns.give_back(holder)

@@ -59,7 +59,7 @@ class Note:
 
 
 @dataclass(frozen=True)
-class Told:
+class RecordedChange:
     """What a call saw; counted by a reducer where the call succeeds."""
 
     seen: tuple[str, ...]
@@ -89,7 +89,7 @@ class Nest:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ToolPlan:
     """What one call does, how it ends, and which driver carries it out."""
 
     tool: str
@@ -107,7 +107,7 @@ ops = st.builds(
 )
 nests = st.builds(Nest, st.lists(ops, min_size=1, max_size=2).map(tuple), st.booleans())
 plans = st.builds(
-    Plan,
+    ToolPlan,
     st.sampled_from(["contained", "parallel"]),
     st.lists(st.one_of(ops, ops, nests), max_size=4).map(tuple),
     st.sampled_from(["ok", "ok", "ok", "ok", "error", "raise", "cancel"]),
@@ -118,7 +118,7 @@ plans = st.builds(
 class Puppet:
     """One call on a thread of its own, moved on step by step from the test's."""
 
-    def __init__(self, index: int, plan: Plan, executor: Executor) -> None:
+    def __init__(self, index: int, plan: ToolPlan, executor: Executor) -> None:
         self.plan = plan
         self.runs = 0
         self.outcome: Outcome | None = None
@@ -180,7 +180,7 @@ class Puppet:
 class Theatre:
     """The puppets and the tools whose handlers they are."""
 
-    def __init__(self, plans: Sequence[Plan], session: Session) -> None:
+    def __init__(self, plans: Sequence[ToolPlan], session: Session) -> None:
         self.plans = plans
         self.session = session
         self.start = session.snapshot()
@@ -196,7 +196,7 @@ class Theatre:
 
     def _outer(self, name: str, *, contained: bool) -> Tool[Any, Any]:
         @tool(name=name, contained=contained, timeout=None)
-        def work(index: int, *, context: ToolContext) -> ToolResult[Told]:
+        def work(index: int, *, context: ToolContext) -> ToolResult[RecordedChange]:
             """Do what the plan says."""
             puppet, seen = self.puppets[index], list[str]()
             puppet.begin()
@@ -215,7 +215,7 @@ class Theatre:
 
     def _inner(self) -> Tool[Any, Any]:
         @tool(name="inner", timeout=None)
-        def inner(index: int, place: int, *, context: ToolContext) -> ToolResult[Told]:
+        def inner(index: int, place: int, *, context: ToolContext) -> ToolResult[RecordedChange]:
             """Do what the plan says, within another call."""
             puppet, seen = self.puppets[index], list[str]()
             nest: Any = puppet.plan.ops[place]
@@ -268,13 +268,13 @@ def act(op: Op, text: str, session: Any, seen: list[str], start: Any) -> None:
         items.clear()
 
 
-def ended(how: str, seen: list[str]) -> ToolResult[Told]:
+def ended(how: str, seen: list[str]) -> ToolResult[RecordedChange]:
     if how == "error":
         return ToolResult.error(f"Failed after {seen}.")
     if how == "raise":
         msg = f"Failed after {seen}."
         raise LookupError(msg)
-    return ToolResult.ok(Told(tuple(seen)), message=f"Saw {seen}.")
+    return ToolResult.ok(RecordedChange(tuple(seen)), message=f"Saw {seen}.")
 
 
 class Model:
@@ -293,7 +293,7 @@ class Model:
     def reset(self) -> None:
         self.restore({kind: [] for kind in START})
 
-    def carry_out(self, index: int, plan: Plan) -> str:
+    def carry_out(self, index: int, plan: ToolPlan) -> str:
         """Return what the model is told."""
         seen: list[str] = []
         for place, op in enumerate(plan.ops):
@@ -350,12 +350,12 @@ def make_session() -> Session:
     session = Session()
     session[Left].append(Left("start"))
     session[Note].register(Note, lambda _, event: Append([event]), SlicePolicy.LOG)
-    session[Tally].register(Told, lambda items, _: counted(items))
+    session[Tally].register(RecordedChange, lambda items, _: counted(items))
     session[Tally].seed(Tally(0))
     return session
 
 
-Play = tuple[tuple[Plan, ...], list[int | str]]
+Play = tuple[tuple[ToolPlan, ...], list[int | str]]
 
 
 @st.composite
@@ -367,7 +367,7 @@ def plays(draw: st.DrawFn) -> Play:
     return drawn, draw(st.permutations([*steps, *outside]))
 
 
-def steps_of(plan: Plan) -> int:
+def steps_of(plan: ToolPlan) -> int:
     return sum(len(op.ops) if isinstance(op, Nest) else 1 for op in plan.ops)
 
 

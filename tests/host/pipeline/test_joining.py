@@ -37,7 +37,7 @@ async def at_once() -> None:
 
 
 @dataclass
-class Shelf:
+class InstanceCache:
     """A branchable resource whose branches are prepared and committed when they are let."""
 
     items: list[str] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Shelf:
 class ShelfBranch:
     summary = None
 
-    def __init__(self, shelf: Shelf, parent: ShelfBranch | None) -> None:
+    def __init__(self, shelf: InstanceCache, parent: ShelfBranch | None) -> None:
         self.resource = self
         self.items: list[str] = []
         self._shelf, self._parent = shelf, parent
@@ -87,7 +87,7 @@ class Scene:
     """A call that makes another one, and does something to it while it joins."""
 
     def __init__(self, yard: Any, mark: Any) -> None:
-        self.shelf = Shelf()
+        self.shelf = InstanceCache()
         self.yard = yard
         self.mark = mark
 
@@ -106,7 +106,7 @@ class Scene:
             """Change both the session, which it reads, and the shelf."""
             context.session[self.mark].all()
             context.session[self.mark].append(self.mark("inner"))
-            context.resources.get(Shelf).items.append("inner")
+            context.resources.get(InstanceCache).items.append("inner")
 
         @tool
         async def outer(*, context: ToolContext) -> None:
@@ -120,7 +120,7 @@ class Scene:
             setattr(self.shelf, at, joins)
             await asyncio.wait([nested])
 
-        resources = (Binding.instance(Shelf, self.shelf),)
+        resources = (Binding.instance(InstanceCache, self.shelf),)
         self.yard.open(inner, outer, resources=resources, plugins=plugins)
         assert self.yard.call("outer").success
         event: ToolInvoked = self.yard.events[0]
@@ -173,7 +173,7 @@ def test_one_of_which_not_all_can_be_joined_says_so(scene: Scene) -> None:
     told = scene.run(refuse, at="before_commit")
 
     assert (told.status, told.rolled_back) == (Status.COMMIT_FAILED, False)
-    assert "Kept: the session. Not kept: Shelf (no room)." in told.text
+    assert "Kept: the session. Not kept: InstanceCache (no room)." in told.text
     assert (scene.yard.marks, scene.shelf.items) == (["inner"], [])
 
 
@@ -187,7 +187,7 @@ def test_one_that_its_caller_does_not_wait_for_is_kept_as_a_whole(
     async def inner(*, context: ToolContext) -> None:
         """Change both the session and the shelf."""
         context.session[mark].append(mark("inner"))
-        context.resources.get(Shelf).items.append("inner")
+        context.resources.get(InstanceCache).items.append("inner")
 
     @tool
     async def outer(*, context: ToolContext) -> None:
@@ -208,7 +208,7 @@ def test_one_that_its_caller_does_not_wait_for_is_kept_as_a_whole(
         """Make the call that makes the call."""
         await context.acall("outer")
 
-    resources = (Binding.instance(Shelf, scene.shelf),)
+    resources = (Binding.instance(InstanceCache, scene.shelf),)
     scene.yard.open(inner, outer, outermost, resources=resources)
 
     assert scene.yard.call("outer" if levels == 2 else "outermost").success
@@ -226,13 +226,13 @@ def test_one_that_begins_when_what_its_caller_did_is_being_kept_keeps_nothing(
     async def inner(*, context: ToolContext) -> None:
         """Change both the session and the shelf."""
         context.session[mark].append(mark("inner"))
-        context.resources.get(Shelf).items.append("inner")
+        context.resources.get(InstanceCache).items.append("inner")
 
     @tool
     async def outer(*, context: ToolContext) -> None:
         """Leave its context to others."""
         context.session[mark].append(mark("outer"))
-        context.resources.get(Shelf).items.append("outer")
+        context.resources.get(InstanceCache).items.append("outer")
         scene.shelf.before_prepare = calls
         kept.append(context)
 
@@ -246,7 +246,7 @@ def test_one_that_begins_when_what_its_caller_did_is_being_kept_keeps_nothing(
         with suppress(CallClosed):
             ended.append(await kept[0].acall("inner"))
 
-    resources = (Binding.instance(Shelf, scene.shelf),)
+    resources = (Binding.instance(InstanceCache, scene.shelf),)
     scene.yard.open(inner, outer, outermost, resources=resources)
 
     assert scene.yard.call("outer" if levels == 1 else "outermost").success
@@ -375,7 +375,7 @@ def test_what_plugins_keep_for_one_is_rolled_back_where_its_caller_was_given_up_
     cancellation = Cancellation()
     undone = {"inner": threading.Event(), "outer": threading.Event()}
 
-    class Noting:
+    class SupportsNotes:
         """Takes part, and notes what is rolled back."""
 
         def __init__(self, of: str) -> None:
@@ -390,8 +390,8 @@ def test_what_plugins_keep_for_one_is_rolled_back_where_its_caller_was_given_up_
 
     class Plugin:
         @hookimpl
-        def toolstile_snapshot(self, tool: Tool[Any, Any]) -> Noting:
-            return Noting(tool.name)
+        def toolstile_snapshot(self, tool: Tool[Any, Any]) -> SupportsNotes:
+            return SupportsNotes(tool.name)
 
     @tool
     def inner() -> None:
@@ -403,12 +403,12 @@ def test_what_plugins_keep_for_one_is_rolled_back_where_its_caller_was_given_up_
         context.call("inner")
 
     def given_up_after(run: Any) -> None:
-        join_session(run)
+        commit_into_parent(run)
         cancellation.cancel()
         assert undone["outer"].wait(PATIENCE)
 
-    join_session = committing.join_session
-    monkeypatch.setattr(committing, "join_session", given_up_after)
+    commit_into_parent = committing.commit_into_parent
+    monkeypatch.setattr(committing, "commit_into_parent", given_up_after)
     yard = make_yard("sync")
     yard.open(inner, outer, plugins=(Plugin(),))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from toolstile.pipeline.call import CallRun
+from toolstile.pipeline.call import ActiveCall
 from toolstile.state.branch import Branch
 from toolstile_hookspecs import Status, ToolCall, ToolContext, ToolResult, hookimpl, tool
 
@@ -83,7 +83,7 @@ def test_calls_leave_no_circles_behind(alive: Any, yard: Any, name: str) -> None
         asyncio.run(all_of_them())
 
     # What the worker threads have just done may still be on their stacks.
-    assert alive(CallRun) < 20
+    assert alive(ActiveCall) < 20
     assert alive(Branch) < 20
 
 
@@ -120,7 +120,7 @@ def test_participants_that_keep_the_context_leave_no_circles_behind(
     for index in range(200):
         yard.call(name, fail=index % 3 == 0)
 
-    assert alive(CallRun) < 20
+    assert alive(ActiveCall) < 20
     assert alive(Branch) < 20
 
 
@@ -131,7 +131,7 @@ def test_batches_leave_no_circles_behind(alive: Any, yard: Any, name: str) -> No
     outcomes = yard.dispatch_all([ToolCall(name, {"fail": index % 3 == 0}) for index in range(500)])
 
     assert len(outcomes) == 500
-    assert alive(CallRun) < 20
+    assert alive(ActiveCall) < 20
     assert alive(Branch) < 20
 
 
@@ -141,7 +141,7 @@ def test_a_call_is_counted_while_it_runs(alive: Any, yard: Any) -> None:
     @tool
     def count() -> str:
         """Count the calls there are."""
-        found.append(alive(CallRun))
+        found.append(alive(ActiveCall))
         return "counted"
 
     yard.open(count)
@@ -166,7 +166,7 @@ def test_calls_that_never_run_leave_nothing_behind(
     outcomes = yard.dispatch_all([call] * 100)
 
     assert {each.status for each in outcomes} == {status}
-    assert alive(CallRun) < 20
+    assert alive(ActiveCall) < 20
 
 
 def test_the_log_keeps_no_frames_of_what_was_raised(yard: Any, touch: Callable[..., None]) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from toolstile import Host
-from toolstile.pipeline.unknown_tools import Missing
+from toolstile.pipeline.unknown_tools import UnknownTools
 from toolstile_hookspecs import (
     MarkdownSection,
     Prompt,
@@ -39,14 +39,14 @@ FILES = (
     ],
 )
 def test_a_slip_and_an_unfinished_name_are_answered_with_the_name(name, suggested):
-    text = Missing(FILES, {}).explain(name)
+    text = UnknownTools(FILES, {}).explain(name)
     assert text.startswith(f"There is no tool {name!r}. Did you mean {suggested}")
     assert text.endswith("? Use that, then retry.")
 
 
 @pytest.mark.parametrize("name", ["love", "remove", "file", "mov", "shell", "run", "m", ""])
 def test_what_only_looks_a_little_alike_is_answered_with_all_names(name):
-    text = Missing(FILES, {}).explain(name)
+    text = UnknownTools(FILES, {}).explain(name)
     assert "Did you mean" not in text
     assert text == (
         f"There is no tool {name!r}. There are: {', '.join(FILES)}. Use one of these, then retry."
@@ -55,17 +55,19 @@ def test_what_only_looks_a_little_alike_is_answered_with_all_names(name):
 
 def test_many_names_are_counted_and_a_long_one_is_cut():
     names = tuple(f"tool_{number}" for number in range(13))
-    text = Missing(names, {}).explain("x" * 500)
+    text = UnknownTools(names, {}).explain("x" * 500)
     assert f"'{'x' * 80}...'" in text
     assert "tool_9 and 3 more. Use one of these" in text
 
 
 def test_where_there_are_no_tools_that_is_said():
-    assert Missing((), {}).explain("a") == ("There is no tool 'a'; no tools can be called here.")
+    assert UnknownTools((), {}).explain("a") == (
+        "There is no tool 'a'; no tools can be called here."
+    )
 
 
 def test_a_slip_in_the_name_of_a_summarised_tool_is_answered_with_both():
-    assert Missing((), {"repair": "manual.parts"}).explain("repare") == (
+    assert UnknownTools((), {"repair": "manual.parts"}).explain("repare") == (
         "There is no tool 'repare'. Did you mean repair? It belongs to the section "
         "'manual.parts': call open_sections with 'manual.parts', then use that."
     )
@@ -122,5 +124,5 @@ def test_plugins_that_are_switched_off_are_named():
 
 @pytest.mark.parametrize("name", [5, None, ["add"]])
 def test_what_is_no_name_is_answered_so(name):
-    text = Missing(FILES, {}).explain(name)
+    text = UnknownTools(FILES, {}).explain(name)
     assert text == f"There is no tool {name!r}: a tool's name is a text. Give one, then retry."

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 PATIENCE = 120.0
 
 
-class Shelf:
+class InstanceCache:
     """An exclusive resource that knows how deep its savepoints are."""
 
     def __init__(self) -> None:
@@ -47,11 +47,11 @@ class Shelf:
         del self.items[savepoint:]
 
 
-class First(Shelf):
+class First(InstanceCache):
     pass
 
 
-class Second(Shelf):
+class Second(InstanceCache):
     pass
 
 

@@ -640,7 +640,7 @@ class Step:
         self.log.append(f"undo {self.name}")
 
 
-class Joining:
+class SupportsJoin:
     """A plugin through which a participant takes part in one tool's calls."""
 
     def __init__(self, participant: Step, name: str = "works") -> None:
@@ -652,7 +652,7 @@ class Joining:
         return self.participant if tool.name == self.name else None
 
 
-class JoiningToo(Joining):
+class JoiningToo(SupportsJoin):
     """Asked before it, since it is registered later."""
 
 
@@ -674,7 +674,7 @@ def test_the_one_that_decides_is_prepared_last(
     yard.open(
         works,
         nesting("works", [], is_async=False),
-        plugins=(Joining(other), JoiningToo(decider, of_call)),
+        plugins=(SupportsJoin(other), JoiningToo(decider, of_call)),
     )
     outcome = yard.call(of_call)
 
@@ -694,7 +694,7 @@ def test_what_was_begun_is_undone_newest_first(yard: Any, touch: Touch) -> None:
     first, second = (Step(name, log, decides=False) for name in ("first", "second"))
     yard.open(
         raising(ValueError("no"), touch),
-        plugins=(Joining(second, "fails"), JoiningToo(first, "fails")),
+        plugins=(SupportsJoin(second, "fails"), JoiningToo(first, "fails")),
     )
     yard.call("fails")
 
@@ -718,7 +718,7 @@ def test_one_that_cannot_be_committed_keeps_no_other_from_it(yard: Any, touch: T
     yard.open(
         works,
         plugins=(
-            Joining(Step("second", log, decides=False)),
+            SupportsJoin(Step("second", log, decides=False)),
             JoiningToo(Failing("first", log, decides=False)),
         ),
     )

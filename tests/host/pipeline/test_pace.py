@@ -18,7 +18,7 @@ from toolstile.drivers.background_loop import Background
 from toolstile.drivers.commands import Run
 from toolstile.drivers.limit import Limit
 from toolstile.drivers.sync_driver import SyncDriver
-from toolstile.drivers.threads import BRIEF, MOMENT, Pace, Workers, look_out
+from toolstile.drivers.threads import BRIEF, MOMENT, HandlerTiming, Workers, spin_until
 
 from .job_owner import Owner
 
@@ -40,7 +40,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     seen: list[bool] = []
 
     def watched(ended: Any) -> bool:
-        seen.append(look_out(ended))
+        seen.append(spin_until(ended))
         return seen[-1]
 
     look_out_with(watched, monkeypatch)
@@ -48,17 +48,19 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
 
 def look_out_with(instead: Callable[[Any], bool], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(async_driver, "look_out", instead)
-    monkeypatch.setattr(sync_driver, "look_out", instead)
+    monkeypatch.setattr(async_driver, "spin_until", instead)
+    monkeypatch.setattr(sync_driver, "spin_until", instead)
 
 
-def of(seconds: float) -> Pace:
-    known = Pace()
+def of(seconds: float) -> HandlerTiming:
+    known = HandlerTiming()
     known.seconds = seconds
     return known
 
 
-def drive(driver: Driver, function: Any, known: Pace | None, owner: Owner | None = None) -> Any:
+def drive(
+    driver: Driver, function: Any, known: HandlerTiming | None, owner: Owner | None = None
+) -> Any:
     def pipeline() -> Any:
         return (yield Run(function, False, Limit(PATIENCE), owner or Owner(), False, pace=known))
 
@@ -68,7 +70,7 @@ def drive(driver: Driver, function: Any, known: Pace | None, owner: Owner | None
 
 
 def test_what_is_not_known_is_not_taken_for_brief() -> None:
-    assert not Pace().is_brief
+    assert not HandlerTiming().is_brief
 
 
 @pytest.mark.parametrize(("seconds", "brief"), [(BRIEF / 2, True), (BRIEF, False), (1.0, False)])
@@ -80,13 +82,13 @@ def test_a_look_out_ends_with_what_it_waits_for(monkeypatch: pytest.MonkeyPatch)
     # As long as it takes, whatever the machine has to do meanwhile.
     monkeypatch.setattr(pace, "MOMENT", PATIENCE)
     answers = chain(repeat(False, 3), repeat(True))
-    assert look_out(lambda: next(answers))
+    assert spin_until(lambda: next(answers))
 
 
 def test_a_look_out_ends_after_a_moment() -> None:
     began = time.perf_counter()
 
-    assert not look_out(lambda: False)
+    assert not spin_until(lambda: False)
 
     assert time.perf_counter() - began >= MOMENT
 
@@ -94,12 +96,12 @@ def test_a_look_out_ends_after_a_moment() -> None:
 def test_where_threads_cannot_yield_it_looks_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pace, "_let_others_run", None)
     asked: list[bool] = []
-    assert not look_out(lambda: bool(asked.append(True)))
+    assert not spin_until(lambda: bool(asked.append(True)))
     assert asked == [True]
 
 
 def test_a_handler_is_known_by_what_it_took_the_last_time(driver: Driver) -> None:
-    known = Pace()
+    known = HandlerTiming()
 
     drive(driver, lambda: time.sleep(2 * BRIEF), known)
     slow = known.seconds
@@ -111,7 +113,7 @@ def test_a_handler_is_known_by_what_it_took_the_last_time(driver: Driver) -> Non
 
 def test_a_slow_handler_is_not_looked_out_for(driver: Driver, looks: list[bool]) -> None:
     assert drive(driver, lambda: "done", of(1.0)) == "done"
-    assert drive(driver, lambda: "done", Pace()) == "done"
+    assert drive(driver, lambda: "done", HandlerTiming()) == "done"
     assert drive(driver, lambda: "done", None) == "done"
     assert looks == []
 

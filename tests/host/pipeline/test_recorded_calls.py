@@ -29,7 +29,7 @@ from toolstile_hookspecs import (
     ToolContext,
     ToolResult,
     append_all,
-    concerns,
+    applies_to,
     hookimpl,
     tool,
 )
@@ -85,7 +85,7 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-class Keeper:
+class PolicyStore:
     """A plugin that keeps the record of the one call, and answers with it from then on."""
 
     def __init__(self) -> None:
@@ -97,13 +97,13 @@ class Keeper:
         self.refuse: str | None = None
 
     @hookimpl
-    @concerns(lambda tool: tool.idempotency is not None)
-    def toolstile_snapshot(self, context: ToolContext, tool: Tool[Any, Any]) -> Keeper:
+    @applies_to(lambda tool: tool.idempotency is not None)
+    def toolstile_snapshot(self, context: ToolContext, tool: Tool[Any, Any]) -> PolicyStore:
         self.context = context
         return self
 
     @hookimpl
-    @concerns(lambda tool: tool.idempotency is not None)
+    @applies_to(lambda tool: tool.idempotency is not None)
     def toolstile_execute(self, tool: Tool[Any, Any]) -> Replay | None:
         self.asked.append(tool.name)
         record = self.record
@@ -142,8 +142,8 @@ class Keeper:
 
 
 @pytest.fixture
-def keeper() -> Keeper:
-    return Keeper()
+def keeper() -> PolicyStore:
+    return PolicyStore()
 
 
 class TestReplays:
@@ -445,7 +445,7 @@ def test_calls_of_a_batch_wait_for_no_claim_that_does_not_concern_them(yard):
 
     class Slow:
         @hookimpl
-        @concerns(lambda tool: tool.idempotency is not None)
+        @applies_to(lambda tool: tool.idempotency is not None)
         def toolstile_execute(self) -> Awaitable[None]:
             return self._wait()
 

@@ -66,7 +66,7 @@ def test_an_interruption_does_not_make_it_forget_what_has_ended(
         return "kept"
 
     def pipeline() -> Generator[Step, Any, None]:
-        given.append((yield Run(keep, True, ENDLESS, Nobody(), False, to_the_end=True)))
+        given.append((yield Run(keep, True, ENDLESS, Nobody(), False, uninterruptible=True)))
 
     def drive() -> None:
         try:

@@ -376,7 +376,7 @@ def test_a_call_after_the_timeout_of_an_async_handler_waits_until_that_has_ended
     assert ledger.entries == ["after"]
 
 
-class Table:
+class DispatchTable:
     """A branchable resource whose branches take their time to be rolled back."""
 
     def __init__(self) -> None:
@@ -389,7 +389,7 @@ class Table:
 class TableBranch:
     summary = None
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: DispatchTable) -> None:
         self.resource = self
         self._table = table
 
@@ -407,15 +407,15 @@ class TableBranch:
 def test_a_branch_of_a_handler_that_ends_as_it_is_given_up_can_await_its_rollback(
     yard: Any,
 ) -> None:
-    table = Table()
+    table = DispatchTable()
 
     @tool(timeout=0.1)
     async def sleeps(*, context: ToolContext) -> None:
         """Use the table, then take too long."""
-        context.resources.get(Table)
+        context.resources.get(DispatchTable)
         await asyncio.sleep(PATIENCE)
 
-    yard.open(sleeps, resources=(Binding.instance(Table, table),))
+    yard.open(sleeps, resources=(Binding.instance(DispatchTable, table),))
 
     assert yard.call("sleeps").status is Status.TIMED_OUT
     assert table.rolled_back == 1
@@ -433,7 +433,7 @@ class StallingLedger(Ledger):
         return super().begin()
 
 
-class StallingTable(Table):
+class StallingTable(DispatchTable):
     """One that takes its time to make a branch."""
 
     def __init__(self, goes_on: threading.Event) -> None:

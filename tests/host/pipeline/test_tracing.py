@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from toolstile.pipeline.call import CallRun
+from toolstile.pipeline.call import ActiveCall
 from toolstile_hookspecs import (
     CrossingTrace,
     PolicyDecision,
@@ -132,17 +132,17 @@ def test_what_they_set_holds_in_handlers_nested_calls_and_telemetry(
 
 
 def test_calls_nobody_listens_to_are_what_they_were(yard: Any, monkeypatch: Any) -> None:
-    kinds: list[type[CallRun]] = []
-    end = CallRun.end
+    kinds: list[type[ActiveCall]] = []
+    end = ActiveCall.end
 
-    def ending(run: CallRun) -> None:
+    def ending(run: ActiveCall) -> None:
         kinds.append(type(run))
         end(run)
 
-    monkeypatch.setattr(CallRun, "end", ending)
+    monkeypatch.setattr(ActiveCall, "end", ending)
     yard.open(add)
     yard.call("add", a=1, b=2)
-    assert kinds == [CallRun]
+    assert kinds == [ActiveCall]
 
 
 class Crossing:

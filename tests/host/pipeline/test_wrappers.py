@@ -167,8 +167,8 @@ def test_a_result_that_cannot_be_read_can_be_mended(yard: Any) -> None:
     assert yard.call("add", a=1, b=2).status is Status.ERROR
 
 
-class Saving:
-    """Turns every exception into an answer."""
+class PolicyStoreParticipant:
+    """CommitQueue every exception into an answer."""
 
     @hookimpl(wrapper=True)
     def toolstile_parse(self, tool: Tool[Any, Any], call: ToolCall) -> Steps:
@@ -206,14 +206,14 @@ def araising(error: BaseException, touch: Touch) -> Tool[Any, Any]:
 
 
 def test_arguments_that_do_not_fit_can_be_mended(yard: Any) -> None:
-    yard.open(add, plugins=(Saving(),))
+    yard.open(add, plugins=(PolicyStoreParticipant(),))
 
     assert yard.call("add", a="1").text == "0"
 
 
 @pytest.mark.parametrize("make", [raising, araising])
 def test_an_exception_can_become_an_answer(yard: Any, touch: Touch, make: Any) -> None:
-    yard.open(make(ValueError("no"), touch), plugins=(Saving(),))
+    yard.open(make(ValueError("no"), touch), plugins=(PolicyStoreParticipant(),))
 
     outcome = yard.call("fails")
 
@@ -317,7 +317,7 @@ def test_one_that_fails_fails_the_call_and_those_outside_see_it(
 
 @pytest.mark.parametrize("how", ["never", "raises first", "raises last", "twice"])
 def test_those_outside_can_mend_it(yard: Any, how: str) -> None:
-    yard.open(add, plugins=(Odd(how), Saving()))
+    yard.open(add, plugins=(Odd(how), PolicyStoreParticipant()))
 
     assert yard.call("add", a=1, b=2).text.startswith("saved from ")
 

@@ -145,12 +145,12 @@ def test_a_policy_may_be_a_plugin_where_it_has_a_hook(plugins):
 
 
 def test_a_plugin_may_be_a_mapping_with_hooks(plugins):
-    class Shelf(dict):
+    class InstanceCache(dict):
         @hookimpl
         def toolstile_rollback(self):
             return None
 
-    assert plugins.register(Shelf()).hooks == ("toolstile_rollback",)
+    assert plugins.register(InstanceCache()).hooks == ("toolstile_rollback",)
 
 
 def test_an_object_without_hooks_is_taken_with_a_warning(plugins, caplog):

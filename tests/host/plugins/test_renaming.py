@@ -58,11 +58,11 @@ def make_local():
 
 @pytest.mark.parametrize("original", [FULL, plain, make_local()], ids=lambda each: each.name)
 def test_only_the_name_differs(original):
-    assert original.known_as[0] == original.name
+    assert original.policy_names[0] == original.name
     twin = renamed(original, "other")
     assert type(twin) is type(original)
     assert twin.name == "other"
-    assert twin.known_as[0] == "other"
+    assert twin.policy_names[0] == "other"
     assert original.name != "other"
     same = {name: value for name, value in vars(original).items() if name != "name"}
     assert {name: value for name, value in vars(twin).items() if name != "name"} == same

@@ -6,12 +6,12 @@ Usage: redeeming_driver.py FILE KEY TOKEN TOOL SESSION USER, with the key in hex
 import sys
 from pathlib import Path
 
-from toolstile.policies.approval_tokens import Bearer, Seal, SpentInFile, TokenRefused
+from toolstile.policies.approval_tokens import SpentInFile, TokenRefused, TokenSigner, TokenSubject
 from toolstile_hookspecs import SystemClock
 
 file, key, token, name, session, user = sys.argv[1:]
-bearer = Bearer(name, session, user, dry_run=False)
-seal = Seal(bytes.fromhex(key), SystemClock(), 3600, SpentInFile(Path(file)))
+bearer = TokenSubject(name, session, user, dry_run=False)
+seal = TokenSigner(bytes.fromhex(key), SystemClock(), 3600, SpentInFile(Path(file)))
 # Those that are started together also begin together.
 sys.stdout.write("there\n")
 sys.stdout.flush()

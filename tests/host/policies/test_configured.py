@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, DirectoryPath
 
 from toolstile.policies.rule_set import make_policies
 from toolstile.settings import Settings
-from toolstile_hookspecs import ConfigurationError, KeptPolicy, PolicyDecision
+from toolstile_hookspecs import ConfigurationError, PersistentPolicy, PolicyDecision
 
 
 class Rules:
@@ -83,8 +83,8 @@ def test_any_kind_can_be_kept():
         {"kind": "hours", "name": "open", "keep": "state.json"},
         {"kind": "nameless", "keep": "/var/state.json"},
     )
-    assert named == KeptPolicy(Hours(name="open"), Path("/conf/state.json"))
-    assert nameless == KeptPolicy(Nameless(), Path("/var/state.json"))
+    assert named == PersistentPolicy(Hours(name="open"), Path("/conf/state.json"))
+    assert nameless == PersistentPolicy(Nameless(), Path("/var/state.json"))
 
 
 def test_all_faults_of_a_table_are_told_at_once():

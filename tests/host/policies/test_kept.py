@@ -21,11 +21,11 @@ from toolstile.policies.persistence import merged, read, write
 from toolstile_hookspecs import (
     ConfigurationError,
     DefinitionError,
-    KeptApart,
-    KeptPolicy,
     MarkdownSection,
+    PersistentPolicy,
     PolicyDecision,
     PolicyState,
+    PolicyStoreLocation,
     Prompt,
     Status,
     ToolCall,
@@ -78,7 +78,7 @@ class Desk:
 
     def open(self, *policies, session=None, level="host", **options):
         kept = [
-            each if isinstance(each, KeptPolicy) else KeptPolicy(each, self.file)
+            each if isinstance(each, PersistentPolicy) else PersistentPolicy(each, self.file)
             for each in policies or (Stranger(name="rule"),)
         ]
         places = {"host": [], "section": [], "prompt": [], level: kept}
@@ -149,7 +149,7 @@ def test_sessions_at_once_keep_one_anothers_changes(desk):
 def test_what_is_kept_apart_leaves_the_file_alone(desk, tmp_path, anew, first):
     desk.open()("lint")
     before = desk.file.read_text()
-    apart = KeptApart(tmp_path, anew=anew)
+    apart = PolicyStoreLocation(tmp_path, anew=anew)
     assert desk.open(kept_apart=apart)("deploy").success is first
     desk.open(kept_apart=apart)("lint")
     assert desk.open(kept_apart=apart)("deploy").success
@@ -159,7 +159,7 @@ def test_what_is_kept_apart_leaves_the_file_alone(desk, tmp_path, anew, first):
 def test_limits_hold_over_all_sessions_that_are_kept_apart_together(desk, tmp_path):
     rule = Stranger(name="rule", most=2)
     desk.open(rule)("lint")
-    apart = KeptApart(tmp_path)
+    apart = PolicyStoreLocation(tmp_path)
     assert desk.open(rule, kept_apart=apart)("lint").success
     assert not desk.open(rule, kept_apart=apart)("lint").success
     assert desk.open(rule)("lint").success
@@ -169,7 +169,7 @@ def test_a_file_that_cannot_be_read_is_named_where_a_copy_is_to_be_kept_apart(de
     desk.file.parent.mkdir()
     desk.file.write_text("no")
     with pytest.raises(ConfigurationError, match=str(desk.file)):
-        desk.open(kept_apart=KeptApart(tmp_path))
+        desk.open(kept_apart=PolicyStoreLocation(tmp_path))
 
 
 @pytest.mark.slow
@@ -212,7 +212,7 @@ def test_a_reset_is_the_sessions_own_and_leaves_the_file(desk):
 
 
 def test_policies_may_share_a_file_or_have_their_own(desk, tmp_path):
-    apart = KeptPolicy(Stranger(name="apart"), tmp_path / "apart.json")
+    apart = PersistentPolicy(Stranger(name="apart"), tmp_path / "apart.json")
     desk.open(Stranger(name="one"), Stranger(name="two"), apart)("lint")
     assert {each.removesuffix("/reserved") for each in desk.records} == {"one", "two"}
     assert set(read(tmp_path / "apart.json")) == {"apart", "apart/reserved"}
@@ -265,7 +265,10 @@ def test_a_file_that_cannot_be_written_denies_and_says_why(desk, caplog):
 
 def test_where_one_policy_could_not_be_kept_no_other_has_counted_the_call(tmp_path):
     file = tmp_path / "kept.json"
-    policies = [Stranger(name="other", most=1), KeptPolicy(Stranger(name="kept", most=1), file)]
+    policies = [
+        Stranger(name="other", most=1),
+        PersistentPolicy(Stranger(name="kept", most=1), file),
+    ]
     prompt = Prompt.of("t", "t", [MarkdownSection(key="s", title="S", tools=[step("lint")])])
     with Host(discover=False, policies=policies) as host, host.executor(prompt=prompt) as tools:
         with pytest.MonkeyPatch.context() as patch:
@@ -316,18 +319,18 @@ def test_no_half_written_file_is_left_behind(tmp_path, monkeypatch):
 
 def test_a_kept_policy_needs_a_name(tmp_path):
     with pytest.raises(DefinitionError, match="has no name; give it one"):
-        KeptPolicy(Stranger(), tmp_path / "x.json")
+        PersistentPolicy(Stranger(), tmp_path / "x.json")
 
 
 COUNTER = """
 import sys
 from pathlib import Path
 from toolstile import Host
-from toolstile_hookspecs import KeptPolicy, MarkdownSection, Prompt, ToolCall, tool
+from toolstile_hookspecs import PersistentPolicy, MarkdownSection, Prompt, ToolCall, tool
 from toolstile_plugins.policies import QuotaPolicy
 
 step = tool(lambda: None, name="step", description="Do one step.")
-quota = KeptPolicy(QuotaPolicy(max_calls=30, name="quota"), Path(sys.argv[1]))
+quota = PersistentPolicy(QuotaPolicy(max_calls=30, name="quota"), Path(sys.argv[1]))
 prompt = Prompt.of("t", "t", [MarkdownSection(key="s", title="S", tools=[step])])
 with Host(discover=False, policies=[quota]) as host, host.executor(prompt=prompt) as tools:
     print(sum(tools.dispatch(ToolCall("step")).success for _ in range(20)))

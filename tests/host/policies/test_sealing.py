@@ -17,17 +17,17 @@ from hypothesis import strategies as st
 
 from toolstile.policies.approval_tokens import (
     DAY,
-    Bearer,
-    Seal,
     SpentInFile,
     SpentInMemory,
     TokenRefused,
+    TokenSigner,
+    TokenSubject,
 )
 from toolstile_hookspecs import SystemClock
 
 DRIVER = Path(__file__).with_name("redeeming_driver.py")
 KEY = b"0123456789abcdef0123456789abcdef"
-BEARER = Bearer("send", "session", "ada", dry_run=False)
+BEARER = TokenSubject("send", "session", "ada", dry_run=False)
 DIGEST = "d" * 64
 
 
@@ -60,31 +60,31 @@ def spent(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 
 @pytest.fixture
-def seal(clock: Clock, spent: Any) -> Seal:
-    return Seal(KEY, clock, 60, spent)
+def seal(clock: Clock, spent: Any) -> TokenSigner:
+    return TokenSigner(KEY, clock, 60, spent)
 
 
-def test_a_token_is_good_for_what_was_shown(seal: Seal) -> None:
+def test_a_token_is_good_for_what_was_shown(seal: TokenSigner) -> None:
     approvable = seal.redeem(seal.seal(BEARER, DIGEST), BEARER)
     assert approvable.covers(DIGEST)
     assert not approvable.covers("e" * 64)
 
 
-def test_a_token_holds_once(seal: Seal) -> None:
+def test_a_token_holds_once(seal: TokenSigner) -> None:
     token = seal.seal(BEARER, DIGEST)
     seal.redeem(token, BEARER)
     with pytest.raises(TokenRefused, match="used before"):
         seal.redeem(token, BEARER)
 
 
-def test_no_two_tokens_are_alike(seal: Seal) -> None:
+def test_no_two_tokens_are_alike(seal: TokenSigner) -> None:
     one, other = seal.seal(BEARER, DIGEST), seal.seal(BEARER, DIGEST)
     assert one != other
     seal.redeem(one, BEARER)
     assert seal.redeem(other, BEARER).covers(DIGEST)
 
 
-def test_a_token_holds_until_it_expires(seal: Seal, clock: Clock) -> None:
+def test_a_token_holds_until_it_expires(seal: TokenSigner, clock: Clock) -> None:
     early, late = seal.seal(BEARER, DIGEST), seal.seal(BEARER, DIGEST)
     clock.advance(59.9)
     seal.redeem(early, BEARER)
@@ -104,7 +104,7 @@ def test_a_token_holds_until_it_expires(seal: Seal, clock: Clock) -> None:
     ],
 )
 def test_a_token_is_refused_to_others_who_do_not_use_it_up(
-    seal: Seal, change: Any, told: str
+    seal: TokenSigner, change: Any, told: str
 ) -> None:
     token = seal.seal(BEARER, DIGEST)
     with pytest.raises(TokenRefused, match=told):
@@ -112,26 +112,26 @@ def test_a_token_is_refused_to_others_who_do_not_use_it_up(
     assert seal.redeem(token, BEARER).covers(DIGEST)
 
 
-def test_nobody_is_not_a_user_of_that_name(seal: Seal) -> None:
+def test_nobody_is_not_a_user_of_that_name(seal: TokenSigner) -> None:
     token = seal.seal(replace(BEARER, user_id=None), DIGEST)
     with pytest.raises(TokenRefused, match="another user"):
         seal.redeem(token, replace(BEARER, user_id="nobody"))
 
 
-def test_a_token_of_another_key_is_refused(seal: Seal, clock: Clock) -> None:
-    other = Seal(KEY[::-1], clock, 60, SpentInMemory())
+def test_a_token_of_another_key_is_refused(seal: TokenSigner, clock: Clock) -> None:
+    other = TokenSigner(KEY[::-1], clock, 60, SpentInMemory())
     with pytest.raises(TokenRefused, match="not made here"):
         seal.redeem(other.seal(BEARER, DIGEST), BEARER)
 
 
-def test_a_token_tells_its_holder_nothing(seal: Seal) -> None:
-    bearer = Bearer("pay_ransom", "session-of-ada", "ada@example.org", dry_run=False)
+def test_a_token_tells_its_holder_nothing(seal: TokenSigner) -> None:
+    bearer = TokenSubject("pay_ransom", "session-of-ada", "ada@example.org", dry_run=False)
     told = base64.urlsafe_b64decode(seal.seal(bearer, DIGEST).split(".")[1]).decode()
     for secret in ("pay_ransom", "session-of-ada", "ada@example.org", DIGEST[:32]):
         assert secret not in told
 
 
-_seal = Seal(KEY, Clock(), 60, SpentInMemory())
+_seal = TokenSigner(KEY, Clock(), 60, SpentInMemory())
 _token = _seal.seal(BEARER, DIGEST)
 
 
@@ -154,14 +154,14 @@ def test_a_made_up_token_is_refused(token: str) -> None:
         _seal.redeem(token, BEARER)
 
 
-def test_what_is_no_token_is_refused(seal: Seal) -> None:
+def test_what_is_no_token_is_refused(seal: TokenSigner) -> None:
     with pytest.raises(TokenRefused, match="has no token: only a call that is pending has one"):
         seal.redeem(None, BEARER)
     with pytest.raises(TokenRefused, match="not made here"):
         seal.redeem(b"1.e30=.00", BEARER)
 
 
-def test_of_many_at_once_one_redeems_a_token(seal: Seal) -> None:
+def test_of_many_at_once_one_redeems_a_token(seal: TokenSigner) -> None:
     token = seal.seal(BEARER, DIGEST)
     start = threading.Barrier(8)
     ends: list[str] = []
@@ -187,7 +187,7 @@ def test_of_many_at_once_one_redeems_a_token(seal: Seal) -> None:
 @pytest.mark.slow
 def test_of_several_processes_one_redeems_a_token(tmp_path: Path) -> None:
     file = tmp_path / "spent.db"
-    token = Seal(KEY, SystemClock(), 3600, SpentInFile(file)).seal(BEARER, DIGEST)
+    token = TokenSigner(KEY, SystemClock(), 3600, SpentInFile(file)).seal(BEARER, DIGEST)
     who = (BEARER.tool, BEARER.session, "ada")
     processes = [
         subprocess.Popen(

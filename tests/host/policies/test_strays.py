@@ -12,8 +12,8 @@ import pytest
 
 from toolstile import Host, Settings
 from toolstile_hookspecs import (
-    KeptPolicy,
     MarkdownSection,
+    PersistentPolicy,
     PolicyDecision,
     Prompt,
     ToolCall,
@@ -183,7 +183,7 @@ def test_policies_of_a_renamed_plugin_know_its_tools_by_their_own_names(
 def test_a_policy_that_is_kept_is_told_of_as_well(
     told: Callable[[], list[str]], tmp_path: Path
 ) -> None:
-    kept = KeptPolicy(guard("quux"), tmp_path / "kept.json")
+    kept = PersistentPolicy(guard("quux"), tmp_path / "kept.json")
 
     with Host(discover=False, policies=[kept]) as host:
         dispatch(host, Prompt.of("tests", "wiki", [wiki()]))

@@ -46,7 +46,7 @@ class Clock:
         raise AssertionError
 
 
-class Gate:
+class OneShotGate:
     def __init__(self):
         self.granted = False
         self.callbacks = []
@@ -577,14 +577,14 @@ def test_a_call_that_must_not_wait_is_refused_and_its_nested_calls_too(kit, open
 def test_a_call_that_must_not_wait_does_not_wait_for_earlier_ones_either(kit, opened):
     call = kit.call(opened)
     call.scope.fail_fast = True
-    call.first = Gate()
+    call.first = OneShotGate()
     with pytest.raises(ResourceBusyError, match="not to be had yet"):
         call.scope.get(kit.Ledger)
 
 
 def test_what_has_to_come_first_is_waited_for(kit, opened, start):
     call = kit.call(opened)
-    call.first = Gate()
+    call.first = OneShotGate()
     waiting = start(lambda: call.scope.get(kit.Ledger))
     call.waits.acquire(timeout=30)
     assert lock_of(opened.get(kit.Ledger)).claims == []

@@ -127,7 +127,7 @@ def test_the_token_of_a_pending_approval_is_not_recorded(desk, path):
     assert token.encode() not in path.read_bytes()
 
 
-class Noting:
+class SupportsNotes:
     @hookimpl
     def toolstile_execute(self, context: Any) -> None:
         context.note("ledger.state", "claimed")
@@ -135,7 +135,7 @@ class Noting:
 
 
 def test_facts_of_other_plugins_are_recorded(desk, path):
-    with Host(discover=False, plugins=[Noting()]) as host:
+    with Host(discover=False, plugins=[SupportsNotes()]) as host:
         host.register(desk.Desk())
         recorder = Recorder(RecordFile(path), host.clock)
         host.register(recorder)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from toolstile import Host
-from toolstile_hookspecs import Noting, Prompt, ToolCall
+from toolstile_hookspecs import Prompt, SupportsNotes, ToolCall
 from toolstile_plugins.vfs import (
     Mount,
     VfsConfig,
@@ -30,7 +30,7 @@ Ask = Callable[..., str]
 
 
 def notes_of(branch: WorkspaceBranch) -> list[str]:
-    assert isinstance(branch.resource, Noting)
+    assert isinstance(branch.resource, SupportsNotes)
     return list(branch.resource.notes())
 
 

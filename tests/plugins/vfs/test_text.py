@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from toolstile_hookspecs import Noting
+from toolstile_hookspecs import SupportsNotes
 from toolstile_plugins.vfs import text_files as text
 from toolstile_plugins.vfs.text_files import Encoding, decode, encode, encoding_of, line_blocks
 from toolstile_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
@@ -120,7 +120,7 @@ class TestInAWorkspace:
         files = branch_of(workspace).resource
         files.write("a.txt", files.read("a.txt").replace("caf", "d\u00e9caf"))
 
-        assert isinstance(files, Noting)
+        assert isinstance(files, SupportsNotes)
         assert files.read_bytes("a.txt") == (
             data.replace(b"caf", b"d\xe9caf")
             if title == "Windows-1252"

@@ -12,7 +12,7 @@ from typing import Final, NoReturn
 from toolstile_hookspecs import (
     FileStat,
     Filesystem,
-    Noting,
+    SupportsNotes,
     ToolContext,
     ToolstileError,
     ToolValidationError,
@@ -194,7 +194,7 @@ class Checks:
 
 def noted(message: str, files: Filesystem) -> str:
     """Return a message with what else has to be known of what the workspace gave."""
-    notes = files.notes() if isinstance(files, Noting) else ()
+    notes = files.notes() if isinstance(files, SupportsNotes) else ()
     return "\n".join([message, *(f"Note: {each}" for each in notes)])
 
 

@@ -39,7 +39,7 @@ Act = Callable[[ToolContext], Any]
 STAGES = tuple(Stage)
 
 
-class Shelf:
+class InstanceCache:
     """A branchable resource whose branches refuse to be prepared when they are told to."""
 
     def branch(self, context: ToolContext, parent: Any) -> ShelfBranch:
@@ -108,7 +108,7 @@ def conditional(context: ToolContext) -> ToolResult[None]:
 
 def shelving(error: Exception) -> Act:
     def act(context: ToolContext) -> ToolResult[None]:
-        context.resources.get(Shelf).refuses = error  # type: ignore[attr-defined]
+        context.resources.get(InstanceCache).refuses = error  # type: ignore[attr-defined]
         return ToolResult.ok()
 
     return act
@@ -293,7 +293,7 @@ def test_a_call_that_fails_is_rolled_back_and_the_call_around_it_goes_on(
     scene: Any, name: str
 ) -> None:
     row = FAILING[name]
-    shelf = Binding.instance(Shelf, Shelf())
+    shelf = Binding.instance(InstanceCache, InstanceCache())
     scene.open(row.act, at=row.at, what=row.what, asks=row.asks, resources=(shelf,))
 
     told = scene.dispatch(row.name, row.arguments)

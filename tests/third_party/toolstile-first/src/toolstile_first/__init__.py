@@ -40,7 +40,7 @@ from toolstile_hookspecs import (
     ToolContext,
     ToolInvoked,
     ToolResult,
-    concerns,
+    applies_to,
     hookimpl,
 )
 
@@ -167,7 +167,7 @@ def toolstile_snapshot(context: ToolContext, tool: Tool[Any, Any]) -> Participan
 
 
 @hookimpl
-@concerns(lambda tool: "remote" in tool.tags)
+@applies_to(lambda tool: "remote" in tool.tags)
 def toolstile_execute(tool: Tool[Any, Any], params: Any, context: ToolContext) -> ToolResult[str]:
     """Answer in the handler's place."""
     HEARD.append("toolstile_execute")

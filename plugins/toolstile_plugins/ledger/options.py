@@ -1,0 +1,126 @@
+"""What the ledger adds to the command line: `toolstile ledger`, its arguments and help.
+
+What runs the commands is imported when one of them runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from toolstile_hookspecs import Command, HostHandle
+from toolstile_plugins.cli_support import add_subcommand
+
+_HELP: Final = """\
+examples:
+  toolstile ledger list --state unknown                what may have happened, or not
+  toolstile ledger show 5d41402abc4b                   all that is known of one call
+  toolstile ledger resolve 5d41402abc4b --done         it has happened: do not run it again
+  toolstile ledger resolve 5d41402abc4b --not-done     it has not: the next runs
+  toolstile ledger invalidate --tool create_order      forget what a tool has done
+  toolstile ledger prune                               remove what has expired
+"""
+_WHICH: Final = "which call: its whole key, or enough of its hash to be the only one"
+
+
+def offered_commands() -> list[Command]:
+    """Return the command."""
+    return [
+        Command(
+            "ledger",
+            "show what calls have done once, and settle what is unknown",
+            run=_run,
+            configure=_configure,
+        )
+    ]
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _HELP
+    what = parser.add_subparsers(
+        metavar="list|show|resolve|invalidate|prune", dest="what", required=True
+    )
+    listing = add_subcommand(
+        what,
+        "list",
+        "list what is recorded",
+        {
+            "toolstile ledger list": "list all calls",
+            "toolstile ledger list --state unknown": "what may have happened, or not",
+            "toolstile ledger list --tool create_order --json": "the calls of a tool, as JSON",
+        },
+    )
+    listing.add_argument("--tool", type=_text, metavar="NAME", help="only calls of this tool")
+    listing.add_argument(
+        "--state", choices=("claimed", "done", "unknown"), help="only calls in this state"
+    )
+    show = add_subcommand(
+        what,
+        "show",
+        "show all that is known of a call",
+        {"toolstile ledger show 5d41402abc4b": "show the call that is listed so"},
+    )
+    show.add_argument("key", type=_text, metavar="KEY", help=_WHICH)
+    _configure_resolve(
+        add_subcommand(
+            what,
+            "resolve",
+            "settle an unknown",
+            {
+                "toolstile ledger resolve 5d41402abc4b --done": "it has happened: run it no more",
+                "toolstile ledger resolve 5d41402abc4b --not-done": "it has not: the next runs",
+                "toolstile ledger resolve 5d41402abc4b --done --value 17": "calls get this value",
+            },
+        )
+    )
+    forget = add_subcommand(
+        what,
+        "invalidate",
+        "forget calls",
+        {
+            "toolstile ledger invalidate 5d41402abc4b": "forget one call",
+            "toolstile ledger invalidate --tool create_order": "forget what a tool has done",
+            "toolstile ledger invalidate --all": "forget everything",
+        },
+    )
+    which = forget.add_mutually_exclusive_group(required=True)
+    which.add_argument("key", type=_text, metavar="KEY", nargs="?", help=_WHICH)
+    which.add_argument("--tool", type=_text, metavar="NAME", help="all of this tool")
+    which.add_argument("--all", action="store_true", help="all there are")
+    add_subcommand(
+        what,
+        "prune",
+        "remove what has expired",
+        {"toolstile ledger prune": "remove it, and say how much it was"},
+    )
+
+
+def _configure_resolve(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("key", type=_text, metavar="KEY", help=_WHICH)
+    how = parser.add_mutually_exclusive_group(required=True)
+    how.add_argument(
+        "--done", action="store_true", help="it has happened; calls get the message and value"
+    )
+    how.add_argument(
+        "--not-done", action="store_true", help="it has not happened; the next call runs"
+    )
+    parser.add_argument("--message", type=_text, metavar="TEXT", help="with --done: the message")
+    parser.add_argument("--value", type=_text, metavar="JSON", help="with --done: the value")
+
+
+def _text(given: str) -> str:
+    """Return an argument of the shell that is text, not other bytes."""
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        msg = f"{given!r} is not UTF-8, in which the ledger is kept; write it in UTF-8"
+        raise argparse.ArgumentTypeError(msg) from None
+    return given
+
+
+def _run(host: HostHandle, args: argparse.Namespace) -> int:
+    # No other command has to wait for it.
+    from toolstile_plugins.ledger.cli import run_command
+
+    return run_command(host, args)

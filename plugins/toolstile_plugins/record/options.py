@@ -1,0 +1,183 @@
+"""What the record adds to the command line: options, two commands, their help.
+
+What runs the commands is imported when one of them runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any, Final
+
+from toolstile_hookspecs import Command, ConfigurationError, HostHandle
+from toolstile_plugins.cli_support import add_subcommand
+
+_OFF: Final = {f"plugins.record.{place}": None for place in ("file", "folder", "replay")}
+"""For commands that make no calls, or look at records: none is written meanwhile."""
+
+_RECORD: Final = """\
+examples:
+  toolstile run --example --record calls.jsonl   record a session
+  toolstile record show calls.jsonl              list its calls
+  toolstile record show calls.jsonl --line 5     show all that is known of one
+  toolstile record verify calls.jsonl            see whether it is as it was written
+"""
+_REPLAY: Final = """\
+examples:
+  toolstile replay --example calls.jsonl             answer its calls from the record
+  toolstile replay --example --execute calls.jsonl   run them again, show what is different
+  toolstile replay --execute --workspace DIR --approve all calls.jsonl
+  toolstile run more.jsonl --replay calls.jsonl      answer other calls from the record
+"""
+
+
+def offered_commands() -> list[Command]:
+    """Return the commands and options."""
+    return [
+        *(
+            Command(name, extends=True, configure=_add_options, settings=_chosen)
+            for name in ("run", "call")
+        ),
+        Command(
+            "mcp", extends=True, optional=True, configure=_add_record, settings=_chosen_to_serve
+        ),
+        *(
+            Command(name, extends=True, settings=_switched_off)
+            for name in ("tools", "prompt", "plugins")
+        ),
+        Command("ledger", extends=True, optional=True, settings=_switched_off),
+        Command(
+            "record",
+            "show a record of calls, or see whether it is as it was written",
+            run=_record,
+            configure=_configure_record,
+            settings=_switched_off,
+        ),
+        Command(
+            "replay",
+            "make recorded calls again, answered from the record or executed",
+            run=_replay,
+            configure=_configure_replay,
+            settings=_switched_off,
+        ),
+    ]
+
+
+def _add_record(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--record", type=_absolute, metavar="FILE", help="append every call to this record"
+    )
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    _add_record(parser)
+    parser.add_argument(
+        "--replay",
+        type=_absolute,
+        metavar="FILE",
+        help="answer the calls from this record; no handler runs",
+    )
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="with --replay: only in the recorded order, not by name and arguments",
+    )
+
+
+def _chosen(args: argparse.Namespace) -> dict[str, Any]:
+    if args.strict and args.replay is None:
+        raise ConfigurationError("--strict says how to replay: give --replay FILE, too.")
+    chosen = _recorded(args)
+    if args.replay is not None:
+        chosen["plugins.record.replay"] = args.replay
+        chosen["plugins.record.strict"] = args.strict
+    return chosen
+
+
+def _chosen_to_serve(args: argparse.Namespace) -> dict[str, Any]:
+    """Record what is served; whoever looks after servers makes no calls."""
+    return _recorded(args) if getattr(args, "what", None) is None else _switched_off(args)
+
+
+def _recorded(args: argparse.Namespace) -> dict[str, Any]:
+    if args.record is None:
+        return {}
+    return {"plugins.record.file": args.record, "plugins.record.folder": None}
+
+
+def _switched_off(args: argparse.Namespace) -> dict[str, Any]:  # noqa: ARG001 - whatever they are
+    return dict(_OFF)
+
+
+def _absolute(text: str) -> str:
+    return str(Path(text).absolute())
+
+
+def _line(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        msg = f"{text!r} is no number of a line, which stands first in `toolstile record show FILE`"
+        raise argparse.ArgumentTypeError(msg) from None
+
+
+def _configure_record(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _RECORD
+    what = parser.add_subparsers(metavar="show|verify", dest="what", required=True)
+    show = add_subcommand(
+        what,
+        "show",
+        "list its calls, or show one",
+        {
+            "toolstile record show calls.jsonl": "list its calls",
+            "toolstile record show calls.jsonl --line 5": "show all that is known of one",
+            "toolstile record show calls.jsonl --json": "print each call as JSON",
+        },
+    )
+    show.add_argument("file", type=Path, metavar="FILE", help="the record")
+    show.add_argument("--line", type=_line, metavar="N", help="show all of the call on this line")
+    check = add_subcommand(
+        what,
+        "verify",
+        "see whether every line is as it was written",
+        {
+            "toolstile record verify calls.jsonl": "look at every line",
+            "toolstile record verify calls.jsonl --last HASH": "see, too, that none was cut off",
+        },
+    )
+    check.add_argument("file", type=Path, metavar="FILE", help="the record")
+    check.add_argument(
+        "--last", metavar="HASH", help="the hash that the last line must have, noted elsewhere"
+    )
+
+
+def _configure_replay(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _REPLAY
+    parser.add_argument("file", type=Path, metavar="FILE", help="the record")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument(
+        "--strict",
+        action="store_true",
+        help="answer only in the recorded order, not by name and arguments",
+    )
+    how.add_argument(
+        "--execute",
+        action="store_true",
+        help="run the handlers again, and show what comes out differently",
+    )
+
+
+def _record(host: HostHandle, args: argparse.Namespace) -> int:  # noqa: ARG001 - needs no host
+    # No other command has to wait for it.
+    from toolstile_plugins.record.cli import show_record, verify_record
+
+    return verify_record(args) if args.what == "verify" else show_record(args)
+
+
+def _replay(host: HostHandle, args: argparse.Namespace) -> int:
+    # No other command has to wait for it.
+    from toolstile_plugins.record.cli import replay_record
+
+    return replay_record(host, args)
