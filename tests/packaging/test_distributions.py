@@ -16,6 +16,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.packaging]
 PACKAGES = {
     "toolstile_hookspecs": "hookspecs",
     "toolstile": "host",
+    "toolstile_cli": "host",
     "toolstile_plugins": "plugins",
 }
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Self
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from toolstile_plugins.mcp.gateway.settings import ServerSettings
-from toolstile_plugins.mcp.gateway.tools import prefix_of
+from toolstile_plugins.mcp.gateway.tool_names import prefix_of
 from toolstile_plugins.mcp.server.settings import ServeSettings
 
 if TYPE_CHECKING:

@@ -18,8 +18,9 @@ from toolstile_plugins.mcp.gateway.connection import Connection
 from toolstile_plugins.mcp.gateway.definitions import Definition
 from toolstile_plugins.mcp.gateway.errors import ServerFault, told
 from toolstile_plugins.mcp.gateway.promises import Promises
-from toolstile_plugins.mcp.gateway.results import cleaned, contents_of, one_line, texts_of
+from toolstile_plugins.mcp.gateway.results import contents_of, texts_of
 from toolstile_plugins.mcp.gateway.settings import ServerSettings
+from toolstile_plugins.mcp.gateway.text import cleaned, one_line
 from toolstile_plugins.mcp.gateway.transports.http import CUT, NO_ANSWER, REDIRECT, UNREAD
 
 TRACE: Final = ("traceparent", "tracestate", "baggage")

@@ -11,7 +11,7 @@ from typing import Final, cast
 from pydantic import ValidationError
 
 from toolstile_hookspecs import ToolstileError
-from toolstile_plugins.mcp.gateway.results import one_line
+from toolstile_plugins.mcp.gateway.text import one_line
 
 MOST: Final = 500
 

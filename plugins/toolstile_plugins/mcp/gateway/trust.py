@@ -17,8 +17,8 @@ from toolstile_hookspecs import ConfigurationError, PolicyDecision, Tool, ToolCo
 from toolstile_hookspecs.support.text import suggest
 from toolstile_plugins.directories import make_directory_of
 from toolstile_plugins.mcp.gateway.definitions import Definition, from_plain
-from toolstile_plugins.mcp.gateway.results import one_line
 from toolstile_plugins.mcp.gateway.settings import Trust
+from toolstile_plugins.mcp.gateway.text import one_line
 
 # --- What is remembered of servers' tools, in a file: as what each was met, or approved
 

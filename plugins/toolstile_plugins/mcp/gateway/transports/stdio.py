@@ -25,7 +25,7 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
 from toolstile_plugins.mcp.gateway.errors import ServerBroken
-from toolstile_plugins.mcp.gateway.results import amount, one_line
+from toolstile_plugins.mcp.gateway.text import amount, one_line
 
 log = logging.getLogger("toolstile.mcp")
 
