@@ -1,0 +1,421 @@
+"""The house keeps its order: layers, sizes, names and the walk of a call.
+
+The numbers are a ratchet: a change may lower them, and none raises one without a reason beside it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = {
+    "toolstile_hookspecs": ROOT / "hookspecs",
+    "toolstile": ROOT / "host",
+    "toolstile_cli": ROOT / "host",
+    "toolstile_plugins": ROOT / "plugins",
+}
+CORE = (
+    "hooks",
+    "markers",
+    "tools",
+    "decorator",
+    "context",
+    "calls",
+    "results",
+    "content",
+    "sections",
+    "sessions",
+    "resources",
+    "transactions",
+    "policies",
+    "approval",
+    "limits",
+    "errors",
+    "handles",
+    "prompts",
+)
+"""The core of the contract: the modules that the author of a plugin reads."""
+
+MAX_FILE = 450
+LONG_FILES = {
+    "toolstile_hookspecs/hooks.py": 520,
+    # To come down to 450:
+    "toolstile/pipeline/call.py": 690,
+    "toolstile/resources/call_scope.py": 456,
+    "toolstile/resources/container.py": 498,
+    "toolstile/settings/sources.py": 493,
+    "toolstile_hookspecs/_schema/codec.py": 503,
+}
+MAX_FUNCTION = 60
+LONG_FUNCTIONS = {
+    # To come down to 60:
+    "toolstile/host.py __init__": 66,
+    "toolstile/pipeline/call.py __init__": 94,
+}
+MAX_MEDIAN_FUNCTION = 8
+MAX_FOLDER = 20
+LARGE_FOLDERS = {"toolstile_hookspecs": 28, "toolstile/pipeline": 21}
+"""The contract's own folder holds what authors import; the pipeline is to come down to 20."""
+
+OLD_NAMES = set(
+    """
+    addresses applied approving area asking awaiting benches bounded building call_run calling
+    cells chain changes checking choosing closing coinciding_keys commits complaints consoles
+    contents control diagnosis doubting eager ending endings every_outcome exact_reading
+    existing exits explaining facts faults finding flow forks gates given given_calls
+    given_names given_plugins handling held hidden_ways holding items_json keeping kept known
+    lifetime likeness lines locking loops made_up marks missing nesting notes notices noting
+    offers opening order pace participants patience pins places plain_data plugin_faults
+    principals processes quantities raising reading_back records redoing refusals rehearsing
+    renamed replaying resuming reviewing roles roster round_trips same_again scarcity
+    schema_keywords schema_parts sealing secrecy section_faults self_waits sets shelf showing
+    slots spent spent_file stand_ins standing steps stepwise story strangers strays subcommands
+    targets telling terminals tool_faults trees uncommitted undefined undoing unwritable view
+    widths wording working wrong_arguments
+    """.split()  # noqa: SIM905 - a list of one word a line says no more
+)
+"""Names of modules that said a half-sentence, or a participle, in place of their thing."""
+
+QUESTION_WORDS = ("What", "Which", "Whether", "How", "Who")
+
+
+@dataclass(frozen=True)
+class Module:
+    """A module of the product."""
+
+    name: str
+    path: Path
+    text: str
+    tree: ast.Module
+
+    @property
+    def is_package(self) -> bool:
+        return self.path.name == "__init__.py"
+
+    @property
+    def shown(self) -> str:
+        return str(self.path.relative_to(PACKAGES[self.name.partition(".")[0]]))
+
+    @property
+    def lines(self) -> int:
+        return self.text.count("\n")
+
+
+@cache
+def modules() -> dict[str, Module]:
+    found: dict[str, Module] = {}
+    for package, folder in PACKAGES.items():
+        for path in sorted((folder / package).rglob("*.py")):
+            name = ".".join(path.relative_to(folder).with_suffix("").parts).removesuffix(
+                ".__init__"
+            )
+            text = path.read_text(encoding="utf-8")
+            found[name] = Module(name, path, text, ast.parse(text))
+    return found
+
+
+def of_package(package: str, *, without: tuple[str, ...] = ()) -> list[Module]:
+    return [
+        module
+        for name, module in modules().items()
+        if name.partition(".")[0] == package
+        and not any(name == each or name.startswith(f"{each}.") for each in without)
+    ]
+
+
+CONTRACT = "toolstile_hookspecs"
+SUITES = ("toolstile_hookspecs.testing",)
+HOST = "toolstile"
+TESTING = ("toolstile.testing",)
+
+
+def lines_of(found: list[Module]) -> int:
+    return sum(module.lines for module in found)
+
+
+def is_docstring(node: ast.stmt) -> bool:
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
+
+
+def statements() -> int:
+    return sum(
+        isinstance(node, ast.stmt) and not is_docstring(node)
+        for module in modules().values()
+        for node in ast.walk(module.tree)
+    )
+
+
+def functions() -> Iterator[tuple[str, int]]:
+    """Yield the place and the length of each function."""
+    for module in modules().values():
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                assert node.end_lineno is not None
+                yield f"{module.shown} {node.name}", node.end_lineno - node.lineno + 1
+
+
+# --- Sizes ------------------------------------------------------------------------------------
+
+
+def test_the_core_of_the_contract_is_read_in_half_an_hour():
+    core = [modules()[f"{CONTRACT}.{name}"] for name in CORE]
+    assert len(core) <= 18
+    assert lines_of(core) <= MOST["core"]
+
+
+MOST = {
+    # The goal of each figure stands behind it.
+    "core": 4800,  # 3,700
+    "contract": 9550,  # 7,500
+    "host": 19700,  # 15,500
+    "lines": 62700,  # 55,500
+    "statements": 31600,  # 27,500
+    "files": 376,  # 355
+}
+
+
+def test_the_parts_of_the_product_keep_to_their_sizes():
+    found = {
+        "contract": lines_of(of_package(CONTRACT, without=SUITES)),
+        "host": lines_of(of_package(HOST, without=TESTING)),
+        "lines": lines_of(list(modules().values())),
+        "statements": statements(),
+        "files": len(modules()),
+    }
+    assert {name: size for name, size in found.items() if size > MOST[name]} == {}
+
+
+def test_no_file_is_too_long_to_have_one_role():
+    too_long = {
+        module.shown: module.lines
+        for module in modules().values()
+        if module.lines > LONG_FILES.get(module.shown, MAX_FILE)
+    }
+    assert too_long == {}
+
+
+def test_functions_do_one_thing():
+    found = list(functions())
+    too_long = {name: size for name, size in found if size > LONG_FUNCTIONS.get(name, MAX_FUNCTION)}
+    assert too_long == {}
+    assert median(size for _, size in found) <= MAX_MEDIAN_FUNCTION
+
+
+def test_folders_can_be_taken_in_at_a_glance():
+    folders = Counter(str(Path(module.shown).parent) for module in modules().values())
+    crowded = {
+        folder: count
+        for folder, count in folders.items()
+        if count > LARGE_FOLDERS.get(folder, MAX_FOLDER)
+    }
+    assert crowded == {}
+
+
+# --- Imports ----------------------------------------------------------------------------------
+
+
+def imports_of(module: Module, *, with_types: bool) -> set[str]:
+    """Return the modules of ours that a module imports.
+
+    Args:
+        module: The module.
+        with_types: Count also imports for type checkers, and those in functions.
+    """
+    found = {known(name) for name in imported(module, module.tree.body, with_types=with_types)}
+    return found - {"", module.name}
+
+
+def known(name: str) -> str:
+    """Return the module of ours that a dotted name is in, "" where it is in none."""
+    while name and name not in modules():
+        name = name.rpartition(".")[0]
+    return name
+
+
+def imported(module: Module, nodes: list[ast.stmt], *, with_types: bool) -> Iterator[str]:
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{base_of(module, node)}.{alias.name}" for alias in node.names)
+        elif with_types or not is_for_types(node):
+            for field in ("body", "orelse", "finalbody", "handlers"):
+                yield from imported(module, getattr(node, field, []), with_types=with_types)
+
+
+def is_for_types(node: ast.stmt) -> bool:
+    """Tell whether a statement's imports do not happen when its module is imported."""
+    if isinstance(node, ast.If):
+        return "TYPE_CHECKING" in ast.dump(node.test)
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+
+
+def base_of(module: Module, node: ast.ImportFrom) -> str:
+    if not node.level:
+        return node.module or ""
+    parts = module.name.split(".")
+    kept = parts[: len(parts) - node.level + module.is_package]
+    return ".".join([*kept, *([node.module] if node.module else [])])
+
+
+def rings(graph: dict[str, set[str]]) -> list[set[str]]:
+    """Return the sets of modules that import one another, by reachability."""
+
+    def reached(start: str) -> set[str]:
+        seen: set[str] = set()
+        waiting = [start]
+        while waiting:
+            for name in graph[waiting.pop()] - seen:
+                seen.add(name)
+                waiting.append(name)
+        return seen
+
+    reach = {name: reached(name) for name in graph}
+    found: list[set[str]] = []
+    for name in graph:
+        ring = {other for other in reach[name] if name in reach[other]}
+        if ring and ring not in found:
+            found.append(ring)
+    return found
+
+
+def test_no_modules_import_one_another_at_run_time():
+    graph = {name: imports_of(module, with_types=False) for name, module in modules().items()}
+    assert rings(graph) == []
+
+
+TYPE_RINGS = {
+    # The goal: none outside the contract, and there one of at most ten.
+    "toolstile_hookspecs": 12,
+    "toolstile": 29,
+    "toolstile_plugins": 3,
+}
+
+
+def test_hardly_any_modules_need_one_another_even_for_types():
+    graph = {name: imports_of(module, with_types=True) for name, module in modules().items()}
+    largest: dict[str, int] = {}
+    for ring in rings(graph):
+        package = min(ring).partition(".")[0]
+        largest[package] = max(largest.get(package, 0), len(ring))
+    assert {name: size for name, size in largest.items() if size > TYPE_RINGS.get(name, 0)} == {}
+
+
+# --- Names and words --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("package", "without"), [(CONTRACT, SUITES), (HOST, TESTING)], ids=[CONTRACT, HOST]
+)
+def test_a_module_is_found_by_its_name_alone(package, without):
+    names = Counter(
+        module.path.stem for module in of_package(package, without=without) if not module.is_package
+    )
+    assert {name for name, count in names.items() if count > 1} == set()
+
+
+def test_modules_are_named_for_their_things():
+    assert {module.shown for module in modules().values() if module.path.stem in OLD_NAMES} == set()
+
+
+def docstrings() -> Iterator[tuple[str, str]]:
+    for module in modules().values():
+        for node in ast.walk(module.tree):
+            body = getattr(node, "body", None)
+            for statement in body if isinstance(body, list) else []:
+                if is_docstring(statement):
+                    yield f"{module.shown}:{statement.lineno}", statement.value.value.strip()
+
+
+MOST_QUESTIONS = 393
+"""Docstrings that begin with a question word; the goal is none."""
+
+
+def test_docstrings_begin_with_their_subject():
+    found = [
+        place for place, text in docstrings() if re.match(rf"({'|'.join(QUESTION_WORDS)})\b", text)
+    ]
+    assert len(found) <= MOST_QUESTIONS, found
+
+
+def public_definitions(nodes: list[ast.stmt]) -> Iterator[bool]:
+    """Yield of each public class and function whether it has a docstring."""
+    for node in nodes:
+        is_definition = isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        if is_definition and not node.name.startswith("_"):
+            yield ast.get_docstring(node) is not None
+            if isinstance(node, ast.ClassDef):
+                yield from public_definitions(node.body)
+
+
+def test_public_definitions_say_what_they_are():
+    documented = [
+        has for module in modules().values() for has in public_definitions(module.tree.body)
+    ]
+    assert sum(documented) / len(documented) >= LEAST_DOCUMENTED
+
+
+LEAST_DOCUMENTED = 0.915
+"""As many as before the modules were merged: 2,743 of 2,997."""
+
+# --- The walk of a call -----------------------------------------------------------------------
+
+WALK = """
+import sys
+from toolstile import Host, MarkdownSection, Prompt, ToolCall, tool
+
+def add(a: int, b: int) -> int:
+    "Add two integers."
+    return a + b
+
+seen = []
+
+def profile(frame, event, _):
+    name = frame.f_code.co_filename
+    if event == "call" and "/toolstile" in name:
+        seen.append((name.rpartition("/toolstile")[2], frame.f_code.co_qualname))
+
+name, options = ("add", {}) if sys.argv[1] == "timeout" else ("inline", {"timeout": None})
+section = MarkdownSection(key="sums", title="Sums", tools=[tool(name=name, **options)(add)])
+with Host(discover=False) as host, host.executor(prompt=Prompt.of("w", "s", [section])) as tools:
+    for _ in range(3):
+        tools.dispatch(ToolCall(name, {"a": 1, "b": 2}))
+    call = ToolCall(name, '{"a": 1, "b": 2}')
+    seen.clear()
+    sys.setprofile(profile)
+    outcome = tools.dispatch(call)
+    sys.setprofile(None)
+assert outcome.text == "3", outcome.text
+changes = sum(here[0] != there[0] for here, there in zip(seen, seen[1:]))
+print(len({module for module, _ in seen}), len(set(seen)), changes)
+"""
+WALKS = {
+    # Modules, functions and changes of module; the goals are 22, 52, 45 and 18, 40, 32.
+    "timeout": (25, 58, 49),
+    "inline": (22, 41, 38),
+}
+
+
+@pytest.mark.skipif(sys.version_info < (3, 13), reason="older Pythons take another way round enums")
+@pytest.mark.parametrize("kind", WALKS)
+def test_a_plain_call_passes_few_modules(kind):
+    done = subprocess.run(
+        [sys.executable, "-c", WALK, kind], capture_output=True, text=True, check=True
+    )
+    walked = tuple(int(figure) for figure in done.stdout.split())
+    assert all(here <= most for here, most in zip(walked, WALKS[kind], strict=True)), walked
