@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
@@ -204,8 +205,21 @@ def _parts(part: Any) -> Iterator[Schema]:
 
 
 def type_name(kind: type[Any]) -> str:
-    """Return how JSON names a type."""
-    return f"{kind.__module__}:{kind.__qualname__}"
+    """Return the name of a type in JSON: the outermost package that exports it, and its path.
+
+    So a stored class keeps its name while it moves between the modules of that package.
+
+    Example:
+        >>> type_name(Path), type_name(Plan)
+        ('pathlib:Path', 'toolstile_plugins.planning:Plan')
+    """
+    module, path = kind.__module__, kind.__qualname__
+    parts = module.split(".")
+    for depth in range(1, len(parts)):
+        package = sys.modules.get(".".join(parts[:depth]))
+        if getattr(package, path, None) is kind:
+            return f"{'.'.join(parts[:depth])}:{path}"
+    return f"{module}:{path}"
 
 
 def dumped(kind: Any, items: Iterable[Any]) -> Any:

@@ -1,0 +1,146 @@
+"""The names that outlive a process keep their spelling: on disk, in spans, in tokens, in a session.
+
+Whoever renames one of them breaks what is stored; so each stands here as a literal.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from toolstile import Session
+from toolstile.state.serialization import type_name
+from toolstile_hookspecs import PolicyState, ToolInvoked
+from toolstile_plugins.planning import Plan, PlanStep
+
+ROOT = Path(__file__).parents[1]
+STORED = {
+    # Files and folders
+    ".toolstile",
+    ".toolstile/ledger.db",
+    ".toolstile/mcp-tools.json",
+    "toolstile.toml",
+    "tool.toolstile",
+    # Formats
+    "toolstile.session",
+    "toolstile.record",
+    # Environment variables
+    "TOOLSTILE_APPROVAL_EXPIRY",
+    "TOOLSTILE_APPROVAL_KEY",
+    "TOOLSTILE_APPROVAL_SPENT",
+    "TOOLSTILE_APPROVAL_TIMEOUT",
+    "TOOLSTILE_APPROVER",
+    "TOOLSTILE_APPROVE_DIFF",
+    "TOOLSTILE_BLOCK",
+    "TOOLSTILE_MAX_ARGUMENTS",
+    "TOOLSTILE_MCP_TOKEN",
+    "TOOLSTILE_PLUGINS__",
+    "TOOLSTILE_TIMEOUT",
+    # Attributes of events and spans
+    "toolstile.approval",
+    "toolstile.approval_reason",
+    "toolstile.approval_ticket",
+    "toolstile.approval_token",
+    "toolstile.diff",
+    "toolstile.dry_run",
+    "toolstile.executed",
+    "toolstile.ledger.state",
+    "toolstile.outcome",
+    "toolstile.parent.call.id",
+    "toolstile.pending_parent",
+    "toolstile.policy.names",
+    "toolstile.policy.reasons",
+    "toolstile.policy.verdicts",
+    "toolstile.replayed",
+    "toolstile.replayed_effect",
+    "toolstile.reruns",
+    "toolstile.rolled_back",
+    "toolstile.session.id",
+    "toolstile.stage",
+    # In the database of effects
+    "toolstile_effects",
+    # In the metadata of MCP messages
+    "toolstile/deadline",
+    "toolstile/session",
+}
+"""Identifiers that are read again by another process, or by somebody else's program."""
+
+
+def literals() -> set[str]:
+    """Return the strings without white space in the product's code that name the project."""
+    return {
+        node.value
+        for folder in ("hookspecs", "host", "plugins")
+        for path in (ROOT / folder).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and re.fullmatch(r"\S*toolstile\S*", node.value, re.IGNORECASE)
+    }
+
+
+def test_what_is_stored_keeps_its_name():
+    assert STORED - literals() == set()
+
+
+def test_attributes_of_spans_and_events_are_all_listed():
+    attributes = {
+        name
+        for name in literals()
+        if re.fullmatch(r"toolstile\.[a-z_.]+", name) and not is_module(name)
+    }
+    assert attributes - STORED - LOGGERS - {"toolstile.toml"} == set()
+
+
+LOGGERS = {
+    f"toolstile.{name}"
+    for name in (
+        "isolation",
+        "ledger",
+        "mcp",
+        "otel",
+        "pipeline",
+        "policies",
+        "policies.names",
+        "record",
+        "settings",
+        "state",
+        "vfs",
+    )
+}
+
+
+def is_module(name: str) -> bool:
+    path = ROOT / "host" / name.replace(".", "/")
+    return path.with_suffix(".py").exists() or path.is_dir()
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (ToolInvoked, "toolstile_hookspecs:ToolInvoked"),
+        (PolicyState, "toolstile_hookspecs:PolicyState"),
+        (Plan, "toolstile_plugins.planning:Plan"),
+        (PlanStep, "toolstile_plugins.planning:PlanStep"),
+        (Session, "toolstile:Session"),
+        (Path, "pathlib:Path"),
+    ],
+)
+def test_a_stored_class_is_named_by_the_package_that_exports_it(kind, name):
+    assert type_name(kind) == name
+
+
+def test_nothing_holds_the_projects_first_name():
+    first = "tool" + "yard"
+    folders = ("hookspecs", "host", "plugins", "tests", "docs", "tools", "bench")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file()]
+    assert [str(path) for path in files if first in str(path.relative_to(ROOT)).lower()] == []
+    assert [
+        str(path)
+        for path in files
+        if path.suffix in {".py", ".md", ".toml", ".txt", ".cfg"}
+        and first in path.read_text(encoding="utf-8").lower()
+    ] == []
