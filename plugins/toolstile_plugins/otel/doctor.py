@@ -17,15 +17,11 @@ def diagnosed(settings: OtelSettings) -> Iterator[Finding]:
     """Yield what is the case with where spans go; nothing is opened, and nobody asked."""
     if settings.trace is None:
         return
-    try:
-        # Late, as it imports the SDK.
-        from toolstile_plugins.otel.exporters import named
-    except ConfigurationError as error:
-        yield Finding.error(SUBJECT, str(error), "pip install 'toolstile[otel]'")
-        return
     if names_file(settings.trace):
         yield appended_finding(Path(settings.trace), SUBJECT, "plugins.otel.trace")
         return
+    from toolstile_plugins.otel.exporters import named  # late, as it imports the SDK
+
     try:
         exporters = named(settings.trace)
     except ConfigurationError as error:

@@ -12,29 +12,22 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import IO, Any, Final
 
+from opentelemetry import metrics, trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import (
+    BatchSpanProcessor,
+    ConsoleSpanExporter,
+    SimpleSpanProcessor,
+)
+
 from toolstile_hookspecs import ConfigurationError
 from toolstile_plugins.otel.attributes import OUTCOME
 from toolstile_plugins.otel.providers import Providers, is_real
 from toolstile_plugins.otel.settings import CONSOLE, ENVIRONMENT, OTLP, names_file
-
-try:
-    from opentelemetry import metrics, trace
-    from opentelemetry.sdk.metrics import MeterProvider
-    from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
-    from opentelemetry.sdk.resources import SERVICE_NAME, Resource
-    from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
-    from opentelemetry.sdk.trace.export import (
-        BatchSpanProcessor,
-        ConsoleSpanExporter,
-        SimpleSpanProcessor,
-    )
-
-    from toolstile_plugins.otel.shutdown import CountingExporter, Exporter, end
-except ImportError as error:
-    raise ConfigurationError(
-        "Spans cannot be exported: the OpenTelemetry SDK is not installed. Run: pip install "
-        "'toolstile[otel]', or 'toolstile[otlp]' for OTLP."
-    ) from error
+from toolstile_plugins.otel.shutdown import CountingExporter, Exporter, end
 
 log = logging.getLogger("toolstile.otel")
 

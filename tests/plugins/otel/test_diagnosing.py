@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -41,14 +40,6 @@ def test_a_missing_exporter_is_told_with_what_to_install(monkeypatch: pytest.Mon
     ((_, severity, told),) = found(trace="otlp")
     assert severity is Severity.ERROR
     assert "pip install 'toolstile[otlp]'" in told
-
-
-def test_a_missing_sdk_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "toolstile_plugins.otel.exporters")
-    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
-    ((_, severity, told),) = found(trace="console")
-    assert severity is Severity.ERROR
-    assert "the OpenTelemetry SDK is not installed" in told
 
 
 def test_a_file_has_to_have_its_directory(tmp_path: Path) -> None:

@@ -146,34 +146,6 @@ def test_a_host_may_export_by_itself(tmp_path: Any) -> None:
     assert [len(file.read_text().splitlines()) for file in files] == [2, 1]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("where", ["console", "otlp", "spans.jsonl"])
-def test_without_the_sdk_that_is_said(where: str) -> None:
-    code = (
-        "import sys; sys.modules['opentelemetry.sdk'] = None\n"
-        "from toolstile import Host, Settings\n"
-        "from toolstile_hookspecs import ConfigurationError\n"
-        "try:\n"
-        "    Host(settings=Settings(plugins={'otel': {'trace': sys.argv[1]}})).open()\n"
-        "except ConfigurationError as error:\n"
-        "    print(error)\n"
-    )
-    assert "pip install 'toolstile[otel]'" in run_python(code, where).stdout
-
-
-@pytest.mark.slow
-def test_without_the_sdk_an_environment_meant_for_others_is_left_alone() -> None:
-    code = (
-        "import sys; sys.modules['opentelemetry.sdk'] = None\n"
-        "from toolstile import Host, Settings\n"
-        "with Host(settings=Settings(plugins={'otel': {'trace': 'env'}})):\n"
-        "    print('open')\n"
-    )
-    done = run_python(code)
-    assert done.stdout == "open\n"
-    assert "The OTEL_* variables are left alone." in done.stderr
-
-
 def test_a_directory_is_no_file(tmp_path: Any) -> None:
     settings = Settings(plugins={"otel": {"trace": str(tmp_path)}})
     with pytest.raises(ConfigurationError, match="Spans cannot be written to"):
