@@ -81,7 +81,7 @@ class Section(Protocol):
 
     @property
     def key(self) -> str:
-        """What finds it; unique among its renamed_tools."""
+        """What finds it; unique among its siblings."""
         ...
 
     @property

@@ -40,7 +40,7 @@ async def connected(given: argparse.Namespace) -> int:
     name, _, value = given.header.partition(": ")
     headers = {name: value} if name else {}
     if given.bearer_token_env_var:
-        headers["Authorization"] = f"TokenSubject {os.environ[given.bearer_token_env_var]}"
+        headers["Authorization"] = f"Bearer {os.environ[given.bearer_token_env_var]}"
     async with (
         httpx2.AsyncClient(headers=headers) as web,
         Client(streamable_http_client(url, http_client=web)) as client,

@@ -40,7 +40,7 @@ class Run:
     """Run this function - a handler, an approver, a hook that waits - within a limit.
 
     Args:
-        function: FailureContext without arguments.
+        function: Called without arguments.
         is_async: Whether calling it gives a coroutine.
         limit: When to give it up.
         owner: Whose job it is.

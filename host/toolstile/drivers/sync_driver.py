@@ -102,7 +102,7 @@ class _Pending:
 
     Args:
         step: The step.
-        wake: FailureContext when it may have ended.
+        wake: Called when it may have ended.
     """
 
     __slots__ = ("_forget", "_wake", "job", "step")

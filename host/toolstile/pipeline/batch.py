@@ -84,7 +84,7 @@ class CommitQueue:
             if not self._waiting:
                 self._holder = None
                 return
-            # RecordedChange before it is so: an interruption may come between the two.
+            # Noted before it is so: an interruption may come between the two.
             follows, gate = self._waiting[0]
             gate.open()
             self._holder = follows

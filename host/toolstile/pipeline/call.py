@@ -63,7 +63,7 @@ class Lifetime(Generic[N]):
         deadline: When it must have ended, None for never.
         children: The nested calls that have not ended, None where it has made none.
         closed: What befell it, to be said after its name, once it is abandoned or has ended.
-        when_abandoned: FailureContext when it is abandoned.
+        when_abandoned: Called when it is abandoned.
     """
 
     __slots__ = (

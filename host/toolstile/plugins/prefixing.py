@@ -23,7 +23,7 @@ T = TypeVar("T", bound=Tool[Any, Any])
 
 
 def renamed(tool: T, name: str, renamed_tools: Mapping[str, str] = NO_NAMES) -> T:
-    """Return a tool that differs in names only: its own, and those of its renamed_tools.
+    """Return a tool that differs in names only: its own, and those of the tools renamed with it.
 
     It is copied as it is rather than made anew: a decorated function's annotations may
     speak of names that only its own scope knew.

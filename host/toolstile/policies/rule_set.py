@@ -100,7 +100,7 @@ class PromptRules:
 
 
 def _places(sections: Sequence[Section], above: str = "") -> dict[int, str]:
-    """Return by identity where each section stands: a key is unique among renamed_tools only."""
+    """Return by identity where each section stands: a key is unique among siblings only."""
     places: dict[int, str] = {}
     for section in sections:
         path = places[id(section)] = f"{above}{section.key}"

@@ -220,7 +220,7 @@ class Store:
 def several_kinds(kinds: Iterable[type[Any]]) -> list[type[Any]]:
     """Return the types that were given; raise if these are not several, or some no classes."""
     if isinstance(kinds, (str, type)) or not hasattr(kinds, "__iter__"):
-        raise StateError(f"kinds is {kinds!r}; give several classes, such as kinds=[ToolPlan].")
+        raise StateError(f"kinds is {kinds!r}; give several classes, such as kinds=[Plan].")
     several = list(kinds)
     for each in several:
         check_kind(each)

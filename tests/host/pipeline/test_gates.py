@@ -1,4 +1,4 @@
-"""CommitQueue are taken in order, and nobody who has left the queue is waited for."""
+"""Turns are taken in order, and nobody who has left the queue is waited for."""
 
 from __future__ import annotations
 

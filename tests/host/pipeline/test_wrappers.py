@@ -168,7 +168,7 @@ def test_a_result_that_cannot_be_read_can_be_mended(yard: Any) -> None:
 
 
 class PolicyStoreParticipant:
-    """CommitQueue every exception into an answer."""
+    """Turns every exception into an answer."""
 
     @hookimpl(wrapper=True)
     def toolstile_parse(self, tool: Tool[Any, Any], call: ToolCall) -> Steps:
