@@ -16,7 +16,10 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
 
 _INSTALL = re.compile(r"\b(?:python -m )?pip install [^&|;]*")
-_OURS = re.compile(r"(?<=\s)(['\"]?)(\.|toolstile[\w-]*)(\[[\w,-]+\])?\1(?=\s|$)")
+_OURS = re.compile(
+    r"(?<=\s)(['\"]?)(?:path/to/clone/docs/examples/)?(\.|path/to/clone|toolstile[\w-]*)"
+    r"(\[[\w,-]+\])?\1(?=\s|$)"
+)
 
 #: Runs a program at the terminal that is its standard input.
 AT_TERMINAL = (
@@ -82,7 +85,7 @@ class Environment:
 
         def ours(found: re.Match[str]) -> str:
             example = EXAMPLES / found[2]
-            if found[2] not in {".", "toolstile"} and example.is_dir():
+            if found[2] not in {".", "path/to/clone", "toolstile"} and example.is_dir():
                 # A stranger's package, as it stands in the documentation.
                 return f"'{example}'"
             if found[2] == "." and is_package:

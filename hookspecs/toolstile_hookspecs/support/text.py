@@ -30,6 +30,16 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s"
 
 
+def extra_remedy(extra: str) -> str:
+    """Return how to install what an extra of Toolstile needs.
+
+    Example:
+        >>> extra_remedy("mcp")
+        "In a clone of Toolstile, run: python -m pip install '.[mcp]'"
+    """
+    return f"In a clone of Toolstile, run: python -m pip install '.[{extra}]'"
+
+
 def counted(number: int, thing: str, things: str | None = None) -> str:
     """Return a number of things.
 

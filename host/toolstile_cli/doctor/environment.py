@@ -13,6 +13,7 @@ from importlib_metadata import PackageNotFoundError, requires, version
 from toolstile._version import __version__
 from toolstile_hookspecs import CONTRACT_VERSION, Finding
 from toolstile_hookspecs.markers import PROJECT
+from toolstile_hookspecs.support.text import extra_remedy
 
 # Of what the standard allows, the part in which Toolstile states its requirements.
 _REQUIREMENT: Final = re.compile(
@@ -55,8 +56,7 @@ def surroundings() -> Iterator[Finding]:
 def _of_extras(extras: Mapping[str, list[str]]) -> Iterator[Finding]:
     for extra, faults in extras.items():
         if faults:
-            remedy = f"To use it: pip install '{PROJECT}[{extra}]'"
-            yield Finding.note(f"extra {extra}", " ".join(faults), remedy)
+            yield Finding.note(f"extra {extra}", " ".join(faults), extra_remedy(extra))
         else:
             yield Finding.ok(f"extra {extra}", "It is installed.")
 

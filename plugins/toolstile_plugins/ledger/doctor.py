@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from toolstile_hookspecs import Finding, Severity
+from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.directories import file_finding
 from toolstile_plugins.ledger.settings import LedgerSettings
 from toolstile_plugins.ledger.stores.sqlite import why_unusable
@@ -79,9 +80,7 @@ def _opened(found: Finding, file: Path) -> Finding:
 def _reached(settings: LedgerSettings) -> Finding:
     subject = "ledger in PostgreSQL"
     if find_spec("psycopg") is None:
-        return Finding.error(
-            subject, "psycopg is not installed.", "pip install 'toolstile[postgres]'"
-        )
+        return Finding.error(subject, "psycopg is not installed.", extra_remedy("postgres"))
     import psycopg  # late: an extra
 
     assert settings.url is not None  # noqa: S101 - validated

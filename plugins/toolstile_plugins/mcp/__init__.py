@@ -20,6 +20,7 @@ from toolstile_hookspecs import (
     HostHandle,
     hookimpl,
 )
+from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.mcp.options import offered_commands
 from toolstile_plugins.mcp.settings import McpSettings
 
@@ -70,6 +71,6 @@ def toolstile_lifespan(
     except ImportError as error:
         raise ConfigurationError(
             "plugins.mcp.servers needs the official SDK of the Model Context Protocol, which is "
-            "not installed; run: pip install 'toolstile[mcp]'."
+            f"not installed. {extra_remedy('mcp')}."
         ) from error
     return running(host, settings)

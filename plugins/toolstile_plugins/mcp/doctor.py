@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from toolstile_hookspecs import Finding
+from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.directories import file_finding
 from toolstile_plugins.mcp.gateway.errors import ServerFault
 from toolstile_plugins.mcp.gateway.settings import ServerSettings, filled
@@ -27,7 +28,7 @@ def diagnosed(settings: McpSettings) -> Iterator[Finding]:
         yield Finding.error(
             "MCP servers",
             "What speaks the protocol is not installed.",
-            "pip install 'toolstile[mcp]'",
+            extra_remedy("mcp"),
         )
     yield file_finding(settings.pins, "what is known of MCP servers' tools")
     for name, each in servers.items():

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from toolstile_hookspecs import ConfigurationError
+from toolstile_hookspecs.support.text import extra_remedy
 
 _MODULES: Final = frozenset({"mcp", "mcp_types"})
 
@@ -26,6 +27,4 @@ def needed_by(command: str) -> Generator[None]:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _MODULES:
             raise
-        raise ConfigurationError(
-            f"`{command}` needs the MCP SDK: pip install 'toolstile[mcp]'."
-        ) from None
+        raise ConfigurationError(f"`{command}` needs the MCP SDK. {extra_remedy('mcp')}.") from None

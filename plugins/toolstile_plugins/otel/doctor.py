@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from toolstile_hookspecs import ConfigurationError, Finding
+from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.directories import appended_finding
 from toolstile_plugins.otel.settings import OtelSettings, names_file
 
@@ -25,7 +26,7 @@ def diagnosed(settings: OtelSettings) -> Iterator[Finding]:
     try:
         exporters = named(settings.trace)
     except ConfigurationError as error:
-        yield Finding.error(SUBJECT, str(error), "pip install 'toolstile[otlp]'")
+        yield Finding.error(SUBJECT, str(error), extra_remedy("otlp"))
         return
     told = ", ".join(exporters) or "none: the environment names none"
     yield Finding.ok(SUBJECT, f"What exports them is there ({told}).")

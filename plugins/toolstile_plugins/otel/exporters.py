@@ -24,6 +24,7 @@ from opentelemetry.sdk.trace.export import (
 )
 
 from toolstile_hookspecs import ConfigurationError
+from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.otel.attributes import OUTCOME
 from toolstile_plugins.otel.providers import Providers, is_real
 from toolstile_plugins.otel.settings import CONSOLE, ENVIRONMENT, OTLP, names_file
@@ -213,11 +214,9 @@ def _loaded(signal: str, name: str) -> Callable[[], Any]:
     for found in entry_points(group=f"opentelemetry_{signal}_exporter", name=entry):
         loaded: Callable[[], Any] = found.load()
         return loaded
-    remedy = (
-        "Run: pip install 'toolstile[otlp]'." if name == OTLP else f"Install what brings {name!r}."
-    )
+    remedy = extra_remedy(OTLP) if name == OTLP else f"Install what brings {name!r}"
     raise ConfigurationError(
-        f"Telemetry cannot be exported: there is no exporter {entry!r} for {signal}. {remedy}"
+        f"Telemetry cannot be exported: there is no exporter {entry!r} for {signal}. {remedy}."
     )
 
 

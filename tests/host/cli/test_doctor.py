@@ -74,7 +74,7 @@ def test_what_is_too_old_or_missing_is_told(doctor, monkeypatch):
     )
     assert found["extra mcp"]["severity"] == "note"
     assert found["extra mcp"]["text"] == "mcp is not installed."
-    assert "pip install 'toolstile[mcp]'" in found["extra mcp"]["remedy"]
+    assert "pip install '.[mcp]'" in found["extra mcp"]["remedy"]
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from toolstile_hookspecs import ConfigurationError, LedgerError, hide
+from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.ledger.stores.process_identity import Process
 from toolstile_plugins.ledger.stores.sql import COLUMNS, Done, Row, SqlStore
 
@@ -75,7 +76,7 @@ class PostgresStore(SqlStore):
             from toolstile_plugins.ledger.stores.postgres_connection import BoundedConnection
         except ImportError as error:
             raise ConfigurationError(
-                "The ledger's store 'postgres' needs psycopg: pip install 'toolstile[postgres]'."
+                f"The ledger's store 'postgres' needs psycopg. {extra_remedy('postgres')}."
             ) from error
         self._psycopg = psycopg
         self._open = BoundedConnection.connect

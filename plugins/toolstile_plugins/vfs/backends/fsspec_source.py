@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, BinaryIO, Final
 
 from toolstile_hookspecs import ResourceError, ToolstileError
+from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.vfs import paths
 from toolstile_plugins.vfs.glob import Pattern
 from toolstile_plugins.vfs.nodes import Kind, Node, directory_node, file_node, moment
@@ -99,7 +100,7 @@ class Source:
             fsspec: Any = importlib.import_module("fsspec.core")
         except ImportError:
             raise ResourceError(
-                f"{self.label} needs fsspec; install toolstile[mounts], or remove the mount."
+                f"{self.label} needs fsspec. {extra_remedy('mounts')}; or remove the mount."
             ) from None
         url = _url(self.mount.source)
         files: Any = None

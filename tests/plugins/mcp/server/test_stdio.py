@@ -84,7 +84,8 @@ def test_without_the_sdk_it_says_what_to_install(tmp_path, command):
         check=False,
     )
     assert done.returncode == 2
-    told = f"`toolstile {' '.join(command)}` needs the MCP SDK: pip install 'toolstile[mcp]'."
+    needed = f"`toolstile {' '.join(command)}` needs the MCP SDK."
+    told = f"{needed} In a clone of Toolstile, run: python -m pip install '.[mcp]'."
     assert done.stderr == f"toolstile: error: {told}\n"
 
 
