@@ -1,9 +1,19 @@
-"""Patterns that are searched for in a time that grows with the text, and no faster."""
+"""Patterns whose search takes a time that grows with the text, and no faster."""
 
 from __future__ import annotations
 
 import importlib
 from typing import Any
+
+
+class NoSearchError(ValueError):
+    """No pattern can be searched for, as RE2 is not installed."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Patterns cannot be searched for here: the package google-re2 is not installed. It "
+            "has no wheel for every platform; build it with: python -m pip install google-re2"
+        )
 
 
 def bounded(pattern: str | bytes) -> Any:
@@ -13,11 +23,15 @@ def bounded(pattern: str | bytes) -> Any:
         pattern: What to search for: in texts, or in bytes that are UTF-8.
 
     Raises:
-        ValueError: When it is none that RE2 knows, as with look-around and back-references; says
-            what is wrong with it.
+        NoSearchError: RE2 is not installed.
+        ValueError: RE2 does not know the pattern, as with look-around and back-references. The
+            text says what is wrong with it.
     """
-    # Late: a compiled library, and few search for anything.
-    re2: Any = importlib.import_module("re2")
+    try:
+        # Late: a compiled library, and few search for anything.
+        re2: Any = importlib.import_module("re2")
+    except ModuleNotFoundError:
+        raise NoSearchError from None
     options = re2.Options()
     options.log_errors = False
     try:

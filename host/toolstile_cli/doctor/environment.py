@@ -47,9 +47,10 @@ def surroundings() -> Iterator[Finding]:
         elif fault is None:
             yield Finding.ok(found["name"], version(found["name"]))
         else:
-            yield Finding.error(
-                found["name"], fault, f"pip install --upgrade '{found['name']}{found['bounds']}'"
-            )
+            # With a marker it is required on some platforms only.
+            report = Finding.note if ";" in requirement else Finding.error
+            remedy = f"pip install --upgrade '{found['name']}{found['bounds']}'"
+            yield report(found["name"], fault, remedy)
     yield from _of_extras(extras)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from toolstile_hookspecs import FileMatch
-from toolstile_hookspecs.support.patterns import bounded
+from toolstile_hookspecs.support.patterns import NoSearchError, bounded
 from toolstile_plugins.vfs.nodes import Content
 from toolstile_plugins.vfs.text_files import line_blocks
 
@@ -71,6 +71,8 @@ class Search:
 def _compile(pattern: str, shown: str) -> Any:
     try:
         return bounded(pattern.encode())
+    except NoSearchError:
+        raise
     except ValueError as error:
         raise ValueError(
             f"{shown[:200]!r} is not a regular expression that can be searched for: {error}. "

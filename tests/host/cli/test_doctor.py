@@ -77,6 +77,16 @@ def test_what_is_too_old_or_missing_is_told(doctor, monkeypatch):
     assert "pip install '.[mcp]'" in found["extra mcp"]["remedy"]
 
 
+def test_what_is_required_on_some_platforms_only_may_be_missing(doctor, monkeypatch):
+    from toolstile_cli.doctor import environment as surroundings
+
+    stated = ["no-such-package>=1; platform_python_implementation == 'CPython'"]
+    monkeypatch.setattr(surroundings, "requires", lambda _: stated)
+    status, found = doctor()
+    assert status == 0
+    assert found["no-such-package"]["severity"] == "note"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("config", "told"),
