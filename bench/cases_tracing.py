@@ -24,16 +24,16 @@ from toolstile_plugins.otel.attributes import (
     CALL_ID,
     FUNCTION,
     OUTCOME,
+    SCOPE,
     SESSION_ID,
     TOOL_NAME,
     TOOL_TYPE,
     of_tool,
 )
 from toolstile_plugins.otel.metrics import BUCKETS, NAME
-from toolstile_plugins.otel.plugin import CallTracing
 from toolstile_plugins.otel.providers import Providers
 from toolstile_plugins.otel.settings import OtelSettings
-from toolstile_plugins.otel.spans import SCOPE
+from toolstile_plugins.otel.spans import CallTracing
 
 LIMIT: Final = 20
 """How many times the floor a span and a histogram may add."""

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import Any, Final
 
 from toolstile_hookspecs import Interrupt, Status, Tool, ToolInvoked, VisibilityExpansionRequired
 from toolstile_hookspecs import calls as facts
 from toolstile_hookspecs._schema.serialize import encodable
+
+SCOPE: Final = "toolstile_plugins.otel"
+VERSION: Final = version("toolstile")
+"""The instrumentation scope of all spans and metrics, and its version."""
 
 OPERATION_NAME: Final = "gen_ai.operation.name"
 TOOL_NAME: Final = "gen_ai.tool.name"

@@ -7,8 +7,15 @@ from typing import Final
 from opentelemetry.metrics import MeterProvider
 
 from toolstile_hookspecs import Status, ToolInvoked
-from toolstile_plugins.otel.attributes import ERROR_TYPE, FUNCTION, TOOL_NAME, TOOL_TYPE, error_type
-from toolstile_plugins.otel.spans import SCOPE, VERSION
+from toolstile_plugins.otel.attributes import (
+    ERROR_TYPE,
+    FUNCTION,
+    SCOPE,
+    TOOL_NAME,
+    TOOL_TYPE,
+    VERSION,
+    error_type,
+)
 
 NAME: Final = "gen_ai.execute_tool.duration"
 UNIT: Final = "s"

@@ -1,26 +1,14 @@
-"""Where spans and metrics go: to the providers that the application has, or to our own.
-
-OpenTelemetry is imported only where its providers are made, or are there already.
-"""
+"""The providers that an application has configured."""
 
 from __future__ import annotations
 
-import importlib
-import logging
 import sys
-from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-from toolstile_hookspecs import ConfigurationError
-from toolstile_plugins.otel.settings import ENVIRONMENT
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,48 +22,6 @@ class Providers:
 
     spans: TracerProvider
     metrics: MeterProvider | None
-
-
-@contextmanager
-def open_providers(trace: str | None) -> Generator[Providers | None]:
-    """Give the providers that calls are traced with, None without any.
-
-    Args:
-        trace: Where spans go, see `OtelSettings`; None for wherever the application sends them.
-
-    Raises:
-        ConfigurationError: When what it takes is not installed, or cannot be had. Where only the
-            environment asks, which may be meant for others, that is logged.
-    """
-    if trace is None:
-        yield find_providers()
-        return
-    with ExitStack() as stack:
-        try:
-            # Late, as it imports the SDK.
-            from toolstile_plugins.otel.exporters import exporting
-
-            # Whatever traces imports it, and it does not bear what OTEL_PROPAGATORS may name.
-            importlib.import_module("opentelemetry.propagate")
-            providers: Providers | None = stack.enter_context(exporting(trace))
-        except Exception as error:
-            told = _told(error)
-            if trace != ENVIRONMENT:
-                raise told from error
-            log.warning("%s The OTEL_* variables are left alone.", told)
-            providers = find_providers()
-        yield providers
-
-
-def _told(error: Exception) -> ConfigurationError:
-    if isinstance(error, ConfigurationError):
-        return error
-    # What OpenTelemetry raises where a variable says what it cannot use.
-    reason = str(error).rstrip(".")
-    return ConfigurationError(
-        f"Telemetry cannot be exported: {reason}. Mend the OTEL_* variable that says so, or unset "
-        "it."
-    )
 
 
 def find_providers() -> Providers | None:

@@ -3,24 +3,49 @@
 from __future__ import annotations
 
 from contextvars import Token
-from importlib.metadata import version
+from dataclasses import dataclass
 from time import perf_counter_ns, time_ns
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from opentelemetry.context import Context, attach, detach
-from opentelemetry.trace import Span, Status, StatusCode, set_span_in_context
+from opentelemetry.trace import Span, Status, StatusCode, Tracer, set_span_in_context
 
-from toolstile_hookspecs import Stage, ToolCall, ToolInvoked
+from toolstile_hookspecs import Stage, Tool, ToolCall, ToolInvoked, hookimpl
 from toolstile_hookspecs._schema.serialize import encodable
-from toolstile_plugins.otel.attributes import CALL_ID, STAGE, error_type, of_event
+from toolstile_plugins.otel.attributes import (
+    CALL_ID,
+    SCOPE,
+    STAGE,
+    VERSION,
+    Attributes,
+    error_type,
+    of_event,
+    of_name,
+    of_tool,
+    span_name,
+)
 from toolstile_plugins.otel.current_span import CallTrace, under_way
+from toolstile_plugins.otel.metrics import Durations
 from toolstile_plugins.otel.propagation import NO_LINKS, ProcessTrace, parent_of
-
-if TYPE_CHECKING:
-    from toolstile_plugins.otel.plugin import CallTracing
-
+from toolstile_plugins.otel.providers import Providers
+from toolstile_plugins.otel.settings import OtelSettings
 
 NANOSECONDS: Final = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of calls of a name when they begin.
+
+    Args:
+        tool: The tool that was found for the name last time, None where none was.
+        span_name: The name of their spans.
+        attributes: What their spans say of it.
+    """
+
+    tool: Tool[Any, Any] | None
+    span_name: str
+    attributes: Attributes
 
 
 class CallSpan:
@@ -108,9 +133,6 @@ class CallSpan:
             span.set_status(Status(StatusCode.ERROR, event.text))
 
 
-# --- A span for every stage of a call, within the call's own
-
-
 class StagedCallSpan(CallSpan):
     """The span of a call whose stages have spans of their own."""
 
@@ -150,8 +172,44 @@ class StagedCallSpan(CallSpan):
         return self._started + perf_counter_ns() - self._began
 
 
-# --- What our spans and metrics are known by
+class CallTracing:
+    """Opens a span for every call, and closes it with what its event says.
 
+    Args:
+        settings: The plugin's settings.
+        providers: What makes spans and metrics.
+    """
 
-SCOPE: Final = "toolstile_plugins.otel"
-VERSION: Final = version("toolstile")
+    def __init__(self, settings: OtelSettings, providers: Providers) -> None:
+        self.tracer: Tracer = providers.spans.get_tracer(SCOPE, VERSION)
+        self.durations = None if providers.metrics is None else Durations(providers.metrics)
+        self.capture = settings.capture
+        self.logs = settings.logs
+        self.where = settings.trace
+        self._span_type = StagedCallSpan if settings.stages else CallSpan
+        self._known: dict[str, Known] = {}
+
+    @hookimpl
+    def toolstile_trace(self, call: ToolCall) -> CallSpan:
+        """Open the span."""
+        return self._span_type(self, call)
+
+    @hookimpl
+    def toolstile_telemetry(self, event: ToolInvoked) -> None:
+        """Hand the span what it will say."""
+        span = under_way.get()
+        if isinstance(span, CallSpan) and span.call_id == event.call_id:
+            span.event = event
+
+    def known(self, name: str) -> Known:
+        """Return what is known of calls of a name."""
+        found = self._known.get(name)
+        # Names that no tool has are not kept: a model may make up any number of them.
+        return Known(None, span_name(name), of_name(name)) if found is None else found
+
+    def learn(self, name: str, tool: Tool[Any, Any]) -> Known:
+        """Keep in mind which tool a name stands for, where it is one of the tool's own."""
+        found = Known(tool, span_name(tool.name), of_tool(tool))
+        if name in {tool.name, tool.wire_name}:
+            self._known[name] = found
+        return found

@@ -20,9 +20,9 @@ from opentelemetry.sdk.trace.sampling import Sampler
 
 from toolstile import Executor, Host, Session
 from toolstile_hookspecs import MarkdownSection, Outcome, Prompt, Tool, ToolCall, ToolContext, tool
-from toolstile_plugins.otel.plugin import CallTracing
 from toolstile_plugins.otel.providers import Providers
 from toolstile_plugins.otel.settings import OtelSettings
+from toolstile_plugins.otel.spans import CallTracing
 
 
 class Traced:

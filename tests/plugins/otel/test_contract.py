@@ -9,9 +9,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from toolstile_hookspecs.testing import ObserverContract
-from toolstile_plugins.otel.plugin import CallTracing
 from toolstile_plugins.otel.providers import Providers
 from toolstile_plugins.otel.settings import OtelSettings
+from toolstile_plugins.otel.spans import CallTracing
 
 pytestmark = pytest.mark.slow
 
