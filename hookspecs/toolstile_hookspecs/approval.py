@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Answer(StrEnum):
-    """What an approver says."""
+    """The answer of an approver."""
 
     APPROVED = "approved"
     DENIED = "denied"
@@ -27,7 +27,7 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
-    """What an approver is shown.
+    """The question that an approver sees.
 
     Args:
         call: The call as it came.

@@ -45,7 +45,7 @@ DIFF: Final = "toolstile.diff"
 without secrets, or `NO_CHANGES`."""
 
 NO_CHANGES: Final = "no changes"
-"""What is shown of a call that would change nothing."""
+"""The text for a call that would change nothing."""
 
 DRY_RUN: Final = "toolstile.dry_run"
 """The fact that nothing of the call was to be kept: True."""
@@ -70,7 +70,7 @@ def _next_id() -> str:
 
 
 class Stage(StrEnum):
-    """How far a call got; in the order of its life."""
+    """The stages of a call, in the order of its life."""
 
     LOOKUP = "lookup"
     PARSE = "parse"
@@ -89,7 +89,7 @@ class Stage(StrEnum):
 
 
 class Status(StrEnum):
-    """What became of a call."""
+    """The status in which a call ended."""
 
     SUCCEEDED = "succeeded"
     """It did what it should, and its changes are committed (or joined to its parent's).
@@ -241,7 +241,7 @@ class ToolInvoked:
 
     @property
     def success(self) -> bool:
-        """Whether the call succeeded."""
+        """True when the call succeeded."""
         return self.status is Status.SUCCEEDED
 
     @property
@@ -326,7 +326,7 @@ def _value_of(tool: Tool[Any, Any] | None, data: bytes | None) -> Any:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What `dispatch` returns.
+    """The outcome of a call, as `dispatch` returns it.
 
     Args:
         event: The event of the call.
@@ -354,7 +354,7 @@ class Outcome:
 
     @property
     def text(self) -> str:
-        """What the model reads."""
+        """The text that the model reads."""
         return self.event.text
 
     @property
@@ -364,7 +364,7 @@ class Outcome:
 
     @property
     def status(self) -> Status:
-        """What became of the call."""
+        """The status in which the call ended."""
         return self.event.status
 
     @property
@@ -374,18 +374,18 @@ class Outcome:
 
     @property
     def success(self) -> bool:
-        """Whether the call succeeded."""
+        """True when the call succeeded."""
         return self.event.success
 
     @property
     def is_error(self) -> bool:
-        """Whether the host refused, rolled back or caught it; false for a tool's own failure."""
+        """True when the host refused, rolled back or caught it; false for a tool's own failure."""
         status = self.event.status
         return status is not Status.SUCCEEDED and status is not Status.FAILED
 
     @property
     def approval_token(self) -> str | None:
-        """What resumes the call once a person has decided, None unless it is pending.
+        """The token that resumes a pending call after a person decides; otherwise None.
 
         It is secret: give it to nobody but those who may decide.
         """

@@ -1,4 +1,4 @@
-"""What a handler is given besides its params."""
+"""The context that a handler gets beside its params."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class InflightCall:
 
 
 class CallControl(Protocol):
-    """What the host does for a running call; behind the methods of `ToolContext`."""
+    """The host's side of a running call, behind the methods of `ToolContext`."""
 
     def call(self, call: ToolCall) -> Outcome:
         """Dispatch a nested call and wait for it."""
@@ -79,7 +79,7 @@ class CallControl(Protocol):
 
     @property
     def handler_state(self) -> HandlerState:
-        """How far the handler got; for plugins that have to know whether it had an effect."""
+        """The progress of the handler, for plugins that need to know of its effects."""
         ...
 
     def keep(self, effect_id: str) -> CallRecord:
@@ -165,7 +165,7 @@ class ToolContext:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the call was cancelled; check it before anything slow."""
+        """True when the call was cancelled; check it before anything slow."""
         return self.abort_signal.aborted
 
     def beat(self) -> None:

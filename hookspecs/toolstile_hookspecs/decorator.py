@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 class ToolOptions(TypedDict, total=False):
-    """What `tool(...)` takes beside the function; see `Tool` for the meanings."""
+    """The options of `tool(...)`; `Tool` explains each."""
 
     name: str
     description: str

@@ -1,4 +1,4 @@
-"""What a plugin finds out about that which it relies on, for `toolstile doctor`."""
+"""Diagnostics: the findings of `toolstile doctor`, and log records that people always see."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toolstile_hookspecs.errors import DefinitionError
 
 
 class Severity(StrEnum):
-    """How bad something is."""
+    """The severity of a finding."""
 
     OK = "ok"
     NOTE = "note"

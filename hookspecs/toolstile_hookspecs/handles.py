@@ -1,4 +1,4 @@
-"""What plugins are given of the host: they drive calls through it and never import it."""
+"""Handles of the host: plugins drive calls through them and never import the host."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ class Dialect(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is asked for by."""
+        """The name by which it is requested."""
         ...
 
     def schemas(self, tools: Prompt | Iterable[Tool[Any, Any]]) -> list[dict[str, Any]]:

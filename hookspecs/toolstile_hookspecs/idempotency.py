@@ -1,4 +1,4 @@
-"""What a tool declares so that a repeated call has its effect once."""
+"""Idempotency: the declaration by which a repeated call has its effect once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OnError = Literal["release", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyConfig:
-    """How the key of a call is made, where it holds and for how long.
+    """The making, the scope and the lifetime of a call's key.
 
     Args:
         strategy: `auto` hashes all params, `params` the named ones, `custom` asks

@@ -1,4 +1,4 @@
-"""What bounds a call from outside: a deadline, a heartbeat, a token budget, a cancellation."""
+"""Limits of a call: deadline, heartbeat, token budget, cancellation and clock."""
 
 from __future__ import annotations
 

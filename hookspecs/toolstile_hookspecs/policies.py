@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from toolstile_hookspecs.tools import Tool
 
 RESERVED: Final = "/reserved"
-"""How the names of records end that `reserve` keeps and no rollback touches."""
+"""The suffix of records that `reserve` keeps and no rollback touches."""
 
 
 class Verdict(StrEnum):
-    """What a decision comes to; a stronger one wins: deny over ask over allow."""
+    """The verdict of a decision; deny wins over ask, and ask over allow."""
 
     ALLOW = "allow"
     ASK = "ask"
@@ -30,7 +30,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PolicyDecision:
-    """What a policy says of a call.
+    """The decision of a policy on a call.
 
     Args:
         allowed: Whether the call may go on, possibly after asking.
@@ -84,7 +84,7 @@ _ALLOW = PolicyDecision(allowed=True)
 
 @dataclass(frozen=True, slots=True)
 class PolicyState:
-    """What one policy instance remembers in a session; a slice with one record per instance.
+    """The memory of one policy instance in a session, one record per instance.
 
     Args:
         policy_name: The instance, by its unique name.
@@ -146,7 +146,7 @@ def record_of(view: SliceView[PolicyState], name: str) -> PolicyState | None:
 
 
 POLICY_METHODS: Final = ("check", "on_result")
-"""What every policy has."""
+"""The name that every policy has."""
 
 
 class ToolPolicy(Protocol):

@@ -112,7 +112,7 @@ class Prompt:
 
     @property
     def key(self) -> str:
-        """What finds it within the namespace."""
+        """The key, unique within the namespace."""
         return self.template.key
 
     @property

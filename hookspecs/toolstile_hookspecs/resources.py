@@ -20,7 +20,7 @@ D = TypeVar("D")
 
 
 class Scope(Enum):
-    """How long an instance lives."""
+    """The lifetime of an instance."""
 
     SINGLETON = "singleton"
     """One for the session."""
@@ -74,7 +74,7 @@ class OpenResources(ResourceResolver, Protocol):
 
 @dataclass(frozen=True)
 class Binding(Generic[T]):
-    """How a resource is made.
+    """The recipe of a resource.
 
     Args:
         kind: The type it is asked for by; may be a protocol.
@@ -197,7 +197,7 @@ class ResourceBranch(Protocol):
 
     @property
     def resource(self) -> Any:
-        """What the handler is given."""
+        """The object that the handler receives."""
         ...
 
     def prepare(self) -> Awaitable[None] | None:

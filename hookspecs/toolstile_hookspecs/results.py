@@ -1,4 +1,4 @@
-"""What a handler returns, and how its value becomes text for the model."""
+"""Results of handlers, and their rendering as text for the model."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ToolRenderableResult(Protocol):
 
 @dataclass(frozen=True)
 class ToolResult(Generic[R_co]):
-    """What a call came to.
+    """The result of a call.
 
     Args:
         message: What the model reads first. On failure: what went wrong, why, what to do.

@@ -81,7 +81,7 @@ class Section(Protocol):
 
     @property
     def key(self) -> str:
-        """What finds it; unique among its siblings."""
+        """The key, unique among its siblings."""
         ...
 
     @property
@@ -101,7 +101,7 @@ class Section(Protocol):
 
     @property
     def resources(self) -> Sequence[Binding[Any]]:
-        """What its tools are given."""
+        """The resources for its tools."""
         ...
 
     @property
@@ -127,7 +127,7 @@ class Section(Protocol):
 
 
 class Visibility(Enum):
-    """How much of a section the model is shown."""
+    """The part of a section that the model sees."""
 
     FULL = "full"
     """Its text, its tools and the sections within it."""

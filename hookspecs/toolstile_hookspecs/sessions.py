@@ -18,7 +18,7 @@ which costs the same however long the slice is.
 
 
 class SlicePolicy(Enum):
-    """How a slice takes part in transactions."""
+    """The role of a slice in transactions."""
 
     STATE = "state"
     """On the call's branch: committed with the call, or gone with it."""
@@ -27,7 +27,7 @@ class SlicePolicy(Enum):
 
 
 class Append(tuple[Any, ...]):
-    """What a reducer returns to add items at the end, whatever is there already.
+    """The answer of a reducer that appends items at the end.
 
     Example:
         >>> Append(["a", "b"])
@@ -107,7 +107,7 @@ class SessionSnapshot(Protocol):
 
     @property
     def tag(self) -> str | None:
-        """What its maker called it."""
+        """The name that its maker gave."""
         ...
 
     def to_json(self) -> str:
@@ -155,7 +155,7 @@ class SessionProtocol(Protocol):
 
 @runtime_checkable
 class Redoable(Protocol):
-    """What the branch of a call is besides a session: it tells what the call did to the state.
+    """The branch of a call: a session that also reports the call's changes.
 
     For plugins that give a recorded result in the handler's place, in `toolstile_execute`: with
     it belongs what the handler did.

@@ -234,7 +234,7 @@ class Tool(Generic[P, R]):
 
     @property
     def is_async(self) -> bool:
-        """Whether the handler is a coroutine function."""
+        """True when the handler is a coroutine function."""
         return self.signature.is_async
 
     def parse(self, arguments: str | bytes | Mapping[str, Any]) -> P:

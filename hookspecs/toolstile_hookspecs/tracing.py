@@ -1,4 +1,4 @@
-"""What a trace of a call can be besides a context manager; each is optional."""
+"""Optional methods of a call's trace beside the context manager."""
 
 from __future__ import annotations
 

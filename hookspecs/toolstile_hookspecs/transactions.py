@@ -1,4 +1,4 @@
-"""What takes part in a call's transaction besides the session."""
+"""Participants of a call's transaction beside the session."""
 
 from __future__ import annotations
 

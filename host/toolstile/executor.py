@@ -1,4 +1,4 @@
-"""What dispatches calls: one session, one prompt, one set of open resources."""
+"""The executor: it dispatches calls in one session, with one prompt and one set of resources."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Executor:
 
     @property
     def seal(self) -> TokenSigner:
-        """What seals the tokens of calls that wait for approval."""
+        """The signer of the tokens of calls that wait for approval."""
         return self._host.seal
 
     def dispatch(self, call: ToolCall) -> Outcome:

@@ -155,7 +155,7 @@ class Host:
 
     @property
     def engine(self) -> Engine:
-        """What all executors share: threads, the background loop, the drivers."""
+        """The parts that all executors share: threads, the background loop, the drivers."""
         engine = self._engine
         if engine is None:
             from toolstile.runtime import Engine  # listing tools needs no event loop
@@ -166,7 +166,7 @@ class Host:
 
     @property
     def seal(self) -> TokenSigner:
-        """What seals the tokens of calls that wait for approval."""
+        """The signer of the tokens of calls that wait for approval."""
         with self._making:
             if self._seal is None:
                 from toolstile.policies.approval_tokens import seal_for  # few calls wait
@@ -269,7 +269,7 @@ class Host:
 
     @property
     def approver(self) -> Approver | None:
-        """Who answers when a person is asked for: the one given, or the one configured."""
+        """The approver: the one given, else the configured one."""
         name = self.configuration.approver
         if self._given_approver is not None or name is None:
             return self._given_approver

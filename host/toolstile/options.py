@@ -1,4 +1,4 @@
-"""What an executor is made with, beside its session and prompt, checked where it is given."""
+"""The options of an executor beside session and prompt, checked where they are given."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from toolstile_hookspecs.support.text import nearest
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorOptions:
-    """What an executor is made with, besides its session and prompt.
+    """The options of an executor beside session and prompt.
 
     Args:
         approver: Answers when a policy or a tool asks for a person; else the host's.

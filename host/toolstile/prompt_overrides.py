@@ -64,7 +64,7 @@ class PromptOverride(_Strict):
 
 
 class Overrides(_Strict):
-    """What a file overrides, by `namespace/key` of the prompt."""
+    """The overrides of a file, by `namespace/key` of the prompt."""
 
     prompts: dict[str, PromptOverride] = {}
 

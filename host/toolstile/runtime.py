@@ -1,4 +1,4 @@
-"""What the calls of one session share: the turn to commit, the admission, who is in flight."""
+"""The runtime of a session: commit turns, admission, calls in flight."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Inflight(Sequence[InflightCall]):
 
 
 class Runtime:
-    """What the calls of one session share, through whichever executor they come."""
+    """The state that the calls of one session share, across executors."""
 
     __slots__ = ("_runs", "admission", "inflight", "kept", "turns")
 
@@ -158,7 +158,7 @@ class SerialLock(ExclusiveLock):
 
     @property
     def name(self) -> str:
-        """How messages name it."""
+        """The name in messages."""
         return f"The one place in which {self.resource.name} runs"
 
 
@@ -192,7 +192,7 @@ class SerialTicket:
 
     @property
     def granted(self) -> bool:
-        """Whether waiting is over: it is the call's turn, or never will be."""
+        """True when waiting is over: it is the call's turn, or never will be."""
         return self._ticket.granted or self._ticket.error is not None
 
     def on_grant(self, callback: Callable[[], None]) -> None:

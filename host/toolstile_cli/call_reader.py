@@ -24,7 +24,7 @@ JsonObject = dict[str, Any]
 
 
 class Conversations(Protocol):
-    """What of a dialect is needed here."""
+    """The part of a dialect that is used here."""
 
     def recorded(self, document: Any) -> list[ToolCall] | None:
         """Return the calls of a recorded conversation, or None if it is not of its kind."""
@@ -40,7 +40,7 @@ class Line:
 
 
 class LineError(ValueError):
-    """What is wrong with one line."""
+    """The fault of one line."""
 
 
 class BrokenLineError(LineError):

@@ -1,4 +1,4 @@
-"""What became of each call, whether `dispatch` returned or raised."""
+"""The ends of calls, whether `dispatch` returned or raised."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Ending:
 
     @property
     def success(self) -> bool:
-        """Whether the call succeeded."""
+        """True when the call succeeded."""
         return self.status is Status.SUCCEEDED
 
     def wire(self) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """What a command comes to; a signal that ends it adds 128 to its number, as in shells."""
+    """The exit status of a command; a signal adds 128 to its number, as in shells."""
 
     OK = 0
     """Everything succeeded."""

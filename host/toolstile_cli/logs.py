@@ -1,4 +1,4 @@
-"""What is logged while a command runs, and how it looks on stderr."""
+"""Logging of a running command to stderr."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ else:
 
 
 class Log(_Stream):
-    """What is logged goes to stderr, beside what a command shows meanwhile.
+    """The handler that writes log records to stderr beside a command's output.
 
     Attributes:
         still: Gives what keeps a display that moves still, while a line is written below it.

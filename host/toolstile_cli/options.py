@@ -117,7 +117,7 @@ COMMANDS: Final = {
     "completion": "print what lets a shell complete commands, options and names",
 }
 _FIRST: Final = frozenset({"-h", "--help", "--"})
-"""What may stand before a command, besides the common options."""
+"""The words that may precede a command, beside the common options."""
 WITHOUT_HOST: Final = frozenset({"completion", "doctor", "new"})
 """Commands that are run without a host of their own, also where none can be made."""
 

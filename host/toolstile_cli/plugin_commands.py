@@ -18,7 +18,7 @@ Run = Callable[[Any, argparse.Namespace], int]
 Tell = Callable[[Command, str], None]
 
 OWN: Final = frozenset({"log", "out", "stopping"})
-"""What the host gives its commands beside the options they have: see `program`."""
+"""The arguments of commands beside their options; see `program`."""
 
 
 def _warn(command: Command, why: str) -> None:

@@ -30,7 +30,7 @@ KINDS: Final[Mapping[str, str]] = {
     "store": "A store for what agents have done once.",
     "approver": "An approver, who answers for a person.",
 }
-"""What each kind is, by its name; the first is made unless another is asked for."""
+"""The kinds of packages by name; the first is the default."""
 
 DEFAULT_KIND: Final = next(iter(KINDS))
 
@@ -46,7 +46,7 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What a package and its parts are called.
+    """The names of a package and its parts.
 
     Args:
         plugin: The plugin's name, that of its entry point.
@@ -56,17 +56,17 @@ class Names:
 
     @property
     def distribution(self) -> str:
-        """What is installed; also the name of the folder."""
+        """The name of the distribution, and of the folder."""
         return PREFIX + self.plugin
 
     @property
     def package(self) -> str:
-        """What is imported."""
+        """The name of the import package."""
         return self.distribution.replace("-", "_")
 
     @property
     def prefix(self) -> str:
-        """What the names of tools and kinds begin with."""
+        """The prefix of tools and kinds."""
         return self.plugin.replace("-", "_")
 
     @property
@@ -76,7 +76,7 @@ class Names:
 
     @property
     def klass(self) -> str:
-        """What the names of classes begin with."""
+        """The prefix of classes."""
         return "".join(part.capitalize() for part in self.plugin.split("-"))
 
     def klass_of(self, kind: str) -> str:
@@ -137,13 +137,13 @@ def _refuse_taken(names: Names) -> None:
 
 
 ENDING: Final = ".txt"
-"""What the templates' names end in, so that nobody takes them for code."""
+"""The suffix of templates, so that nobody takes them for code."""
 
 USAGE: Final = "usage.md"
 """The part of the README that each kind has of its own."""
 
 PYDANTIC: Final = "pydantic>=2.13"
-"""What a package says that uses pydantic, as Toolstile itself does."""
+"""The requirement of a package that uses pydantic, as Toolstile itself does."""
 
 _IMPORTS_PYDANTIC: Final = re.compile(r"^(?:from|import) pydantic", re.MULTILINE)
 

@@ -20,7 +20,7 @@ from toolstile_cli.program import BUILT_IN
 from toolstile_hookspecs import ToolstileError
 
 PATHS: Final = {"FILE": (), "DIR": (), "FILE.py": ("py",)}
-"""What stands for a path in the help, and the endings of the files that it can be."""
+"""The placeholder of a path in the help, with the suffixes of its files."""
 
 Names = Callable[[], Iterable[str]]
 

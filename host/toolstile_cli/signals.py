@@ -49,7 +49,7 @@ class Stopped(KeyboardInterrupt):
 
 
 class Stopping:
-    """What happens on a signal.
+    """The action on a signal.
 
     Attributes:
         last_words: Called before the process is ended the hard way; says what was done.

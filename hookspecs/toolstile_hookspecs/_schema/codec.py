@@ -84,7 +84,7 @@ class ValueCodec(Protocol):
     """Decodes and encodes the values of one type."""
 
     immutable: bool
-    """Whether values can be shared without a copy, because nothing in them can change."""
+    """True when values can be shared without a copy, because nothing in them can change."""
 
     @property
     def faithful(self) -> type[Any] | None:

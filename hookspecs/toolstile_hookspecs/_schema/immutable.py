@@ -1,4 +1,4 @@
-"""Which types can be shared freely, because no value of theirs can ever change."""
+"""Immutable types: their values are shared without a copy."""
 
 from __future__ import annotations
 

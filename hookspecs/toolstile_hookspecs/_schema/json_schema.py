@@ -86,7 +86,7 @@ def _hides(schema: core_schema.JsonOrPythonSchema) -> bool:
 
 
 _MASKING: Final = ("pydantic.types", "_serialize_secret")
-"""What writes the mask of a `Secret[...]`; nothing else in its schema tells."""
+"""The serializer that masks a `Secret[...]`; its schema has no other mark."""
 
 
 @lru_cache(maxsize=1024)
@@ -276,7 +276,7 @@ KEYWORDS: Final = {
     "required": _required,
     "uniqueItems": _unique,
 }
-"""What checks each, as `jsonschema` has it."""
+"""The check of each keyword, in the form of `jsonschema`."""
 
 
 # --- Whether all that a JSON Schema from elsewhere says of secrets is found in its plain part

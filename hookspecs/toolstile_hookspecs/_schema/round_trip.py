@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, NamedTuple, cast
 Schema = Mapping[str, Any]
 
 Others = Literal["forbid", "ignore"] | None
-"""What becomes of names that are no fields where JSON is read; None: as each type says."""
+"""The rule for unknown names while JSON is read; None leaves it to each type."""
 
 
 def others_in(schema: Schema, *, of_params: bool) -> Others:
@@ -57,7 +57,7 @@ def is_by_author(writing: Schema | None) -> bool:
 
 
 _NESTED: Final = (dict, list, tuple)
-"""What a core schema consists of, but for its values."""
+"""The keys of a core schema that hold no values."""
 _ATOMS: Final = {"any", "bool", "bytes", "float", "int", "none", "str"}
 """Parts in which nothing can be wrong and nothing is nested."""
 _FUNCTIONS: Final = {"function-before", "function-wrap", "function-plain"}

@@ -41,7 +41,7 @@ UNCHECKED: Final = (
 
 
 class Unchecked(ToolValidationError):
-    """Whether a value fits a schema cannot be found out."""
+    """The check of a value against a schema cannot be completed."""
 
 
 class SchemaCodec:

@@ -1,4 +1,4 @@
-"""What JSON readers let pass and strict ones do not: names given twice, numbers that are none.
+"""Strict JSON: names given twice and numbers out of range are errors.
 
 Sources of the rules: RFC 8259, sections 4 (names should be unique) and 6 (NaN and the
 infinities are not JSON; a number that no double can hold is not interoperable).

@@ -1,4 +1,4 @@
-"""How faults in arguments are told to a model: all at once, and little of the input."""
+"""Validation errors as a model reads them: all at once, with little of the input."""
 
 from __future__ import annotations
 

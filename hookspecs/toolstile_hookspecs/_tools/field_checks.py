@@ -1,4 +1,4 @@
-"""What can be wrong with the fields of a tool as they are written, each with its remedy."""
+"""Checks of the fields of a tool: each fault names its remedy."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ _PLAIN: Final[dict[type, type | tuple[type, ...]]] = {
     bytes: bytes,
     types.NoneType: types.NoneType,
 }
-"""What a default of a type may be an instance of; a bool counts as no number."""
+"""The classes that a default of a type may have; a bool is not a number."""
 _DATA: Final = frozenset({*_PLAIN, list, dict, tuple})
 
 

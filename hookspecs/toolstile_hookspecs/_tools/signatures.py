@@ -1,4 +1,4 @@
-"""What a handler's signature says: its types, its form, whether it waits."""
+"""Signatures of handlers: the types, the form, sync or async."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import BinaryIO, Literal, Protocol, runtime_checkable
 
 @dataclass(frozen=True, slots=True)
 class FileStat:
-    """What is known of a path.
+    """The facts about a path.
 
     Args:
         path: Relative to the root, with `/`.
@@ -148,7 +148,7 @@ class Filesystem(Protocol):
 
 @runtime_checkable
 class SupportsNotes(Protocol):
-    """What a `Filesystem` may do besides: say with which reservations it gave what it gave."""
+    """An optional part of a `Filesystem`: notes about the answers it gave."""
 
     def notes(self) -> Sequence[str]:
         """Return what has to be known of everything this call was given, a sentence each.

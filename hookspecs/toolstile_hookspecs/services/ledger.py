@@ -16,7 +16,7 @@ __all__ = ["Claim", "EffectState", "LedgerEntry", "LedgerStore", "RecordedResult
 
 
 class EffectState(StrEnum):
-    """What is known of an effect."""
+    """The state of an effect."""
 
     CLAIMED = "claimed"
     """Its handler runs, or is about to."""
@@ -49,7 +49,7 @@ class Claim(NamedTuple):
 
 
 class RecordedResult(NamedTuple):
-    """What a successful call came to.
+    """The stored result of a successful call.
 
     Args:
         message: The result's message.
@@ -69,7 +69,7 @@ class RecordedResult(NamedTuple):
 
 
 class LedgerEntry(NamedTuple):
-    """What a store holds under a key.
+    """The entry of a store under one key.
 
     Args:
         claim: The claim that it began with.

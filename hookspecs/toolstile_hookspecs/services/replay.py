@@ -1,4 +1,4 @@
-"""What is kept of a call that ran, so that it can answer a later one in the handler's place."""
+"""Records of calls that ran, for answering a later call in the handler's place."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolstile_hookspecs.results import ToolResult
 
 
 class HandlerState(StrEnum):
-    """How far the handler of a call got."""
+    """The progress of a call's handler."""
 
     NOT_BEGUN = "not_begun"
     """It did not run."""
@@ -25,7 +25,7 @@ class HandlerState(StrEnum):
 
 
 class CallRecord(NamedTuple):
-    """What a successful call came to, as it can be stored.
+    """The storable record of a successful call.
 
     Args:
         result: What it returned.

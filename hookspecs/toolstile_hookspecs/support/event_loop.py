@@ -1,4 +1,4 @@
-"""Whether code runs on an event loop, which it must not block."""
+"""Event loops: detection, eager tasks, locks after a fork."""
 
 from __future__ import annotations
 

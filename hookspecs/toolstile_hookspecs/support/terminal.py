@@ -1,4 +1,4 @@
-"""How wide a console is."""
+"""The width of a console."""
 
 from __future__ import annotations
 

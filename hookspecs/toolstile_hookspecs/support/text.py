@@ -106,7 +106,7 @@ def _escaped(character: str) -> str:
 
 
 ALIKE: Final = 0.6
-"""How alike two names are, of 1, for one to be a slip of the other."""
+"""The similarity, from 0 to 1, at which a name counts as misspelt."""
 COMPARED: Final = 100
 """Characters compared of a name that may be of any length."""
 

@@ -1,4 +1,4 @@
-"""What every `Filesystem` does, as tests to subclass."""
+"""The conformance suite of a `Filesystem`, to subclass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every store of a ledger has to show, to subclass."""
+"""The conformance suite of a ledger's store, to subclass."""
 
 from __future__ import annotations
 

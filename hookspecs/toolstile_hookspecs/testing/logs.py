@@ -1,4 +1,4 @@
-"""What the host logs of plugins and policies that fail where their failure changes no outcome."""
+"""Log records about plugins and policies whose failure changes no outcome."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every observer has to show, to subclass."""
+"""The conformance suite of an observer, to subclass."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ LONG: Final = 30.0
 
 @dataclass(frozen=True)
 class Login:
-    """What the tools take.
+    """The params of the tools.
 
     Args:
         user: Who.
@@ -46,7 +46,7 @@ class Login:
 
 @dataclass(frozen=True)
 class Ticket:
-    """What they give.
+    """The value that they return.
 
     Args:
         user: Whose.

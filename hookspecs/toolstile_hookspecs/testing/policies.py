@@ -1,4 +1,4 @@
-"""What every policy has to show, to subclass."""
+"""The conformance suite of a policy, to subclass."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from toolstile_hookspecs.testing.tools import CancelAtTheEnd
 Call = tuple[str, Mapping[str, Any]]
 
 SAYS_WHAT_TO_DO: Final = re.compile(r"\b(retry|cannot|human|person)\b", re.IGNORECASE)
-"""What one can be done about says "retry"; what not, "cannot" or that a person is needed."""
+"""The words of a denial: "retry" where that helps, else "cannot" or a person."""
 
 
 class PolicyContract(Contract):

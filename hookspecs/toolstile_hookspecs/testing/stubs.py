@@ -19,7 +19,7 @@ from toolstile_hookspecs.tools import Category, Consequence, Tool
 
 @dataclass
 class Thing:
-    """What the stand-ins take; it can be changed, as a policy must not.
+    """The mutable params of the stub tools; a policy must not change them.
 
     Args:
         name: A name.
@@ -90,7 +90,7 @@ class Bench(Protocol):
 
     @property
     def executor(self) -> ExecutorHandle:
-        """What dispatches its calls."""
+        """The executor of its calls."""
         ...
 
     @property
@@ -122,7 +122,7 @@ MakeBench = Callable[..., Bench]
 """The fixture `toolstile_tools`: takes plugins and options, see the guide to testing."""
 
 OpenBench = Callable[..., Bench]
-"""What opens a bench with what is tried, and with further plugins."""
+"""The function that opens a bench with the subject of the suite and further plugins."""
 
 both_drivers = pytest.mark.parametrize("toolstile_driver", ["sync", "async"])
 

@@ -1,4 +1,4 @@
-"""What the suites have in common: what a subclass gives is looked at before it is used."""
+"""The base of the suites: it checks what a subclass provides before using it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every suite of tools has to show, to subclass."""
+"""The conformance suite of a tool suite, to subclass."""
 
 from __future__ import annotations
 

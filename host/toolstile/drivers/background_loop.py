@@ -28,7 +28,7 @@ class Background:
 
     @property
     def is_here(self) -> bool:
-        """Whether the caller runs on the loop's own thread, which must not wait for it."""
+        """True on the loop's own thread, which must not wait for the loop."""
         thread = self._thread
         return thread is not None and thread.ident == threading.get_ident()
 

@@ -1,4 +1,4 @@
-"""What a pipeline asks its driver to do: the only two ways in which it ever waits."""
+"""Commands of a pipeline to its driver: the only two ways in which it waits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Waitable(Protocol):
 
     @property
     def granted(self) -> bool:
-        """Whether it has been granted."""
+        """True when it has been granted."""
         ...
 
     def on_grant(self, callback: Callable[[], None]) -> None:
@@ -24,7 +24,7 @@ class Waitable(Protocol):
 
 
 class Abandonable(Protocol):
-    """Who has to know that a job is given up, and that its thread has ended after all."""
+    """The owner of a job: it learns of the abandonment and of the thread's end."""
 
     def abandon(self, reason: str) -> None:
         """Close everything the job could still change."""
@@ -60,7 +60,7 @@ class Run:
 
     @property
     def is_brief(self) -> bool:
-        """Whether its end is worth a look-out."""
+        """True when its end is worth a look-out."""
         return self.pace is not None and self.pace.is_brief
 
 

@@ -1,4 +1,4 @@
-"""How long something may take, and what it means when it takes longer."""
+"""The limit of a wait: its end, and the meaning of passing it."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class ProcessDied(ToolstileError):
 
 
 CANCELLED = "Request was cancelled"
-"""What a model is told of a call that was cancelled through its handle."""
+"""The text for a call that was cancelled through its handle."""
 INTERRUPTED = "lost its caller, which was interrupted"
-"""What befell a call whose caller, on a thread, was: said after its name."""
+"""The reason given when the calling thread was interrupted; follows the tool's name."""
 CALLER_CANCELLED = "lost its caller, which was cancelled"
-"""What befell a call whose caller, on a loop, was: said after its name."""
+"""The reason given when the calling task was cancelled; follows the tool's name."""
 
 
 def why_given_up(fault: ToolstileError) -> str:
@@ -68,7 +68,7 @@ class Limit:
 
     @property
     def endless(self) -> bool:
-        """Whether nothing can end it early."""
+        """True when nothing can end it early."""
         return self.timeout is None and self.deadline is None and self.cancellation is None
 
     def remaining(self) -> float | None:

@@ -115,7 +115,7 @@ class _Pending:
 
     @property
     def uninterruptible(self) -> bool:
-        """Whether an interruption has to wait until it has ended."""
+        """True when an interruption has to wait until it has ended."""
         return isinstance(self.step, Run) and self.step.uninterruptible
 
     def begin(self, workers: Workers, background: Background) -> None:

@@ -71,7 +71,7 @@ _let_others_run: Callable[[], None] | None = getattr(os, "sched_yield", None)
 
 
 class HandlerTiming:
-    """How long the handler of a tool takes on a worker thread, as far as is known.
+    """The time that a tool's handler took lately on a worker thread.
 
     Attributes:
         seconds: What it took the last time, without the way to its thread and back.
@@ -84,7 +84,7 @@ class HandlerTiming:
 
     @property
     def is_brief(self) -> bool:
-        """Whether it may well have ended before whoever waits could be woken."""
+        """True when the handler probably ends before a waiting thread could wake."""
         return self.seconds < BRIEF
 
 

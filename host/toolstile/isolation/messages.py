@@ -1,4 +1,4 @@
-"""What goes over the pipe between a call and the process its handler runs in."""
+"""Messages on the pipe between a call and the process of its handler."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from toolstile_hookspecs import (
 )
 
 MAIN = "__toolstile_main__"
-"""What the parent's `__main__` is called in the process of a handler, where it does not run."""
+"""The name of the parent's `__main__` in the handler's process, where it does not run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """What can only be read once the handler's module is there.
+    """The parts that are read after the handler's module is loaded.
 
     Args:
         params: The typed params, None where they are made of the arguments.
@@ -78,7 +78,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What was asked for, or why it cannot be had."""
+    """The answer to a request, or the reason that there is none."""
 
     number: int
     value: Any = None

@@ -260,7 +260,7 @@ _NO_RESULT = "its process was ended before it gave a result"
 
 
 class _Services:
-    """What an isolated handler may ask for, done on the call's own branch."""
+    """The requests of an isolated handler, carried out on the call's own branch."""
 
     def __init__(self, run: ActiveCall, context: ToolContext) -> None:
         self._run = run

@@ -64,7 +64,7 @@ def make_context(rest: Rest, parent: Parent) -> ToolContext:
 
 
 class ControlProxy:
-    """What the host does for the call, asked of the parent."""
+    """The host's side of the call, asked of the parent process."""
 
     def __init__(self, parent: Parent) -> None:
         self._parent = parent
@@ -92,7 +92,7 @@ class ControlProxy:
 
     @property
     def handler_state(self) -> HandlerState:
-        """How far the handler got, seen from within it."""
+        """The progress of the handler, seen from within."""
         return HandlerState.BEGUN
 
     def keep(self, effect_id: str) -> CallRecord:  # noqa: ARG002 - for plugins, not for handlers

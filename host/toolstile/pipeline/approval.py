@@ -97,7 +97,7 @@ ASKED_BEFORE = "A person was asked about it before."
 
 
 class ResumedApproval:
-    """What a call is resumed with.
+    """The parts with which a call is resumed.
 
     Args:
         token: The token that the pending call came with.
@@ -113,7 +113,7 @@ class ResumedApproval:
 
     @property
     def waits(self) -> bool:
-        """Whether something other than a plain approval has still to be said."""
+        """True when something other than a plain approval has still to be said."""
         return self._answer is not None and self._answer.answer is not Answer.APPROVED
 
     def redeem(self, run: ActiveCall) -> None:

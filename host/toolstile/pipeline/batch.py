@@ -72,7 +72,7 @@ class CommitQueue:
 
     @property
     def holder(self) -> object | None:
-        """Who has the turn."""
+        """The call that has the turn."""
         return self._holder
 
     def give_back(self, holder: object) -> None:
@@ -98,7 +98,7 @@ class CommitQueue:
 
 
 class Milestone(IntEnum):
-    """What a call of a batch passes, in order."""
+    """The gates that a call of a batch passes, in order."""
 
     ADMITTED = 0
     """All checks and approvals are done."""

@@ -106,7 +106,7 @@ class Lifetime(Generic[N]):
     @property
     @abstractmethod
     def name(self) -> str:
-        """What messages call it."""
+        """The name in messages."""
 
     @abstractmethod
     def cut_off(self, reason: str) -> None:
@@ -146,7 +146,7 @@ class Lifetime(Generic[N]):
 
     @property
     def was_cancelled(self) -> bool:
-        """Whether the handle of the call, or of one that made it, was used."""
+        """True when the handle of the call, or of one that made it, was used."""
         return self.cancellation is not None and self.cancellation.aborted
 
     def check_limits(self) -> None:
@@ -218,7 +218,7 @@ class Lifetime(Generic[N]):
 
 
 HAS_ENDED: Final = "has ended"
-"""What befell a call that was not given up."""
+"""The state of a call that was not abandoned."""
 
 
 def _earlier(one: Deadline | None, other: Deadline | None) -> Deadline | None:

@@ -1,4 +1,4 @@
-"""What a running call does for its handler, for plugins, and for the resources it uses.
+"""The control of a running call, for its handler, plugins and resources.
 
 A `CallControlImpl` stands behind the context, and owns the call's resources: everything that is not
 a stage asks the call through it.
@@ -96,7 +96,7 @@ class CallControlImpl:
 
     @property
     def handler_state(self) -> HandlerState:
-        """How far the handler got."""
+        """The progress of the handler."""
         return self._run.handler_state
 
     def keep(self, effect_id: str) -> CallRecord:
@@ -130,17 +130,17 @@ class CallControlImpl:
 
     @property
     def deadline(self) -> Deadline | None:
-        """What bounds waiting."""
+        """The deadline of a wait."""
         return self._run.deadline
 
     @property
     def cancellation(self) -> Cancellation | None:
-        """What ends waiting from outside."""
+        """The cancellation that ends a wait from outside."""
         return self._run.cancellation
 
     @property
     def root_id(self) -> ActiveCall:
-        """What the call's tree is known by."""
+        """The id of the call's tree."""
         return self._run.root
 
     def before_exclusive(self, kind: type[Any]) -> OneShotGate | None:

@@ -43,7 +43,7 @@ from toolstile_hookspecs._schema.validation_errors import RETRY
 log = logging.getLogger("toolstile.policies")
 ALLOW = PolicyDecision.allow()
 MAX_QUESTIONS: Final = 20
-"""How often a person is asked about one call, who edits its arguments each time."""
+"""The maximum number of questions about one call whose arguments a person edits."""
 
 
 def check(run: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged | None:

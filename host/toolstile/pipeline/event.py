@@ -1,4 +1,4 @@
-"""How a call ends: its changes put back where it failed, and its one event for all to see."""
+"""The end of a call: the rollback of a failed one, and the one event of each."""
 
 from __future__ import annotations
 

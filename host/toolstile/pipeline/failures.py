@@ -1,4 +1,4 @@
-"""How a call can end early, and what each way means for the result."""
+"""Early ends of a call, and the result of each."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class FailureContext:
 
 @dataclass(frozen=True, slots=True)
 class FailureResult:
-    """What an early end means.
+    """The meaning of an early end.
 
     Args:
         status: What became of the call.

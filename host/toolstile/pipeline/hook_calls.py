@@ -102,7 +102,7 @@ class Asker(Abandonable, Protocol):
     """The call on whose behalf hooks are called."""
 
     on_loop: bool
-    """Whether an event loop waits meanwhile, so that slow hooks are to be named."""
+    """True when an event loop waits meanwhile, so that slow hooks are logged."""
 
     def limit_without_timeout(self) -> Limit:
         """Return what bounds everything but the handler."""

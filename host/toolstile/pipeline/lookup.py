@@ -1,4 +1,4 @@
-"""Which tool a call means: one of the prompt's, or one that a plugin knows."""
+"""Stage lookup: the tool of a call, from the prompt or from a plugin."""
 
 from __future__ import annotations
 

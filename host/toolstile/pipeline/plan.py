@@ -1,4 +1,4 @@
-"""What is known of a tool's calls before any is made: worked out once, used by each."""
+"""Plans: everything about a tool's calls that is known before the first of them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Implementations = tuple[Implementation, ...]
 
 @dataclass(frozen=True, slots=True)
 class ToolPlan:
-    """How calls of one tool pass.
+    """The plan of one tool's calls.
 
     Args:
         tool: The tool.
@@ -78,7 +78,7 @@ class ToolPlan:
 
 @dataclass(frozen=True, slots=True)
 class DispatchOptions:
-    """How all calls of an executor pass, whatever the tool.
+    """The plan of an executor's calls, whatever the tool.
 
     Args:
         timeout: Seconds for tools that do not say, None for never.
@@ -241,7 +241,7 @@ def table_of(
 
 
 MAX_OTHERS: Final = 256
-"""How many plans are kept of tools that lookup hooks gave."""
+"""The maximum number of kept plans for tools from lookup hooks."""
 
 
 class PlanCache:

@@ -184,7 +184,7 @@ def _part(name: str, text: str) -> str:
 
 
 class DryRun(ActiveCall):
-    """What the calls of a dry run become part of: a call that is never kept.
+    """The parent of a dry run's calls: a call that is never committed.
 
     To the calls it is no parent: they are dispatched, told of and approved as ever.
 

@@ -68,7 +68,7 @@ class _HeardRun(ActiveCall):
 
     @property
     def stage(self) -> Stage:
-        """How far the call got."""
+        """The stage that the call reached."""
         stage: Stage = _STAGE.__get__(self)
         return stage
 

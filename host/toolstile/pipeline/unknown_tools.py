@@ -1,4 +1,4 @@
-"""What a model is told of a tool that it cannot call: whether there is one, and what to do."""
+"""Messages about tools that cannot be called, and what to do instead."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from toolstile_hookspecs import Prompt, Section, SessionProtocol
 from toolstile_hookspecs.support.text import near
 
 ALIKE: Final = 0.7
-"""How alike two names must be: more than elsewhere, as a model calls what it is told of."""
+"""The similarity for a suggestion, higher than elsewhere: a model calls what it reads."""
 SUGGESTED: Final = 3
 LISTED: Final = 10
 SHOWN: Final = 80

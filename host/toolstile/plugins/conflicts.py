@@ -11,7 +11,7 @@ from toolstile_hookspecs import Section, Tool
 from toolstile_hookspecs.sections import two_places
 
 Owned = tuple[str, Contribution]
-"""How a plugin is described, and what it offers."""
+"""The description of a plugin, and its offers."""
 
 
 def refuse_clashes(plugin: str, new: Contribution, others: Iterable[Owned]) -> None:

@@ -1,4 +1,4 @@
-"""What a plugin offers when it is registered, asked for and checked."""
+"""Contributions: the offers of a plugin, collected and checked at its registration."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RESERVED: Final = ("enabled", "prefix")
 
 
 class HostKeys(BaseModel):
-    """What the host reads in a plugin's table.
+    """The keys of a plugin's table that the host reads.
 
     `enabled = false` switches the plugin off; `prefix` goes before the names of its tools
     and the keys of its sections.
@@ -76,7 +76,7 @@ Implementations = Callable[[str], Iterable[Implementation]]
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """What one plugin offers.
+    """The offers of one plugin.
 
     Args:
         settings: Its validated settings, None where it declares none.
@@ -319,7 +319,7 @@ def _tools(sections: Iterable[Section], place: str) -> list[Tool[Any, Any]]:
 
 @dataclass(slots=True)
 class OfferedExtensions:
-    """What was offered, and what could not be taken.
+    """The accepted offers, and the refused ones.
 
     Args:
         dialects: By name, in the order of registration.

@@ -92,7 +92,7 @@ def _imported(value: str) -> object:
 
 
 class _Distribution(Protocol):
-    """What is read of a distribution."""
+    """The facts about a distribution."""
 
     @property
     def metadata(self) -> Mapping[str, str]:

@@ -106,17 +106,17 @@ class RenamedSection:
 
     @property
     def visibility(self) -> Visibility:
-        """How much of it the model is shown."""
+        """The part of it that the model sees."""
         return getattr(self.original, "visibility", Visibility.FULL)
 
     @property
     def summary(self) -> str | None:
-        """What the model is shown instead of it, if anything."""
+        """The summary that the model sees instead, if any."""
         return getattr(self.original, "summary", None)
 
     @property
     def enabled(self) -> Any:
-        """What decides whether it is part of the prompt; None where it always is."""
+        """The function that enables it; None where it is always part of the prompt."""
         return getattr(self.original, "enabled", True)
 
     @property
@@ -126,12 +126,12 @@ class RenamedSection:
 
     @property
     def accepts_overrides(self) -> bool:
-        """Whether its text may be overridden."""
+        """True when its text may be overridden."""
         return getattr(self.original, "accepts_overrides", False)
 
     @property
     def resources(self) -> Sequence[Binding[Any]]:
-        """What its tools are given."""
+        """The resources for its tools."""
         return self.original.resources
 
     def is_enabled(self, session: SessionProtocol | None) -> bool:

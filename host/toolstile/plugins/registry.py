@@ -183,7 +183,7 @@ class Plugins:
 
     @property
     def reports(self) -> tuple[PluginReport, ...]:
-        """What became of each: those loaded, those refused, those that are only configured."""
+        """The reports of all plugins: loaded, refused and merely configured ones."""
         with self._lock:
             loaded = [each.report() for each in self._roster.records.values()]
             return (*loaded, *self._refused, *self._absent())

@@ -1,4 +1,4 @@
-"""What all plugins come to at one time."""
+"""The snapshot of all plugins at one time."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ Calls = Mapping[str, tuple[Implementation, ...]]
 
 @dataclass(frozen=True, slots=True)
 class RegistrySnapshot:
-    """What readers see; never changed, only replaced as a whole.
+    """The snapshot that readers see; it is replaced as a whole and never changed.
 
     Args:
         generation: A number that grows with every change.

@@ -1,4 +1,4 @@
-"""What is told of every plugin that was met, whatever became of it."""
+"""Reports on every plugin that was found, loaded or not."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Source = Literal["entry point", "file", "python", "configuration"]
 
 @dataclass(frozen=True, slots=True)
 class PluginReport:
-    """What became of a plugin.
+    """The state of a plugin.
 
     Args:
         name: The plugin's name; the entry point's, or the file's stem.
@@ -67,7 +67,7 @@ class PluginReport:
 
     @property
     def is_unmet(self) -> bool:
-        """Whether the configuration asks for something of it that cannot be had.
+        """True when the configuration asks for something of it that cannot be had.
 
         A host that left it at that would do without a policy that somebody relies on.
         """

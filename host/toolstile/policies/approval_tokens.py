@@ -40,7 +40,7 @@ class RedeemedTokens(Protocol):
 
 
 class SpentInMemory:
-    """What one host remembers."""
+    """The tokens that one host remembers."""
 
     def __init__(self) -> None:
         self._ids: set[str] = set()
@@ -77,7 +77,7 @@ class TokenRefused(ToolstileError):
 
 @dataclass(frozen=True, slots=True)
 class TokenSubject:
-    """Who may come back with a token.
+    """The subject of a token: the call and the principal that may redeem it.
 
     Args:
         tool: The tool that was called.
@@ -93,7 +93,7 @@ class TokenSubject:
 
 
 class RedeemedToken:
-    """What a redeemed token is good for: one call with the params, and the diff, that were shown.
+    """A redeemed token: one call with the params and the diff that were shown.
 
     Args:
         seal: The seal that the token bears.
@@ -228,7 +228,7 @@ DAY: Final = 24 * 60 * 60.0
 
 
 class SpentInFile:
-    """What all hosts remember that share a key, in a SQLite file.
+    """The redeemed tokens of all hosts that share a key, in a SQLite file.
 
     Args:
         file: The file; made where there is none.

@@ -1,4 +1,4 @@
-"""What policies remember beyond a session: their records in JSON files."""
+"""Persistent policies: their records live in JSON files beyond a session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rules hold where: those of a section, of its prompt, of the host and of plugins' hooks."""
+"""The rules of a section, its prompt, the host and the plugins' hooks."""
 
 from __future__ import annotations
 

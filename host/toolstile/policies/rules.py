@@ -53,7 +53,7 @@ class Rule:
 
     @property
     def title(self) -> str:
-        """How logs name it."""
+        """The name in logs."""
         plugin = self.name.removeprefix("plugin ")
         return f"Policy {plugin}" if plugin == self.name else f"Plugin {plugin}"
 

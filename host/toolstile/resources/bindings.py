@@ -1,4 +1,4 @@
-"""What is bound: an immutable set of bindings, to be opened."""
+"""Bindings: an immutable set that is opened for a session."""
 
 from __future__ import annotations
 

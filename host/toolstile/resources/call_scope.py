@@ -247,7 +247,7 @@ class CallScope:
 
     @property
     def ended(self) -> bool:
-        """Whether it is closed, and nobody uses any more what it gave."""
+        """True when it is closed, and nobody uses any more what it gave."""
         return self._closed and not self._abandoned
 
     def release_abandoned(self) -> None:

@@ -140,7 +140,7 @@ _MISSING: Any = object()
 
 
 class Container:
-    """What `ResourceRegistry.open()` gives: the resources of one session.
+    """The resources of one session, as `ResourceRegistry.open()` returns them.
 
     A singleton is made once, also when several threads ask for it at once; while it is made,
     everything else can be asked for. Leaving the `with` block closes what was made.
@@ -461,7 +461,7 @@ class ToolScope:
 
 
 class _Resolver:
-    """What a provider gets its dependencies with; knows for whom."""
+    """The resolver of a provider's dependencies; it knows the resource that asks."""
 
     __slots__ = ("_build", "_container", "_scope")
 

@@ -145,7 +145,7 @@ class Ticket:
 
 
 class Claim:
-    """What one call has to do with one lock, from its first request to its end.
+    """The ticket of one call for one lock, from its first request to its end.
 
     Args:
         lock: The lock.
@@ -167,7 +167,7 @@ class Claim:
 
     @property
     def held(self) -> bool:
-        """Whether the lock was granted and not given back."""
+        """True when the lock was granted and not given back."""
         return self in self.lock.claims
 
     @property

@@ -79,7 +79,7 @@ class HeldResources:
 
     @property
     def root_id(self) -> Hashable:
-        """What the locks know the transaction by."""
+        """The id of the transaction for the locks."""
         return id(self)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""How the resources that a call has used take part in its transaction."""
+"""The participation of a call's resources in its transaction."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from toolstile_hookspecs.resources import ResourceBranch
 
 
 class Role(Enum):
-    """How an instance takes part in the transaction of a call."""
+    """The role of an instance in the transaction of a call."""
 
     PLAIN = "plain"
     """Not at all: whoever asks is given the instance itself."""
@@ -81,18 +81,18 @@ class BranchPart:
 
     @property
     def name(self) -> str:
-        """What the branch is called, or the name of the resource's type."""
+        """The name of the branch, else of the resource's type."""
         own: str | None = getattr(self.branch, "name", None)
         return own or name_of(type(self._resource))
 
     @property
     def decides(self) -> bool:
-        """Whether preparing it is the decision to commit."""
+        """True when preparing it is the decision to commit."""
         return bool(getattr(self.branch, "decides", False))
 
     @property
     def key(self) -> str | None:
-        """What a decider elsewhere knows the call by; told to branches that want to know."""
+        """The key by which a decider elsewhere knows the call."""
         return getattr(self.branch, "key", None)
 
     @key.setter
@@ -103,7 +103,7 @@ class BranchPart:
 
     @property
     def open(self) -> bool:
-        """Whether it is neither committed nor rolled back."""
+        """True when it is neither committed nor rolled back."""
         return not self._done
 
     def prepare(self) -> Awaitable[None] | None:
@@ -135,7 +135,7 @@ class BranchPart:
 
 
 class ExclusivePart:
-    """What a call did with an `Exclusive` resource, and the lock it holds for that.
+    """The use of an `Exclusive` resource by a call, with the lock held for it.
 
     Args:
         claim: The call's claim on the lock.
@@ -162,7 +162,7 @@ class ExclusivePart:
 
     @property
     def open(self) -> bool:
-        """Whether the lock is held and what was done is neither committed nor rolled back."""
+        """True when the lock is held and what was done is neither committed nor rolled back."""
         return not self._done and self.claim.held
 
     def begin(self) -> None:

@@ -22,7 +22,7 @@ class Turn(Protocol):
 
     @property
     def granted(self) -> bool:
-        """Whether it has come."""
+        """True when it has come."""
         ...
 
     def on_grant(self, callback: Callable[[], None]) -> None:
@@ -46,12 +46,12 @@ class CallOwner(Protocol):
 
     @property
     def deadline(self) -> Deadline | None:
-        """What bounds waiting."""
+        """The deadline of a wait."""
         ...
 
     @property
     def cancellation(self) -> Cancellation | None:
-        """What ends waiting from outside."""
+        """The cancellation that ends a wait from outside."""
         ...
 
     @property
@@ -93,12 +93,12 @@ class Waiter(Protocol):
 
     @property
     def owner(self) -> CallOwner:
-        """What bounds the wait."""
+        """The deadline of the wait."""
         ...
 
     @property
     def wakers(self) -> set[Callable[[], None]]:
-        """What to call when the call is over."""
+        """The functions to call when the call is over."""
         ...
 
     def check_open(self) -> None:

@@ -1,4 +1,4 @@
-"""What the host is configured with."""
+"""The settings of the host."""
 
 from __future__ import annotations
 
@@ -380,7 +380,7 @@ Seconds = Annotated[
 
 
 class HostTable(BaseModel):
-    """What may stand in `toolstile.toml` or `[tool.toolstile]`; see `Settings`."""
+    """The keys of `toolstile.toml` or `[tool.toolstile]`; see `Settings`."""
 
     block: tuple[str, ...] = ()
     timeout: Seconds = DEFAULT_TIMEOUT

@@ -163,7 +163,7 @@ _SPELT: Final = (*(each.removeprefix(PREFIX) for each in (*KEYS, BLOCK)), _TABLE
 _OF_FILES: Final = frozenset(HostTable.model_fields) - {*KEYS.values(), "block", "plugins"}
 """Keys that only a file can give."""
 _ALIKE: Final = 0.8
-"""How alike a variable must be to one of ours to be a slip of it; others are somebody else's."""
+"""The similarity at which a variable counts as a misspelling of one of ours."""
 _TEXTS: Final = frozenset({"approval_key", "approval_spent", "approver"})
 
 
@@ -274,7 +274,7 @@ def _put(document: dict[str, Any], override: Override) -> None:
 
 SOURCE: Final = "the command line"
 TOO_LATE: Final = frozenset({"block", "plugin_files"})
-"""What decides which plugins are loaded, and thereby which options there are."""
+"""The keys that decide which plugins are loaded, and so which options exist."""
 
 
 def overridden(settings: Settings, values: Mapping[str, Any]) -> Settings:
@@ -339,7 +339,7 @@ def _override_path(settings: Settings, key: str) -> tuple[str, ...]:
 
 
 LISTS: Final = frozenset({list, tuple, set, frozenset, Sequence, Iterable, AbstractSet})
-"""What a list of a file may become."""
+"""The collections that a list in a file may become."""
 
 
 def beside(directory: Path, table: Mapping[str, Any], model: type[Any]) -> dict[str, Any]:

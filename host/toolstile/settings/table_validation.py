@@ -181,7 +181,7 @@ Path = tuple[str | int, ...]
 
 MAX_SHOWN: Final = 80
 _ALIKE: Final = 0.8
-"""How alike a key that is there must be to one that is missing; it may be right as it is."""
+"""The similarity at which a present key is suggested for a missing one."""
 _TABLES: Final = "plugins"
 _KNOWN: Final = re.compile(r" \(known: [^)]*\)")
 

@@ -151,17 +151,17 @@ class Branch(Transaction):
 
     @property
     def closed(self) -> bool:
-        """Whether it was committed, rolled back or closed."""
+        """True when it was committed, rolled back or closed."""
         return self._closed is not None
 
     @property
     def kept(self) -> bool:
-        """Whether its commit, which may have been interrupted, has kept what it changed."""
+        """True when its commit, which may have been interrupted, has kept what it changed."""
         return self._closed is OVER
 
     @property
     def changed(self) -> bool:
-        """Whether it has writes."""
+        """True when it has writes."""
         return bool(self._overlay) or any(cell.ops for cell in tuple(self._cells.values()))
 
     @property

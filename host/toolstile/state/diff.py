@@ -1,4 +1,4 @@
-"""What a branch changed, in words."""
+"""The changes of a branch, in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who hears of which events."""
+"""The dispatcher: subscribers and their events."""
 
 from __future__ import annotations
 

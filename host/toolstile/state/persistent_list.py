@@ -13,7 +13,7 @@ from toolstile_hookspecs.errors import StateError
 
 
 class _ReadOnly(Sequence[Any]):
-    """What all sequences that a slice gives away have in common."""
+    """The base of all sequences that a slice returns."""
 
     __slots__ = ()
 

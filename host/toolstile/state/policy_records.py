@@ -97,7 +97,7 @@ def _are_fixed(values: Collection[object]) -> bool:
 
 
 class RecordsOwner(Protocol):
-    """What a view of the records reads from and writes to."""
+    """The store that a view of the records reads and writes."""
 
     def read_records(self) -> Records:
         """Return the newest records."""

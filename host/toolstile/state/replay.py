@@ -1,4 +1,4 @@
-"""What a call did to its session's state, as JSON, and doing the same again in another call.
+"""Replay: a call's changes to its session as JSON, and their repetition in another call.
 
 The writes of a branch are kept slice by slice, its events in one list. Told in their order,
 they come to the same state again, also where that has moved on: an event is reduced anew.
@@ -36,11 +36,11 @@ _written_here: Final[WeakValueDictionary[str, type[Any]]] = WeakValueDictionary(
 """The types that were named in this process: some are in no module."""
 
 _OF_FILE: Final = re.compile(r"^toolstile_file_[0-9a-f]{8}_")
-"""What the module of a plugin in a file is called by its place, which differs elsewhere."""
+"""The part of a plugin file's module name that depends on its place."""
 
 
 class Branched(Protocol):
-    """What of a branch is needed to change it."""
+    """The part of a branch that a replay changes."""
 
     def fork(self) -> Branched:
         """Return a branch that commits into this one."""
@@ -100,7 +100,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class NestedEffect:
-    """What a call within did, whose effect is recorded by itself and may be held already.
+    """The changes of a nested call whose effect is recorded by itself.
 
     Args:
         effect_id: What it is recorded under.
@@ -344,7 +344,7 @@ Cells = Mapping[type[Any], Cell]
 
 @dataclass(frozen=True, slots=True)
 class ChangeLog:
-    """What is told already of a branch that is an effect, or that such branches have joined.
+    """The changes already recorded of a branch that is an effect, or has joined ones.
 
     Args:
         told: What is told.

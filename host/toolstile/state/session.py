@@ -60,7 +60,7 @@ class Session:
 
     @property
     def epoch(self) -> int:
-        """How often it was restored, reset or cleared; calls of an older epoch conflict."""
+        """The number of restores, resets and clears; calls of an older epoch conflict."""
         return self._store.head.epoch
 
     def __getitem__(self, kind: type[S]) -> SliceView[S]:

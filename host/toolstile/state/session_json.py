@@ -17,7 +17,7 @@ VERSION = 1
 
 
 class Saved(NamedTuple):
-    """What the JSON of a session or a snapshot says."""
+    """The shape of the JSON of a session or a snapshot."""
 
     id: str
     tag: str | None

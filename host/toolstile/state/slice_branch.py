@@ -14,7 +14,7 @@ from toolstile_hookspecs.sessions import Reducer, SlicePolicy, append_all
 
 
 class CellOwner(Protocol):
-    """What a cell needs of its branch."""
+    """The part of a branch that its cells use."""
 
     frozen: bool
     lock: RLock
@@ -60,15 +60,15 @@ class Cell:
         self.items = origin
         self.ops: list[tuple[Reducer, Any]] = []
         self.read = False
-        """Whether what the branch did may depend on what it saw here."""
+        """True when what the branch did may depend on what it saw here."""
         self.replaced = False
-        """Whether a write put something in the place of whatever was there."""
+        """True when a write put something in the place of whatever was there."""
         self.rewritten = False
-        """Whether the items are more than the original ones with some added."""
+        """True when the items are more than the original ones with some added."""
         # Not the cell itself: items, which the cell has, would make a circle with it, and each
         # call would leave that to the garbage collector.
         self.token = object()
-        """Who the items that are made here belong to."""
+        """The owner of the items that are made here."""
         self.closed: str | None = None
         """Why it cannot be used any more."""
 
@@ -116,7 +116,7 @@ class Cell:
 
     @property
     def guarded(self) -> bool:
-        """Whether the branch conflicts when another call changes the slice."""
+        """True when the branch conflicts when another call changes the slice."""
         return self.read or self.replaced
 
     def put(self, op: tuple[Reducer, Any], items: Items, *, rewritten: bool) -> None:

@@ -1,4 +1,4 @@
-"""What a session consists of, behind its face: the head, the logs, the reducers."""
+"""The store of a session: its head, its logs and its reducers."""
 
 from __future__ import annotations
 

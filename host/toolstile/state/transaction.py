@@ -1,4 +1,4 @@
-"""What a branch has read and changed, and how that becomes part of its base."""
+"""The transaction of a branch: its reads, its changes, and their commit to the base."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of plugins are written with: fixtures for pytest, and assertions about outcomes.
+"""Fixtures for pytest and assertions about outcomes, for the tests of plugins.
 
 pytest finds the fixtures by itself; see `toolstile.testing.fixtures`. Names are loaded when first
 used: pytest imports this package in every run, also in those that have nothing to do with

@@ -46,7 +46,7 @@ class Answers:
         self.answered: list[tuple[str, Any]] = []
         """The calls that were answered: tool and params."""
         self.unexpected: list[str] = []
-        """What is wrong with each call that there was no answer for."""
+        """The fault of each call without a canned answer."""
         self._lock = threading.Lock()
 
     @hookimpl(tryfirst=True)

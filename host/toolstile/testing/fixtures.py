@@ -27,7 +27,7 @@ def toolstile_clock() -> FakeClock:
 
 @pytest.fixture
 def toolstile_host() -> Iterator[Hosts]:
-    """What opens hosts with chosen plugins, and closes them with the test.
+    """The fixture that opens hosts with chosen plugins, and closes them with the test.
 
     `host = toolstile_host("vfs", my_plugin)`; see `toolstile.testing.Hosts`.
     """
@@ -48,7 +48,7 @@ def toolstile_driver() -> Driver:
 
 @pytest.fixture
 def toolstile_tools(toolstile_host: Hosts, toolstile_driver: Driver) -> Iterator[Workbenches]:
-    """What makes ready to call the tools of chosen plugins.
+    """The fixture that prepares the tools of chosen plugins.
 
     `toolstile_tools(my_plugin).call("add", a=1, b=2)`; see `toolstile.testing.Workbenches`.
     """

@@ -22,7 +22,7 @@ MOST: Final = 2000
 _TOLD: Final = frozenset(
     {Status.FAILED, Status.INVALID, Status.UNKNOWN_TOOL, Status.DENIED, Status.PENDING}
 )
-"""What a call comes to without anything going wrong inside: the text says all there is."""
+"""The statuses without an inner fault: the text says everything."""
 
 
 def assert_ok(

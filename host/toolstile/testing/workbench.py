@@ -23,16 +23,16 @@ from toolstile_hookspecs.support.text import nearest
 Driver = Literal["sync", "async"]
 
 HOST_OPTIONS: Final = frozenset({"approver", "clock", "interrupts", "policies", "timeout"})
-"""What a host is made with; all else is an executor's."""
+"""The options of a host; all others belong to an executor."""
 
 OPTIONS: Final = HOST_OPTIONS | {
     *("session", "session_id", "prompt"),
     *(each.name for each in fields(ExecutorOptions)),
 }
-"""What a host and an executor are made with."""
+"""The options of a host and an executor."""
 
 OWN_OPTIONS: Final = frozenset({"answers", "settings"})
-"""What `toolstile_tools` itself makes something of."""
+"""The options that `toolstile_tools` itself interprets."""
 
 
 @dataclass(frozen=True, slots=True)

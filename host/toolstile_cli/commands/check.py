@@ -28,7 +28,7 @@ from toolstile_hookspecs.support.text import counted, printable
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What the look at a plugin came to."""
+    """The findings on one plugin."""
 
     report: PluginReport
     findings: list[Finding]

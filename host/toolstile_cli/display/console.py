@@ -35,7 +35,7 @@ class Terminal:
 
     @property
     def is_terminal(self) -> bool:
-        """Whether a person looks at it."""
+        """True when a person looks at it."""
         return self.console is not None and self.console.is_terminal
 
     @property
@@ -45,7 +45,7 @@ class Terminal:
 
     @property
     def has_symbols(self) -> bool:
-        """Whether more than ASCII can be written."""
+        """True when more than ASCII can be written."""
         return (self._out.encoding or "").lower().startswith("utf")
 
     def print(self, text: Styled | str = "", *, whole: bool = False) -> None:

@@ -47,7 +47,7 @@ FAILURE: Final = ("✗", "x")
 
 
 class Report(Protocol):
-    """What is told of a run; entered when it begins, left when it ends."""
+    """The report of a run; it is entered at the beginning and left at the end."""
 
     def __enter__(self) -> Self: ...
 

@@ -46,7 +46,7 @@ class Column:
 
     @property
     def shrinks(self) -> bool:
-        """Whether less of it still tells something; half a number would tell something else."""
+        """True when less of it still tells something; half a number would tell something else."""
         return self.justify == "left"
 
 

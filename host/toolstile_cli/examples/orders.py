@@ -25,7 +25,7 @@ from toolstile_hookspecs import (
 )
 
 PRICES = {"teapot": 34, "mug": 9, "kettle": 58}
-"""What each product costs, in euros."""
+"""The price of each product, in euros."""
 SMALL = 100
 """Orders of up to so many euros need no credit check."""
 

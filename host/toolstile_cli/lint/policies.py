@@ -24,7 +24,7 @@ _OPTIONAL: Final = {
     "on_rollback": "on_rollback(self, tool, params, *, context)",
 }
 _GIVEN: Final = {"on_result": 3}
-"""How many arguments a method is given by their places, where it is not tool and params only."""
+"""The number of positional arguments of a method that takes more than tool and params."""
 
 
 def policy_findings(record: LoadedPlugin) -> Iterator[Finding]:

@@ -74,7 +74,7 @@ class Shown:
 
     @property
     def is_cut(self) -> bool:
-        """Whether it is too long to be shown unless that is asked for."""
+        """True when it is too long to be shown unless that is asked for."""
         return len(self._lines) > LINES or any(len(text) > WIDTH for _, text in self._lines)
 
     def lines(self, *, everything: bool = False) -> Iterator[Line]:

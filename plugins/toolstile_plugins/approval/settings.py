@@ -1,4 +1,4 @@
-"""How calls are approved, and what was approved for the rest of a session."""
+"""Settings of approval, and the standing approvals of a session."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toolstile_hookspecs import ApprovalRequest, Tool
 
 
 class Mode(StrEnum):
-    """Who approves."""
+    """The approver."""
 
     AUTO = "auto"
     """The person at the terminal, where there is one; else nobody."""
@@ -26,7 +26,7 @@ class Mode(StrEnum):
 
 
 class Granted:
-    """What a person has approved for the rest of a session, tool by tool."""
+    """The standing approvals of a session, tool by tool."""
 
     def __init__(self) -> None:
         self._tools: dict[tuple[str, str], Tool[Any, Any]] = {}
@@ -59,5 +59,5 @@ class ApprovalSettings(BaseModel):
 
     @property
     def granted(self) -> Granted:
-        """What was approved for the rest of a session."""
+        """The standing approvals of a session."""
         return self._granted

@@ -1,4 +1,4 @@
-"""What comes from a provider is read here: a client's objects or plain dicts, sound or strange."""
+"""Parsing of providers' replies: a client's objects or plain dicts, valid or not."""
 
 from __future__ import annotations
 

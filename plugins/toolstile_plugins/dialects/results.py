@@ -1,4 +1,4 @@
-"""What a model is told of a call, whatever came of it: the part all providers share."""
+"""The text of an outcome for a model: the part that all providers share."""
 
 from __future__ import annotations
 

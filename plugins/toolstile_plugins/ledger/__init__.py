@@ -36,7 +36,7 @@ from toolstile_plugins.ledger.stores.memory import MemoryStore
 __all__ = ["EffectLedger", "LedgerSettings", "MemoryStore", "ToolEffect"]
 
 _holdings: Final[dict[CallControl, Holding]] = {}
-"""What running calls of idempotent tools hold, each to its end."""
+"""The claims of running calls of idempotent tools."""
 
 
 def is_idempotent(tool: Tool[Any, Any]) -> bool:

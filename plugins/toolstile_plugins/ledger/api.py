@@ -139,7 +139,7 @@ class ToolEffect:
 
 
 class EffectLedger:
-    """What tools have done, so that a repeated call has its effect once.
+    """The ledger of effects: a repeated call has its effect once.
 
     Bind one to let executors use it in place of the configured one:
     `Binding.instance(EffectLedger, ledger)`. It may be shared by threads, and its store by

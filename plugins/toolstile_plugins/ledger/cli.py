@@ -1,4 +1,4 @@
-"""What `toolstile ledger` does."""
+"""The commands of `toolstile ledger`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the ledger's store can be used, for `toolstile doctor`."""
+"""Diagnosis of the ledger's store, for `toolstile doctor`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes two calls the same: the key of a call, and the fingerprint of its params."""
+"""Keys of calls, and fingerprints of their params."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model is told when the ledger keeps a call from running, or from counting as done."""
+"""Messages of the ledger to a model."""
 
 from __future__ import annotations
 

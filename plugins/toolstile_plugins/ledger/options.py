@@ -1,4 +1,4 @@
-"""What the ledger adds to the command line: `toolstile ledger`, its arguments and help.
+"""The options of `toolstile ledger`: arguments and help.
 
 What runs the commands is imported when one of them runs.
 """

@@ -25,14 +25,14 @@ JOINED_AND_LOST = "The call that made it was rolled back."
 
 
 class Hold(Enum):
-    """How far a call is with its key."""
+    """The state of a call's key."""
 
     FREE = auto()
     """It has none: it did not claim yet, or got a recorded result."""
     CLAIMED = auto()
     RECORDED = auto()
     OVER = auto()
-    """What becomes of the claim is settled."""
+    """The claim is settled."""
 
 
 # Names of their own: on Python 3.11 it takes ten times as long to look one up in its class.
@@ -40,7 +40,7 @@ _FREE, _CLAIMED, _RECORDED, _OVER = Hold
 
 
 class Holding:
-    """What a call of an idempotent tool holds of the ledger.
+    """The claim of a call of an idempotent tool; a participant of the call.
 
     One for the life of a call, also when it is run again after a conflict.
 
@@ -100,7 +100,7 @@ class Holding:
 
     @property
     def key(self) -> str | None:
-        """What journals note, so that they can ask after a crash whether it was recorded.
+        """The key that journals note, to ask after a crash for the record.
 
         None for a nested call: what it changed is decided on with the top-level call.
         """

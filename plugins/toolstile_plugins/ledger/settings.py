@@ -97,12 +97,12 @@ class LedgerSettings(BaseModel):
 
     @property
     def unused(self) -> list[str]:
-        """What was set and names a store, which is not used where another one is offered."""
+        """The settings that name a store, unused where a plugin offers another."""
         return [name for name in ("store", "path", "url") if name in self.model_fields_set]
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was ever recorded, so that looking at it would make a file."""
+        """True when nothing was ever recorded, so that a look would create the file."""
         return self.store == "sqlite" and not self.path.exists()
 
     def shut(self) -> None:

@@ -1,4 +1,4 @@
-"""Whether the servers behind the gateway can be started, for `toolstile doctor`.
+"""Diagnosis of the servers behind the gateway, for `toolstile doctor`.
 
 None of them is: `toolstile mcp check` connects to each.
 """

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class McpSettings(BaseModel):
-    """What is served, and which servers' tools are offered.
+    """The settings of the server and the gateway.
 
     Args:
         serve: How this host is served.

@@ -1,4 +1,4 @@
-"""What a span says of its call: the GenAI conventions' attributes, and our own for the rest."""
+"""Attributes of a call's span: the GenAI conventions', and our own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is under way: the trace of the innermost call, wherever its work is done."""
+"""The current span: the trace of the innermost call, on any thread or task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether spans can be exported to where the settings say, for `toolstile doctor`."""
+"""Diagnosis of the export of spans, for `toolstile doctor`."""
 
 from __future__ import annotations
 

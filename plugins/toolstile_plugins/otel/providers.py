@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Providers:
-    """What spans and metrics are made with.
+    """The providers of spans and metrics.
 
     Args:
         spans: Makes tracers.

@@ -1,4 +1,4 @@
-"""What can be configured."""
+"""The settings of tracing."""
 
 from __future__ import annotations
 

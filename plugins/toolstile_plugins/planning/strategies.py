@@ -1,4 +1,4 @@
-"""How to think while planning: one structure, three mindsets."""
+"""Strategies of planning: one structure, three mindsets."""
 
 from __future__ import annotations
 

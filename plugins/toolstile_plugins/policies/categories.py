@@ -1,4 +1,4 @@
-"""What kinds of tools may be called, and for which a person is asked."""
+"""Policies on categories of tools: allow, deny, or ask a person."""
 
 from __future__ import annotations
 

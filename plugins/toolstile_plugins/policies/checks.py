@@ -1,4 +1,4 @@
-"""What a policy may not be given in Python, where no table has been checked before."""
+"""Checks of policies made in Python, where no table was validated before."""
 
 from __future__ import annotations
 

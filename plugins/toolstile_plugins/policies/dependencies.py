@@ -1,4 +1,4 @@
-"""What has to be called before what."""
+"""The policy on dependencies: tools that must be called first."""
 
 from __future__ import annotations
 

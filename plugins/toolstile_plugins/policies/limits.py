@@ -1,4 +1,4 @@
-"""How often tools may be called: in a while, and in all."""
+"""Policies on rates and quotas of calls."""
 
 from __future__ import annotations
 

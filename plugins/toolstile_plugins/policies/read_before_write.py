@@ -39,7 +39,7 @@ CHUNK: Final = 1 << 20
 LARGE: Final = 64 * 1024 * 1024
 """Bytes up to which a file is read to be known; it would take too long for a larger one."""
 NO_SUCH_FILE: Final = (FileNotFoundError, NotADirectoryError)
-"""What is raised where there is no file. All else means that nobody knows."""
+"""The errors that mean "no file"; all others mean "unknown"."""
 
 
 class Files(Protocol):

@@ -1,4 +1,4 @@
-"""What came out differently from what was recorded."""
+"""Comparison of calls with their recording."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether what is recorded and replayed is where it should be, for `toolstile doctor`."""
+"""Diagnosis of recordings, for `toolstile doctor`."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ log = logging.getLogger("toolstile.record")
 
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_APPEND
 _MODE: Final = 0o600
-"""What calls came to is nobody else's business."""
+"""The mode of the file: results of calls are private to the user."""
 _BLOCK: Final = 64 * 1024
 
 

@@ -15,9 +15,9 @@ from hashlib import sha256
 from typing import Final, NamedTuple
 
 START: Final = "0" * 64
-"""What stands for the hash of the line before the first."""
+"""The hash before the first line."""
 BEGINNING: Final = b'{"n":'
-"""What every line begins with."""
+"""The first characters of every line."""
 
 _LINE: Final = re.compile(
     rb'(?P<sealed>\{"n":(?P<n>[1-9][0-9]{0,17}),"prev":"(?P<prev>[0-9a-f]{64})",.*)'
@@ -35,7 +35,7 @@ class Link(NamedTuple):
 
 
 class Damage(StrEnum):
-    """What can be wrong with a line."""
+    """The damage of a line."""
 
     TORN = "torn"
     """It ends in the middle: the process or the machine stopped while it was written."""

@@ -1,4 +1,4 @@
-"""Which recorded call answers a call: the next one, or one of that name with those arguments."""
+"""Matching of calls with recorded ones: the next, or one with equal name and arguments."""
 
 from __future__ import annotations
 

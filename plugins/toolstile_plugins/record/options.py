@@ -1,4 +1,4 @@
-"""What the record adds to the command line: options, two commands, their help.
+"""The options of recording and replaying, with two commands and their help.
 
 What runs the commands is imported when one of them runs.
 """

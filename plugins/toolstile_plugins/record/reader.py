@@ -70,7 +70,7 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a look at every line of a record came to.
+    """The result of verifying every line of a record.
 
     Args:
         path: The file.

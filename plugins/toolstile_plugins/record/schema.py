@@ -1,4 +1,4 @@
-"""What the lines of a record say, as they are read back.
+"""The schema of a record's lines.
 
 The first line of each run says that it begins, and the last one that it ended; one that is not
 there was kept from being written. Between them stands a line for each call.
@@ -60,7 +60,7 @@ class End(_Line):
 
 
 class Decision(BaseModel):
-    """What a policy said, where it was not simply allowed.
+    """The decision of a policy that did not simply allow.
 
     Args:
         policy: Which one.
@@ -76,7 +76,7 @@ class Decision(BaseModel):
 
 
 class Approval(BaseModel):
-    """What a person said.
+    """The answer of a person.
 
     Args:
         answer: `approved`, `denied`, `edited`, `pending` or `unanswered`.
@@ -187,7 +187,7 @@ class RecordedCall(_Line):
 
     @property
     def read(self) -> str:
-        """What the model read."""
+        """The text that the model read."""
         if self.text is not None:
             return self.text
         said = self.envelope.get("error", self.envelope.get("data"))
@@ -195,7 +195,7 @@ class RecordedCall(_Line):
 
     @property
     def success(self) -> bool:
-        """Whether it succeeded."""
+        """True when it succeeded."""
         return self.status is Status.SUCCEEDED
 
 

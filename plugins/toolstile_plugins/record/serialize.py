@@ -92,7 +92,7 @@ written: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 """Returns a value as compact JSON, in ASCII."""
 
 NOTHING: Final = "[]"
-"""What a call did to the session that did nothing to it."""
+"""The changes of a call without any."""
 
 Fields = list[str]
 """The fields of a line, with their names, as JSON."""

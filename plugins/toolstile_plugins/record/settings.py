@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 
 class RecordSettings(BaseModel):
-    """What is recorded and replayed.
+    """The settings of recording and replaying.
 
     Args:
         file: The file that every call is appended to; None to record nothing.

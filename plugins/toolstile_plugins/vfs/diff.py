@@ -1,4 +1,4 @@
-"""What a branch has changed, for people to look at."""
+"""Diffs of a branch, for people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the workspace can be worked in, for `toolstile doctor`."""
+"""Diagnosis of the workspace, for `toolstile doctor`."""
 
 from __future__ import annotations
 

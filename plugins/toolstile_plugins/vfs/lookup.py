@@ -1,4 +1,4 @@
-"""What is at a path, or an error that says what is there instead."""
+"""Lookup of a path: its node, or an error that names the actual one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from toolstile_plugins.vfs.write_set import Layer
 
 
 class Existing:
-    """What a layer holds, for those who cannot go on without it.
+    """The content of a layer, or an error.
 
     Args:
         layer: Where to look.

@@ -1,4 +1,4 @@
-"""What is at a path, and the content of a file."""
+"""Nodes: directories, and files with their content."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Content(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What is at a path.
+    """The kind of a node.
 
     Args:
         kind: `file`, `directory`, or `other` for what is never opened.
@@ -63,7 +63,7 @@ class Node:
 
     @property
     def readonly(self) -> bool:
-        """Whether its mode lets nobody write it."""
+        """True when its mode lets nobody write it."""
         return self.mode is not None and not self.mode & _WRITE_BITS
 
     def stat(self, path: str, *, readonly: bool) -> FileStat:

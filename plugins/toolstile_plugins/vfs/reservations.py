@@ -1,4 +1,4 @@
-"""What has to be known of what a call was given, such as what was left out and why."""
+"""Reservations about an answer, such as the parts left out and the reason."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class Mount(BaseModel):
 
 
 class VfsConfig(BaseModel):
-    """How a workspace is made and what its tools give and take.
+    """The settings of the workspace and its tools.
 
     Args:
         root: The directory it is; None for one in memory, empty at first.

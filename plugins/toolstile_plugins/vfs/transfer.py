@@ -137,7 +137,7 @@ _OF_OWNER: Final = 0o700
 
 
 class Trees:
-    """What is at a path and everything beneath it, taken as one.
+    """The tree at a path, taken as one.
 
     Args:
         layer: Holds it.

@@ -276,7 +276,7 @@ class WorkspaceBranch:
 
     @property
     def changed(self) -> bool:
-        """Whether the call has changed anything so far."""
+        """True when the call has changed anything so far."""
         return self._layer.changed
 
     def diff(self) -> str:

@@ -1,4 +1,4 @@
-"""What a call has looked at and what it has made, over what is underneath."""
+"""The read set and the write set of a call, over a base."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Layer:
 
     @property
     def changed(self) -> bool:
-        """Whether anything is written or removed."""
+        """True when anything is written or removed."""
         return bool(self._made)
 
     # --- as a base ---

@@ -1,4 +1,4 @@
-"""What a fork of the process waits for, and what is closed before it.
+"""Fork safety: locks that a fork waits for, and connections closed before it.
 
 A copy of a lock that is held would be held for ever. A copy of an open SQLite file would have
 SQLite believe in locks that only the parent has: once that closes the file, its log goes, with all
@@ -23,7 +23,7 @@ _closing: Final[WeakKeyDictionary[threading.Lock, Callable[[], None]]] = WeakKey
 
 
 class _Held(threading.local):
-    """What a thread holds while it forks the process; another thread may fork it, too."""
+    """The locks that a thread holds while it forks the process."""
 
     def __init__(self) -> None:
         self.locks: list[threading.Lock] = []

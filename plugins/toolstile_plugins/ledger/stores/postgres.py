@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 TIMEOUT: Final = 10
 """Seconds for connecting, and for one statement."""
 CONNECTIONS: Final = 8
-"""How many a process has at most."""
+"""The maximum number for a process."""
 
 _LOCK: Final = 0x746F6F6C79617264
 _TABLE: Final = """

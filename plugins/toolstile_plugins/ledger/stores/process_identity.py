@@ -1,4 +1,4 @@
-"""Which process holds a claim, and whether it still lives; never by a clock that can be set."""
+"""The identity of the process that holds a claim, and its liveness, without wall clocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the stores in databases have in common: each operation is one statement, or two.
+"""The base of stores in databases: each operation is one or two statements.
 
 The statements are plain enough for every SQLite of the last ten years and for PostgreSQL.
 A statement that changes an entry names the effect it expects there, so that no two callers
@@ -61,7 +61,7 @@ _PRUNE: Final = "DELETE FROM toolstile_effects WHERE expires_at <= ? AND state <
 
 
 class Done(NamedTuple):
-    """What a statement came to: the rows it gave, and how many it changed."""
+    """The result of a statement: its rows, and the number of changed ones."""
 
     rows: Sequence[Row]
     changed: int
@@ -76,7 +76,7 @@ class SqlStore(ABC):
     waits: bool
     lease: float | None
     _columns: str = COLUMNS
-    """What is selected: the columns, and what else `_is_lapsed` looks at."""
+    """The selected columns, and the values that `_is_lapsed` looks at."""
     _lease_now: str = "?"
     """The SQL of a lease that begins now, with a place for each of `_lease_values`."""
 

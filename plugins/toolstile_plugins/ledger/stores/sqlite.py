@@ -20,7 +20,7 @@ Synchronous = Literal["normal", "full"]
 
 VERSION: Final = 1
 _MODE: Final = 0o600
-"""What calls came to is nobody else's business."""
+"""The mode of the file: results of calls are private to the user."""
 BUSY: Final = 10.0
 """Seconds for which a statement waits while other processes write."""
 

@@ -24,7 +24,7 @@ from toolstile_plugins.mcp.gateway.text import cleaned, one_line
 from toolstile_plugins.mcp.gateway.transports.http import CUT, NO_ANSWER, REDIRECT, UNREAD
 
 TRACE: Final = ("traceparent", "tracestate", "baggage")
-"""What of a call's `meta` a server is given: where its spans belong."""
+"""The part of a call's `meta` that a server gets: the parent of its spans."""
 SESSION_GONE: Final = "Session terminated"
 CLOSED: Final = "Connection closed"
 UNANSWERED: Final = frozenset({CONNECTION_CLOSED, PARSE_ERROR, REQUEST_TIMEOUT})

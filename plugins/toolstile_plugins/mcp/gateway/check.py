@@ -1,4 +1,4 @@
-"""What `toolstile mcp check` does: connects to each server, and shows what came of it."""
+"""`toolstile mcp check`: it connects to each server, and shows the result."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FAULTY: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What came of connecting to a server.
+    """The result of connecting to a server.
 
     Args:
         name: The server.
@@ -47,7 +47,7 @@ class Found:
 
     @property
     def is_well(self) -> bool:
-        """Whether there is nothing to look at."""
+        """True when there is nothing to look at."""
         return self.fault is None and not (self.changed or self.left_out or self.misnamed)
 
     def wire(self) -> dict[str, Any]:

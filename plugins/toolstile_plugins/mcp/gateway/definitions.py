@@ -20,7 +20,7 @@ PARTS: Final = ("title", "description", "input_schema", "output_schema", "annota
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What a server says of one of its tools, as it says it.
+    """A server's own definition of a tool.
 
     Args:
         name: The server's name for it.

@@ -1,4 +1,4 @@
-"""What can be wrong with a server, as a model and a person are told."""
+"""Faults of a server, in words for a model and a person."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def told(error: BaseException) -> str:
 LOGGER: Final = "client"
 """The logger of the SDK's sessions."""
 MISFIT: Final = "Failed to validate notification"
-"""How it begins, and goes on with a traceback, for each of them."""
+"""The first words of each, before a traceback."""
 
 
 @contextmanager

@@ -29,7 +29,7 @@ _SECRET: Final = re.compile(
 _TOKEN: Final = re.compile(
     r"(?:gh[oprsu]_|github_pat_|glpat-|sk-|xox[a-z]-|hf_|npm_|AKIA|AIza|eyJ)[\w.-]{8,}"
 )
-"""How what well-known services give out begins."""
+"""The prefixes of the tokens of well-known services."""
 HEADER_FLAGS: Final = frozenset({"-H", "--header"})
 _UNKNOWN: Final = re.compile(
     r"\$\{(?!(?:env:)?[A-Za-z_][A-Za-z0-9_]*\})[^}]*\}|\$\{workspaceFolder\}"

@@ -1,4 +1,4 @@
-"""What the gateway adds to `toolstile mcp`: `check` and `import`, their arguments and help.
+"""The options of `toolstile mcp check` and `import`: arguments and help.
 
 What runs them is imported when one of them runs.
 """

@@ -1,4 +1,4 @@
-"""Whether a structured result is what its server has promised of it, found out in bounded time."""
+"""The check of a structured result against its server's schema, in bounded time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server answers, as contents: nothing is lost, and what is too large is cut visibly."""
+"""A server's answers as contents: nothing is lost, and long parts are cut visibly."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def texts_of(contents: Contents) -> str:
 
 
 class _Room:
-    """How much of an answer is still taken."""
+    """The remaining budget for an answer."""
 
     def __init__(self, text: int, binary: int) -> None:
         self._most_text, self._most_binary = text, binary

@@ -22,7 +22,7 @@ Trust = Literal["first_use", "ask", "always"]
 
 
 class IdempotencySettings(BaseModel):
-    """How a repeated call of a tool is recognised; see `IdempotencyConfig`.
+    """The recognition of a tool's repeated calls; see `IdempotencyConfig`.
 
     Args:
         strategy: `auto` goes by all params, `params` by those in `param_keys`.
@@ -61,7 +61,7 @@ class IdempotencySettings(BaseModel):
 
 
 class ToolSettings(BaseModel):
-    """What is known of one tool better than its server says, the table `tools.NAME`.
+    """The corrections of a server's tool: the table `tools.NAME`.
 
     Args:
         enabled: Whether it is offered.
@@ -91,7 +91,7 @@ class ToolSettings(BaseModel):
 
 
 class ServerSettings(BaseModel):
-    """How a server is reached, and what is made of its tools.
+    """The connection of a server, and the treatment of its tools.
 
     It is a program that is started, or a URL. `${NAME}` in `args`, `env`, `url` and `headers`
     stands for a variable of this process's environment.

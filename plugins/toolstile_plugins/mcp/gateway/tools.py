@@ -20,7 +20,7 @@ Call = Callable[[Definition, Any, ToolContext], Awaitable[ToolResult[Contents]]]
 
 
 class Effect(NamedTuple):
-    """What a tool does to the world, and how bad it can be."""
+    """The category and the consequence of a tool."""
 
     category: Category
     consequence: Consequence

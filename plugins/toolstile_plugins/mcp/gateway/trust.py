@@ -1,4 +1,4 @@
-"""Which of a server's tools may be called as they are, and about which a person is asked."""
+"""Trust in a server's tools: which are known, and which a person has to accept."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ class Standing:
 
     @property
     def is_known(self) -> bool:
-        """Whether it is known at all which tools the server has."""
+        """True when the list of the server's tools is known."""
         return self._found is not None or bool(self._approved)
 
     def shown(self) -> tuple[Definition, ...]:

@@ -35,7 +35,7 @@ from toolstile_plugins.mcp.gateway.trust import CallKey, Doubt, DoubtPolicy, Pin
 log = logging.getLogger("toolstile.mcp")
 
 PLUGIN: Final = "mcp-"
-"""What goes before a server's name in the name of the plugin that offers its tools."""
+"""The prefix of a server's name in the name of its plugin."""
 LONGEST_NAME: Final = 256
 """Characters of a server's own name for a tool; the protocol has servers keep to half of that."""
 

@@ -1,4 +1,4 @@
-"""Who is at the other end: bearer tokens, and the principals they stand for."""
+"""Authentication: bearer tokens and their principals."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from toolstile_plugins.mcp.server.settings import UNSENDABLE, ServeSettings, fit
 from toolstile_plugins.mcp.server.stdio import serve_stdio
 
 PRINCIPAL: Final = "token"
-"""Who connects with the one token that is given for all."""
+"""The principal of the one shared token."""
 VARIABLE: Final = "TOOLSTILE_MCP_TOKEN"
 
 

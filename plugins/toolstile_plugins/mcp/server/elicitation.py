@@ -156,7 +156,7 @@ async def _on_loop(asking: CallRequest, waiting: Coroutine[Any, Any, T]) -> T:
 
 
 QUESTION: Final = "approval"
-"""What the question is called among those of a result."""
+"""The key of the question in a result."""
 REFUSED: Final = "refused"
 ALTERED: Final = "The request state was altered."
 LONGEST_ID: Final = 256
@@ -165,7 +165,7 @@ DATA: Final = {"reason": "invalid_request_state"}
 
 @dataclass(frozen=True, slots=True)
 class RequestState:
-    """What a client gives back when it repeats a request.
+    """The state that a client returns when it repeats a request.
 
     Args:
         session: The id of the session that the call was made in.

@@ -86,12 +86,12 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine reaches it."""
+        """True when only this machine reaches it."""
         return self.host == "localhost" or _is(self.host, "is_loopback")
 
     @property
     def is_everywhere(self) -> bool:
-        """Whether it stands for all addresses of this machine."""
+        """True when it stands for all addresses of this machine."""
         return _is(self.host, "is_unspecified")
 
     def listen(self, backlog: int) -> socket.socket:

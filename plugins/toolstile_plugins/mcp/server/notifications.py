@@ -25,11 +25,11 @@ from toolstile_hookspecs._schema.serialize import encodable
 log = logging.getLogger("toolstile.mcp")
 
 WAITING: Final = 1000
-"""How many reports wait at most for a client that is slow to take them; later ones win."""
+"""The maximum number of reports that wait for a slow client; later ones win."""
 
 
 class Reporting(Protocol):
-    """What sends a report to the client."""
+    """The function that sends a report to the client."""
 
     async def __call__(
         self, progress: float, total: float | None = None, message: str | None = None
@@ -106,7 +106,7 @@ def _is_number(given: object) -> bool:
 INTERVAL: Final = 0.5
 """Seconds between two looks at what the host offers; what changes in between is told of once."""
 TOLD: Final = NotificationOptions(tools_changed=True, prompts_changed=True)
-"""What a client of the older era can rely on being told of."""
+"""The changes of which a client of the older era is notified."""
 
 
 class Changes:

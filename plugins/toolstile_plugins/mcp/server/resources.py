@@ -18,11 +18,11 @@ from toolstile_plugins.mcp.server.pagination import page_of
 from toolstile_plugins.mcp.server.settings import ServeSettings
 
 NOT_FOUND: Final = -32002
-"""What the older era answers for a resource that is not there."""
+"""The older era's error code for a missing resource."""
 TEXT: Final = "text/plain"
 BYTES: Final = "application/octet-stream"
 PARAMETER: Final = "path"
-"""What the template calls that which stands for a file."""
+"""The template's placeholder for a file."""
 
 
 class WorkspaceResources:

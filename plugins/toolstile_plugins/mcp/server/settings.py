@@ -25,7 +25,7 @@ def fits_header(token: str) -> bool:
 
 
 class ServeSettings(BaseModel):
-    """How the host's tools, prompt and workspace are served.
+    """The settings of serving the host's tools, prompt and workspace.
 
     Args:
         name: What the server calls itself.

@@ -84,7 +84,7 @@ class ToolList:
 
 
 MOST: Final = 100
-"""How many values the protocol allows."""
+"""The maximum number of values in the protocol."""
 
 
 class Completions:

@@ -1,4 +1,4 @@
-"""What an overlay lies on, and what commits it."""
+"""The base of an overlay, and its commit."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Base(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a call makes of one path.
+    """The change of one path by a call.
 
     Args:
         path: The path.
@@ -77,18 +77,18 @@ class Change:
 
     @property
     def changes_kind(self) -> bool:
-        """Whether something else than a file or directory of the same kind takes its place."""
+        """True when something else than a file or directory of the same kind takes its place."""
         return self.kind is not None and self.after is not None and self.after.kind != self.kind
 
     @property
     def only_empties(self) -> bool:
-        """Whether a directory stays, and only what it held goes."""
+        """True when a directory stays, and only what it held goes."""
         return self.kind == "directory" and self.after is not None and not self.changes_kind
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a call has seen and made.
+    """The reads and writes of a call.
 
     Args:
         seen: The version of every path that was looked at, None for absence.

@@ -277,13 +277,13 @@ def _masked(text: str) -> str:
 
 
 ENDINGS: Final = {".zip": "zip", ".tar": "tar", ".tar.gz": "tar", ".tgz": "tar"}
-"""How archives are called, and the protocol that fsspec opens them with."""
+"""The suffixes of archives, and fsspec's protocol for each."""
 
 LINK: Final = "a link, which mounts do not follow"
-"""How messages call a link."""
+"""The word for a link in messages."""
 
 OTHER: Final = "neither file nor directory"
-"""How messages call a device, say."""
+"""The word for other kinds, such as a device, in messages."""
 
 _PROTOCOLS: Final = frozenset(ENDINGS.values())
 

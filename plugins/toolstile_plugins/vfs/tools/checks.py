@@ -1,4 +1,4 @@
-"""What is checked before a file tool does anything, with every fault told at once."""
+"""Checks before a file tool does anything; every fault is named at once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from toolstile_plugins.vfs.paths import ALIAS
 from toolstile_plugins.vfs.tools.results import size_of
 
 ROOT: Final = "the root of the workspace"
-"""How the root is called in messages."""
+"""The name of the root in messages."""
 
 _COMPARED_NAMES: Final = 2_000
 _COMPARED_NEAR: Final = 10

@@ -1,4 +1,4 @@
-"""What the file tools are asked for."""
+"""The params of the file tools."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ListDirectory:
     offset: Place = 1
     """The first entry to show, counted from 1."""
     limit: Place | None = None
-    """How many entries to show at most."""
+    """The maximum number of entries to show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class ReadFile:
     offset: Place = 1
     """The first line to show, counted from 1."""
     limit: Place | None = None
-    """How many lines to show at most."""
+    """The maximum number of lines to show."""
     line_numbers: bool = False
-    """Whether to put its number before each line; it is not part of the file."""
+    """Puts its number before each line; the number is not part of the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class WriteFile:
     content: str
     """The whole text, kept as it is, with its newlines."""
     overwrite: bool = False
-    """Whether a file that is there already is replaced; read it first."""
+    """Replaces an existing file; read it first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class EditFile:
     new_text: str
     """The text to put in its place; empty to remove it."""
     replace_all: bool = False
-    """Whether to replace every occurrence; else there must be exactly one."""
+    """Replaces every occurrence; otherwise there must be exactly one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class DeleteFile:
     path: Text
     """The file or directory, relative to the workspace."""
     recursive: bool = False
-    """Whether a directory is deleted with everything in it."""
+    """Deletes a directory with everything in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +78,11 @@ class CopyFile:
     """Copy a file or a directory."""
 
     source: Text
-    """What to copy, relative to the workspace."""
+    """The path to copy, relative to the workspace."""
     target: Text
     """The whole path of the copy, not a directory to put it into."""
     overwrite: bool = False
-    """Whether a file that is at the target already is replaced; read it first."""
+    """Replaces an existing file at the target; read it first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +90,11 @@ class MoveFile:
     """Move or rename a file or a directory."""
 
     source: Text
-    """What to move, relative to the workspace."""
+    """The path to move, relative to the workspace."""
     target: Text
     """The whole new path, not a directory to put it into."""
     overwrite: bool = False
-    """Whether a file that is at the target already is replaced; read it first."""
+    """Replaces an existing file at the target; read it first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class GlobFiles:
     offset: Place = 1
     """The first match to show, counted from 1."""
     limit: Place | None = None
-    """How many matches to show at most."""
+    """The maximum number of matches to show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +122,8 @@ class GrepFiles:
     glob: Text | None = None
     """Only files whose path beneath `path` matches, such as **/*.py."""
     ignore_case: bool = False
-    """Whether upper and lower case are the same."""
+    """Ignores the difference between upper and lower case."""
     offset: Place = 1
     """The first match to show, counted from 1."""
     limit: Place | None = None
-    """How many matches to show at most."""
+    """The maximum number of matches to show."""

@@ -58,7 +58,7 @@ class Page(Generic[T]):
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is left out."""
+        """True when nothing is left out."""
         return self.first == 1 and not self.more
 
     @property

@@ -1,4 +1,4 @@
-"""What the file tools answer with, and how a model reads it.
+"""The results of the file tools, as a model reads them.
 
 What happened is in the message of the result; `render` adds what there is to see.
 """
@@ -64,7 +64,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a directory holds, or a part of it.
+    """The entries of a directory, or a part of them.
 
     Args:
         path: The directory.

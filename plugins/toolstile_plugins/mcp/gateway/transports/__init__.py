@@ -1,1 +1,1 @@
-"""How servers are reached: over the pipes of a program, or over HTTP, within limits."""
+"""Transports to servers: the pipes of a program, or HTTP, within limits."""

@@ -1,4 +1,4 @@
-"""What stands between a server and the SDK: it lets through what can be taken, and no more."""
+"""The guard between a server and the SDK: it limits sizes and rates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Item = SessionMessage | Exception
 BURST: Final = 1000
 """Messages that answer nothing which a server may send at once."""
 PER_SECOND: Final = 200.0
-"""How many more of them each second."""
+"""The number that is added each second."""
 FLOOD: Final = 10_000
 """Messages beyond that after which the connection is ended."""
 

@@ -21,20 +21,20 @@ CONNECT: Final = 30.0
 """Seconds until a connection must stand, and a request be sent."""
 EVENTS: Final = "text/event-stream"
 NO_ANSWER: Final = "Server returned an error response"
-"""What the SDK says where HTTP failed: whether the server has looked at the call nobody knows."""
+"""The SDK's message of a failed request; the server may have seen the call."""
 UNREAD: Final = ("Unexpected content type", "server answered a request with 202")
-"""How the SDK begins where a server has taken a call, and its answer is none to read."""
+"""The SDK's message of a call that was taken, with an unreadable answer."""
 REDIRECT: Final = "Redirect to "
-"""How it begins where a server redirects a call, which is not followed."""
+"""The SDK's message of a redirect, which is not followed."""
 CUT: Final = "SSE stream "
-"""How it begins where the stream of one answer has ended early; others go on."""
+"""The SDK's message of an answer whose stream ended early."""
 FAILED: Final = 400
 SESSION: Final = "mcp-session-id"
 LOGGERS: Final = ("httpx2", "mcp.client.streamable_http")
 """The loggers that are told whole addresses."""
 NOT_ALLOWED: Final = frozenset({401, 403})
 _LOST: Final = re.compile(r"session|not initialized", re.IGNORECASE)
-"""What servers say, at a status of 400, where they know the session no more."""
+"""The words of servers, with status 400, for a session that is gone."""
 _REDIRECTED: Final = re.compile(rf"{REDIRECT}(\S+) not followed;")
 PLAIN: Final = "identity"
 """The coding of what is not compressed."""
@@ -172,7 +172,7 @@ class _LimitedBytes(httpx2.AsyncByteStream):
 
 
 class _PackedBytes(httpx2.AsyncByteStream):
-    """What nobody unpacks: it may be a thousand times as large as what was sent.
+    """The encodings that are refused: their content may be a thousand times as large.
 
     Raises:
         httpx2.StreamError: When it is read.

@@ -40,7 +40,7 @@ LINE: Final = 64 * 1024
 KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 _MEANT: Final = re.compile(rb"\s*(\[\s*)?\{")
-"""How messages begin, and lists of them; `[DEBUG]` begins a line of a log."""
+"""The first characters of messages and batches; `[DEBUG]` begins a log line."""
 _HALVES: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 Item = SessionMessage | Exception

@@ -11,11 +11,11 @@ from typing import Final
 _ONLY_DIRECTORIES: Final = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PASS: Final = _ONLY_DIRECTORIES | getattr(os, "O_PATH", os.O_RDONLY)
 READ_DIRECTORY: Final = _ONLY_DIRECTORIES | os.O_RDONLY
-"""How a directory is opened, which is no link to one."""
+"""The flags for opening a directory without following a link."""
 READ_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-"""How a file is opened; a FIFO in its place is so, too, without waiting for its other end."""
+"""The flags for opening a file, also a FIFO without waiting for its other end."""
 CREATE_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-"""How a file is made where there is none, nor a link."""
+"""The flags for creating a file where neither a file nor a link exists."""
 
 
 @contextmanager

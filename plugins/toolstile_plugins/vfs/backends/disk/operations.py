@@ -35,7 +35,7 @@ class BlockedError(Exception):
 
 
 class Operations:
-    """What can be done with the operations of one commit.
+    """The operations of one commit.
 
     Each has left its mark in the commit's directory once it is done, so that one who comes
     after a crash can tell; and what it replaced or removed is in there.

@@ -1,4 +1,4 @@
-"""What the modes of a directory allow, asked before anything is tried."""
+"""Errors of the operating system, and the modes of directories asked beforehand."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class DiskStore:
 
     @property
     def stopped(self) -> str | None:
-        """What recovery could not finish, and why."""
+        """The part that recovery could not finish, and the reason."""
         return self._area.stopped
 
     # --- as a base ---
