@@ -35,7 +35,7 @@ NANOSECONDS: Final = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of calls of a name when they begin.
+    """The attributes of calls of one name that are known at their beginning.
 
     Args:
         tool: The tool that was found for the name last time, None where none was.

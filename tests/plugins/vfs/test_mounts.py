@@ -550,7 +550,9 @@ def test_without_fsspec_a_mount_says_what_to_install(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(importlib, "import_module", without)
 
-    with pytest.raises(ResourceError, match=r"needs fsspec\. In a clone of Toolstile, run: python -m pip install"):
+    with pytest.raises(
+        ResourceError, match=r"needs fsspec\. In a clone of Toolstile, run: python -m pip install"
+    ):
         open_workspace(VfsConfig(mounts=(Mount(source="x", target="docs"),)))
     assert open_workspace(VfsConfig()).list() == []
 
