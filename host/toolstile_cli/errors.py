@@ -43,7 +43,7 @@ def say_interrupted() -> None:
     say("interrupted", "what was running is rolled back.")
 
 
-# --- Plugins that did not load: a warning, or an error where the configuration is to blame
+# --- Plugins that did not load
 
 
 def report_faults(host: Host) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
 
-# --- Examples of the built-in commands, as their help shows them
+# --- Examples in the help
 
 
 EXAMPLES_OF: Final[Mapping[str, Mapping[str, str]]] = {
@@ -83,7 +83,7 @@ def examples_of(command: str) -> str:
     return "\n".join(["examples:", *lines])
 
 
-# --- The options and commands, and their help
+# --- Options and commands
 
 
 EXAMPLES: Final = """\

@@ -1,4 +1,4 @@
-"""From the arguments to a command: the host, the plugins' own commands, and the errors."""
+"""The way from arguments to a command: the host, the commands of plugins, and the errors."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from toolstile._version import requirement
 from toolstile.plugins.discovery import installed
 from toolstile_hookspecs import CONTRACT_VERSION
 
-# --- The kinds of packages there are
+# --- Types of packages
 
 
 KINDS: Final[Mapping[str, str]] = {
@@ -35,7 +35,7 @@ KINDS: Final[Mapping[str, str]] = {
 DEFAULT_KIND: Final = next(iter(KINDS))
 
 
-# --- The names of a new package, and what keeps one from being taken
+# --- Names of a new package
 
 
 PREFIX: Final = "toolstile-"
@@ -133,7 +133,7 @@ def _refuse_taken(names: Names) -> None:
         )
 
 
-# --- Writes a package from its templates, whole or not at all
+# --- Templates
 
 
 ENDING: Final = ".txt"

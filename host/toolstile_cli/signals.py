@@ -1,4 +1,4 @@
-"""Ends the process cleanly on Ctrl-C, SIGTERM and SIGHUP, and at once when that does not work.
+"""The clean end of the process on Ctrl-C, SIGTERM and SIGHUP, and at once when that does not work.
 
 The first signal raises `Stopped` on the main thread: the running call is rolled back and
 what was done is summed up. A watcher thread gives that a moment. It hears of signals

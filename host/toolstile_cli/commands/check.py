@@ -1,4 +1,4 @@
-"""`toolstile check`: what the author of a plugin should mend."""
+"""`toolstile check`: faults that the author of a plugin should fix."""
 
 from __future__ import annotations
 

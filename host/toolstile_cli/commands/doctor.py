@@ -1,4 +1,4 @@
-"""`toolstile doctor`: what is wrong where it runs, and how to mend it."""
+"""`toolstile doctor`: faults of an installation, and their remedies."""
 
 from __future__ import annotations
 

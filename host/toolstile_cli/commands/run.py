@@ -17,7 +17,7 @@ from toolstile_cli.exit_codes import Exit
 from toolstile_hookspecs import ExecutorHandle, ToolCall, ToolInvoked
 from toolstile_hookspecs.support.text import counted
 
-# --- Where the examples that come with Toolstile are
+# --- Examples
 
 
 SESSIONS: Final = {"orders": "session.jsonl", "workspace": "workspace.jsonl"}
@@ -67,7 +67,7 @@ def _folder() -> Path:
     return Path(str(files("toolstile_cli"))) / "examples"
 
 
-# --- `toolstile run`: recorded calls, dispatched in one session
+# --- The command
 
 
 def run(host: Host, args: argparse.Namespace) -> int:

@@ -84,7 +84,7 @@ def _console() -> Console:
     )
 
 
-# --- Text from elsewhere, made fit for a terminal, and lists for people
+# --- Printable text
 
 
 def with_lines(text: str) -> str:
@@ -113,7 +113,7 @@ def listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
 
 
-# --- Keeps what moves on the terminal still while a person is asked
+# --- Stillness during a question
 
 
 def undisturbed(

@@ -1,4 +1,4 @@
-"""One thing that an author should mend."""
+"""A fault that an author should fix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks what the source of a plugin imports: of Toolstile only what is promised to stay."""
+"""Checks of the imports of a plugin: of Toolstile only the names that stay stable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks the distribution that brings a plugin."""
+"""Checks of the distribution that brings a plugin."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _packages(value: str) -> Iterator[Path]:
         yield from (Path(each) for each in spec.submodule_search_locations)
 
 
-# --- Says why there is no plugin of a name: what its distribution lacks, or that none is inst
+# --- Unknown plugins
 
 
 _TO_INSTALL: Final = (

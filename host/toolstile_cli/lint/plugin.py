@@ -1,4 +1,4 @@
-"""Checks one plugin that a host has met, loaded or not."""
+"""Checks of one plugin that a host has met, loaded or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks the kinds of policies that a plugin offers, and the policies of its sections."""
+"""Checks of the policies that a plugin offers, and of the policies of its sections."""
 
 from __future__ import annotations
 

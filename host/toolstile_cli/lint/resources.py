@@ -1,4 +1,4 @@
-"""Checks whether what a plugin binds for a protocol has all that the protocol has."""
+"""Checks of the instances that a plugin binds: each has all members of its protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks whether a plugin can have settings, and whoever configures it is told what they mean."""
+"""Checks of a plugin's settings: declared, and documented for those who set them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks what tools say of themselves: schemas, descriptions of arguments, other tools."""
+"""Checks of tools: their schemas, descriptions of arguments and references to other tools."""
 
 from __future__ import annotations
 

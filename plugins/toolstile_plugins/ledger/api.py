@@ -38,7 +38,7 @@ from toolstile_plugins.ledger.keys import as_recorded, new_effect_id
 from toolstile_plugins.ledger.leases import LeaseKeeper
 from toolstile_plugins.ledger.stores.memory import MemoryStore
 
-# --- Results that a person or a program gives to be recorded, with no more secrets than a cal
+# --- Given results
 
 
 def read_result(
@@ -104,7 +104,7 @@ def _refuse(number: str) -> Never:
     raise ValueError(msg)
 
 
-# --- The ledger as programs use it: effects looked up, recorded, invalidated, pruned
+# --- The ledger
 
 
 DAY: Final = timedelta(hours=24)

@@ -23,7 +23,7 @@ from toolstile_hookspecs._schema.schema_codec import SchemaCodec
 from toolstile_hookspecs._schema.secrets import HIDING
 from toolstile_hookspecs.calls import MadeUpId
 
-# --- Params as canonical JSON: the same bytes for equal params, in every process
+# --- Canonical JSON
 
 
 Encode = Callable[[Any], bytes]
@@ -182,7 +182,7 @@ def _holds(schema: Any, word: str) -> bool:
     return isinstance(schema, _LIST) and any(_holds(each, word) for each in schema)
 
 
-# --- What makes two calls the same: the key of a call, and the fingerprint of its params
+# --- Keys and fingerprints
 
 
 LONGEST_PART: Final = 256

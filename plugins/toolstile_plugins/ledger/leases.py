@@ -1,4 +1,4 @@
-"""Holding claims while their handlers run, and mending later what could not be written."""
+"""The renewal of claims while their handlers run, and late writes to the ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a span belongs: to what is current, to what came with the call; and how it goes on."""
+"""The parent of a call's span: the current span, or the one that came with the call."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from toolstile_hookspecs import NOTICE
 from toolstile_hookspecs.support.text import counted
 
-# --- Waiting for those that export, but not for long
+# --- Waiting
 
 
 log = logging.getLogger("toolstile.otel")
@@ -72,7 +72,7 @@ def _number(text: str) -> float:
     return seconds if seconds > 0 else 0.0  # not NaN, either
 
 
-# --- Exporting what is left at the end, without waiting long for those that do not answer
+# --- The end of exports
 
 
 COLLECTOR: Final = (

@@ -17,7 +17,7 @@ from toolstile_plugins.record.comparison import Comparison
 from toolstile_plugins.record.reader import Checked, Lost, Numbered, Reader
 from toolstile_plugins.record.schema import RecordedCall
 
-# --- Tables and coloured lines on standard output; plain, and nothing cut, where that is a pi
+# --- Tables and lines
 
 
 _GAP: Final = 2
@@ -72,7 +72,7 @@ class Screen:
         sys.stdout.write(captured.get())
 
 
-# --- Records as people and programs look at them
+# --- Records
 
 
 MAX_FAULTS: Final = 20

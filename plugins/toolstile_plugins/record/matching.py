@@ -14,7 +14,7 @@ from toolstile_hookspecs._schema.secrets import MASK
 from toolstile_plugins.record.reader import Numbered, Recording
 from toolstile_plugins.record.schema import RecordedCall
 
-# --- Whether arguments are those of a recorded call, in which secrets are masked
+# --- Masked arguments
 
 
 def key_of(params: Any) -> str:
@@ -92,7 +92,7 @@ def _text_may_be(recorded: str, given: str) -> bool:
     return True
 
 
-# --- Which recorded call answers a call: the next one, or one of that name with those argumen
+# --- Answers
 
 
 _NEVER_RAN = frozenset(list(Stage)[: list(Stage).index(Stage.EXECUTE)])

@@ -12,7 +12,7 @@ from typing import Any, Final
 from toolstile_plugins.record.hash_chain import Chain, Damage, Fault
 from toolstile_plugins.record.schema import Begin, End, RecordedCall, RecordError, read_line
 
-# --- What a file seems to be that is no record, and what can be done with it
+# --- Files that are not records
 
 
 CALL: Final = frozenset({"id", "name", "arguments"})
@@ -52,7 +52,7 @@ def _is_call(text: str) -> bool:
     return isinstance(value, dict) and "name" in value and value.keys() <= CALL
 
 
-# --- Records, read back: what they say, and whether they are as they were written
+# --- Records, read back
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Writes down every call that passes a host."""
+"""The recorder: a line for every call that passes a host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The calls of a record, made again: answered from the record, or executed anew."""
+"""The calls of a record, made again: answered from the record, or executed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from toolstile_plugins.record.reader import Numbered, Recording
 from toolstile_plugins.record.replayer import Replayer
 from toolstile_plugins.record.schema import RecordedCall
 
-# --- The time of a record, so that what rests on time comes out as it did then
+# --- The clock of a record
 
 
 class RecordedClock:
@@ -67,7 +67,7 @@ class RecordedClock:
         return before + self._seconds
 
 
-# --- The calls of a record, made again: answered from the record, or executed anew
+# --- Calls made again
 
 
 log = logging.getLogger("toolstile.record")

@@ -226,7 +226,7 @@ def _told(read: Callable[[Any], Line], given: object) -> Line:
         raise ValueError(first_fault(error)) from None
 
 
-# --- What goes wrong with records, as people are told
+# --- Errors
 
 
 class RecordError(ToolstileError):

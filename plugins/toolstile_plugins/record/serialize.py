@@ -38,7 +38,7 @@ from toolstile_hookspecs.calls import (
 )
 from toolstile_plugins.record.schema import Raised, RecordedCall
 
-# --- Exceptions that left a recorded call, made anew
+# --- Exceptions of a recorded call
 
 
 def raised_by(call: RecordedCall) -> Exception | None:
@@ -82,7 +82,7 @@ _OWN: Final = {each.__name__: each for each in (PromptEvaluationError, Interrupt
 _STOPPING: Final = frozenset({"KeyboardInterrupt", "SystemExit", "CancelledError", "GeneratorExit"})
 
 
-# --- From the event of a call to what its line says, with no secret in it
+# --- Fields of a line
 
 
 _KEPT_OUT: Final = frozenset({APPROVAL, APPROVAL_REASON, APPROVAL_TOKEN})
