@@ -96,9 +96,9 @@ examples:
   toolstile tools --schema anthropic         show the tools as a provider takes them
   toolstile prompt                           print the prompt, with its tools listed
   toolstile plugins                          show what is loaded, and what is not and why
-  toolstile check --plugin room.py           say what to mend in a plugin that is being written
+  toolstile check --plugin room.py           say what to fix in a plugin that is being written
   toolstile new weather                      write a package for a plugin of your own
-  toolstile doctor                           find out what is wrong here, and how to mend it
+  toolstile doctor                           find out what is wrong here, and how to fix it
 
 exit status: 0 all succeeded, 1 a call failed, 2 input or configuration wrong
 """
@@ -111,9 +111,9 @@ COMMANDS: Final = {
     "tools": "list the tools, or print them as a provider takes them",
     "prompt": "print the prompt that the sections of all plugins make",
     "plugins": "list the plugins, and why one did not load",
-    "check": "say what the author of a plugin should mend",
+    "check": "say what the author of a plugin should fix",
     "new": "write a package for a plugin, with tests that pass",
-    "doctor": "find out what is wrong here, and how to mend it",
+    "doctor": "find out what is wrong here, and how to fix it",
     "completion": "print what lets a shell complete commands, options and names",
 }
 _FIRST: Final = frozenset({"-h", "--help", "--"})

@@ -22,7 +22,7 @@ OWN: Final = frozenset({"log", "out", "stopping"})
 
 
 def _warn(command: Command, why: str) -> None:
-    say("warning", f"a plugin's command {command.name!r} was left out: {why}. Mend the plugin.")
+    say("warning", f"a plugin's command {command.name!r} was left out: {why}. Fix the plugin.")
 
 
 def with_extensions(
@@ -123,7 +123,7 @@ def _runner(command: Command) -> Run:
             status.close()
         msg = (
             f"The command {command.name!r} returned a value of type {type(status).__name__}, which "
-            "is no exit status. Mend the plugin: have it print what it tells, and return a number, "
+            "is no exit status. Fix the plugin: have it print what it tells, and return a number, "
             "or nothing for 0."
         )
         raise PluginError(msg)

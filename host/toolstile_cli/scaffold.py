@@ -114,8 +114,8 @@ def names_for(name: str) -> Names:
 def _suggested(plugin: str) -> str:
     letters = unicodedata.normalize("NFKD", plugin.casefold())
     plain = "".join(each for each in letters if not unicodedata.combining(each))
-    mended = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:MAX_NAME].strip("-")
-    return f"; {mended!r} is one" if _NAME.fullmatch(mended) else ""
+    fixed = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:MAX_NAME].strip("-")
+    return f"; {fixed!r} is one" if _NAME.fullmatch(fixed) else ""
 
 
 def _refuse_taken(names: Names) -> None:

@@ -38,11 +38,11 @@ class Checked:
         """The outcome in a word."""
         if self.report.status == "blocked":
             return "blocked"
-        return "to mend" if self.findings else "clean"
+        return "to fix" if self.findings else "clean"
 
 
 def check(host: Host, args: argparse.Namespace) -> int:
-    """Look at plugins, and say what to mend in each; nothing is started and no tool is called."""
+    """Look at plugins, and say what to fix in each; nothing is started and no tool is called."""
     # What plugins print while they are imported once more is no part of the answer.
     with contextlib.redirect_stdout(sys.stderr):
         host.dialects()  # what is wrong with them is then in the reports
@@ -79,7 +79,7 @@ def _of_commands(host: Host, plugin: str) -> Iterator[Finding]:
     for command, why in left_out:
         if command in own:
             cause = f"The command {command.name!r} is left out: {why}."
-            yield Finding("commands", cause, "Mend it, or give it another name.")
+            yield Finding("commands", cause, "Fix it, or give it another name.")
 
 
 def _chosen(host: Host, names: list[str]) -> list[PluginReport]:
@@ -101,7 +101,7 @@ def _print_table(checked: list[Checked]) -> None:
     terminal = Terminal()
     symbols = {
         "clean": ("✓ clean", "+ clean", "green"),
-        "to mend": ("✗ to mend", "x to mend", "red"),
+        "to fix": ("✗ to fix", "x to fix", "red"),
         "blocked": ("⊘ blocked", "- blocked", "yellow"),
     }
     table = Table(
@@ -113,7 +113,7 @@ def _print_table(checked: list[Checked]) -> None:
                 "from", widest([printable(each.report.origin) for each in checked], 32), keep="end"
             ),
         ],
-        "what to mend",
+        "what to fix",
     )
     table.head()
     for each in checked:
@@ -144,9 +144,9 @@ def _summary(checked: list[Checked]) -> Styled:
     found = sum(len(each.findings) for each in checked)
     faulty = sum(bool(each.findings) for each in checked)
     if not found:
-        return line.append(": ").append("nothing to mend", "green")
+        return line.append(": ").append("nothing to fix", "green")
     where = f" in {faulty} of them" if len(checked) > 1 else ""
-    return line.append(": ").append(f"{counted(found, 'thing')} to mend{where}", "red")
+    return line.append(": ").append(f"{counted(found, 'thing')} to fix{where}", "red")
 
 
 def _described(checked: Checked) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def _areas(args: argparse.Namespace) -> Iterator[Area]:
         with contextlib.redirect_stdout(sys.stderr):
             host = _make_host(args)
     except ToolstileError as error:
-        remedy = "When it is mended, run this again."
+        remedy = "When it is fixed, run this again."
         faults = str(error).splitlines()
         yield "configuration", [Finding.error("configuration", each, remedy) for each in faults]
         # The plugins can be looked at all the same.

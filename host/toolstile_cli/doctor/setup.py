@@ -40,7 +40,7 @@ def of_configuration(host: Host) -> Iterator[Finding]:
         yield Finding.error(
             f"prompt overrides {overrides}",
             "There is no such file.",
-            "Write it with `toolstile prompt --overrides`, or mend prompt_overrides.",
+            "Write it with `toolstile prompt --overrides`, or fix prompt_overrides.",
         )
     for file in sorted({each.file for each in host.policies if isinstance(each, PersistentPolicy)}):
         yield _of_kept(file)
@@ -51,7 +51,7 @@ def _of_kept(file: Path) -> Finding:
     try:
         records = read(file)
     except ConfigurationError as error:
-        return Finding.error(subject, str(error), "When it is mended, run this again.")
+        return Finding.error(subject, str(error), "When it is fixed, run this again.")
     # The file is replaced, not written into; where its folder is missing, that is made.
     folder = next(each for each in file.parents if each.exists())
     if not os.access(folder, os.W_OK | os.X_OK):
@@ -103,7 +103,7 @@ def _diagnosed(host: Host) -> Iterator[Finding]:
             found = list(answer or ())
         except Exception as error:  # noqa: BLE001 - a plugin's fault hides nothing else
             yield Finding.error(
-                f"plugin {plugin}", f"Its {HOOK} failed: {one_line(error)}.", "Mend the plugin."
+                f"plugin {plugin}", f"Its {HOOK} failed: {one_line(error)}.", "Fix the plugin."
             )
             continue
         for each in cast("list[object]", found):
@@ -114,7 +114,7 @@ def _no_finding(plugin: str, answer: object) -> Finding:
     return Finding.error(
         f"plugin {plugin}",
         f"Its {HOOK} answered {type(answer).__qualname__}, which is no Finding.",
-        "Mend the plugin.",
+        "Fix the plugin.",
     )
 
 

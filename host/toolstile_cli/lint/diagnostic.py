@@ -9,7 +9,7 @@ from toolstile.plugins.plugin_errors import PluginFault
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that an author should mend.
+    """Something that an author should fix.
 
     Args:
         where: The part of the plugin that it is about: `import`, `hooks`, `offers`, `tool NAME`,

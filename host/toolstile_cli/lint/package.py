@@ -21,7 +21,7 @@ _REQUIREMENT: Final = re.compile(
 
 
 def package_findings(report: PluginReport) -> Iterator[Finding]:
-    """Yield what an author should mend in the distribution of an installed plugin."""
+    """Yield what an author should fix in the distribution of an installed plugin."""
     if report.source != "entry point" or report.distribution in {None, PROJECT}:
         return
     yield from _requirement(report)

@@ -29,7 +29,7 @@ _DEFAULTS: Final = (
 
 
 def findings_in(host: Host, report: PluginReport) -> list[Finding]:
-    """Return what an author should mend in a plugin.
+    """Return what an author should fix in a plugin.
 
     Args:
         host: The host that has met it; it need not be open.
@@ -61,13 +61,13 @@ def _loading(host: Host, report: PluginReport) -> Iterator[Finding]:
     if report.fault is not None:
         yield Finding(_place_of_fault(report), report.fault, _remedy(host, report))
     for each in report.deprecations:
-        yield Finding("hooks", each, "Mend it before the release that leaves it out.")
+        yield Finding("hooks", each, "Fix it before the release that leaves it out.")
 
 
 def _remedy(host: Host, report: PluginReport) -> str:
     remedy = report.remedy or ""
     if report.place is not None and not report.misconfigured:
-        return f"Mend it in {report.place}."
+        return f"Fix it in {report.place}."
     # Where nothing is configured, what does not fit is what the plugin itself asks of everybody.
     if report.misconfigured and not host.configuration.table_of(report.name):
         return f"{remedy} {_DEFAULTS}".lstrip()
@@ -120,10 +120,10 @@ def _import_remedy(
 ) -> str:
     if not place and report.source == "entry point":
         return (
-            f'Mend the entry point `{report.name} = "{report.location}"` in pyproject.toml, or add '
+            f'Fix the entry point `{report.name} = "{report.location}"` in pyproject.toml, or add '
             "what it names; then install it again."
         )
-    return fault.remedy if isinstance(error, ModuleNotFoundError) else "Mend it there."
+    return fault.remedy if isinstance(error, ModuleNotFoundError) else "Fix it there."
 
 
 def _prompt(record: LoadedPlugin) -> Iterator[Finding]:
@@ -138,9 +138,9 @@ def _prompt(record: LoadedPlugin) -> Iterator[Finding]:
             section.setup(session)
         prompt.tools(session)
     except ToolstileError as error:
-        yield Finding("prompt", str(error), "Mend the section, its template or its tools.")
+        yield Finding("prompt", str(error), "Fix the section, its template or its tools.")
     except Exception as error:  # noqa: BLE001 - a section's own code can raise anything
         cause = f"Its sections cannot be rendered, or set up: {one_line(error)}."
         place = place_of(error)
         where = "the section that raises" if place is None else f"it in {place}"
-        yield Finding("prompt", cause, f"Mend {where}.")
+        yield Finding("prompt", cause, f"Fix {where}.")

@@ -28,7 +28,7 @@ _GIVEN: Final = {"on_result": 3}
 
 
 def policy_findings(record: LoadedPlugin) -> Iterator[Finding]:
-    """Yield what an author should mend in the policies of a plugin."""
+    """Yield what an author should fix in the policies of a plugin."""
     for kind, made in record.contribution.policies.items():
         where = f"policy {kind}"
         faults = [*_methods(made, where), *_name(made, where)]
@@ -104,5 +104,5 @@ def _of_sections(sections: Iterable[Section]) -> Iterator[Finding]:
         try:
             named(section.policies, place=f"section {section.key!r}")
         except DefinitionError as error:
-            yield Finding("policies", str(error), "Mend the policies of the section.")
+            yield Finding("policies", str(error), "Fix the policies of the section.")
         yield from _of_sections(section.children)

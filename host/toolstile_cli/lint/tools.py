@@ -19,7 +19,7 @@ from toolstile_hookspecs.support.text import nearest
 def tool_findings(
     tools: Iterable[Tool[Any, Any]], dialects: Mapping[str, Dialect], known: Collection[str]
 ) -> Iterator[Finding]:
-    """Yield what an author should mend in tools.
+    """Yield what an author should fix in tools.
 
     Args:
         tools: The tools.

@@ -93,5 +93,5 @@ def _reached(settings: LedgerSettings) -> Finding:
     except psycopg.Error as error:
         why = f"{type(error).__name__}; the url may not be right"
     return Finding.error(
-        subject, f"It cannot be reached: {why}.", "Start the server, or mend plugins.ledger.url."
+        subject, f"It cannot be reached: {why}.", "Start the server, or fix plugins.ledger.url."
     )

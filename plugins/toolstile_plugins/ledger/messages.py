@@ -20,7 +20,7 @@ def failure(store: LedgerStore, error: Exception) -> LedgerError:
     if isinstance(error, OSError) and error.strerror:
         what = f"{what}: {error.strerror}"
     return LedgerError(
-        f"The ledger's store {type(store).__name__} has failed ({what}). It has to be mended."
+        f"The ledger's store {type(store).__name__} has failed ({what}). It has to be fixed."
     )
 
 

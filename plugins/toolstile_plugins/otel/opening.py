@@ -51,6 +51,6 @@ def _told(error: Exception) -> ConfigurationError:
     # What OpenTelemetry raises where a variable says what it cannot use.
     reason = str(error).rstrip(".")
     return ConfigurationError(
-        f"Telemetry cannot be exported: {reason}. Mend the OTEL_* variable that says so, or unset "
+        f"Telemetry cannot be exported: {reason}. Fix the OTEL_* variable that says so, or unset "
         "it."
     )

@@ -1,4 +1,4 @@
-"""`toolstile check` names what an author should mend, and is content with what is right."""
+"""`toolstile check` names what an author should fix, and is content with what is right."""
 
 import importlib
 import json
@@ -94,7 +94,7 @@ def test_all_that_comes_with_toolstile_is_clean(toolstile):
         assert (status, err) == (0, ""), out
         assert re.search(rf" {example} +✓ clean ", out)
         assert re.search(r" planning +✓ clean +toolstile 0\.1\.0", out)
-        assert out.splitlines()[-1].endswith(" plugins: nothing to mend")
+        assert out.splitlines()[-1].endswith(" plugins: nothing to fix")
 
 
 MISSPELT = ("def toolstile_settings", "def toolstile_setings")
@@ -307,7 +307,7 @@ def test_the_author_is_told_where_a_hook_raised(written, toolstile, before, afte
     (finding,) = json.loads(out)["findings"]
     line = source.splitlines().index("    raise OSError('off')") + 1
     assert finding["where"] == "offers"
-    assert finding["remedy"] == f"Mend it in {path}, line {line}."
+    assert finding["remedy"] == f"Fix it in {path}, line {line}."
 
 
 def test_all_faults_are_named_at_once(written, findings):
@@ -390,8 +390,8 @@ def test_without_names_all_are_checked(toolstile, written):
     status, out, _ = toolstile("check", "--plugin", path, "--block", "vfs", plugin=False)
     assert status == 1
     assert re.search(r" vfs +⊘ blocked .*switched off", out)
-    assert re.search(r" room +✗ to mend .* tool warm: Its argument degrees", out)
-    assert out.splitlines()[-1].endswith(" plugins: 1 thing to mend in 1 of them")
+    assert re.search(r" room +✗ to fix .* tool warm: Its argument degrees", out)
+    assert out.splitlines()[-1].endswith(" plugins: 1 thing to fix in 1 of them")
 
 
 def test_an_unknown_name_is_told_with_the_nearest(toolstile):
@@ -475,7 +475,7 @@ def test_an_entry_point_that_names_what_is_not_there_is_to_be_mended(toolstile, 
     _, out, _ = toolstile("check", "room_kit", "--json", plugin=False)
     (finding,) = [each for each in json.loads(out)["findings"] if each["where"] == "import"]
     assert finding["remedy"] == (
-        f'Mend the entry point `room_kit = "{entry}"` in pyproject.toml, or add what it names; '
+        f'Fix the entry point `room_kit = "{entry}"` in pyproject.toml, or add what it names; '
         "then install it again."
     )
 

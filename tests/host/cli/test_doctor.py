@@ -1,4 +1,4 @@
-"""`toolstile doctor` finds what is wrong, and says how to mend it."""
+"""`toolstile doctor` finds what is wrong, and says how to fix it."""
 
 import json
 import re

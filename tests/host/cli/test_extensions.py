@@ -99,7 +99,7 @@ def test_options_that_cannot_be_added_are_told_in_a_sentence(toolstile, folder):
     broken = PLUGIN.replace('parser.add_argument("--word")', "raise ValueError('None today.')")
     (folder / "echo.py").write_text(broken, encoding="utf-8")
     _, _, err = toolstile("--plugin", "echo.py", "tools", plugin=False)
-    assert "its options cannot be added: ValueError: None today. Mend the plugin." in err
+    assert "its options cannot be added: ValueError: None today. Fix the plugin." in err
 
 
 @pytest.mark.parametrize("name", ["log", "out", "stopping"])
@@ -110,7 +110,7 @@ def test_an_option_in_the_place_of_what_is_the_hosts_is_left_out(toolstile, fold
     assert (status, json.loads(out)["data"]) == (0, "unset 0")
     assert (
         f"its options cannot be added: ValueError: --{name} would be args.{name}, which is the "
-        "host's; give it another dest. Mend the plugin."
+        "host's; give it another dest. Fix the plugin."
     ) in err
 
 

@@ -94,7 +94,7 @@ def test_a_file_where_its_directory_should_be(driver, tmp_path):
     with ExitStack() as stack:
         bench = Bench(driver, SqliteStore(tmp_path / "file" / "ledger.db"), stack)
         bench.open(order, look)
-        assert_closed(bench, "Mend that, or name another file")
+        assert_closed(bench, "Fix that, or name another file")
 
 
 def test_one_of_a_later_version(file_bench, path):

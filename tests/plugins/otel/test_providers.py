@@ -173,7 +173,7 @@ def test_a_variable_that_cannot_be_used_is_an_error_or_left_alone(
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "otlp")
     with pytest.raises(ConfigurationError, match=why) as raised, open_providers("otlp"):
         pass
-    assert "Mend the OTEL_* variable that says so, or unset it." in str(raised.value)
+    assert "Fix the OTEL_* variable that says so, or unset it." in str(raised.value)
     with open_providers("env") as providers:
         assert providers == find_providers()
     assert why in caplog.text

@@ -187,7 +187,7 @@ class PostgresStore(SqlStore):
         host = parts.get("host") or "localhost"
         secrets = [str(each) for name, each in parts.items() if "password" in name and each]
         reason = hide(" ".join(str(error).split()), secrets).rstrip(".?")
-        remedy = "Start the server or mend plugins.ledger.url"
+        remedy = "Start the server or fix plugins.ledger.url"
         if isinstance(error, self._psycopg.errors.InsufficientPrivilege):
             remedy = (
                 "Grant its user SELECT, INSERT, UPDATE and DELETE on the table toolstile_effects, "

@@ -154,7 +154,7 @@ class SqliteStore(SqlStore):
         text = str(error)
         if isinstance(error, OSError):
             text = error.strerror or text
-        remedy = "Mend that, or name another file, then retry."
+        remedy = "Fix that, or name another file, then retry."
         if self.path.is_dir():
             text = "it is a directory"
         for part, told in _REMEDIES:
