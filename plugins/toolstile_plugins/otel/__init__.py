@@ -49,7 +49,7 @@ def toolstile_lifespan(host: HostHandle, settings: OtelSettings) -> Generator[No
     if settings.trace is None and "opentelemetry" not in sys.modules:
         yield
         return
-    from toolstile_plugins.otel.opening import open_providers
+    from toolstile_plugins.otel.lifespan import open_providers
 
     with ExitStack() as stack:
         providers = stack.enter_context(open_providers(settings.trace))

@@ -21,7 +21,7 @@ from toolstile import Host, MarkdownSection, Prompt, Settings, ToolCall
 from toolstile_hookspecs import ConfigurationError, tool
 from toolstile_plugins import otel
 from toolstile_plugins.otel import exporters
-from toolstile_plugins.otel.opening import open_providers
+from toolstile_plugins.otel.lifespan import open_providers
 from toolstile_plugins.otel.providers import find_providers
 
 
