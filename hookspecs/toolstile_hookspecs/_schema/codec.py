@@ -36,7 +36,7 @@ from toolstile_hookspecs._schema.serialize import (
     strange_values,
     why_unwritable,
 )
-from toolstile_hookspecs._schema.strict import NameCounter, check_names, name_counter
+from toolstile_hookspecs._schema.strict import check_names
 from toolstile_hookspecs._schema.strict_dates import exact_validator
 from toolstile_hookspecs._schema.validation_errors import (
     ALL_SECRET,
@@ -137,7 +137,6 @@ class Codec:
 
     __slots__ = (
         "__weakref__",
-        "_count_names",
         "_others",
         "_read",
         "_reveals",
@@ -164,7 +163,6 @@ class Codec:
                 f"{owner}: {describe(kind)} cannot be read from the JSON that it is written as: "
                 f"{error}."
             ) from None
-        self._count_names: NameCounter = self._count_first
         # Only what models write is read exactly: results were made here.
         self._read: Callable[..., Any] = self._read_first if reveals else self._validate
         self.immutable = is_immutable_type(kind)
@@ -188,15 +186,11 @@ class Codec:
 
     def decode(self, text: Json) -> Any:
         """Return the typed value; every fault in one `ToolValidationError`."""
-        # What is held in a slot is called faster by a name of one's own.
-        read, count_names = self._read, self._count_names
         try:
-            value = read(text, strict=True, extra=self._others)
+            value = self._read(text, strict=True, extra=self._others)
         except ValidationError as error:
             raise ToolValidationError(explain(error, self._known_schema)) from None
-        colons = text.count(":") if isinstance(text, str) else text.count(b":")
-        if count_names(value) != colons:
-            check_names(text)
+        check_names(text)
         return value
 
     def copy(self, text: Json) -> Any:
@@ -275,10 +269,6 @@ class Codec:
         exact = exact_validator(self.adapter.core_schema)
         self._read = self._validate if exact is None else exact.validate_json
         return self._read(text, strict=strict, extra=extra)
-
-    def _count_first(self, value: object) -> float:
-        self._count_names = name_counter(self.adapter.core_schema)
-        return self._count_names(value)
 
     def _encode_first(self, value: object, *, by_alias: bool, warnings: bool) -> bytes:
         """Find out how to encode, once: asking for the schema is too dear for a definition."""
