@@ -26,12 +26,8 @@ from toolstile_hookspecs._schema.json_schema import ClosedJsonSchema, PlainJsonS
 from toolstile_hookspecs._schema.round_trip import Others, others_in, survives_json
 from toolstile_hookspecs._schema.secrets import HIDING
 from toolstile_hookspecs._schema.serialize import (
-    MAX_DIGITS,
-    could_coincide,
-    distinct,
     finite,
     in_one_order,
-    legible,
     may_hold_sets,
     strange_values,
     why_unwritable,
@@ -201,12 +197,9 @@ class Codec:
         """Return the value as compact JSON, in the order of its fields, sets in one of their own.
 
         Raises:
-            ValueError: When it has none: NaN has not, say, in a result, nor have two keys that
-                are written alike.
+            ValueError: When it has none, such as NaN in a result.
         """
-        to_json = self._to_json
-        text = to_json(value, by_alias=True, warnings=False)
-        return text if len(text) <= MAX_DIGITS else legible(text)
+        return self._to_json(value, by_alias=True, warnings=False)
 
     def fits(self, value: object) -> str | None:
         """Return why the value is not of the type, or None when it is."""
@@ -279,8 +272,6 @@ class Codec:
             self._to_json = self._reveal if revealing else whole
         elif schema.get("type") in _ALWAYS_FINITE:
             self._to_json = self.adapter.serializer.to_json
-        elif could_coincide(self.adapter.core_schema):
-            self._to_json = self._write_distinct
         else:
             self._to_json = self._write_finite
         if may_hold_sets(schema):
@@ -294,10 +285,6 @@ class Codec:
         if text.rfind(b"null") < 0:
             return text
         return finite(text, lambda: serializer.to_python(value, warnings=warnings))
-
-    def _write_distinct(self, value: object, *, by_alias: bool, warnings: bool) -> bytes:
-        text = self._write_finite(value, by_alias=by_alias, warnings=warnings)
-        return distinct(text, lambda: self.adapter.serializer.to_python(value, warnings=warnings))
 
     def _reveal(self, value: object, *, by_alias: bool, warnings: bool) -> bytes:
         plain = self.adapter.serializer.to_python(

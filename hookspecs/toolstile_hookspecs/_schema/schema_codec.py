@@ -14,7 +14,7 @@ import pydantic_core
 
 from toolstile_hookspecs._schema.codec import as_plain
 from toolstile_hookspecs._schema.json_schema import KEYWORDS, secrecy_of
-from toolstile_hookspecs._schema.serialize import distinct, finite, legible
+from toolstile_hookspecs._schema.serialize import finite
 from toolstile_hookspecs._schema.strict import check_names
 from toolstile_hookspecs._schema.validation_errors import (
     MAX_FAULTS,
@@ -125,10 +125,10 @@ class SchemaCodec:
         """Return the value as compact JSON.
 
         Raises:
-            ValueError: When it has none: NaN has not, nor have two keys that are written alike.
+            ValueError: When it has none, such as NaN.
         """
         text = pydantic_core.to_json(value, inf_nan_mode="null", fallback=as_plain)
-        return legible(distinct(finite(text, lambda: value), lambda: value))
+        return finite(text, lambda: value)
 
     def fits(self, value: object) -> str | None:
         """Return why the value does not fit the schema, or None when it does."""
