@@ -180,12 +180,12 @@ def test_the_core_of_the_contract_is_read_in_half_an_hour():
 
 MOST = {
     # The goal of each figure stands behind it.
-    "core": 4800,  # 3,700
-    "contract": 9560,  # 7,500
+    "core": 4460,  # 3,700
+    "contract": 9160,  # 7,500
     "host": 19700,  # 15,500
-    "lines": 62700,  # 55,500
-    "statements": 31600,  # 27,500
-    "files": 376,  # 355
+    "lines": 62260,  # 55,500
+    "statements": 31300,  # 27,500
+    "files": 377,  # 355
 }
 
 

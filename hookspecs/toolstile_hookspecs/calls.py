@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from toolstile_hookspecs.tools import Tool
 
 
-# --- The names of the facts that the host notes about calls, for events and observers
+# --- Names of attributes
 
 
 REPLAYED_EFFECT: Final = "toolstile.replayed_effect"
@@ -51,7 +51,7 @@ DRY_RUN: Final = "toolstile.dry_run"
 """The fact that nothing of the call was to be kept: True."""
 
 
-# --- One call from end to end: what is asked, how far it got, what came out
+# --- Calls, events and outcomes
 
 
 NO_META: Final[Mapping[str, Any]] = MappingProxyType({})

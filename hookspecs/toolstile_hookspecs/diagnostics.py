@@ -79,7 +79,7 @@ class Finding:
         return cls(subject, text, Severity.ERROR, remedy)
 
 
-# --- What people have to hear of though no call fails by it: notices among the log records
+# --- Notices
 
 
 _MARK: Final = "toolstile_notice"

@@ -14,7 +14,7 @@ from typing import Final, Protocol, runtime_checkable
 from toolstile_hookspecs.errors import DeadlineExceededError, DefinitionError
 from toolstile_hookspecs.support.event_loop import renewed_in_forks
 
-# --- Where time comes from: a clock that tests can hold still
+# --- Clocks
 
 
 class Clock(Protocol):
@@ -41,7 +41,7 @@ class SystemClock:
     """Return `time.monotonic()`, in seconds."""
 
 
-# --- What bounds a call from outside: a deadline, a heartbeat, a token budget, a cancellation
+# --- Limits
 
 
 _SYSTEM: Final = SystemClock()

@@ -60,7 +60,7 @@ def applies_to(predicate: Callable[[Tool[Any, Any]], bool]) -> Callable[[F], F]:
     return marked
 
 
-# --- The version of the contract, and how it is deprecated what a later one no longer has
+# --- Versions and deprecation
 
 
 CONTRACT_VERSION: Final = "1.0"

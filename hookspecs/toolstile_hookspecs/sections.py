@@ -17,7 +17,7 @@ from toolstile_hookspecs.resources import Binding, refuse_other_than_binding
 from toolstile_hookspecs.sessions import SessionProtocol
 from toolstile_hookspecs.tools import Tool
 
-# --- What can be wrong with the fields of a section as they are written, each with its remedy
+# --- Checks of a section's fields
 
 
 TEXTS: Final = ("key", "title", "template")
@@ -67,7 +67,7 @@ def two_places(one: str, other: str) -> str:
     return f"twice in section {one!r}" if one == other else f"in section {one!r} and in {other!r}"
 
 
-# --- Sections: guidance and tools together, and the rules that go with them
+# --- Sections
 
 
 P = TypeVar("P", default=Any)

@@ -126,7 +126,7 @@ def _leave(plugin: str, lifespan: Any) -> None:
         log.exception(NOT_STOPPED, plugin)
 
 
-# --- Async lifespans: each entered, lived and left by one task on the background loop
+# --- Async lifespans
 
 
 class AsyncLife:

@@ -222,7 +222,7 @@ def _quoted(text: str) -> str:
     return f'"""\n{escaped}"""' if "\n" in text else f'"{escaped}"'
 
 
-# --- Whose fault it is when a function of a section fails, on which every call depends
+# --- Faults of sections
 
 
 def section_failed(

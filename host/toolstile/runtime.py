@@ -84,7 +84,7 @@ def runtime_of(session: Session) -> Runtime:
         return runtime
 
 
-# --- The machinery that all executors of a host share: threads, the loop, the drivers
+# --- The engine of a host
 
 
 class Engine:

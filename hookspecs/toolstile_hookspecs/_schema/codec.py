@@ -46,7 +46,7 @@ from toolstile_hookspecs._schema.validation_errors import (
 )
 from toolstile_hookspecs.errors import DefinitionError, ToolValidationError
 
-# --- Mappings, sequences and sets of every kind, as the plain ones that are written as JSON
+# --- Plain data
 
 
 def as_plain(value: object) -> dict[object, object] | list[object]:
@@ -66,7 +66,7 @@ def as_plain(value: object) -> dict[object, object] | list[object]:
     raise ValueError(f"Unable to serialize unknown type: {type(value)}")
 
 
-# --- Typed values to and from strict JSON: what a tool's params and results go through
+# --- Codecs
 
 
 Json = str | bytes
@@ -427,7 +427,7 @@ def describe(kind: object) -> str:
     return kind.__qualname__ if isinstance(kind, type) else str(kind).removeprefix("typing.")
 
 
-# --- Which types make up what was left out, so that the same arguments are read differently
+# --- Defaults made by factories
 
 
 _ALWAYS_EQUAL: Final = (list, dict, set, frozenset, tuple, str, bytes, int, float, bool)

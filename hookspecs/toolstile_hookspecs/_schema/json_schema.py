@@ -153,7 +153,7 @@ def _docstrings_of(body: list[ast.stmt]) -> dict[str, str]:
     return found
 
 
-# --- Which parts of a JSON Schema say something of a value, and of what is in it
+# --- Parts of a schema
 
 
 _COMPOSED: Final = ("anyOf", "oneOf", "allOf")
@@ -201,7 +201,7 @@ def _placed(schema: Schema, index: int) -> list[Schema]:
     return schemas_among([first[index] if index < len(first) else schema.get("items")])
 
 
-# --- Keywords of JSON Schema that are checked here and not by `jsonschema`: exactly, in bound
+# --- Keywords
 
 
 def _pattern(validator: Any, pattern: str, instance: Any, schema: Schema) -> Iterator[Any]:  # noqa: ARG001 - as jsonschema calls it
@@ -279,7 +279,7 @@ KEYWORDS: Final = {
 """The check of each keyword, in the form of `jsonschema`."""
 
 
-# --- Whether all that a JSON Schema from elsewhere says of secrets is found in its plain part
+# --- Secrets of foreign schemas
 
 
 _CONDITIONAL: Final = {"if", "then", "else", "dependentSchemas", "dependencies"}

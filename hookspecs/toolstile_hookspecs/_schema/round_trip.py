@@ -205,7 +205,7 @@ def _names_read(part: _Part) -> list[str]:
     return [*names, *(path[0] for path in paths if len(path) == 1)]
 
 
-# --- Which types come back from JSON as they were, so that their JSON can be kept in their pl
+# --- Types that survive JSON
 
 
 Known = Mapping[str, Schema]

@@ -135,7 +135,7 @@ def _is_finite(value: object) -> bool:
     return True
 
 
-# --- Sets as JSON in one order: that in which Python has them is another one in each process
+# --- Sets in one order
 
 
 Writer = Callable[..., bytes]

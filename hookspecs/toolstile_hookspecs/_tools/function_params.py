@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 
 from toolstile_hookspecs.errors import DefinitionError
 
-# --- What a docstring says: a summary, and in Google style of each argument
+# --- Docstrings
 
 
 _SECTIONS: Final = frozenset({"args:", "arguments:", "parameters:", "params:", "attributes:"})
@@ -96,7 +96,7 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-# --- The params type of a plain function: a dataclass made of its arguments
+# --- Params of plain functions
 
 
 _RECEIVERS = frozenset({"self", "cls"})

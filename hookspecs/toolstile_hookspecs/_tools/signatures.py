@@ -350,7 +350,7 @@ def _is_typed_dict(kind: object) -> bool:
     return isinstance(kind, type) and hasattr(kind, "__total__")
 
 
-# --- Whether what was given as a function can be called as it is going to be
+# --- Checks of callables
 
 
 def call_fault(function: Callable[..., Any], *arguments: object) -> str | None:

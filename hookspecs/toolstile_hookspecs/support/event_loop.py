@@ -21,7 +21,7 @@ def is_on_loop() -> bool:
     return True
 
 
-# --- Beginning a task at once: what does not wait ends here and now, without a turn of the lo
+# --- Eager tasks
 
 
 T = TypeVar("T")
@@ -92,7 +92,7 @@ else:
         return task
 
 
-# --- Locks of the whole process, which a fork of it must not find held for ever
+# --- Locks and forks
 
 
 L = TypeVar("L")

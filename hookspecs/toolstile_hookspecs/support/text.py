@@ -60,7 +60,7 @@ def in_seconds(seconds: float) -> str:
     return f"{seconds:,.10g} second{'' if seconds == 1 else 's'}"
 
 
-# --- Text that others wrote, made fit for a terminal: it may name a colour, and set none
+# --- Text for a terminal
 
 
 _UNPRINTABLE: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
@@ -102,7 +102,7 @@ def _escaped(character: str) -> str:
     return character.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
-# --- Which of the known names one is likely a slip of
+# --- Suggestions for misspelt names
 
 
 ALIKE: Final = 0.6

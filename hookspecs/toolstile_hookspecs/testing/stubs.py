@@ -69,7 +69,7 @@ STRANGE_CALLS: Final = tuple((tool.name, arguments) for tool in STAND_INS for ar
 """Calls that no policy expects, of every stand-in."""
 
 
-# --- What suites are given by the test kit's fixture `toolstile_tools`, as far as they use it
+# --- The test bench
 
 
 class BenchHost(HostHandle, Protocol):
@@ -132,7 +132,7 @@ def state_of(bench: Bench) -> str:
     return bench.session.snapshot().to_json()
 
 
-# --- A person who agrees to anything
+# --- An approver that agrees
 
 
 def approve(request: ApprovalRequest) -> ApprovalAnswer:  # noqa: ARG001 - whatever it is

@@ -58,7 +58,7 @@ class Workers:
             self._idle.append(inbox)
 
 
-# --- Looking out for what ends at once, before a thread sleeps or an event loop turns elsewhe
+# --- A short spin before a thread sleeps
 
 
 BRIEF: Final = 50e-6

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from toolstile.pipeline.call import ActiveCall
 
 
-# --- What an approver is shown, and what its answer means
+# --- Requests and answers
 
 
 def digest_of(tool: Tool[Any, Any], arguments: bytes, diff: str | None = None) -> str:
@@ -87,7 +87,7 @@ def read_answer(answer: object) -> ApprovalAnswer:
     raise TypeError(f"The approver answered {kind}. Answer True, False or an ApprovalAnswer.")
 
 
-# --- An answer that came later: whether its token holds, and what it answers
+# --- Resumed approvals
 
 
 log = logging.getLogger("toolstile.policies")
@@ -169,7 +169,7 @@ def bearer_of(run: ActiveCall) -> TokenSubject:
     return TokenSubject(run.name, executor.session_id, executor.user_id, executor.dry_run)
 
 
-# --- Staged a person: what the approver is shown, how long it is waited for, what it may say
+# --- Questions to a person
 
 
 UNANSWERED: Final = "unanswered"

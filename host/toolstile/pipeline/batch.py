@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from enum import IntEnum
 
-# --- Waiting without a thread lock: gates that open once, and turns that are taken in order
+# --- Gates and queues
 
 
 class OneShotGate:
@@ -94,7 +94,7 @@ class CommitQueue:
         self._waiting = deque(each for each in self._waiting if each[0] is not holder)
 
 
-# --- The order that calls dispatched together keep, whatever their timing
+# --- Batches
 
 
 class Milestone(IntEnum):

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from toolstile_hookspecs import Participant, PolicyDecision, Tool
 
 
-# --- How long a call may go on: until its deadline, its cancellation, or the end of its calle
+# --- Lifetime
 
 
 # The calls it is among, which are of its own kind.
@@ -227,7 +227,7 @@ def _earlier(one: Deadline | None, other: Deadline | None) -> Deadline | None:
     return one if one.remaining() <= other.remaining() else other
 
 
-# --- What is given to be dispatched, refused before anything runs where it is no call
+# --- Checks of given calls
 
 
 _REMEDY: Final = (
@@ -286,7 +286,7 @@ def _told(value: object) -> str:
     return "one ToolCall" if isinstance(value, ToolCall) else type(value).__name__
 
 
-# --- One call on its way: what it has become so far, from its fork to its end
+# --- The active call
 
 
 class ActiveCall(Lifetime["ActiveCall"]):

@@ -20,7 +20,7 @@ from toolstile.plugins.hook_manager import Implementation
 from toolstile.resources.call_scope import Part
 from toolstile_hookspecs import Participant
 
-# --- Putting back what a call changed
+# --- Roll back
 
 
 log = logging.getLogger("toolstile.pipeline")
@@ -86,7 +86,7 @@ def _each(run: ActiveCall, actions: Iterable[Action]) -> Staged:
         raise interruption
 
 
-# --- Keeping what a call did: everything prepared first, then everything committed
+# --- Commit
 
 
 def commit(run: ActiveCall, table: DispatchTable) -> Staged | None:

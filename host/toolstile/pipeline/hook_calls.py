@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from toolstile.pipeline.call import ActiveCall
 
 
-# --- Whose fault it is when a hook fails during a call: the plugin's, by its name
+# --- Faults of plugins
 
 
 def add_origin_note(error: BaseException, who: str, hook: str) -> None:
@@ -88,7 +88,7 @@ def check_participant(hook: Implementation, answer: Any) -> None:
         raise wrong_answer(hook, answer, expected)
 
 
-# --- Calling hooks: the host's one loop over their implementations, sync or awaited
+# --- Calls of hooks
 
 
 log = logging.getLogger("toolstile.pipeline")

@@ -237,7 +237,7 @@ def table_of(
     )
 
 
-# --- The tools that an executor's calls can reach, and how: made anew when any of it changes
+# --- The cache of plans
 
 
 MAX_OTHERS: Final = 256

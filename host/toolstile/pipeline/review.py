@@ -180,7 +180,7 @@ def _part(name: str, text: str) -> str:
     return f"{name}:\n{textwrap.indent(text.rstrip(), '  ')}"
 
 
-# --- A dry run as a whole: its calls see what those before them did, and nothing of it is kep
+# --- Dry runs
 
 
 class DryRun(ActiveCall):

@@ -84,7 +84,7 @@ from toolstile_hookspecs import (
     Status,
 )
 
-# --- Running the handler on a branch, and keeping what it did: all of it, or nothing
+# --- Snapshot and validate
 
 
 def redo_after_conflict(run: ActiveCall, plan: ToolPlan) -> Staged:
@@ -224,7 +224,7 @@ def _wait_for_earlier_calls(run: ActiveCall) -> Staged:
             yield WaitFor(gate, run.limit_without_timeout())
 
 
-# --- Telling the session of a value, or doing again what a recorded call did to it
+# --- Apply the result
 
 
 def apply_result(run: ActiveCall, table: DispatchTable, plan: ToolPlan) -> None:
@@ -269,7 +269,7 @@ def _apply_changes(run: ActiveCall, replay: Replay) -> None:
     )
 
 
-# --- The life of a call, from top to bottom, written once
+# --- The life of a call
 
 
 CONFLICTING: Final = frozenset({EXECUTE, VALIDATE, ON_RESULT, PREPARE})

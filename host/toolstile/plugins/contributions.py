@@ -27,7 +27,7 @@ from toolstile_hookspecs import (
     Tool,
 )
 
-# --- The two keys of every plugin's table that are the host's: `enabled` and `prefix`
+# --- The host's keys of a plugin's table
 
 
 RESERVED: Final = ("enabled", "prefix")
@@ -64,7 +64,7 @@ def own_keys(settings: Settings, plugin: str) -> Mapping[str, Any]:
     return {key: value for key, value in settings.table_of(plugin).items() if key not in RESERVED}
 
 
-# --- What a plugin offers when it is registered, asked for and checked
+# --- Offers of a plugin
 
 
 log = logging.getLogger(__name__)
@@ -314,7 +314,7 @@ def _tools(sections: Iterable[Section], place: str) -> list[Tool[Any, Any]]:
     return found
 
 
-# --- Dialects and commands: asked for late, plugin by plugin, each fault told by itself
+# --- Dialects and commands
 
 
 @dataclass(slots=True)

@@ -189,7 +189,7 @@ def _plugins_in(text: str, distribution: str | None, version: str | None) -> Ite
         yield FoundPlugin(name, value, distribution, version, fault)
 
 
-# --- Loads a single Python file as a plugin
+# --- Plugins in single files
 
 
 def load_file(path: Path) -> ModuleType:
@@ -247,7 +247,7 @@ def _module_name(path: Path) -> str:
     return f"toolstile_file_{digest}_{path.stem}"
 
 
-# --- Which version of the contract a plugin needs, and the fault when there is an older one
+# --- Required versions of the contract
 
 
 UNSTATED: Final = None

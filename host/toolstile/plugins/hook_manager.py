@@ -92,7 +92,7 @@ def _arguments(caller: pluggy.HookCaller) -> tuple[str, ...]:
     return () if caller.spec is None else tuple(caller.spec.argnames)
 
 
-# --- A plugin's implementation of a hook, ready to be called with the hook's arguments
+# --- Implementations of hooks
 
 
 STAGES: Final = frozenset(

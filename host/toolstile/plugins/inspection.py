@@ -254,7 +254,7 @@ def _listed(names: tuple[str, ...]) -> str:
     return ", ".join(names) if names else "none"
 
 
-# --- What is given from Python as a plugin, refused where it can be none
+# --- Plugins given in Python
 
 
 _OFFERED: Final = (Tool, MarkdownSection, Prompt)

@@ -147,7 +147,7 @@ class RenamedSection:
         return self.original.render_body(params)
 
 
-# --- Which tools can be called by their wire names
+# --- Wire names
 
 
 def serving_wire_names(tools: Iterable[Tool[Any, Any]]) -> dict[str, Tool[Any, Any]]:

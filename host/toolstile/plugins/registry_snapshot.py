@@ -13,7 +13,7 @@ from toolstile.plugins.loaded_plugins import LoadedPlugins
 from toolstile.plugins.prefixing import serving_wire_names
 from toolstile_hookspecs import Binding, Section, Tool
 
-# --- The tools of all plugins, by name
+# --- The catalog
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class PluginCatalog:
         return iter(tuple(self._current().tools.values()))
 
 
-# --- What all plugins come to at one time
+# --- The snapshot
 
 
 Calls = Mapping[str, tuple[Implementation, ...]]

@@ -101,7 +101,7 @@ def described(name: str, distribution: str | None, version: str | None) -> str:
     return f"{name!r} ({' '.join(filter(None, (distribution, version)))})"
 
 
-# --- Finds where in an author's own file something went wrong
+# --- Places in an author's file
 
 
 def place_of(error: BaseException | None) -> str | None:
@@ -144,7 +144,7 @@ def _machinery() -> tuple[str, ...]:
     return (*folders, str(dataclasses.__file__))
 
 
-# --- A plugin as the registry keeps it
+# --- Records of plugins
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from typing import Final, Protocol
 from toolstile.settings import Settings
 from toolstile_hookspecs import Clock, ToolstileError
 
-# --- The tokens that one host has redeemed
+# --- Tokens of one host
 
 
 class RedeemedTokens(Protocol):
@@ -65,7 +65,7 @@ class SpentInMemory:
             self._ids.discard(token_id)
 
 
-# --- Sealed tokens: what tells an approval that is given later from one that was made up
+# --- Sealed tokens
 
 
 VERSION: Final = "1"
@@ -221,7 +221,7 @@ def _bytes(text: str) -> bytes:
     return text.encode(errors="surrogatepass")
 
 
-# --- The tokens that several hosts have redeemed, in a file that they share
+# --- Tokens of several hosts
 
 
 DAY: Final = 24 * 60 * 60.0

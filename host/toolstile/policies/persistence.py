@@ -27,7 +27,7 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs._schema.validation_errors import first_fault
 from toolstile_hookspecs.policies import RESERVED, record_of
 
-# --- A lock beside a file, held by one thread of one process at a time
+# --- A lock beside a file
 
 
 if sys.platform == "win32":
@@ -71,7 +71,7 @@ def locked(file: Path) -> Generator[None]:
         os.close(handle)
 
 
-# --- What policies remember beyond a session: their records in JSON files
+# --- Records in JSON files
 
 
 FORMAT: Final = "toolstile.policies"

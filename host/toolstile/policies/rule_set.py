@@ -108,7 +108,7 @@ def _places(sections: Sequence[Section], above: str = "") -> dict[int, str]:
     return places
 
 
-# --- Policies that the configuration file asks for, made from the kinds that plugins offer
+# --- Policies of the configuration
 
 
 OWN_KEYS: Final = ("kind", "keep")

@@ -168,7 +168,7 @@ CONTAINED_ONLY: Final = Rule("dry run", _check_contained, None, wants_params=Fal
 """The rule of a dry run."""
 
 
-# --- The rules of a plugin whose tools go by other names: they know them by their own
+# --- Rules of a plugin with renamed tools
 
 
 def knowing(rule: Rule, originals: Mapping[str, Tool[Any, Any]]) -> Rule:

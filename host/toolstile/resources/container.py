@@ -20,7 +20,7 @@ from toolstile_hookspecs.errors import CircularDependencyError, ResourceError
 from toolstile_hookspecs.resources import Binding, PostConstruct, Scope, is_borrowed
 from toolstile_hookspecs.transactions import Decider, SupportsRecovery
 
-# --- Constructions under way, and the circles they can form, also across threads
+# --- Constructions
 
 
 class Construction:
@@ -83,7 +83,7 @@ def _circle(kinds: list[type[Any]]) -> CircularDependencyError:
     )
 
 
-# --- Where the instances of one scope stand until it ends
+# --- The cache of a scope
 
 
 class Instance:
@@ -130,7 +130,7 @@ class InstanceCache:
             other.own(instance)
 
 
-# --- Open resources: built when first asked for, along what they depend on, and closed at the
+# --- The container
 
 
 T = TypeVar("T")

@@ -19,7 +19,7 @@ from toolstile.resources.teardown import name_of
 from toolstile_hookspecs.errors import ResourceBusyError
 from toolstile_hookspecs.support.event_loop import renewed_in_forks
 
-# --- Whether a call would wait for one that waits for it: a hook, or a handler, has dispatche
+# --- Calls that would wait for themselves
 
 
 CURRENT: Final[ContextVar[Any]] = ContextVar("toolstile_current_call", default=None)
@@ -59,7 +59,7 @@ def _around(call: Any) -> Any:
     return None if noted is Token.MISSING else noted
 
 
-# --- Locks of exclusive resources: one per resource, held by a call tree, queued in order
+# --- Locks
 
 
 log = logging.getLogger(__name__)

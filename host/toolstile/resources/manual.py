@@ -44,7 +44,7 @@ from toolstile.resources.transactional import Role, has_method, role_of
 from toolstile_hookspecs.errors import SnapshotError, StateError
 from toolstile_hookspecs.sessions import SessionProtocol, SessionSnapshot
 
-# --- Exclusive resources held by a transaction by hand, from its begin to its end
+# --- Exclusive resources of a manual transaction
 
 
 class HeldResources:
@@ -115,7 +115,7 @@ class HeldResources:
                 failures.add(resource, error)
 
 
-# --- Transactions by hand, for code that runs tools past the host
+# --- Manual transactions
 
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from toolstile_hookspecs.errors import ResourceError, UnboundResourceError
 from toolstile_hookspecs.resources import Closeable
 from toolstile_hookspecs.support.text import nearest
 
-# --- How types are named to people, and what to say of one that is not bound
+# --- Names of types
 
 
 def name_of(kind: Any) -> str:
@@ -38,7 +38,7 @@ def unbound(kind: Any, bound: Iterable[Any]) -> UnboundResourceError:
     )
 
 
-# --- Doing several things that may each fail, all of them, and telling of every failure
+# --- Closing everything, whatever fails
 
 
 class Failures:

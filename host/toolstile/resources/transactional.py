@@ -13,7 +13,7 @@ from toolstile.resources.teardown import Failures, name_of, refuse_coroutine
 from toolstile_hookspecs.errors import ResourceBusyError
 from toolstile_hookspecs.resources import ResourceBranch
 
-# --- How an instance takes part in transactions, told from its methods
+# --- Roles
 
 
 class Role(Enum):
@@ -54,7 +54,7 @@ def has_method(instance: object, method: str, arguments: int) -> bool:
     return True
 
 
-# --- How the resources that a call has used take part in its transaction
+# --- Participants
 
 
 MOMENT: Final = 0.001
@@ -279,7 +279,7 @@ class ExclusivePart:
                 failures.add(self.claim.lock.resource, error)
 
 
-# --- Work whose steps may or may not have to be awaited, written once
+# --- Steps that may be awaitable
 
 
 Steps = Generator[Awaitable[Any] | None, Any, None]

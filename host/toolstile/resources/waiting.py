@@ -14,7 +14,7 @@ from toolstile_hookspecs.errors import CallClosed, DeadlineExceededError, Resour
 from toolstile_hookspecs.limits import Cancellation, Deadline
 from toolstile_hookspecs.support.event_loop import is_on_loop
 
-# --- What the pipeline provides to the resources of a call
+# --- The owner of a call scope
 
 
 class Turn(Protocol):
@@ -81,7 +81,7 @@ class CallOwner(Protocol):
         ...
 
 
-# --- Waiting for a turn, in a thread or in a task, as long as the call may wait
+# --- Waits
 
 
 # A clock held still in a test, or set ahead, is looked at again after this many seconds.

@@ -122,7 +122,7 @@ def folded(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "_", name.lower())
 
 
-# --- What is wrong with settings given in Python, which no table has checked; each with its r
+# --- Checks of settings given in Python
 
 
 KEY_LENGTH: Final = 32
@@ -323,7 +323,7 @@ def clock_fault(name: str, value: object) -> str | None:
     return f"{name} is of type {kind}; give an object with the methods now and monotonic"
 
 
-# --- The host's own keys in the configuration
+# --- The host's own keys
 
 
 NEVER = "none"

@@ -141,7 +141,7 @@ def _unreadable(path: Path, error: OSError) -> ConfigurationError:
     return ConfigurationError(told)
 
 
-# --- What environment variables override
+# --- Environment variables
 
 
 BLOCK: Final = "TOOLSTILE_BLOCK"
@@ -269,7 +269,7 @@ def _put(document: dict[str, Any], override: Override) -> None:
     at[override.path[-1]] = override.value
 
 
-# --- Configuration given on the command line: over that of the file, or where it says nothing
+# --- Command-line options
 
 
 SOURCE: Final = "the command line"
@@ -335,7 +335,7 @@ def _override_path(settings: Settings, key: str) -> tuple[str, ...]:
     return (first, settings.table_name(rest[0]) or rest[0], *rest[1:])
 
 
-# --- Paths in a configuration file are relative to that file, in whoever's table they are
+# --- Paths
 
 
 LISTS: Final = frozenset({list, tuple, set, frozenset, Sequence, Iterable, AbstractSet})
@@ -407,7 +407,7 @@ def _bare(hint: Any) -> Any:
     return get_args(hint)[0] if get_origin(hint) is Annotated else hint
 
 
-# --- Puts the file and the environment together to the settings of a host
+# --- Settings from all sources
 
 
 def load(

@@ -23,7 +23,7 @@ from toolstile_hookspecs._schema.secrets import HIDING, MASK, hide
 from toolstile_hookspecs._schema.validation_errors import as_sentence
 from toolstile_hookspecs.support.text import nearest, suggest
 
-# --- Which keys a table may have, also one within another
+# --- Known keys
 
 
 def keys(model: type[Any]) -> list[str]:
@@ -83,7 +83,7 @@ def _is_model(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
-# --- Finds the name in a class's annotations that nothing defines, as a misspelt one
+# --- Undefined names in annotations
 
 
 def undefined_name(model: type[Any]) -> str | None:
@@ -111,7 +111,7 @@ def to_define(name: str, model: type[Any]) -> str:
     return f"Define or import {name} in {place}."
 
 
-# --- Keeps secrets out of messages: which keys hold them, and how they are masked
+# --- Secrets in messages
 
 
 # Shorter ones would be found in the middle of words; their values are not shown in any case.
@@ -173,7 +173,7 @@ def _is_secret(annotation: Any) -> bool:
     return any(_is_secret(each) for each in get_args(annotation))
 
 
-# --- Validates a table against a pydantic model and tells every fault: where, expected, found
+# --- Validation of a table
 
 
 M = TypeVar("M")

@@ -176,7 +176,7 @@ def readable(items: Items, copied: Callable[[Any], Any]) -> Sequence[Any]:
     return CopiedItems(items, copied) if items.mutable else items
 
 
-# --- Copies of what can change, so that changing it in one place is seen in no other
+# --- Copies
 
 
 T = TypeVar("T")

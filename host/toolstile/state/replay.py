@@ -323,7 +323,7 @@ def _told(entry: _AnyEntry, known: Mapping[str, type[Any]]) -> RecordedChange:
     return Change(entry["do"], kind, loaded(kind, entry["items"]))
 
 
-# --- Which recorded changes a session holds already
+# --- Changes already applied
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +336,7 @@ class AppliedEffect:
     effect_id: str
 
 
-# --- What a branch did, with the effects of calls within it kept apart
+# --- The log of a branch's changes
 
 
 Cells = Mapping[type[Any], Cell]

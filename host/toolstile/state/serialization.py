@@ -16,7 +16,7 @@ from pydantic_core import to_jsonable_python
 from toolstile_hookspecs._schema.validation_errors import place
 from toolstile_hookspecs.errors import SnapshotError
 
-# --- Whether an item came back from its JSON as it was
+# --- Comparison of items read back
 
 
 Schema = Mapping[str, Any]
@@ -201,7 +201,7 @@ def _parts(part: Any) -> Iterator[Schema]:
             yield from _parts(each)
 
 
-# --- Items of one type as JSON values, which come back as they were or are refused
+# --- Items as JSON
 
 
 def type_name(kind: type[Any]) -> str:

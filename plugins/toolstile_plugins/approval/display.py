@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from toolstile_hookspecs import ApprovalRequest, hide, masked, secrets_of
 from toolstile_hookspecs.support.text import printable, printable_lines
 
-# --- The mask that stands for a secret in an edit, and the secrets put back in its places
+# --- Masked secrets in edits
 
 
 MASK: Final = "*** (unchanged)"
@@ -41,7 +41,7 @@ def unmasked(edited: object, value: object) -> Any:
     return edited
 
 
-# --- A request as a person reads it: what is called, with what, why it is asked, what it chan
+# --- Requests as text
 
 
 LINES: Final = 60

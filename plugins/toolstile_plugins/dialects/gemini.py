@@ -19,7 +19,7 @@ from toolstile_plugins.dialects.json_schema import (
 )
 from toolstile_plugins.dialects.results import Answer, answer
 
-# --- The part of OpenAPI's schema object that Gemini takes, and how a schema is brought into
+# --- Schemas for Gemini
 
 
 _KEPT: Final = {
@@ -197,7 +197,7 @@ def _noted(schema: Schema, notes: list[str]) -> Schema:
     return {**schema, "description": text} if text else schema
 
 
-# --- Gemini: function declarations, `functionCall` and `functionResponse` parts
+# --- Declarations, calls and responses
 
 
 NO_ID: Final = "gemini.no_id"

@@ -91,7 +91,7 @@ def _known(**fields: Any) -> Block:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-# --- MCP: tool definitions, `tools/call` requests and their results
+# --- Tools, calls and results
 
 
 TOOLS_CALL: Final = "tools/call"

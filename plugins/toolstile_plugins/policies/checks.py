@@ -92,7 +92,7 @@ def _are_names(value: object) -> bool:
     return all(isinstance(each, str) for each in cast("Collection[object]", value))
 
 
-# --- Which tools a policy means: by their own name, or by the one they have elsewhere
+# --- Tool names in policies
 
 
 T = TypeVar("T")

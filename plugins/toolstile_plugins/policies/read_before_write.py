@@ -31,7 +31,7 @@ from toolstile_plugins.policies.checks import (
     refuse_other_than_names_by_tool,
 )
 
-# --- What files hold, by its hash: those of the workspace, or of a directory on disk
+# --- Hashes of files
 
 
 WORKSPACE: Final = "/workspace"
@@ -178,7 +178,7 @@ def outline_of(stream: BinaryIO, size: int, modified: str) -> str:
     return f"outline {digest.hexdigest()}"
 
 
-# --- No file is overwritten that was not read as it is now
+# --- The policy
 
 
 READ_TOOLS: Final = frozenset({"read_file"})

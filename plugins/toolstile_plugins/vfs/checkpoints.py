@@ -13,7 +13,7 @@ from toolstile_plugins.vfs.nodes import Content, InMemory, Node, Spooled
 from toolstile_plugins.vfs.streams import WriteStream
 from toolstile_plugins.vfs.write_set import Layer
 
-# --- Content that stays as it is, whatever becomes of where it comes from
+# --- Kept content
 
 
 _BLOCK_BYTES: Final = 1 << 20
@@ -34,7 +34,7 @@ def kept(content: Content) -> Content:
     return read[0]
 
 
-# --- Moments of a workspace that can be put back, kept as what has been replaced since
+# --- Checkpoints
 
 
 class Checkpoint:

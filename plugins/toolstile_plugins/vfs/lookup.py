@@ -109,7 +109,7 @@ def _no_directory(path: str, node: Node) -> OSError:
     return PermissionError(f"{path} is {what(node)}, so nothing can lie beneath it.")
 
 
-# --- What lies beneath a directory: what cannot be read there is passed by, and noted
+# --- Walks
 
 
 class Finder:

@@ -23,7 +23,7 @@ from toolstile_plugins.vfs.tools import file_tools
 from toolstile_plugins.vfs.tools.results import size_of
 from toolstile_plugins.vfs.workspace import VirtualFilesystem
 
-# --- A workspace as its configuration wants it
+# --- Opening a workspace
 
 
 def open_workspace(config: VfsConfig) -> VirtualFilesystem:
@@ -88,7 +88,7 @@ def _store(config: VfsConfig) -> Store:
         ) from error
 
 
-# --- The file tools as a section
+# --- The section
 
 
 _GUIDANCE: Final = """\

@@ -127,7 +127,7 @@ def _check_mode(path: str, node: Node) -> None:
         raise PermissionError(f"{path} cannot be changed: its mode lets nobody write it.")
 
 
-# --- Whole trees of files and directories: copied, moved, deleted
+# --- Trees
 
 
 #: What a copy takes over of a mode: nothing that lets it run as somebody else.

@@ -12,7 +12,7 @@ from toolstile_plugins.vfs.backends.base import Base, Change, Changes
 from toolstile_plugins.vfs.nodes import Kind, Node, directory_node
 from toolstile_plugins.vfs.paths import join
 
-# --- What a call is told when somebody else was faster
+# --- Conflicts
 
 
 _SHOWN: Final = 5
@@ -57,7 +57,7 @@ def conflict(paths: Iterable[str]) -> ConflictError:
     )
 
 
-# --- What a call has looked at and what it has made, over what is underneath
+# --- The write set
 
 
 _ROOT: Final = directory_node()

@@ -69,7 +69,7 @@ def from_plain(values: Mapping[str, Any]) -> Definition:
     return Definition(**{name: values[name] for name in ("name", *PARTS)})
 
 
-# --- Asking a server for its tools
+# --- Listing
 
 
 PAGES: Final = 200

@@ -41,7 +41,7 @@ def told(error: BaseException) -> str:
     return one_line(text, MOST).rstrip(".") or type(error).__name__
 
 
-# --- What the SDK logs of servers whose notifications do not fit the protocol, kept short
+# --- Log records of the SDK
 
 
 LOGGER: Final = "client"
@@ -70,7 +70,7 @@ def told_once() -> Generator[None]:
         logger.removeFilter(pass_first)
 
 
-# --- How many hosts stand behind one another: one that is its own server would never end to s
+# --- Nested hosts
 
 
 DEPTH: Final = "TOOLSTILE_MCP_DEPTH"

@@ -177,7 +177,7 @@ class ServerSettings(BaseModel):
 _NOTHING_KNOWN = ToolSettings()
 
 
-# --- `${NAME}` in what is configured of a server: variables of this process's environment
+# --- Variables
 
 
 _VARIABLE: Final = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -218,7 +218,7 @@ def filled(text: str, where: str, environment: Mapping[str, str] | None = None) 
     return _VARIABLE.sub(value, text)
 
 
-# --- What is configured of a server and told to nobody: it may be a secret
+# --- Secrets
 
 
 def secrets_of(settings: ServerSettings) -> tuple[str, ...]:

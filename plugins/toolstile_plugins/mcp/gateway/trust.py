@@ -20,7 +20,7 @@ from toolstile_plugins.mcp.gateway.definitions import Definition, from_plain
 from toolstile_plugins.mcp.gateway.settings import Trust
 from toolstile_plugins.mcp.gateway.text import one_line
 
-# --- What is remembered of servers' tools, in a file: as what each was met, or approved
+# --- Pins
 
 
 log = logging.getLogger("toolstile.mcp")
@@ -107,7 +107,7 @@ class Pins:
         )
 
 
-# --- Which of a server's tools may be called as they are, and about which a person is asked
+# --- Standing
 
 
 REMEMBERED: Final = 1000
@@ -256,7 +256,7 @@ class Standing:
             self._pins.keep(self._server, after)
 
 
-# --- The rule that a person is asked about a tool that is not what it was when it was approve
+# --- The policy
 
 
 SHOWN: Final = 300

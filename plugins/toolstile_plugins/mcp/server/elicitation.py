@@ -25,7 +25,7 @@ from toolstile_hookspecs.calls import APPROVAL
 from toolstile_hookspecs.support.text import printable_lines
 from toolstile_plugins.mcp.server.request import CallRequest, RequestContext, current_request
 
-# --- What a person is asked: the call, its arguments, why it is asked, what it would change
+# --- The question
 
 
 FORM: Final[dict[str, Any]] = {"type": "object", "properties": {}}
@@ -67,7 +67,7 @@ def _shown(text: str) -> Iterator[str]:
         yield f"  ... and {len(text) - LONGEST:,} more characters that are not shown here"
 
 
-# --- Asking the person at the client whether a call may run: by elicitation, as each era has
+# --- Elicitation
 
 
 log = logging.getLogger("toolstile.mcp")
@@ -152,7 +152,7 @@ async def _on_loop(asking: CallRequest, waiting: Coroutine[Any, Any, T]) -> T:
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(waiting, asking.loop))
 
 
-# --- Asking in rounds, as the newer era does: what goes to the client, and what comes back
+# --- Rounds
 
 
 QUESTION: Final = "approval"

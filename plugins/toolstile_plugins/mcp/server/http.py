@@ -37,7 +37,7 @@ from toolstile_plugins.mcp.server.server import DISTRIBUTION, HostServer
 from toolstile_plugins.mcp.server.sessions import SESSION_HEADER, NamedSessions, Sessions
 from toolstile_plugins.mcp.server.settings import ServeSettings
 
-# --- Where the server listens, and what requests may say about where they come from and go to
+# --- Addresses
 
 
 LOCAL: Final = ("127.0.0.1", "localhost", "[::1]")
@@ -146,7 +146,7 @@ def _is(host: str, what: str) -> bool:
         return False
 
 
-# --- How long clients over HTTP may take: until their request has arrived, until they read on
+# --- Timeouts of clients
 
 
 log = logging.getLogger("toolstile.mcp")
@@ -247,7 +247,7 @@ class PatientProtocol(H11Protocol):
         self.transport.abort()
 
 
-# --- What is logged where no more connections can be taken, since files have run out
+# --- Refused connections
 
 
 SCARCE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
@@ -280,7 +280,7 @@ class Scarcity:
             )
 
 
-# --- Serving over streamable HTTP: who may connect, from where, and to what
+# --- The server
 
 
 PATH: Final = "/mcp"

@@ -100,7 +100,7 @@ def _is_number(given: object) -> bool:
         return False
 
 
-# --- Telling the client at the other end of a pipe that there are other tools than before
+# --- Changes of the tools
 
 
 INTERVAL: Final = 0.5

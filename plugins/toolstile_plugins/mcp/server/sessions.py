@@ -206,7 +206,7 @@ class Sessions:
 HANDLE_BYTES: Final = 32
 
 
-# --- How a request says which session it belongs to
+# --- Session ids of requests
 
 
 SESSION_META: Final = "toolstile/session"
@@ -217,7 +217,7 @@ SESSION_HEADER: Final = "mcp-session-id"
 """The header of the older era."""
 
 
-# --- Which session a request belongs to: the process's one, a kept one, or one of its own
+# --- Choice of a session
 
 
 NO_META: Final[Mapping[str, Any]] = {}

@@ -32,7 +32,7 @@ from toolstile_plugins.mcp.server.server import HostServer
 from toolstile_plugins.mcp.server.sessions import OneSession, ServedSession
 from toolstile_plugins.mcp.server.settings import ServeSettings
 
-# --- The flow of messages over a pipe: what is none is answered, and nothing piles up unread
+# --- Flow control
 
 
 UNREAD: Final = 100
@@ -174,7 +174,7 @@ def _id_of(message: object) -> RequestId | None:
     return number if isinstance(number, int) and not isinstance(number, bool) else None
 
 
-# --- Serving over standard input and output, where nothing else may be written
+# --- The server
 
 
 ALONE: Final = (

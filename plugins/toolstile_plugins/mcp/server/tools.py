@@ -80,7 +80,7 @@ class ToolList:
         return shape
 
 
-# --- `completion/complete`: how what was typed may go on
+# --- Completions
 
 
 MOST: Final = 100

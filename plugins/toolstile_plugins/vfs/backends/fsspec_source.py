@@ -273,7 +273,7 @@ def _masked(text: str) -> str:
     return _QUERY.sub("?***", _LOGIN.sub("//***@", text))
 
 
-# --- Archives, which can hold names that no path leads to
+# --- Archives
 
 
 ENDINGS: Final = {".zip": "zip", ".tar": "tar", ".tar.gz": "tar", ".tgz": "tar"}

@@ -31,7 +31,7 @@ from toolstile_plugins.vfs.tools.checks import (
 from toolstile_plugins.vfs.tools.params import ListDirectory, ReadFile
 from toolstile_plugins.vfs.tools.results import Entry, FileText, Listing, lines_of
 
-# --- Cuts what is too long for a result, always at a line, and says so
+# --- Pages
 
 
 T = TypeVar("T")
@@ -100,7 +100,7 @@ def cut(
     return Page(tuple(taken), offset, more=False)
 
 
-# --- The tools that show directories and files
+# --- Tools
 
 
 @dataclass(frozen=True)

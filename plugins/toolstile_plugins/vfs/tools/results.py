@@ -11,7 +11,7 @@ from typing import Literal
 from toolstile_hookspecs import FileMatch
 from toolstile_hookspecs.support.text import counted
 
-# --- Sizes in words, for people and models
+# --- Sizes
 
 
 def size_of(size: int) -> str:
@@ -31,7 +31,7 @@ def size_of(size: int) -> str:
     return f"{amount:.1f} {unit}"
 
 
-# --- What the file tools answer with, and how a model reads it
+# --- Results
 
 
 @dataclass(frozen=True, slots=True)

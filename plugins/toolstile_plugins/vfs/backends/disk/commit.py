@@ -20,7 +20,7 @@ from toolstile_plugins.vfs.backends.disk.staging import Staging
 from toolstile_plugins.vfs.paths import RESERVED
 from toolstile_plugins.vfs.write_set import conflict
 
-# --- The directory of one commit, within `.toolstile/`
+# --- The directory of a commit
 
 
 _PREFIX: Final = "commit-"
@@ -77,7 +77,7 @@ class Slots:
             self.close()
 
 
-# --- A commit to a directory: decided in one step, carried out, or put back
+# --- A commit
 
 
 log = logging.getLogger("toolstile.vfs")
@@ -176,7 +176,7 @@ class NoChanges:
         """Do nothing."""
 
 
-# --- Where commits to a directory are prepared, and finished after a crash: `.toolstile/`
+# --- The area of commits
 
 
 Decided = Callable[[str], bool | None]

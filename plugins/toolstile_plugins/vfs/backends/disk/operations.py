@@ -277,7 +277,7 @@ def _looks_like(found: os.stat_result, image: Image) -> bool:
     )
 
 
-# --- Renames that never replace what was not looked at, where the system has them
+# --- Renames
 
 
 _NO_REPLACE: Final = 1

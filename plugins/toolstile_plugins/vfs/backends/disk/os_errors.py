@@ -66,7 +66,7 @@ def _check(path: str, *, on_root: bool, allowed: bool) -> None:
         )
 
 
-# --- What the system's errors mean for a workspace
+# --- Errors of the system
 
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
