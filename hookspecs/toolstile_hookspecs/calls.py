@@ -182,7 +182,7 @@ class ToolInvoked:
         decisions: What each policy said, in order, where one said anything but allow.
         error: The exception behind it, where there is one.
         user_id: For whom it ran.
-        facts: What plugins noted about the call, by `plugin.name`.
+        attributes: What plugins noted about the call, by `plugin.name`.
         text: What the model reads.
         data: The value as compact JSON, None for a failure or an excluded value.
         held_params: The typed params, where no tool can read the arguments.
@@ -208,7 +208,7 @@ class ToolInvoked:
     decisions: tuple[PolicyDecision, ...] = ()
     error: BaseException | None = None
     user_id: str | None = None
-    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
     text: str = ""
     data: bytes | None = None
     held_params: Any = field(default=None, repr=False)
@@ -288,7 +288,7 @@ class ToolInvoked:
             wire["data"] = json.loads(self.data)
         else:
             wire["data"] = self.text or None
-        if REPLAYED_EFFECT in self.facts:
+        if REPLAYED_EFFECT in self.attributes:
             wire["replayed"] = True
         return wire
 
@@ -389,7 +389,7 @@ class Outcome:
 
         It is secret: give it to nobody but those who may decide.
         """
-        return self.event.facts.get(APPROVAL_TOKEN)
+        return self.event.attributes.get(APPROVAL_TOKEN)
 
     def envelope(self) -> dict[str, Any]:
         """Return the wire form: `tool`, `fetchedAt`, and `data` or `error`, never both."""

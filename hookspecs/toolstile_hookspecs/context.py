@@ -69,8 +69,8 @@ class CallControl(Protocol):
         """Pass a progress report on."""
         ...
 
-    def note(self, name: str, value: object) -> None:
-        """Keep a fact for the call's event."""
+    def set_attribute(self, name: str, value: object) -> None:
+        """Set an attribute of the call's event."""
         ...
 
     def check_exclusive(self, what: str) -> None:
@@ -179,14 +179,14 @@ class ToolContext:
         if self.control is not None:
             self.control.progress(done, total, message)
 
-    def note(self, name: str, value: object) -> None:
-        """Keep a fact for the call's event, under `plugin.name`.
+    def set_attribute(self, name: str, value: object) -> None:
+        """Set an attribute of the call's event, under `plugin.name`.
 
         Raises:
             CallClosed: When the call was abandoned or has ended; `toolstile_rollback` can note.
         """
         if self.control is not None:
-            self.control.note(name, value)
+            self.control.set_attribute(name, value)
 
     def check_exclusive(self, what: str) -> None:
         """Let a resource make sure that the call may have something for itself alone.

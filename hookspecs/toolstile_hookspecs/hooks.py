@@ -466,7 +466,7 @@ def toolstile_rollback(
     Args:
         tool: The tool.
         params: The typed params.
-        context: The context; its session is closed, and it can still note facts.
+        context: The context; its session is closed, and it can still set attributes.
         reason: What went wrong, as the model is told.
         settings: The plugin's own validated settings, or None.
 

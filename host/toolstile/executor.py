@@ -83,7 +83,7 @@ class Executor:
         self.on_progress = options.on_progress
         self.dry_run = options.dry_run
         # What is known of each of its calls before it begins.
-        self.facts = _DRY if options.dry_run else NO_META
+        self.attributes = _DRY if options.dry_run else NO_META
         self.rehearsal: DryRun | None = None
         self._manner = DispatchOptions(
             host.configuration.timeout, host.configuration.approve_diff, options.dry_run

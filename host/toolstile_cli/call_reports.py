@@ -146,7 +146,7 @@ def _ended(call: ToolCall, outcome: Outcome, *notes: str) -> Ending:
         outcome.envelope(),
         (*_notes(event), *notes),
         _diff(event),
-        event.facts.get(APPROVAL) == "unanswered",
+        event.attributes.get(APPROVAL) == "unanswered",
         outcome.result.message,
     )
 
@@ -171,12 +171,12 @@ def _raised(call: ToolCall, error: BaseException, event: ToolInvoked | None) -> 
 
 
 def _diff(event: ToolInvoked) -> str | None:
-    diff = event.facts.get(DIFF)
+    diff = event.attributes.get(DIFF)
     return None if diff is None or not _is_rehearsed(event) else str(diff)
 
 
 def _is_rehearsed(event: ToolInvoked) -> bool:
-    return event.success and bool(event.facts.get(DRY_RUN))
+    return event.success and bool(event.attributes.get(DRY_RUN))
 
 
 _APPROVALS: Final = {
@@ -187,7 +187,7 @@ _APPROVALS: Final = {
 
 def _notes(event: ToolInvoked) -> tuple[str, ...]:
     notes: list[str] = []
-    approval = _APPROVALS.get(str(event.facts.get(APPROVAL)))
+    approval = _APPROVALS.get(str(event.attributes.get(APPROVAL)))
     if approval is not None:
         notes.append(approval)
     if event.rolled_back and not _is_rehearsed(event):

@@ -32,7 +32,7 @@ class Control:
     def progress(self, done, total, message):
         self.seen.append((done, total, message))
 
-    def note(self, name, value):
+    def set_attribute(self, name, value):
         self.seen.append((name, value))
 
     def check_exclusive(self, what):
@@ -88,7 +88,7 @@ def test_progress_beats_and_reaches_the_host():
     context = ToolContext(session=None, heartbeat=heart, control=control)
     context.progress(1, 2, "half")
     context.beat()
-    context.note("plugin.fact", 5)
+    context.set_attribute("plugin.fact", 5)
     assert beats == [1, 1]
     assert control.seen == [(1, 2, "half"), ("plugin.fact", 5)]
     ToolContext(session=None).progress(1)

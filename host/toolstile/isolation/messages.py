@@ -140,7 +140,7 @@ def portable_outcome(outcome: Outcome) -> Outcome:
         "result": outcome.result,
         "text": outcome.text,
         "error": portable_error(event.error) if event.error is not None else None,
-        "facts": {name: value for name, value in event.facts.items() if travels(value)},
+        "attributes": {name: value for name, value in event.attributes.items() if travels(value)},
     }
     if not travels(outcome.result):
         fields["result"] = ToolResult(outcome.result.message, None, outcome.success)

@@ -82,9 +82,9 @@ class ControlProxy:
         """Pass a progress report on."""
         self._parent.ask("control", "progress", done, total, message)
 
-    def note(self, name: str, value: object) -> None:
-        """Keep a fact for the call's event."""
-        self._parent.ask("control", "note", name, value)
+    def set_attribute(self, name: str, value: object) -> None:
+        """Set an attribute of the call's event."""
+        self._parent.ask("control", "set_attribute", name, value)
 
     def check_exclusive(self, what: str) -> None:
         """Raise where the call can have nothing for itself alone."""

@@ -128,7 +128,7 @@ class ResumedApproval:
         try:
             self._approvable = run.executor.seal.redeem(self._token, bearer_of(run))
         except TokenRefused as refused:
-            run.note(APPROVAL, REFUSED)
+            run.set_attribute(APPROVAL, REFUSED)
             msg = f"{refused} Nothing has run. Call {run.name} without it, to have it asked again."
             raise CallRejected(Status.DENIED, msg) from None
         except OSError as error:
@@ -193,9 +193,9 @@ def approve(run: ActiveCall, reasons: Iterable[str], diff: str | None = None) ->
     answer = None if run.resumption is None else run.resumption.answer_to(request.digest)
     if answer is None:
         answer = yield from _wait_for_answer(run, request)
-    run.note(APPROVAL, answer.answer.value if answer.answered else UNANSWERED)
+    run.set_attribute(APPROVAL, answer.answer.value if answer.answered else UNANSWERED)
     if answer.reason:
-        run.note(APPROVAL_REASON, mask(run, answer.reason))
+        run.set_attribute(APPROVAL_REASON, mask(run, answer.reason))
     if not answer.answered:
         raise CallRejected(
             Status.DENIED, _unanswered(run, reasons, answer, has_run=diff is not None)
@@ -220,7 +220,7 @@ def refuse_unaskable(run: ActiveCall, reasons: Iterable[str], *, has_run: bool =
         CallRejected: Saying why.
     """
     if run.executor.approver is None:
-        run.note(APPROVAL, UNANSWERED)
+        run.set_attribute(APPROVAL, UNANSWERED)
         msg = (
             f"{_needs(run, reasons)}, and there is nobody to ask. It cannot run here; say so, or "
             "do without."
@@ -292,7 +292,7 @@ def _ask(run: ActiveCall, request: ApprovalRequest, needs: str) -> Staged:
         )
         return read_answer((yield from settle(asked, given, limit)))
     except TimedOut:
-        run.note(APPROVAL, UNANSWERED)
+        run.set_attribute(APPROVAL, UNANSWERED)
         msg = f"{needs}, and nobody answered in time. Ask again later, then retry."
         raise CallRejected(Status.DENIED, msg) from None
     except Exception as error:
@@ -324,10 +324,10 @@ def _refuse_denied(run: ActiveCall, answer: ApprovalAnswer, request: ApprovalReq
             )
             raise CallRejected(Status.DENIED, msg)
         params = digest_of(request.tool, canonical(run))
-        run.note(APPROVAL_TOKEN, token_for(run, request.digest, params))
+        run.set_attribute(APPROVAL_TOKEN, token_for(run, request.digest, params))
         _settle_defaults(run)
         if answer.ticket is not None:
-            run.note(APPROVAL_TICKET, answer.ticket)
+            run.set_attribute(APPROVAL_TICKET, answer.ticket)
         state = kept or " Nothing has run."
         msg = f"{run.name} waits for a person's approval.{state} Ask for it later."
         raise CallRejected(Status.PENDING, msg)

@@ -310,6 +310,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
         "approved",
         "arguments",
         "asks",
+        "attributes",
         "batch",
         "branch",
         "claimed",
@@ -324,7 +325,6 @@ class ActiveCall(Lifetime["ActiveCall"]):
         "entered",
         "error",
         "executor",
-        "facts",
         "handler_duration",
         "handler_state",
         "index",
@@ -394,7 +394,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
         self.resumption = resumption
         self.batch = batch
         self.index = index
-        self.facts: Mapping[str, Any] = executor.facts
+        self.attributes: Mapping[str, Any] = executor.attributes
         # What notes it as the call at work here, from its beginning to its end.
         self.entered: Token[Any] | None = None
         self.parent = self.children = self.closed = self.when_abandoned = self._left = None
@@ -670,11 +670,11 @@ class ActiveCall(Lifetime["ActiveCall"]):
         finally:
             _told_of.reset(token)
 
-    def note(self, name: str, value: object) -> None:
-        """Keep a fact for the event; of a call that is over, while its rollback is told."""
+    def set_attribute(self, name: str, value: object) -> None:
+        """Set an attribute of the event; of a call that is over, while its rollback is told."""
         if self.closed is not None and _told_of.get() is not self:
             self.check_open()
-        self.facts = {**self.facts, name: value}
+        self.attributes = {**self.attributes, name: value}
 
     def __str__(self) -> str:
         """Return how log messages name it."""

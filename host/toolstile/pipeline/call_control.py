@@ -80,9 +80,9 @@ class CallControlImpl:
         if listener is not None:
             listener(run.call_made, done, total, message)
 
-    def note(self, name: str, value: object) -> None:
-        """Keep a fact for the event."""
-        self._run.note(name, value)
+    def set_attribute(self, name: str, value: object) -> None:
+        """Set an attribute of the event."""
+        self._run.set_attribute(name, value)
 
     def check_exclusive(self, what: str) -> None:
         """Raise where others would be kept from it while a person looks, or in a dry run."""

@@ -228,7 +228,7 @@ def publish(run: ActiveCall, table: DispatchTable) -> None:
     fields["timestamp"] = run.timestamp
     fields["duration"] = executor.monotonic() - run.started
     fields["handler_duration"] = run.handler_duration
-    fields["facts"] = run.facts
+    fields["attributes"] = run.attributes
     unusual = run.replayed or run.reruns or run.decisions or run.rolled_back
     if unusual or not succeeded or run.parent is not None:
         _add_what_is_unusual(fields, run, succeeded=succeeded)

@@ -62,7 +62,7 @@ def _answer(run: ActiveCall, plan: ToolPlan) -> Staged:
         return given
     if answer.__class__ is Replay:
         if answer.effect_id is not None:
-            run.note(REPLAYED_EFFECT, answer.effect_id)
+            run.set_attribute(REPLAYED_EFFECT, answer.effect_id)
         answer = answer.result
     return answer
 

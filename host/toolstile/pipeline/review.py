@@ -151,7 +151,7 @@ def _check_again(run: ActiveCall) -> Staged:
 def _note_diff(run: ActiveCall) -> Staged:
     """Work out what the call would change; returns it, and notes it without secrets."""
     diff = yield from describe(run)
-    run.note(DIFF, mask(run, diff))
+    run.set_attribute(DIFF, mask(run, diff))
     return diff
 
 

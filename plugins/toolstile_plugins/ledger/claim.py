@@ -37,7 +37,7 @@ def claim_or_replay(holding: Holding, params: Any) -> Awaitable[Replay | None] |
         CallRefused: The call must not run.
     """
     claim = _claim_of(holding, params)
-    holding.context.note("ledger.key", claim.key)
+    holding.context.set_attribute("ledger.key", claim.key)
     if holding.ledger.store.waits and is_on_loop():
         return _wait_and_claim(holding, claim, params)
     standing = _attempt(holding, claim, params)
@@ -47,7 +47,7 @@ def claim_or_replay(holding: Holding, params: Any) -> Awaitable[Replay | None] |
         return _replay(holding, claim, params, standing)
     _check_params(holding, claim, params, standing)
     if holding.context.parent is not None:
-        holding.context.note("ledger.state", "in_progress")
+        holding.context.set_attribute("ledger.state", "in_progress")
         raise wording.under_way(standing)
     return _wait_and_claim(holding, claim, params)
 
@@ -80,7 +80,7 @@ def _attempt(holding: Holding, claim: Claim, params: Any) -> LedgerEntry | None:
     except CallRefused:
         raise
     except Exception as error:
-        holding.context.note("ledger.state", "unavailable")
+        holding.context.set_attribute("ledger.state", "unavailable")
         if store.waits:
             # The claim may have been made all the same, and only the answer was lost.
             release = partial(store.release, claim.key, claim.effect_id)
@@ -99,7 +99,7 @@ def _claim(holding: Holding, claim: Claim, params: Any) -> LedgerEntry | None:
         return standing
     _check_params(holding, claim, params, standing)
     if not _may_repeat(holding):
-        holding.context.note("ledger.state", "unknown")
+        holding.context.set_attribute("ledger.state", "unknown")
         raise wording.unknown(standing)
     return store.claim(claim, now=now, over=standing.claim.effect_id)
 
@@ -124,7 +124,7 @@ async def _wait_and_claim(holding: Holding, claim: Claim, params: Any) -> Replay
         if standing.state is EffectState.CLAIMED:
             _check_params(holding, claim, params, standing)
             # Now, for its deadline may end the wait.
-            holding.context.note("ledger.state", "in_progress")
+            holding.context.set_attribute("ledger.state", "in_progress")
             if holding.context.parent is not None or loop.time() >= until:
                 raise wording.under_way(standing)
             # Not in step with the others that wait.
@@ -140,7 +140,7 @@ def _replay(holding: Holding, claim: Claim, params: Any, entry: LedgerEntry) -> 
         value = None if recorded.value is None else holding.tool.result_codec.decode(recorded.value)
     except ToolValidationError as error:
         raise wording.unfit(entry) from error
-    holding.context.note("ledger.state", "hit")
+    holding.context.set_attribute("ledger.state", "hit")
     result = ToolResult(recorded.message, value, exclude_value_from_context=recorded.excluded)
     return Replay(result, entry.claim.effect_id, recorded.changes, recorded.unportable)
 
@@ -149,5 +149,5 @@ def _check_params(holding: Holding, claim: Claim, params: Any, entry: LedgerEntr
     hashed = entry.claim.params_hash
     # Whoever recorded an effect need not have known how the tool orders its params.
     if hashed != claim.params_hash and hashed != recorded_hash(holding.tool, params):
-        holding.context.note("ledger.state", "mismatch")
+        holding.context.set_attribute("ledger.state", "mismatch")
         raise wording.other_params(entry)

@@ -133,7 +133,7 @@ class Holding:
         if not self._come_to_result(self.context.parent):
             return None
         if self.tool.contained:
-            self.context.note("ledger.state", "claimed")
+            self.context.set_attribute("ledger.state", "claimed")
             return None
         return self._apart(self._record)
 
@@ -196,7 +196,7 @@ class Holding:
         is_free = self.tool.contained or self._is_without_effect()
         # Of a nested call that had succeeded the event is out already.
         with suppress(CallClosed):
-            self.context.note("ledger.state", "released" if is_free else "unknown")
+            self.context.set_attribute("ledger.state", "released" if is_free else "unknown")
         if is_free:
             return partial(store.release, claim.key, claim.effect_id)
         return partial(store.doubt, claim.key, claim.effect_id, reason)
@@ -262,7 +262,7 @@ class Holding:
                 raise wording.lost(self.tool.name)
             self._state = _RECORDED
         self.ledger.leases.drop(claim.effect_id)
-        self.context.note("ledger.state", "recorded")
+        self.context.set_attribute("ledger.state", "recorded")
 
     def _record_late(self) -> None:
         """Record what is committed already; until that can be done, its key is held."""

@@ -5,8 +5,14 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import Any, Final
 
-from toolstile_hookspecs import Interrupt, Status, Tool, ToolInvoked, VisibilityExpansionRequired
-from toolstile_hookspecs import calls as facts
+from toolstile_hookspecs import (
+    Interrupt,
+    Status,
+    Tool,
+    ToolInvoked,
+    VisibilityExpansionRequired,
+    calls,
+)
 from toolstile_hookspecs._schema.serialize import encodable
 
 SCOPE: Final = "toolstile_plugins.otel"
@@ -45,8 +51,8 @@ MAX_NAME: Final = 128
 """Characters of a name that no tool has: a model may have made it up."""
 
 FACTS: Final = {
-    facts.APPROVAL: APPROVAL,
-    facts.DRY_RUN: DRY_RUN,
+    calls.APPROVAL: APPROVAL,
+    calls.DRY_RUN: DRY_RUN,
     "ledger.state": LEDGER_STATE,
 }
 """Facts that plugins note about a call, and the attributes they become."""
@@ -100,7 +106,7 @@ def of_event(event: ToolInvoked, *, capture: bool) -> Attributes:
         attributes[PARENT_CALL_ID] = encodable(event.parent_id)
         if event.pending_parent:
             attributes[PENDING_PARENT] = True
-    if event.facts:
+    if event.attributes:
         _add_facts(attributes, event)
     if event.decisions:
         _add_decisions(attributes, event)
@@ -139,7 +145,7 @@ def _add_failure(attributes: Attributes, event: ToolInvoked) -> None:
 
 def _add_facts(attributes: Attributes, event: ToolInvoked) -> None:
     for fact, name in FACTS.items():
-        value = event.facts.get(fact)
+        value = event.attributes.get(fact)
         if isinstance(value, str):
             attributes[name] = encodable(value)
         elif isinstance(value, bool):

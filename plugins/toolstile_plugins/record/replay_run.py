@@ -177,7 +177,7 @@ class _Stage:
         return Comparison(each, _shown(event), event.status, passes=passes)
 
     def _executor(self, call: RecordedCall) -> ExecutorHandle:
-        dry = bool(call.facts.get(DRY_RUN))
+        dry = bool(call.attributes.get(DRY_RUN))
         key = call.session, call.user, dry
         options: dict[str, Any] = {"user_id": call.user, "dry_run": dry, "kept_apart": self._kept}
         if self._replay is not None:

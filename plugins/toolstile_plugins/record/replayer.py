@@ -270,7 +270,7 @@ class Replayer:
         if call is None:
             return None
         found = next(iter(self._asked_of(tool, self._asked.named(call.id))), None)
-        return found if found is not None and DIFF in found.call.facts else None
+        return found if found is not None and DIFF in found.call.attributes else None
 
     def _end_asking(self, found: Numbered, *, goes_on: bool) -> None:
         self._asked.discard(found)
@@ -304,7 +304,7 @@ def _was_kept(call: RecordedCall, shown: Any) -> bool:
 def _was_edited(call: RecordedCall, request: ApprovalRequest) -> bool:
     """Tell whether a person who was shown the diff then gave the call other arguments."""
     shown = _shown(request.tool, request.params, request.context)
-    return DIFF in call.facts and not is_of(call, shown)
+    return DIFF in call.attributes and not is_of(call, shown)
 
 
 def _is_given(recorded: Any, given: object) -> bool:

@@ -134,7 +134,7 @@ class RecordedCall(_Line):
         value: Where the value is: on the wire, kept from it, or there was none.
         decisions: What policies said.
         approval: What a person said.
-        facts: What plugins noted, by `plugin.name`.
+        attributes: What plugins noted, by `plugin.name`.
         rolled_back: Whether what it changed was put back.
         pending_parent: Whether its changes waited for its parent's commit.
         replayed: Whether it was answered from a record or ledger.
@@ -165,7 +165,7 @@ class RecordedCall(_Line):
     value: Literal["wire", "kept", "none"] = "none"
     decisions: tuple[Decision, ...] = ()
     approval: Approval | None = None
-    facts: dict[str, Any] = Field(default_factory=dict[str, Any])
+    attributes: dict[str, Any] = Field(default_factory=dict[str, Any])
     rolled_back: bool = False
     pending_parent: bool = False
     replayed: bool = False

@@ -135,7 +135,7 @@ def fields_of(event: ToolInvoked, changes: str | SnapshotError) -> Fields:
         fields.append('"masked":false')
     _add_result(fields, event, secrets)
     _add_circumstances(fields, event)
-    if event.decisions or event.error is not None or event.facts:
+    if event.decisions or event.error is not None or event.attributes:
         _add_reasons(fields, event, secrets)
     if changes != NOTHING:
         fields.append(_changes(changes, secrets))
@@ -258,7 +258,7 @@ def _add_result(fields: Fields, event: ToolInvoked, secrets: Secrets) -> None:
         said = on_wire
     moment = wire_time(event.timestamp, event.duration)
     which = "data" if success else "error"
-    said += ',"replayed":true' if REPLAYED_EFFECT in event.facts else ""
+    said += ',"replayed":true' if REPLAYED_EFFECT in event.attributes else ""
     name = quoted(event.tool_name)
     fields.append(f'"envelope":{{"tool":{name},"fetchedAt":"{moment}","{which}":{said}}}')
     if not success:
@@ -303,19 +303,19 @@ def _add_reasons(fields: Fields, event: ToolInvoked, secrets: Secrets) -> None:
             for each in event.decisions
         ]
         fields.append(f'"decisions":{written(decisions)}')
-    answer = event.facts.get(APPROVAL)
+    answer = event.attributes.get(APPROVAL)
     if answer is not None:
-        reason = _hidden(event.facts.get(APPROVAL_REASON), secrets)
+        reason = _hidden(event.attributes.get(APPROVAL_REASON), secrets)
         fields.append(f'"approval":{written({"answer": str(answer), "reason": reason})}')
-    facts = {name: value for name, value in event.facts.items() if name not in _KEPT_OUT}
-    if facts:
-        fields.append(f'"facts":{_facts(facts, secrets)}')
+    attributes = {name: value for name, value in event.attributes.items() if name not in _KEPT_OUT}
+    if attributes:
+        fields.append(f'"attributes":{_attributes(attributes, secrets)}')
     if event.error is not None:
         fields.append(f'"error":{written(_raised(event.error, secrets))}')
 
 
-def _facts(facts: Mapping[str, Any], secrets: Secrets) -> str:
-    plain = hide_within(pydantic_core.to_jsonable_python(facts, fallback=_named), secrets)
+def _attributes(attributes: Mapping[str, Any], secrets: Secrets) -> str:
+    plain = hide_within(pydantic_core.to_jsonable_python(attributes, fallback=_named), secrets)
     try:
         return written(plain)
     except ValueError:

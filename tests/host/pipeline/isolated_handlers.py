@@ -249,7 +249,7 @@ def report(*, context: ToolContext) -> None:
     print("printed by the handler")  # noqa: T201 - where it goes is what is tested
     context.progress(1, 2, "half")
     context.progress(2, 2, "done")
-    context.note("tests.fact", 7)
+    context.set_attribute("tests.fact", 7)
     assert isinstance(context.heartbeat, Heartbeat)
     assert not context.cancelled
 

@@ -104,7 +104,7 @@ def test_who_hears_of_the_rollback_can_note_something_and_the_handler_cannot(
     def note_late(context: ToolContext) -> None:
         assert hears.wait(PATIENCE)
         try:
-            context.note("handler.late", 1)
+            context.set_attribute("handler.late", 1)
         except CallClosed as closed:
             refused.append(str(closed))
         tried.set()
@@ -124,7 +124,7 @@ def test_who_hears_of_the_rollback_can_note_something_and_the_handler_cannot(
         def toolstile_rollback(self, context: ToolContext) -> None:
             hears.set()
             assert tried.wait(PATIENCE)
-            context.note("hearer.why", "too late")
+            context.set_attribute("hearer.why", "too late")
             told.set()
 
     yard.open(ahangs if is_async else hangs, plugins=(Hearer(),))
@@ -132,7 +132,7 @@ def test_who_hears_of_the_rollback_can_note_something_and_the_handler_cannot(
 
     assert outcome.status is Status.TIMED_OUT
     assert told.is_set()
-    assert dict(outcome.event.facts) == {"hearer.why": "too late"}
+    assert dict(outcome.event.attributes) == {"hearer.why": "too late"}
     assert len(refused) == 1
 
 

@@ -117,7 +117,7 @@ def test_what_is_approved_runs(yard: Any, kind: type[Approver], answer: Any) -> 
     assert (outcome.status, outcome.text) == (Status.SUCCEEDED, "sent 5 to Ada")
     assert sent(yard) == [Sent("Ada", 5)]
     assert len(approver.asked) == 1
-    assert outcome.event.facts["toolstile.approval"] == "approved"
+    assert outcome.event.attributes["toolstile.approval"] == "approved"
 
 
 @pytest.mark.parametrize("kind", [Approver, AsyncApprover])
@@ -162,10 +162,10 @@ def test_a_denial_is_no_error_in_the_log(
 
 def test_the_event_tells_why_a_person_refused(yard: Any) -> None:
     yard.open(send, approver=Approver(ApprovalAnswer.deny("Too much.")))
-    facts = yard.call("send", to="Ada", amount=5).event.facts
+    attributes = yard.call("send", to="Ada", amount=5).event.attributes
 
-    assert facts["toolstile.approval"] == "denied"
-    assert facts["toolstile.approval_reason"] == "Too much."
+    assert attributes["toolstile.approval"] == "denied"
+    assert attributes["toolstile.approval_reason"] == "Too much."
 
 
 def test_a_call_that_nobody_has_decided_yet_is_pending(yard: Any) -> None:
@@ -174,8 +174,8 @@ def test_a_call_that_nobody_has_decided_yet_is_pending(yard: Any) -> None:
 
     assert (outcome.status, outcome.stage) == (Status.PENDING, Stage.APPROVE)
     assert "Nothing has run" in outcome.text
-    assert outcome.event.facts["toolstile.approval_ticket"] == "ticket-7"
-    assert outcome.event.facts["toolstile.approval_token"] == outcome.approval_token
+    assert outcome.event.attributes["toolstile.approval_ticket"] == "ticket-7"
+    assert outcome.event.attributes["toolstile.approval_token"] == outcome.approval_token
     assert outcome.approval_token
     assert outcome.is_error
     assert sent(yard) == []
@@ -190,7 +190,7 @@ def test_exactly_the_edited_arguments_run(yard: Any, kind: type[Approver]) -> No
     assert outcome.text == "sent 3 to Ada"
     assert sent(yard) == [Sent("Ada", 3)]
     assert (outcome.event.params.to, outcome.event.params.amount) == ("Ada", 3)
-    assert outcome.event.facts["toolstile.approval"] == "edited"
+    assert outcome.event.attributes["toolstile.approval"] == "edited"
 
 
 @dataclass(frozen=True)
@@ -340,7 +340,7 @@ def test_where_nobody_answered_it_is_not_said_that_a_person_refused(yard: Any) -
         "send needs a person's approval (send requires confirmation). No terminal is attached. "
         "It cannot run here; say so, or do without."
     )
-    assert outcome.event.facts["toolstile.approval"] == "unanswered"
+    assert outcome.event.attributes["toolstile.approval"] == "unanswered"
 
 
 def test_where_nobody_answered_and_no_reason_is_known_none_is_told(yard: Any) -> None:

@@ -81,14 +81,14 @@ def test_a_call_that_has_ended_takes_no_notes(yard):
     @tool
     def keep(*, context: ToolContext) -> None:
         """Keep the context."""
-        context.note("test.early", 1)
+        context.set_attribute("test.early", 1)
         kept.append(context)
 
     yard.open(keep)
     outcome = yard.call("keep")
     with pytest.raises(CallClosed):
-        kept[0].note("test.late", 2)
-    assert outcome.event.facts == {"test.early": 1}
+        kept[0].set_attribute("test.late", 2)
+    assert outcome.event.attributes == {"test.early": 1}
 
 
 @pytest.mark.parametrize("given", [{"name": "place"}, "place", None])

@@ -133,7 +133,7 @@ def test_the_call_runs_first_and_is_kept_once_its_diff_is_approved(yard, opened,
     (request,) = approver.shown
     assert request.diff == "session:\n  Mark: added Mark(text='new')\nPage:\n  -old\n  +new"
     assert request.reasons == ("write requires confirmation.",)
-    assert outcome.event.facts["toolstile.diff"] == request.diff
+    assert outcome.event.attributes["toolstile.diff"] == request.diff
 
 
 def test_a_diff_stands_under_the_name_that_its_branch_has(yard, opened, write, monkeypatch):

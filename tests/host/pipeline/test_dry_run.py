@@ -79,8 +79,8 @@ def test_a_call_succeeds_and_shows_its_diff_but_nothing_is_kept(yard, put):
     outcome = yard.call("put", text="a")
     assert (outcome.status, outcome.text) == (Status.SUCCEEDED, "put a")
     assert outcome.event.rolled_back
-    assert outcome.event.facts["toolstile.dry_run"] is True
-    assert "Mark: added Mark(text='a')" in outcome.event.facts["toolstile.diff"]
+    assert outcome.event.attributes["toolstile.dry_run"] is True
+    assert "Mark: added Mark(text='a')" in outcome.event.attributes["toolstile.diff"]
     yard.assert_untouched()
     assert [event.call for event in yard.events] == [outcome.call]
     assert yard.observer.rollbacks == [("put", "It was a dry run.")]
@@ -101,7 +101,7 @@ def test_whatever_became_of_a_call_its_event_says_that_it_was_a_dry_run(yard, pu
     ]
     assert statuses == [Status.INVALID, Status.DENIED, Status.UNKNOWN_TOOL, Status.SUCCEEDED]
     assert len(yard.events) == 5
-    assert all(event.facts["toolstile.dry_run"] is True for event in yard.events)
+    assert all(event.attributes["toolstile.dry_run"] is True for event in yard.events)
 
 
 def test_each_call_sees_what_those_before_it_would_have_changed(yard, put, mark):
@@ -115,8 +115,8 @@ def test_each_call_sees_what_those_before_it_would_have_changed(yard, put, mark)
     yard.call("put", text="a")
     second = yard.call("put", text="b")
     assert yard.call("look").text == "a\nb\na\nb"
-    assert second.event.facts["toolstile.diff"].count("Mark") == 2
-    assert "'a'" not in second.event.facts["toolstile.diff"]
+    assert second.event.attributes["toolstile.diff"].count("Mark") == 2
+    assert "'a'" not in second.event.attributes["toolstile.diff"]
     yard.assert_untouched()
 
 
@@ -210,7 +210,7 @@ def test_a_call_that_changes_nothing_says_so(yard):
         return 1
 
     yard.open(look, dry_run=True)
-    assert yard.call("look").event.facts["toolstile.diff"] == "no changes"
+    assert yard.call("look").event.attributes["toolstile.diff"] == "no changes"
 
 
 def test_a_tool_that_is_not_contained_is_denied(yard, send):
@@ -241,7 +241,7 @@ def test_a_failing_call_fails_as_ever(yard):
     yard.open(fail, dry_run=True)
     outcome = yard.call("fail")
     assert (outcome.status, outcome.text) == (Status.FAILED, "No.")
-    assert "toolstile.diff" not in outcome.event.facts
+    assert "toolstile.diff" not in outcome.event.attributes
 
 
 def test_whoever_has_to_be_asked_is_asked(yard, touch):
@@ -285,7 +285,7 @@ def test_nested_calls_are_part_of_the_diff_and_the_uncontained_are_denied(
     yard.open(aouter if yard.driver == "async" else outer, put, send, dry_run=True)
     outcome = yard.call("outer")
     assert "send is not contained" in outcome.text
-    assert "Mark(text='inner')" in outcome.event.facts["toolstile.diff"]
+    assert "Mark(text='inner')" in outcome.event.attributes["toolstile.diff"]
     yard.assert_untouched()
 
 
@@ -302,7 +302,7 @@ def test_participants_are_neither_prepared_nor_committed(yard, put):
             heard.append("on_result")
 
     yard.open(put, plugins=(Plugin(),), dry_run=True)
-    assert "1 row" in yard.call("put", text="a").event.facts["toolstile.diff"]
+    assert "1 row" in yard.call("put", text="a").event.attributes["toolstile.diff"]
     assert heard == ["diff", "on_result", "rollback"]
 
 

@@ -287,7 +287,7 @@ def test_progress_and_facts_arrive_and_prints_stay_out_of_stdout(
     assert outcome.success, outcome.text
     assert reported == [("report", 1, 2, "half"), ("report", 2, 2, "done")]
     assert len(beats) == 2
-    assert outcome.event.facts["tests.fact"] == 7
+    assert outcome.event.attributes["tests.fact"] == 7
     written = capfd.readouterr()
     assert "printed by the handler" not in written.out
     assert "printed by the handler" in written.err

@@ -119,7 +119,7 @@ def refused(yard: Any, outcome: Outcome, told: str) -> None:
     assert told in outcome.text
     assert "Nothing has run." in outcome.text
     assert outcome.approval_token is None
-    assert outcome.event.facts["toolstile.approval"] == "refused"
+    assert outcome.event.attributes["toolstile.approval"] == "refused"
     assert sent(yard) == []
     assert yard.events[-1] is outcome.event
 
@@ -164,7 +164,7 @@ def test_a_pending_call_runs_once_it_is_approved(yard: Any, later: Later, answer
 
     assert (outcome.status, outcome.text) == (Status.SUCCEEDED, "sent 5 to Ada")
     assert sent(yard) == [Sent("Ada", 5)]
-    assert outcome.event.facts["toolstile.approval"] == "approved"
+    assert outcome.event.attributes["toolstile.approval"] == "approved"
     assert outcome.approval_token is None
     assert policy.checks == 3
     assert len(later.asked) == 1
@@ -173,9 +173,9 @@ def test_a_pending_call_runs_once_it_is_approved(yard: Any, later: Later, answer
 
 def test_the_event_tells_the_ticket_of_the_approver(yard: Any, later: Later) -> None:
     yard.open(send, approver=later)
-    facts = pending(yard).event.facts
-    assert facts["toolstile.approval_ticket"] == "ticket-1"
-    assert facts["toolstile.approval_token"]
+    attributes = pending(yard).event.attributes
+    assert attributes["toolstile.approval_ticket"] == "ticket-1"
+    assert attributes["toolstile.approval_token"]
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_an_answer_may_be_put_off_again(yard: Any, later: Later) -> None:
     second = yard.resume(first, ApprovalAnswer.pending("tomorrow"))
 
     assert second.status is Status.PENDING
-    assert second.event.facts["toolstile.approval_ticket"] == "tomorrow"
+    assert second.event.attributes["toolstile.approval_ticket"] == "tomorrow"
     assert second.approval_token != first.approval_token
     assert yard.resume(second, True).success
 

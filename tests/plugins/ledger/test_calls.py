@@ -77,9 +77,9 @@ class TestRepeating:
         assert not first.event.replayed
         assert second.event.replayed
         assert second.event.handler_duration is None
-        assert first.event.facts["ledger.state"] == "recorded"
-        assert second.event.facts["ledger.state"] == "hit"
-        assert first.event.facts["ledger.key"] == second.event.facts["ledger.key"]
+        assert first.event.attributes["ledger.state"] == "recorded"
+        assert second.event.attributes["ledger.state"] == "hit"
+        assert first.event.attributes["ledger.key"] == second.event.attributes["ledger.key"]
 
     def test_other_params_are_another_effect(self, bench):
         order, done = ordering()
@@ -103,7 +103,7 @@ class TestRepeating:
             bench.call("plain")
             outcome = bench.call("order", item="tea")
         assert (len(done), len(none_done)) == (2, 2)
-        assert outcome.event.facts == {}
+        assert outcome.event.attributes == {}
         assert bench.states() == []
 
     def test_an_excluded_value_stays_excluded_and_is_there(self, bench):
@@ -212,7 +212,7 @@ class TestStrategies:
         other = bench.call("order", item="tea", note="cold")
         assert other.status is Status.ERROR
         assert "other arguments" in other.text
-        assert other.event.facts["ledger.state"] == "mismatch"
+        assert other.event.attributes["ledger.state"] == "mismatch"
         assert bench.call("order", item="milk", note="cold").success
         assert len(done) == 2
 
@@ -292,7 +292,7 @@ class TestRecorded:
 
     @staticmethod
     def record(bench: Bench, params: object) -> None:
-        key = bench.call("pay", **PAID).event.facts["ledger.key"]
+        key = bench.call("pay", **PAID).event.attributes["ledger.key"]
         result = ToolResult.ok("by hand")
         bench.ledger.record(idempotency_key=key, tool_name="pay", params=params, result=result)
 
@@ -319,7 +319,7 @@ class TestRecorded:
 
         bench.open(pay)
         given = {"amount": 2, "invoice": 7}
-        key = bench.call("pay", **given).event.facts["ledger.key"]
+        key = bench.call("pay", **given).event.attributes["ledger.key"]
         result = ToolResult.ok("by hand")
         bench.ledger.record(idempotency_key=key, tool_name="pay", params=given, result=result)
         assert bench.call("pay", **given).text == "by hand"
@@ -330,7 +330,7 @@ class TestRecorded:
         self.record(bench, PAID | change)
         outcome = bench.call("pay", **PAID)
         assert "had other arguments" in outcome.text
-        assert outcome.event.facts["ledger.state"] == "mismatch"
+        assert outcome.event.attributes["ledger.state"] == "mismatch"
 
     def test_that_of_a_tool_without_params_answers_its_calls(self, bench):
         @tool(idempotency=IdempotencyConfig())
@@ -339,7 +339,7 @@ class TestRecorded:
             return "by a call"
 
         bench.open(stop)
-        key = bench.call("stop").event.facts["ledger.key"]
+        key = bench.call("stop").event.attributes["ledger.key"]
         result = ToolResult.ok("by hand")
         bench.ledger.record(idempotency_key=key, tool_name="stop", params=None, result=result)
         assert bench.call("stop").text == "by hand"
@@ -406,7 +406,7 @@ class TestFailures:
         fail, ran = self.failing(bench, how)
         bench.open(fail)
         first = bench.call("fail")
-        assert first.event.facts["ledger.state"] == "released"
+        assert first.event.attributes["ledger.state"] == "released"
         assert bench.states() == []
         bench.call("fail")
         assert len(ran) == 2
@@ -421,7 +421,7 @@ class TestFailures:
         assert "may have happened" in again.text
         assert "toolstile ledger resolve" in again.text
         assert again.text.endswith("--done [--value JSON], or --not-done.")
-        assert again.event.facts["ledger.state"] == "unknown"
+        assert again.event.attributes["ledger.state"] == "unknown"
         assert len(ran) == 1
 
     def test_a_handler_that_cannot_tell_leaves_it_unknown(self, bench):
@@ -480,7 +480,7 @@ class TestFailures:
         bench.open(hang)
         outcome = bench.call("hang")
         assert outcome.status is Status.TIMED_OUT
-        assert outcome.event.facts["ledger.state"] == "unknown"
+        assert outcome.event.attributes["ledger.state"] == "unknown"
         assert bench.states() == ["unknown"]
         released.set()
 
@@ -495,7 +495,7 @@ class TestFailures:
 
         bench.open(work)
         outcome = bench.dispatch(ToolCall("work", cancellation=cancellation))
-        assert outcome.event.facts["ledger.state"] == "unknown"
+        assert outcome.event.attributes["ledger.state"] == "unknown"
         assert bench.states() == ["unknown"]
 
     def test_so_does_a_conflict(self, bench):
@@ -566,7 +566,7 @@ class TestFailures:
 
         fail, _ = self.failing(bench, "")
         bench.open(fail, plugins=(Denying(),))
-        assert bench.call("fail").event.facts == {}
+        assert bench.call("fail").event.attributes == {}
         assert bench.states() == []
 
     def test_reading_tools_and_those_that_say_so_run_again_when_unknown(self, bench):
@@ -715,7 +715,7 @@ class TestSessions:
         outcome = bench.call("order", item="tea")
         shown = "session:\n  Order: added Order(item='tea', number=1)"
         assert outcome.event.replayed
-        assert outcome.event.facts["toolstile.diff"] == shown
+        assert outcome.event.attributes["toolstile.diff"] == shown
         assert bench.tools.rehearsed() == shown
         assert done == [Order("tea", 1)]
 
@@ -833,7 +833,7 @@ def test_no_secret_of_the_params_is_stored_or_told(bench, tmp_path):
     for item in ("good", "bad"):
         for _ in range(2):
             outcome = bench.call("send", password="correct horse battery", item=item)
-            told += f"{outcome.text} {dict(outcome.event.facts)} {outcome.envelope()}"
+            told += f"{outcome.text} {dict(outcome.event.attributes)} {outcome.envelope()}"
     told += str(list(bench.ledger.store.entries()))
     bench.ledger.store.close()
     told += "".join(path.read_bytes().decode("latin-1") for path in tmp_path.glob("ledger.db*"))

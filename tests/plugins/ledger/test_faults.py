@@ -58,7 +58,7 @@ def assert_closed(bench: Bench, *words: str) -> None:
     assert outcome.status is Status.ERROR
     for word in ("order was not run", "The ledger", *words):
         assert word in outcome.text
-    assert outcome.event.facts["ledger.state"] == "unavailable"
+    assert outcome.event.attributes["ledger.state"] == "unavailable"
     assert bench.call("look").text == "seen"
 
 

@@ -294,7 +294,7 @@ class TestWaiting:
         outcome = bench.call("act")
         assert "already in progress" in outcome.text
         assert "retry" in outcome.text
-        assert outcome.event.facts["ledger.state"] == "in_progress"
+        assert outcome.event.attributes["ledger.state"] == "in_progress"
 
     def test_it_waits_no_longer_than_its_deadline(self, bench, running):
         seen = Seen()
@@ -303,7 +303,7 @@ class TestWaiting:
         with pytest.raises(PromptEvaluationError, match="deadline"):
             bench.dispatch(ToolCall("act", deadline=deadline))
         (event,) = seen.events
-        assert event.facts["ledger.state"] == "in_progress"
+        assert event.attributes["ledger.state"] == "in_progress"
 
     @pytest.mark.parametrize("hours", [-1, 1])
     def test_clocks_that_jump_do_no_harm(self, bench, running, hours):
@@ -413,7 +413,7 @@ def test_a_claim_is_renewed_while_its_handler_runs_and_no_longer(fails):
         bench = Bench("sync", store, stack)
         bench.open(act)
         outcome = bench.call("act")
-        assert list(store.renewed[0].values()) == [outcome.event.facts["ledger.key"]]
+        assert list(store.renewed[0].values()) == [outcome.event.attributes["ledger.key"]]
         # What was on its way when the call ended may still come.
         time.sleep(0.05)
         store.renewed.clear()

@@ -264,7 +264,7 @@ def test_a_result_from_elsewhere_is_told(traced: Any) -> None:
     class Ledger:
         @hookimpl
         def toolstile_execute(self, tool: Any, params: Any, context: ToolContext) -> Any:
-            context.note("ledger.state", "hit")
+            context.set_attribute("ledger.state", "hit")
             return ToolResult.ok(3)
 
     traced.open(add, plugins=(Ledger(),))
@@ -290,7 +290,7 @@ def test_ids_and_reasons_that_are_no_text_are_exported_all_the_same(
         name = "never\ud800"
 
         def check(self, tool: Any, params: Any, *, context: Any) -> PolicyDecision:
-            context.note("ledger.state", "hit\ud800")
+            context.set_attribute("ledger.state", "hit\ud800")
             return PolicyDecision.deny("No \ud800.") if params else PolicyDecision.allow()
 
     outer = nested_tool(is_async=traced.driver == "async")

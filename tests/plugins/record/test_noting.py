@@ -148,11 +148,13 @@ def test_why_what_a_call_did_to_the_session_is_lost_is_told_without_secrets(desk
 
 
 def test_numbers_that_json_does_not_have_are_texts_in_facts(desk, path):
-    assert line_of(desk, path, facts={"a.b": float("inf")})["facts"] == {"a.b": "Infinity"}
+    assert line_of(desk, path, attributes={"a.b": float("inf")})["attributes"] == {
+        "a.b": "Infinity"
+    }
 
 
 def test_an_envelope_of_a_recorded_effect_says_that_it_is_one(desk, path):
-    assert line_of(desk, path, facts={REPLAYED_EFFECT: True})["envelope"]["replayed"] is True
+    assert line_of(desk, path, attributes={REPLAYED_EFFECT: True})["envelope"]["replayed"] is True
 
 
 def test_an_exception_that_says_nothing_has_its_class(desk, path):

@@ -130,8 +130,8 @@ def test_the_token_of_a_pending_approval_is_not_recorded(desk, path):
 class SupportsNotes:
     @hookimpl
     def toolstile_execute(self, context: Any) -> None:
-        context.note("ledger.state", "claimed")
-        context.note("other.thing", object())
+        context.set_attribute("ledger.state", "claimed")
+        context.set_attribute("other.thing", object())
 
 
 def test_facts_of_other_plugins_are_recorded(desk, path):
@@ -142,7 +142,10 @@ def test_facts_of_other_plugins_are_recorded(desk, path):
         with host.executor() as tools:
             desk.call(tools, "add", a=1)
         recorder.close()
-    assert desk.lines_of(path)[0]["facts"] == {"ledger.state": "claimed", "other.thing": "a object"}
+    assert desk.lines_of(path)[0]["attributes"] == {
+        "ledger.state": "claimed",
+        "other.thing": "a object",
+    }
 
 
 def test_nested_calls_have_lines_of_their_own_before_their_callers(desk, path):
@@ -488,7 +491,7 @@ def test_the_caller_s_secrets_are_in_nothing_that_people_handlers_and_faults_say
 class TellingAll:
     @hookimpl
     def toolstile_check(self, params: Any, context: Any) -> PolicyDecision | None:
-        context.note("telling.all", f"asked for {params.text}")
+        context.set_attribute("telling.all", f"asked for {params.text}")
         return PolicyDecision.deny(f"Nobody says {params.text}. Say something else.")
 
 
@@ -499,4 +502,4 @@ def test_the_caller_s_secrets_are_in_no_argument_reason_or_fact(desk, path):
     (line,) = desk.lines_of(path)
     assert "hunter2" not in json.dumps(line)
     assert line["arguments"] == {"text": "***"}
-    assert line["facts"]["telling.all"] == "asked for ***"
+    assert line["attributes"]["telling.all"] == "asked for ***"

@@ -258,7 +258,7 @@ def refuse_invalid(outcome: Outcome) -> None:
     Raises:
         MCPError: Saying why.
     """
-    if outcome.event.facts.get(APPROVAL) == REFUSED:
+    if outcome.event.attributes.get(APPROVAL) == REFUSED:
         raise _invalid(outcome.text)
 
 

@@ -82,7 +82,7 @@ class Metrics:
                 self._denials.labels(tool, policy).inc()
         if event.rolled_back:
             self._rollbacks.labels(tool, status).inc()
-        if REPLAYED_EFFECT in event.facts:
+        if REPLAYED_EFFECT in event.attributes:
             self._hits.labels(tool).inc()
 
     def _label(self, event: ToolInvoked) -> str:
@@ -100,4 +100,4 @@ def _deniers(event: ToolInvoked) -> set[str]:
     named = {each.policy or HOST for each in event.decisions if each.verdict is Verdict.DENY}
     if named:
         return named
-    return {APPROVER if APPROVAL in event.facts else HOST}
+    return {APPROVER if APPROVAL in event.attributes else HOST}
