@@ -1,30 +1,21 @@
-"""Reading JSON as a schema says, where pydantic's strict mode is looser.
-
-It takes a number in a text for seconds since 1970 where a date is due, and `true` for 1 (or 1
-for `true`) among the values of an enum or a literal.
-"""
+"""Strict dates: pydantic's strict mode takes a number in a text for seconds since 1970."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 
-from pydantic_core import PydanticCustomError, PydanticKnownError, SchemaValidator, to_json
+from pydantic_core import PydanticCustomError, SchemaValidator, to_json
 
 Schema = Mapping[str, Any]
-
-Guards = Mapping[str, Callable[[Schema], Schema]]
-"""Make of a part of a schema, by its type, one that reads exactly."""
 
 NOT_ISO_8601: Final = "not_iso_8601"
 """The kind of fault of a date or a time that is written otherwise."""
 _TOLD: Final = 'Input should be written as ISO 8601 has it, such as "{example}"'
 _EXAMPLES: Final = {"date": "2026-01-31", "datetime": "2026-01-31T09:30:00Z"}
 _begins_as_date: Final = re.compile(r"\d{4}-\d{2}-\d{2}").match
-_GUARD: Final = re.compile(
-    r"function-after\[(date(?:time)?)\(\), any\]|function-before\[refuse_twins\(\), (.*?\])\]"
-)
+_GUARD: Final = re.compile(r"function-after\[(date(?:time)?)\(\), any\]")
 _LONGEST_LABEL: Final = 1_000
 # What a core schema consists of, but for its values.
 _NESTED: Final = (dict, list, tuple)
@@ -48,7 +39,7 @@ def exact_validator(schema: Schema) -> SchemaValidator | None:
         >>> exact_validator(TypeAdapter(list[int]).core_schema) is None
         True
     """
-    guarded = _guarded(schema, _GUARDS)
+    guarded = _guarded(schema)
     if guarded is schema:
         return None
     # Validators that classes have already are without the guards.
@@ -60,34 +51,30 @@ def without_guards(label: str) -> str:
     # Names that a model gave are asked for, too, and may be as long as arguments are.
     if len(label) > _LONGEST_LABEL:
         return label
-    return _GUARD.sub(lambda guard: guard[1] or guard[2], label)
+    return _GUARD.sub(r"\1", label)
 
 
-def _guarded(part: Any, guards: Guards) -> Any:
+def _guarded(part: Any) -> Any:
     """Return a part of a schema with guards in it, itself where none is needed."""
     if isinstance(part, dict):
-        node = cast("dict[str, Any]", part)
-        if not isinstance(node.get("type"), str):
-            return _changed(node, dict.fromkeys(node, guards))
-        guard = guards.get(node["type"])
-        return _guarded_inside(node, guards) if guard is None else guard(node)
+        return _guarded_node(cast("dict[str, Any]", part))
     items = cast("list[Any] | tuple[Any, ...]", part)
-    changed = [_guarded(each, guards) if isinstance(each, _NESTED) else each for each in items]
+    changed = [_guarded(each) if isinstance(each, _NESTED) else each for each in items]
     same = all(new is old for new, old in zip(changed, items, strict=True))
     return part if same else type(items)(changed)
 
 
-def _guarded_inside(node: dict[str, Any], guards: Guards) -> dict[str, Any]:
-    inside = {name: guards for name in node if name not in _ASIDE}
-    # All keys are texts, which are read as what they stand for.
-    return _changed(node, inside | ({"keys_schema": _DATES} if "keys_schema" in node else {}))
-
-
-def _changed(node: dict[str, Any], guards: Mapping[str, Guards]) -> dict[str, Any]:
+def _guarded_node(node: dict[str, Any]) -> Schema:
+    type_ = node.get("type")
+    # A node without a type holds fields by their names.
+    is_typed = isinstance(type_, str)
+    if is_typed and type_ in _EXAMPLES:
+        return _date(node)
+    aside = _ASIDE if is_typed else ()
     changed = {
-        name: _guarded(node[name], each)
-        for name, each in guards.items()
-        if isinstance(node[name], _NESTED)
+        name: _guarded(inside)
+        for name, inside in node.items()
+        if name not in aside and isinstance(inside, _NESTED)
     }
     same = all(new is node[name] for name, new in changed.items())
     return node if same else {**node, **changed}
@@ -112,40 +99,6 @@ def _date(node: Schema) -> Schema:
     return _named(node, {**after, "schema": {"type": "any"}})
 
 
-def _literal(node: Schema) -> Schema:
-    return _kept_apart(node, "literal_error", node["expected"])
-
-
-def _enum(node: Schema) -> Schema:
-    return _kept_apart(node, "enum", [member.value for member in node["members"]])
-
-
-def _kept_apart(node: Schema, fault: Literal["enum", "literal_error"], values: list[Any]) -> Schema:
-    """Return a schema that tells booleans from numbers, where either is among the values."""
-    known = {_with_kind(each) for each in values if isinstance(each, (bool, int, float))}
-    if not known:
-        return node
-
-    def refuse_twins(value: object) -> object:
-        if isinstance(value, (bool, int, float)) and _with_kind(value) not in known:
-            is_boolean, number = _with_kind(value)
-            if (not is_boolean, number) in known:
-                raise PydanticKnownError(fault, {"expected": _listed(values)})
-        return value
-
-    before = {"type": "function-before", "function": _function(refuse_twins)}
-    return _named(node, {**before, "schema": _unnamed(node)})
-
-
-def _with_kind(value: float) -> tuple[bool, float]:
-    return isinstance(value, bool), value
-
-
-def _listed(values: list[Any]) -> str:
-    *others, last = map(repr, values)
-    return f"{', '.join(others)} or {last}" if others else last
-
-
 def _function(function: Callable[[object], object]) -> Schema:
     return {"type": "no-info", "function": function}
 
@@ -157,7 +110,3 @@ def _unnamed(node: Schema) -> Schema:
 def _named(node: Schema, guarded: Schema) -> Schema:
     """Return a schema under the name by which others refer to the one that it guards."""
     return {**guarded, "ref": node["ref"]} if "ref" in node else guarded
-
-
-_DATES: Final[Guards] = {"date": _date, "datetime": _date}
-_GUARDS: Final[Guards] = {**_DATES, "literal": _literal, "enum": _enum}
