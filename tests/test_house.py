@@ -406,8 +406,9 @@ print(len({module for module, _ in seen}), len(set(seen)), changes)
 """
 WALKS = {
     # Modules, functions and changes of module; the goals are 22, 52, 45 and 18, 40, 32.
-    "timeout": (25, 58, 49),
-    "inline": (22, 41, 38),
+    # The bounded history of a session counts what it keeps: a module and a function more.
+    "timeout": (26, 59, 50),
+    "inline": (23, 42, 39),
 }
 
 

@@ -311,7 +311,17 @@ class _JsonItself:
         return "" if event is None or event.data is None else event.data.decode()
 
 
+class _FromText:
+    """The JSON of an event whose value is a text, which is kept as itself and so once."""
+
+    def __get__(self, event: ToolInvoked | None, kind: type[ToolInvoked]) -> bytes | None:
+        if event is None or event.tool is None:
+            return None
+        return event.tool.result_codec.encode(vars(event)["result"].value)
+
+
 ToolInvoked.text = _JsonItself()  # type: ignore[assignment]
+ToolInvoked.data = _FromText()  # type: ignore[assignment]
 ToolInvoked.result = _FromJson()  # type: ignore[assignment]
 
 

@@ -80,6 +80,9 @@ class Executor:
         self.deadline = options.deadline
         self.user_id = options.user_id
         self.auth = options.auth
+        known = {"session_id": session.id, "user_id": options.user_id, "auth": options.auth}
+        # What the events of all its calls have in common.
+        self.event_fields = {name: value for name, value in known.items() if value is not None}
         self.on_progress = options.on_progress
         self.dry_run = options.dry_run
         # What is known of each of its calls before it begins.

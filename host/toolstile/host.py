@@ -244,7 +244,12 @@ class Host:
             msg = "This host is not open; write: with Host() as host, host.executor() as tools: ..."
             raise StateError(msg)
         checked = options_of(session, session_id, prompt, options)
-        session = Session(id=session_id) if session is None else session
+        if session is None:
+            session = Session(
+                id=session_id,
+                history_events=self.configuration.history_events,
+                history_bytes=self.configuration.history_bytes,
+            )
         executor = Executor(self, session, prompt, checked)
         self._executors.add(executor)
         return executor

@@ -207,6 +207,7 @@ def publish(run: ActiveCall, table: DispatchTable) -> None:
     succeeded = run.status is SUCCEEDED
     event = _new(ToolInvoked)
     fields = event.__dict__
+    fields.update(executor.event_fields)
     fields["call"] = run.call_made
     fields["tool"] = plan.tool if plan is not None else None
     fields["arguments"] = run.arguments if run.params is not None else None
@@ -223,7 +224,6 @@ def publish(run: ActiveCall, table: DispatchTable) -> None:
         fields["result"] = result
     fields["status"] = run.status
     fields["stage"] = TELEMETRY if succeeded else run.stage
-    fields["session_id"] = executor.session_id
     fields["parent_id"] = run.parent.call_made.id if run.parent is not None else None
     fields["timestamp"] = run.timestamp
     fields["duration"] = executor.monotonic() - run.started
@@ -234,13 +234,11 @@ def publish(run: ActiveCall, table: DispatchTable) -> None:
         _add_what_is_unusual(fields, run, succeeded=succeeded)
     if run.result_secrets:
         fields["result_secrets"] = run.result_secrets
-    if executor.user_id is not None:
-        fields["user_id"] = executor.user_id
-    if executor.auth is not None:
-        fields["auth"] = executor.auth
     if not (succeeded and run.tells_json):
         fields["text"] = run.text
-    fields["data"] = run.data
+    if not (succeeded and run.data is not None and result.value.__class__ is str):
+        # The JSON of a text is made again for whoever reads it, so that a long one is kept once.
+        fields["data"] = run.data
     outcome = run.outcome = _new(Outcome)
     shown = outcome.__dict__
     shown["event"] = event

@@ -16,6 +16,8 @@ from toolstile_hookspecs import ConfigurationError, DefinitionError
 DEFAULT_TIMEOUT: Final = 15.0
 DEFAULT_MAX_ARGUMENTS: Final = 16 * 1024 * 1024
 DEFAULT_APPROVAL_EXPIRY: Final = 60 * 60.0
+HISTORY_EVENTS: Final = 10_000
+HISTORY_BYTES: Final = 64_000_000
 
 NO_FILE: Final = "the configuration"
 
@@ -38,6 +40,10 @@ class Settings:
         approve_diff: Whether contained tools run before a person is asked, who is then shown
             what they would change; or the names of those for which it holds.
         max_arguments: The most bytes that the arguments of a call may have.
+        history_events: The most events of calls that a session keeps, the newest ones; 0 for
+            any number.
+        history_bytes: The most bytes of arguments, texts and values in these events; 0 for any
+            number.
         policies: The `[[policies]]` tables: `kind`, maybe `name`, and the kind's fields.
         plugins: The `[plugins.NAME]` tables as written, by name.
         plugin_files: Python files to load as plugins.
@@ -62,6 +68,8 @@ class Settings:
     approval_spent: Path | None = None
     approve_diff: bool | tuple[str, ...] = False
     max_arguments: int = DEFAULT_MAX_ARGUMENTS
+    history_events: int = HISTORY_EVENTS
+    history_bytes: int = HISTORY_BYTES
     policies: tuple[dict[str, Any], ...] = ()
     plugins: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     plugin_files: tuple[Path, ...] = ()
@@ -85,6 +93,8 @@ class Settings:
                 if isinstance(self.approve_diff, bool)
                 else names_fault("approve_diff", self.approve_diff),
                 count_fault("max_arguments", self.max_arguments),
+                count_fault("history_events", self.history_events, least=0),
+                count_fault("history_bytes", self.history_bytes, least=0),
                 tables_fault("policies", self.policies),
                 table_fault("plugins", self.plugins),
                 several_fault("plugin_files", self.plugin_files),
@@ -218,11 +228,11 @@ def names_fault(name: str, value: object) -> str | None:
     return f"{name} holds {strangers[0]!r}; give names" if strangers else None
 
 
-def count_fault(name: str, value: object) -> str | None:
-    """Return why an argument is no positive whole number."""
-    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+def count_fault(name: str, value: object, *, least: int = 1) -> str | None:
+    """Return why an argument is not a whole number of at least 1, or 0."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= least:
         return None
-    return f"{name} is {value!r}; give a positive whole number"
+    return f"{name} is {value!r}; give a positive whole number{'' if least else ', or 0'}"
 
 
 def text_fault(name: str, value: object) -> str | None:
@@ -391,6 +401,8 @@ class HostTable(BaseModel):
     approval_spent: Path | None = None
     approve_diff: bool | tuple[str, ...] = False
     max_arguments: Annotated[int, Field(gt=0, strict=True)] = DEFAULT_MAX_ARGUMENTS
+    history_events: Annotated[int, Field(ge=0, strict=True)] = HISTORY_EVENTS
+    history_bytes: Annotated[int, Field(ge=0, strict=True)] = HISTORY_BYTES
     policies: Annotated[
         tuple[Annotated[dict[str, Any], BeforeValidator(_policy)], ...], BeforeValidator(_policies)
     ] = ()

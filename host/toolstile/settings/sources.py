@@ -155,6 +155,8 @@ KEYS: Final = {
     "TOOLSTILE_APPROVAL_TIMEOUT": "approval_timeout",
     "TOOLSTILE_APPROVE_DIFF": "approve_diff",
     "TOOLSTILE_APPROVER": "approver",
+    "TOOLSTILE_HISTORY_BYTES": "history_bytes",
+    "TOOLSTILE_HISTORY_EVENTS": "history_events",
     "TOOLSTILE_MAX_ARGUMENTS": "max_arguments",
 }
 PREFIX: Final = "TOOLSTILE_"
@@ -474,6 +476,8 @@ def _settings(
         approval_spent=_spent(host.approval_spent, beside, origins),
         approve_diff=host.approve_diff,
         max_arguments=host.max_arguments,
+        history_events=host.history_events,
+        history_bytes=host.history_bytes,
         policies=host.policies,
         plugins=MappingProxyType(
             {name: MappingProxyType(table) for name, table in host.plugins.items()}

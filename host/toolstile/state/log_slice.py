@@ -1,11 +1,14 @@
-"""A LOG slice: a list that only ever grows, of which readers get versions."""
+"""LOG slices: lists that only grow, and the bounded history of a session's calls."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
+from threading import Lock
 from typing import Any, Final
 
 from toolstile.state.persistent_list import EMPTY, Items
+from toolstile_hookspecs.calls import ToolInvoked
 
 DEEPEST: Final = 16
 """Of how many lists a version consists at most, before a fork makes one of them."""
@@ -60,6 +63,65 @@ class Log:
         if _depth(items) < DEEPEST:
             return Log(items)
         return Log(Items.of(list(items), None, mutable=items.mutable))
+
+
+class History:
+    """The events of a session's calls, of which the oldest go first: a `Log` with a bound.
+
+    Two generations hold them. Where the younger one reaches half the bound, it becomes the
+    older one, and the older one goes: so between half the bound and the bound is kept, and
+    adding costs no copy.
+
+    Args:
+        events: The most events to keep, 0 for any number.
+        size: The most bytes of their arguments, texts and values, 0 for any number.
+        older: The events to begin with.
+    """
+
+    __slots__ = ("_generations", "_lock", "_most", "_most_bytes", "_size")
+
+    def __init__(self, events: int, size: int, older: list[ToolInvoked] | None = None) -> None:
+        self._most = events / 2 or inf
+        self._most_bytes = size / 2 or inf
+        self._generations: tuple[list[ToolInvoked], list[ToolInvoked]] = (older or [], [])
+        self._size = 0
+        self._lock = Lock()
+
+    def add(self, event: Any) -> None:
+        """Add an event; only where a generation is full, under a lock."""
+        young = self._generations[1]
+        young.append(event)
+        # The parts that an event keeps; the others are made when somebody reads them.
+        kept = event.__dict__
+        self._size += len(kept.get("arguments") or "")
+        self._size += len(kept.get("text") or "") + len(kept.get("data") or "")
+        if len(young) >= self._most or self._size >= self._most_bytes:
+            self._age(young)
+
+    def _age(self, young: list[ToolInvoked]) -> None:
+        with self._lock:
+            if self._generations[1] is young:
+                # A thread that still adds to the old list adds to what readers see.
+                self._generations = (young, [])
+                self._size = 0
+
+    def extend(self, items: list[Any], *, mutable: bool) -> None:  # noqa: ARG002 - events cannot change
+        """Add events; see `Log.extend`."""
+        for event in items:
+            self.add(event)
+
+    def items(self) -> Items:
+        """Return the events there are now."""
+        older, young = self._generations
+        below = Items.of(older, None, mutable=False) or None
+        length = len(young) + (below.length if below is not None else 0)
+        return Items(below, young, length, None, mutable=False) if length else EMPTY
+
+    def fork(self) -> History:
+        """Return an independent history with the same events and bound."""
+        copy = History(0, 0, list(self.items()))
+        copy._most, copy._most_bytes = self._most, self._most_bytes
+        return copy
 
 
 def _depth(items: Items) -> int:

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar, cast
 from uuid import uuid4
 
+from toolstile.settings.model import HISTORY_BYTES, HISTORY_EVENTS
 from toolstile.state.branch import Branch
 from toolstile.state.dispatcher import Subscribers
-from toolstile.state.log_slice import Log
+from toolstile.state.log_slice import History, Log
 from toolstile.state.persistent_list import Items, is_shared
 from toolstile.state.policy_records import Records, RecordSlice, with_reserved_of
 from toolstile.state.policy_reservation import ReservingView
@@ -32,6 +33,9 @@ class Session:
 
     Args:
         id: Its id; made up where none is given.
+        history_events: The most events of its calls (`ToolInvoked`) to keep, the newest ones;
+            0 for any number.
+        history_bytes: The most bytes of their arguments, texts and values; 0 for any number.
 
     Example:
         >>> session = Session(id="demo")
@@ -45,8 +49,16 @@ class Session:
         ['hello', 'world']
     """
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - it is the id
-        self._store = Store(id or uuid4().hex, _over, object())
+    def __init__(
+        self,
+        *,
+        id: str | None = None,  # noqa: A002 - it is the id
+        history_events: int = HISTORY_EVENTS,
+        history_bytes: int = HISTORY_BYTES,
+    ) -> None:
+        bounded = history_events or history_bytes
+        calls = History(history_events, history_bytes) if bounded else Log()
+        self._store = Store(id or uuid4().hex, _over, object(), calls)
 
     @property
     def id(self) -> str:

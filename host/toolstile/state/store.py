@@ -8,7 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from toolstile.state.dispatcher import Subscribers
-from toolstile.state.log_slice import Log
+from toolstile.state.log_slice import History, Log
 from toolstile.state.persistent_list import EMPTY, Copies, Items, readable
 from toolstile.state.policy_records import NO_RECORDS, Records, overlaid
 from toolstile.state.reducers import (
@@ -54,6 +54,7 @@ class Store:
         id: The session's id.
         face: Makes a session of a store; so that a branch can clone without knowing sessions.
         lineage: The same for a session and its clones: their snapshots fit one another.
+        calls: The LOG slice of the calls' events; an unbounded one unless it is given.
 
     Attributes:
         calls: The LOG slice of the calls' events, which is among the `logs`.
@@ -67,6 +68,7 @@ class Store:
         id: str,  # noqa: A002 - it is the id
         face: Callable[[Store], SessionProtocol],
         lineage: object,
+        calls: Log | History | None = None,
     ) -> None:
         # Callers need not be type-checked.
         if not isinstance(id, str):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -76,8 +78,8 @@ class Store:
         self.lineage = lineage
         self.lock = RLock()
         self.head = _START
-        self.calls = Log()
-        self.logs: dict[type[Any], Log] = {ToolInvoked: self.calls}
+        self.calls: Log | History = Log() if calls is None else calls
+        self.logs: dict[type[Any], Log | History] = {ToolInvoked: self.calls}
         self.reducers: ReducerTable = {}
         self.subscribers = Subscribers()
 
