@@ -54,8 +54,8 @@ LONG_FILES = {
     "toolstile/pipeline/call.py": 690,
     "toolstile/resources/call_scope.py": 456,
     "toolstile/resources/container.py": 498,
-    "toolstile/settings/sources.py": 493,
-    "toolstile_hookspecs/_schema/codec.py": 503,
+    "toolstile/settings/sources.py": 487,
+    "toolstile_hookspecs/_schema/codec.py": 480,
 }
 MAX_FUNCTION = 60
 LONG_FUNCTIONS = {
@@ -180,11 +180,11 @@ def test_the_core_of_the_contract_is_read_in_half_an_hour():
 
 MOST = {
     # The goal of each figure stands behind it.
-    "core": 4460,  # 3,700
-    "contract": 9160,  # 7,500
-    "host": 19700,  # 15,500
-    "lines": 62260,  # 55,500
-    "statements": 31300,  # 27,500
+    "core": 4454,  # 3,700
+    "contract": 9106,  # 7,500
+    "host": 19581,  # 15,500
+    "lines": 62104,  # 55,500
+    "statements": 31220,  # 27,500
     "files": 377,  # 355
 }
 

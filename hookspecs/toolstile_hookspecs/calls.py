@@ -25,31 +25,22 @@ if TYPE_CHECKING:
 
 
 REPLAYED_EFFECT: Final = "toolstile.replayed_effect"
-"""The fact that a call was answered with a `Replay`: the id of the effect."""
-
+"""The id of the effect by which a call was answered with a `Replay`."""
 APPROVAL: Final = "toolstile.approval"
-"""The fact that a person was asked: what they answered (`approved`, `denied`, `edited` or
-`pending`), that nobody did (`unanswered`), or that a token did not hold (`refused`)."""
-
+"""The answer of a person: `approved`, `denied`, `edited` or `pending`; `unanswered`, or `refused`
+where a token did not hold."""
 APPROVAL_REASON: Final = "toolstile.approval_reason"
-"""The fact that whoever answered gave a reason: the reason, without secrets."""
-
+"""The reason of an answer, without secrets."""
 APPROVAL_TOKEN: Final = "toolstile.approval_token"  # noqa: S105 - its name
-"""The fact that a call waits for approval: the token with which it can be resumed."""
-
+"""The token that resumes a call which waits for approval."""
 APPROVAL_TICKET: Final = "toolstile.approval_ticket"
-"""The fact that a call waits for approval elsewhere: the ticket that the approver gave."""
-
+"""The ticket that an approver gave to a call which waits for approval elsewhere."""
 DIFF: Final = "toolstile.diff"
-"""The fact that the changes of a call were shown, to an approver or in a dry run: the changes,
-without secrets, or `NO_CHANGES`."""
-
+"""The changes of a call, as an approver or a dry run shows them; without secrets."""
 NO_CHANGES: Final = "no changes"
-"""The text for a call that would change nothing."""
-
+"""The diff of a call that would change nothing."""
 DRY_RUN: Final = "toolstile.dry_run"
-"""The fact that nothing of the call was to be kept: True."""
-
+"""True where nothing of the call was to be kept."""
 
 # --- Calls, events and outcomes
 

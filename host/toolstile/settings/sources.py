@@ -464,30 +464,20 @@ def _settings(
     path: Path | None, host: HostTable, blocked: tuple[str, ...], origins: Mapping[str, str]
 ) -> Settings:
     beside = Path.cwd() if path is None else path.parent
-    return Settings(
-        path=path,
+    texts = host.prompt_overrides
+    settled: dict[str, Any] = {
+        "path": path,
         # Whatever switches a plugin off does so: nothing switches it on again.
-        block=tuple(dict.fromkeys((*host.block, *blocked))),
-        timeout=host.timeout,
-        approver=host.approver,
-        approval_timeout=host.approval_timeout,
-        approval_expiry=host.approval_expiry,
-        approval_key=host.approval_key,
-        approval_spent=_spent(host.approval_spent, beside, origins),
-        approve_diff=host.approve_diff,
-        max_arguments=host.max_arguments,
-        history_events=host.history_events,
-        history_bytes=host.history_bytes,
-        policies=host.policies,
-        plugins=MappingProxyType(
+        "block": tuple(dict.fromkeys((*host.block, *blocked))),
+        "approval_spent": _spent(host.approval_spent, beside, origins),
+        "plugins": MappingProxyType(
             {name: MappingProxyType(table) for name, table in host.plugins.items()}
         ),
-        plugin_files=tuple(beside / expanded(each) for each in host.plugin_files),
-        prompt_overrides=(
-            None if host.prompt_overrides is None else beside / expanded(host.prompt_overrides)
-        ),
-        variables=MappingProxyType(origins),
-    )
+        "plugin_files": tuple(beside / expanded(file) for file in host.plugin_files),
+        "prompt_overrides": None if texts is None else beside / expanded(texts),
+        "variables": MappingProxyType(origins),
+    }
+    return Settings(**{**dict(host), **settled})
 
 
 def _spent(file: Path | None, beside: Path, origins: Mapping[str, str]) -> Path | None:

@@ -178,8 +178,8 @@ class Session:
         """Return the state as versioned JSON: STATE and LOG slices, and the policies' records.
 
         The log of calls (`ToolInvoked`) is left out: it holds tools and exceptions, which are
-        no data. A recorder keeps it. Of a field of type `Any` comes back what JSON made of it,
-        such as a list for a tuple.
+        no data. A recorder keeps it. An item that JSON would change is refused, such as one with
+        a tuple in a field of type `Any`.
 
         Raises:
             SnapshotError: An item cannot be written as JSON, or could not be read again.

@@ -86,7 +86,7 @@ class Yard:
         self.driver = driver
         self.box = Box()
         self.observer = Observer()
-        self.session = Session(id="session")
+        self.session = Session(id="session", history_events=0, history_bytes=0)
         self._stack = stack
         self.tools: Executor
 
