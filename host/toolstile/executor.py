@@ -11,6 +11,8 @@ from toolstile.options import ExecutorOptions
 from toolstile.pipeline.approval import ResumedApproval
 from toolstile.pipeline.batch import BatchOrder
 from toolstile.pipeline.call import ActiveCall, several_calls
+from toolstile.pipeline.call_control import CallControlImpl
+from toolstile.pipeline.environment import ExecutorHost
 from toolstile.pipeline.plan import DispatchOptions, DispatchTable, PlanCache, ToolPlan
 from toolstile.pipeline.review import DryRun
 from toolstile.pipeline.stages import life_of
@@ -36,7 +38,6 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.calls import DRY_RUN, NO_CHANGES, NO_META
 
 if TYPE_CHECKING:
-    from toolstile.host import Host
     from toolstile.policies.approval_tokens import TokenSigner
     from toolstile.policies.persistence import PolicyStore
     from toolstile.state.session import Session
@@ -65,7 +66,7 @@ class Executor:
     """
 
     def __init__(
-        self, host: Host, session: Session, prompt: Prompt | None, options: ExecutorOptions
+        self, host: ExecutorHost, session: Session, prompt: Prompt | None, options: ExecutorOptions
     ) -> None:
         self.engine = host.engine
         self.clock = options.clock or host.clock
@@ -262,6 +263,8 @@ class Executor:
         await asyncio.to_thread(self.close)
 
     # --- for the pipeline ---
+
+    new_control = CallControlImpl
 
     def dispatch_nested(self, call: ToolCall, parent: ActiveCall) -> Outcome:
         """Dispatch a call that a sync handler makes."""

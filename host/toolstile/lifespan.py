@@ -7,7 +7,7 @@ import logging
 import os
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, ExitStack
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from toolstile.plugins.plugin_errors import (
     PluginFault,
@@ -20,8 +20,25 @@ from toolstile.plugins.reports import described
 from toolstile_hookspecs import ConfigurationError, PluginError, ToolstileError
 
 if TYPE_CHECKING:
-    from toolstile.host import Host
     from toolstile.plugins.hook_manager import Implementation
+    from toolstile.plugins.registry import Plugins
+    from toolstile.settings import Settings
+
+
+class OpeningHost(Protocol):
+    """The host, as far as lifespans need it: its plugins, settings and engine."""
+
+    plugins: Plugins
+    configuration: Settings
+
+    @property
+    def engine(self) -> Any:
+        """The engine, whose background loop async lifespans live on."""
+        ...
+
+    def settings(self, plugin: str) -> Any:
+        """Return a plugin's validated settings."""
+        ...
 
 
 log = logging.getLogger("toolstile")
@@ -29,7 +46,7 @@ _HOOK: Final = "toolstile_lifespan"
 NOT_STOPPED: Final = "Plugin %s failed to stop what it kept running."
 
 
-def enter_lifespans(host: Host, stack: ExitStack) -> None:
+def enter_lifespans(host: OpeningHost, stack: ExitStack) -> None:
     """Enter every plugin's lifespan; leave those entered when one cannot be.
 
     Args:
@@ -48,7 +65,7 @@ def enter_lifespans(host: Host, stack: ExitStack) -> None:
         raise
 
 
-def enter_possible_lifespans(host: Host, stack: ExitStack) -> dict[str, PluginFault]:
+def enter_possible_lifespans(host: OpeningHost, stack: ExitStack) -> dict[str, PluginFault]:
     """Enter the lifespans that can be; return the faults of the other plugins by their names.
 
     Args:
@@ -64,7 +81,7 @@ def enter_possible_lifespans(host: Host, stack: ExitStack) -> dict[str, PluginFa
     return faults
 
 
-def _fault_of(error: Exception, plugin: str, host: Host) -> PluginFault:
+def _fault_of(error: Exception, plugin: str, host: OpeningHost) -> PluginFault:
     if isinstance(error, ConfigurationError):
         return in_configuration(error, plugin, host.configuration)
     if isinstance(error, PluginFault):
@@ -75,7 +92,7 @@ def _fault_of(error: Exception, plugin: str, host: Host) -> PluginFault:
     return raised_in(_HOOK, error)
 
 
-def enter_lifespan_of(plugin: str, host: Host, stack: ExitStack) -> None:
+def enter_lifespan_of(plugin: str, host: OpeningHost, stack: ExitStack) -> None:
     """Enter the lifespan of one plugin, registered while the host is open.
 
     Raises:
@@ -87,7 +104,7 @@ def enter_lifespan_of(plugin: str, host: Host, stack: ExitStack) -> None:
             _enter_or_name(host, stack, each)
 
 
-def _enter_or_name(host: Host, stack: ExitStack, each: Implementation) -> None:
+def _enter_or_name(host: OpeningHost, stack: ExitStack, each: Implementation) -> None:
     try:
         _enter(host, stack, each)
     except ToolstileError:
@@ -100,7 +117,7 @@ def _enter_or_name(host: Host, stack: ExitStack, each: Implementation) -> None:
         raise PluginError(msg) from error
 
 
-def _enter(host: Host, stack: ExitStack, each: Implementation) -> None:
+def _enter(host: OpeningHost, stack: ExitStack, each: Implementation) -> None:
     lifespan: Any = each.call(host, host.settings(each.plugin))
     if lifespan is None:
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, overload
+from typing import Any, Final, Protocol, overload
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 from toolstile.drivers.async_driver import AsyncDriver
@@ -14,12 +14,26 @@ from toolstile.drivers.sync_driver import SyncDriver
 from toolstile.drivers.threads import Workers
 from toolstile.pipeline.batch import CommitQueue
 from toolstile.resources.exclusive import Claim, ExclusiveLock, Ticket
+from toolstile.resources.waiting import CallOwner
 from toolstile.state.session import Session
-from toolstile_hookspecs import InflightCall, Tool
+from toolstile_hookspecs import InflightCall, Tool, ToolCall
 from toolstile_hookspecs.support.event_loop import renewed_in_forks
 
-if TYPE_CHECKING:
-    from toolstile.pipeline.call import ActiveCall
+
+class Admitted(Protocol):
+    """A call in flight, as far as the runtime knows it."""
+
+    admitted: bool
+
+    @property
+    def call_made(self) -> ToolCall:
+        """The call as it came."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The name of its tool."""
+        ...
 
 
 class Inflight(Sequence[InflightCall]):
@@ -27,7 +41,7 @@ class Inflight(Sequence[InflightCall]):
 
     __slots__ = ("_runs",)
 
-    def __init__(self, runs: dict[int, ActiveCall]) -> None:
+    def __init__(self, runs: dict[int, Admitted]) -> None:
         self._runs = runs
 
     def __len__(self) -> int:
@@ -57,16 +71,16 @@ class Runtime:
         self.turns = CommitQueue()
         self.admission = threading.Lock()
         self.kept = set[str]()
-        self._runs: dict[int, ActiveCall] = {}
+        self._runs: dict[int, Admitted] = {}
         self.inflight = Inflight(self._runs)
 
-    def enter(self, run: ActiveCall) -> None:
+    def enter(self, run: Admitted) -> None:
         """Count a call as admitted."""
         # Before: interrupted right after it, the call would count for ever.
         run.admitted = True
         self._runs[id(run)] = run
 
-    def leave(self, run: ActiveCall) -> None:
+    def leave(self, run: Admitted) -> None:
         """Count it no longer."""
         self._runs.pop(id(run), None)
 
@@ -105,19 +119,13 @@ class Engine:
         self._failing: set[tuple[str, str]] = set()
         _engines.add(self)
 
-    def serial(self, tool: Tool[Any, Any], run: ActiveCall) -> SerialTicket:
+    def serial(self, tool: Tool[Any, Any], owner: CallOwner) -> SerialTicket:
         """Return what asks for the one place in which calls of a serial tool run."""
         with self._lock:
             lock = self._serial.get(id(tool))
             if lock is None:
                 lock = self._serial[id(tool)] = SerialLock(tool)
-        return SerialTicket(Claim(lock, run.control))
-
-    def isolated(self, run: ActiveCall) -> Callable[..., Any]:
-        """Return a handler that runs the tool's own in a process of its own."""
-        from toolstile.isolation.parent import IsolatedHandler
-
-        return IsolatedHandler(run)
+        return SerialTicket(Claim(lock, owner))
 
     def fails_first(self, plugin: str, hook: str) -> bool:
         """Note that a plugin failed in a hook; tell whether it is the first time."""

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeGuard, TypeVar, cast
 from toolstile.drivers.commands import WaitFor
 from toolstile.drivers.limit import CANCELLED, Cancelled, Limit
 from toolstile.pipeline.batch import BatchOrder, CommitQueue, Milestone, OneShotGate
-from toolstile.pipeline.call_control import CallControlImpl
 from toolstile.pipeline.failures import waits_for_itself
 from toolstile.pipeline.stage_constants import ENDED, LOOKUP, NOT_BEGUN, SUCCEEDED
 from toolstile.resources.call_scope import CallScope
@@ -39,8 +38,7 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.support.event_loop import renewed_in_forks
 
 if TYPE_CHECKING:
-    from toolstile.executor import Executor
-    from toolstile.pipeline.approval import ResumedApproval
+    from toolstile.pipeline.environment import Control, Environment, Resumption
     from toolstile.pipeline.plan import ToolPlan
     from toolstile.runtime import SerialTicket
     from toolstile_hookspecs import Participant, PolicyDecision, Tool
@@ -361,7 +359,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
 
     participants: list[Participant]
     branch: Branch
-    control: CallControlImpl
+    control: Control
     scope: CallScope
     context: ToolContext
     result: ToolResult[Any]
@@ -369,14 +367,14 @@ class ActiveCall(Lifetime["ActiveCall"]):
 
     def __init__(  # noqa: PLR0913, PLR0915 - each is named, and each slot filled
         self,
-        executor: Executor,
+        executor: Environment,
         call: ToolCall,
         *,
         parent: ActiveCall | None = None,
         batch: BatchOrder | None = None,
         index: int = 0,
         on_loop: bool = False,
-        resumption: ResumedApproval | None = None,
+        resumption: Resumption | None = None,
     ) -> None:
         # Callers need not be type-checked.
         if (
@@ -519,7 +517,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
 
     def open(self) -> None:
         """Fork the branch and make the context that checks see, which changes nothing."""
-        self.control = CallControlImpl(
+        self.control = self.executor.new_control(
             self, self.parent.control if self.parent is not None else None
         )
         self.fork()

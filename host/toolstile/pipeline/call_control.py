@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from toolstile.pipeline.failures import unreadable
 from toolstile.pipeline.masking import holds_secrets, without_masked
 from toolstile.pipeline.stage_constants import ENDED
+from toolstile.resources.waiting import CallOwner
 from toolstile.state.replay import NOTHING
 from toolstile_hookspecs import (
     CallRecord,
@@ -45,7 +46,7 @@ class CallControlImpl:
 
     __slots__ = ("_run", "parent")
 
-    def __init__(self, run: ActiveCall, parent: CallControlImpl | None) -> None:
+    def __init__(self, run: ActiveCall, parent: CallOwner | None) -> None:
         self._run = run
         self.parent = parent
 

@@ -93,7 +93,8 @@ def commit(run: ActiveCall, table: DispatchTable) -> Staged | None:
     """Commit a call in which nothing takes part but its session; of others, return what does it."""
     executor = run.executor
     if executor.rehearsal is not None and run.parent is None:
-        return executor.rehearsal.join(run, table)
+        joining: Staged = executor.rehearsal.join(run, table)
+        return joining
     if run.parent is not None:
         return _join(run, run.parent)
     parts = run.scope._parts  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - spares each call a call

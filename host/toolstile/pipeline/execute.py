@@ -210,7 +210,9 @@ def _other_handler(
         return instead, is_async_callable(instead)
     if tool.handler is None:
         raise without_handler(tool.name)
-    return run.executor.engine.isolated(run), False
+    from toolstile.isolation.parent import IsolatedHandler  # few handlers have a process
+
+    return IsolatedHandler(run), False
 
 
 def _is_cancelled(run: ActiveCall) -> bool:

@@ -11,7 +11,7 @@ from toolstile.pipeline.unknown_tools import UnknownTools, behind_summaries
 from toolstile.plugins.hook_manager import Implementation
 from toolstile.plugins.prefixing import serving_wire_names
 from toolstile.plugins.registry import Plugins
-from toolstile.policies.rule_set import PromptRules
+from toolstile.policies.rule_set import Governed, PromptRules
 from toolstile.policies.rules import Rule
 from toolstile.prompt_overrides import section_failed
 from toolstile_hookspecs import OpenedSections, Prompt, Section, Tool, Visibility
@@ -20,7 +20,6 @@ from toolstile_hookspecs._tools.signatures import Handler
 from toolstile_hookspecs.tools import HostDefault
 
 if TYPE_CHECKING:
-    from toolstile.host import Host
     from toolstile.state.session import Session
 
 
@@ -271,7 +270,7 @@ class PlanCache:
     )
 
     def __init__(
-        self, host: Host, prompt: Prompt, session: Session, manner: DispatchOptions
+        self, host: Governed, prompt: Prompt, session: Session, manner: DispatchOptions
     ) -> None:
         self._host = host
         self._prompt = prompt

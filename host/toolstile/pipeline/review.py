@@ -34,7 +34,7 @@ from toolstile_hookspecs import Answer, Stage, Status, ToolCall, hide
 from toolstile_hookspecs.calls import DIFF, NO_CHANGES
 
 if TYPE_CHECKING:
-    from toolstile.executor import Executor
+    from toolstile.pipeline.environment import Environment
 
 
 class ArgumentsEdited(Exception):
@@ -192,7 +192,7 @@ class DryRun(ActiveCall):
         executor: What the dry run is made with.
     """
 
-    def __init__(self, executor: Executor) -> None:
+    def __init__(self, executor: Environment) -> None:
         super().__init__(executor, ToolCall("dry_run"))
         self._secrets: set[str] = set()
         self.open()

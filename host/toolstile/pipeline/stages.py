@@ -122,7 +122,7 @@ def take_serial(run: ActiveCall, plan: ToolPlan) -> Staged:
         batch = run.root.batch
         if batch is not None:
             yield WaitFor(batch.before(ENDED, run.root.index), limit)
-        ticket = run.serial_ticket = run.executor.engine.serial(plan.tool, run)
+        ticket = run.serial_ticket = run.executor.engine.serial(plan.tool, run.control)
         ticket.request(fail_fast=run.scope.fail_fast)
         yield WaitFor(ticket, limit)
         ticket.require()

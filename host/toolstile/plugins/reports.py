@@ -135,13 +135,12 @@ def _machinery() -> tuple[str, ...]:
     import importlib_metadata
     import pydantic
 
-    import toolstile
     import toolstile_hookspecs
 
-    packages = (importlib, importlib_metadata, pydantic, toolstile, toolstile_hookspecs)
+    packages = (importlib, importlib_metadata, pydantic, toolstile_hookspecs)
+    folders = [Path(__file__).parents[1], *(Path(each.__file__ or "").parent for each in packages)]
     # The packages of plugins may lie beside ours, and have names that begin like it.
-    folders = (f"{Path(each.__file__ or '').parent}{os.sep}" for each in packages)
-    return (*folders, str(dataclasses.__file__))
+    return (*(f"{folder}{os.sep}" for folder in folders), str(dataclasses.__file__))
 
 
 # --- Records of plugins

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
+from toolstile.plugins.registry import Plugins
 from toolstile.policies.rules import (
     CONTAINED_ONLY,
     Rule,
@@ -15,12 +16,18 @@ from toolstile.policies.rules import (
     rule_of,
     rules_of_plugins,
 )
-from toolstile.policies.unknown_names import governed_by, names_known_to, names_within
+from toolstile.policies.unknown_names import (
+    UnknownNameWarnings,
+    governed_by,
+    names_known_to,
+    names_within,
+)
 from toolstile.settings import Settings, validate_table
 from toolstile.settings.model import NO_FILE
 from toolstile.settings.sources import beside, expanded
 from toolstile.settings.table_validation import fields, show
 from toolstile_hookspecs import (
+    Catalog,
     ConfigurationError,
     PersistentPolicy,
     Prompt,
@@ -30,8 +37,18 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.support.text import suggest
 
-if TYPE_CHECKING:
-    from toolstile.host import Host
+
+class Governed(Protocol):
+    """The host, as far as rules are made of it."""
+
+    policies: tuple[ToolPolicy, ...]
+    plugins: Plugins
+    stray_names: UnknownNameWarnings
+
+    @property
+    def catalog(self) -> Catalog:
+        """The tools of all plugins."""
+        ...
 
 
 class PromptRules:
@@ -46,7 +63,7 @@ class PromptRules:
         shared: The rules of all tools: those of the prompt, the host and plugins' hooks.
     """
 
-    def __init__(self, host: Host, prompt: Prompt, *, dry_run: bool) -> None:
+    def __init__(self, host: Governed, prompt: Prompt, *, dry_run: bool) -> None:
         self._host = host
         self._prompt = prompt
         self._places = _places(prompt.sections)

@@ -74,16 +74,16 @@ class History:
 
     Args:
         events: The most events to keep, 0 for any number.
-        size: The most bytes of their arguments, texts and values, 0 for any number.
-        older: The events to begin with.
+        size: The most bytes of their arguments, texts and values, 0 for any number; a character
+            of a text counts as one.
     """
 
     __slots__ = ("_generations", "_lock", "_most", "_most_bytes", "_size")
 
-    def __init__(self, events: int, size: int, older: list[ToolInvoked] | None = None) -> None:
+    def __init__(self, events: int, size: int) -> None:
         self._most = events / 2 or inf
         self._most_bytes = size / 2 or inf
-        self._generations: tuple[list[ToolInvoked], list[ToolInvoked]] = (older or [], [])
+        self._generations: tuple[list[ToolInvoked], list[ToolInvoked]] = ([], [])
         self._size = 0
         self._lock = Lock()
 
@@ -119,8 +119,10 @@ class History:
 
     def fork(self) -> History:
         """Return an independent history with the same events and bound."""
-        copy = History(0, 0, list(self.items()))
+        copy = History(0, 0)
         copy._most, copy._most_bytes = self._most, self._most_bytes
+        older, young = self._generations
+        copy._generations, copy._size = ([*older], [*young]), self._size
         return copy
 
 

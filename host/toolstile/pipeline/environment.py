@@ -1,0 +1,158 @@
+"""The surroundings of a call: all that the pipeline asks of an executor, and of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Protocol
+
+from toolstile.pipeline.plan import DispatchTable, ToolPlan
+from toolstile.policies.approval_tokens import TokenSigner
+from toolstile.policies.persistence import PolicyStore
+from toolstile.policies.rule_set import Governed
+from toolstile.resources.container import Container
+from toolstile.resources.waiting import CallOwner
+from toolstile.runtime import Engine, Runtime
+from toolstile.settings import Settings
+from toolstile.state.session import Session
+from toolstile_hookspecs import (
+    ApprovalAnswer,
+    Approver,
+    Binding,
+    Catalog,
+    Clock,
+    Deadline,
+    Outcome,
+    PolicyStoreLocation,
+    Prompt,
+    Secret,
+    Tool,
+    ToolCall,
+)
+from toolstile_hookspecs.context import CallControl
+from toolstile_hookspecs.handles import Progress
+
+
+class Control(CallOwner, CallControl, Protocol):
+    """A running call, as handlers, plugins and resources know it."""
+
+
+class Resumption(Protocol):
+    """The answer with which a pending call is resumed."""
+
+    @property
+    def waits(self) -> bool:
+        """True when something other than a plain approval has still to be said."""
+        ...
+
+    def redeem(self, run: Any) -> None:
+        """Use the token up."""
+        ...
+
+    def has_place(self, digest: str) -> bool:
+        """Tell whether the answer is to the params of the call as it is now."""
+        ...
+
+    def answer_to(self, digest: str) -> ApprovalAnswer | None:
+        """Return the answer to a question, None where it is another one."""
+        ...
+
+
+class Environment(Protocol):
+    """The surroundings of a call, which its executor provides.
+
+    Attributes:
+        session: The session that the call runs in; its id stands beside it.
+        runtime: The state that the calls of one session share.
+        engine: The threads, the background loop and the drivers.
+        resources: The open resources of the session.
+        keeper: The store of policies that outlive the session.
+        rehearsal: The parent of a dry run's calls.
+        attributes: The attributes that every call begins with.
+        event_fields: The fields that the events of all calls have in common.
+        context_fields: The fields that the contexts of all calls have in common.
+    """
+
+    session: Session
+    session_id: str
+    runtime: Runtime
+    engine: Engine
+    catalog: Catalog
+    clock: Clock
+    resources: Container
+    portable: frozenset[type[Any]]
+    keeper: PolicyStore | None
+    rehearsal: Any
+    dry_run: bool
+    deadline: Deadline | None
+    approver: Approver | None
+    approval_timeout: float | None
+    on_progress: Progress | None
+    max_arguments: int
+    user_id: str | None
+    auth: Secret | None
+    attributes: Mapping[str, Any]
+    event_fields: dict[str, Any]
+    context_fields: dict[str, Any]
+
+    @property
+    def new_control(self) -> Callable[[Any, Control | None], Control]:
+        """The maker of the control of a call, given the call and its parent's control."""
+        ...
+
+    @property
+    def seal(self) -> TokenSigner:
+        """The signer of the tokens of calls that wait for approval."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return the clock's seconds."""
+        ...
+
+    def table(self) -> DispatchTable:
+        """Return the table that calls are dispatched by."""
+        ...
+
+    def plan_of(self, tool: Tool[Any, Any]) -> ToolPlan:
+        """Return the plan of a tool that a lookup hook gave."""
+        ...
+
+    def dispatch_nested(self, call: ToolCall, parent: Any) -> Outcome:
+        """Dispatch a call that a sync handler makes."""
+        ...
+
+    def adispatch_nested(self, call: ToolCall, parent: Any) -> Coroutine[Any, Any, Outcome]:
+        """Dispatch a call that an async handler makes."""
+        ...
+
+
+class ExecutorHost(Governed, Protocol):
+    """The host, as far as its executors ask it."""
+
+    clock: Clock
+    configuration: Settings
+    resources: tuple[Binding[Any], ...]
+    kept_apart: PolicyStoreLocation | None
+
+    @property
+    def engine(self) -> Engine:
+        """The threads, the background loop and the drivers."""
+        ...
+
+    @property
+    def approver(self) -> Approver | None:
+        """The approver: the one given, else the configured one."""
+        ...
+
+    @property
+    def prompt(self) -> Prompt:
+        """The prompt made of the sections of all plugins."""
+        ...
+
+    @property
+    def seal(self) -> TokenSigner:
+        """The signer of the tokens of calls that wait for approval."""
+        ...
+
+    def overridden(self, prompt: Prompt) -> Prompt:
+        """Return a prompt with the texts that the configured file overrides."""
+        ...
