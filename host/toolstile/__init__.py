@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from toolstile._version import __version__
 
 if TYPE_CHECKING:
+    import toolstile_hookspecs
     from toolstile.executor import Executor
     from toolstile.host import Host
     from toolstile.resources.bindings import ResourceRegistry
@@ -67,3 +68,6 @@ __all__ = [
     "restore_snapshot",
     "tool_transaction",
 ]
+if TYPE_CHECKING:
+    # For type checkers, the names of the contract are public here as well.
+    __all__ += toolstile_hookspecs.__all__

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 from weakref import WeakSet
 
+from toolstile.extension_lookup import approver_named, dialect_named
 from toolstile.lifespan import enter_lifespan_of, enter_lifespans
-from toolstile.options import options_of
+from toolstile.options import ExecutorOptions, refuse_wrong, refuse_wrong_of_host
+from toolstile.plain_tools import PlainTool, PlainTools, section_of
 from toolstile.plugins.registry import Plugins
 from toolstile.policies.rule_set import make_policies
 from toolstile.policies.rules import named, refuse_duplicates
 from toolstile.policies.unknown_names import UnknownNameWarnings
 from toolstile.settings import Settings, load
-from toolstile.settings import model as given
 from toolstile.settings.sources import overridden
 from toolstile.state.session import Session
 from toolstile_hookspecs import (
@@ -29,16 +30,21 @@ from toolstile_hookspecs import (
     Catalog,
     Clock,
     ConfigurationError,
+    Deadline,
     DefinitionError,
     Dialect,
+    Heartbeat,
     PolicyStoreLocation,
     Prompt,
+    RunContext,
+    Secret,
+    SessionProtocol,
     StateError,
     SystemClock,
     ToolPolicy,
 )
+from toolstile_hookspecs.handles import Progress
 from toolstile_hookspecs.prompts import as_bindings
-from toolstile_hookspecs.support.text import suggest
 from toolstile_hookspecs.tools import HostDefault
 
 if TYPE_CHECKING:
@@ -46,11 +52,6 @@ if TYPE_CHECKING:
     from toolstile.policies.approval_tokens import TokenSigner
     from toolstile.prompt_overrides import Overrides
     from toolstile.runtime import Engine
-
-_WITHOUT_DIALECTS: Final = (
-    "Plugins bring them, and none that is loaded does. Write Host(discover=['dialects']) for those "
-    "that are built in, or leave discover out."
-)
 
 _reports = logging.getLogger("toolstile.plugins.reports")
 
@@ -66,6 +67,7 @@ class Host:
         plugin_files: Single Python files to register.
         block: Names of plugins to leave out.
         discover: Whether to load the plugins that are installed; or the names of those to load.
+        tools: Tools, and plain functions that become tools, offered beside those of plugins.
         policies: Policies over all tools.
         resources: What wins over those of plugins and sections, as `{Type: instance}` or as
             bindings.
@@ -95,6 +97,7 @@ class Host:
         plugin_files: Iterable[Path | str] = (),
         block: Collection[str] = (),
         discover: bool | Collection[str] = True,
+        tools: Iterable[PlainTool] = (),
         policies: Iterable[ToolPolicy] = (),
         resources: Mapping[type[Any], Any] | Iterable[Binding[Any]] = (),
         approver: Approver | None = None,
@@ -102,22 +105,17 @@ class Host:
         timeout: float | HostDefault | None = HOST_TIMEOUT,
         interrupts: Iterable[type[BaseException]] = (),
     ) -> None:
-        given.refuse(
-            "Host",
-            (
-                given.kind_fault("settings", settings, Settings, "write Settings(...)"),
-                given.several_fault("plugins", plugins),
-                given.several_fault("plugin_files", plugin_files),
-                given.several_fault("policies", policies),
-                given.names_fault("block", block),
-                None if isinstance(discover, bool) else given.names_fault("discover", discover),
-                given.approver_fault(approver),
-                given.clock_fault("clock", clock),
-                given.errors_fault("interrupts", interrupts),
-                None
-                if isinstance(timeout, HostDefault)
-                else given.seconds_fault("timeout", timeout),
-            ),
+        refuse_wrong_of_host(
+            settings=settings,
+            plugins=plugins,
+            plugin_files=plugin_files,
+            policies=policies,
+            block=block,
+            discover=discover,
+            approver=approver,
+            clock=clock,
+            interrupts=interrupts,
+            timeout=timeout,
         )
         file = None if config is None else Path(config)
         self.configuration = settings or (load(config=file) if discover or file else Settings())
@@ -138,6 +136,8 @@ class Host:
             self.plugins.register_file(Path(path))
         for plugin in plugins:
             self.plugins.register(plugin)
+        if tools:
+            self.plugins.register(PlainTools(tools), "tools")
         self._given_policies = tuple(policies)
         self._given_approver = approver
         try:
@@ -218,41 +218,89 @@ class Host:
             raise
         self.configuration, self._overrides = configuration, overrides
 
-    def executor(
+    def executor(  # noqa: PLR0913 - each is named and has a default
         self,
         *,
-        session: Session | None = None,
+        session: SessionProtocol | None = None,
         session_id: str | None = None,
         prompt: Prompt | None = None,
-        **options: Any,
+        tools: Iterable[PlainTool] = (),
+        approver: Approver | None = None,
+        deadline: Deadline | None = None,
+        user_id: str | None = None,
+        auth: Secret | None = None,
+        client: Any = None,
+        adapter: Any = None,
+        heartbeat: Heartbeat | None = None,
+        run_context: RunContext | None = None,
+        resources: Mapping[type[Any], Any] | Iterable[Binding[Any]] = (),
+        on_progress: Progress | None = None,
+        dry_run: bool = False,
+        clock: Clock | None = None,
+        kept_apart: PolicyStoreLocation | None = None,
     ) -> Executor:
-        """Return what dispatches calls, in a new session unless one is given.
+        """Return the executor that dispatches calls, in a new session unless one is given.
 
         Args:
             session: The session the calls run in.
             session_id: The id of the new one; made up where none is given.
             prompt: The prompt whose tools can be called; else that of all plugins.
-            options: See `ExecutorOptions`.
+            tools: Tools, and plain functions that become tools, beside those of the prompt.
+            approver: Answers when a policy or a tool asks for a person; else the host's.
+            deadline: The end of the evaluation.
+            user_id: The user for whom the calls run.
+            auth: The user's credentials; masked wherever they could be written.
+            client: The application's own client, for handlers.
+            adapter: The adapter that talks to the provider, for handlers.
+            heartbeat: Extends a lease during long work.
+            run_context: Ids for correlation.
+            resources: Resources that win over those of plugins and sections, as
+                `{Type: instance}` or as bindings.
+            on_progress: Receives the progress that handlers report.
+            dry_run: Runs contained tools, notes in each event what the call would change, as
+                `toolstile.diff`, and keeps nothing; others are denied.
+            clock: The source of time for its calls; else the host's.
+            kept_apart: The place of its policies' records; else as the host says.
 
         Raises:
             StateError: When the host is not open.
             ConfigurationError: When an argument is not what it should be; names it.
+            DefinitionError: When a tool or the resources are wrong.
         """
         from toolstile.executor import Executor  # brings the whole pipeline
 
         if not self.is_open:
             msg = "This host is not open; write: with Host() as host, host.executor() as tools: ..."
             raise StateError(msg)
-        checked = options_of(session, session_id, prompt, options)
-        if session is None:
-            session = Session(
-                id=session_id,
-                history_events=self.configuration.history_events,
-                history_bytes=self.configuration.history_bytes,
-            )
-        executor = Executor(self, session, prompt, checked)
+        options = ExecutorOptions(
+            approver=approver,
+            deadline=deadline,
+            user_id=user_id,
+            auth=auth,
+            client=client,
+            adapter=adapter,
+            heartbeat=heartbeat,
+            run_context=run_context,
+            resources=tuple(as_bindings(resources)),
+            on_progress=on_progress,
+            dry_run=dry_run,
+            clock=clock,
+            kept_apart=kept_apart,
+        )
+        refuse_wrong(session, session_id, prompt, options)
+        if tools:
+            section = section_of(tools, key="executor_tools", place="host.executor")
+            prompt = (self.prompt if prompt is None else prompt).bind(sections=[section])
+        own = self._new_session(session_id) if session is None else cast("Session", session)
+        executor = Executor(self, own, prompt, options)
         self._executors.add(executor)
         return executor
+
+    def _new_session(self, id_: str | None) -> Session:
+        bounds = self.configuration
+        return Session(
+            id=id_, history_events=bounds.history_events, history_bytes=bounds.history_bytes
+        )
 
     @property
     def catalog(self) -> Catalog:
@@ -278,24 +326,7 @@ class Host:
         name = self.configuration.approver
         if self._given_approver is not None or name is None:
             return self._given_approver
-        for each in self.plugins.implementations("toolstile_approve"):
-            if each.plugin == name:
-                return _with_settings(each.call, self.settings(name))
-        there = sorted(each.plugin for each in self.plugins.implementations("toolstile_approve"))
-        msg = (
-            f"approver = {name!r}: no loaded plugin of that name implements toolstile_approve "
-            f"(there are: {', '.join(there) or 'none'}){self._why_none(name, there)}"
-        )
-        raise ConfigurationError(msg)
-
-    def _why_none(self, name: str, there: list[str]) -> str:
-        """Return why a plugin is no approver, or what to do about it."""
-        met = next((each for each in self.plugins.reports if each.name == name), None)
-        if met is None:
-            return suggest(name, there) or "; install it, or name another."
-        if met.status == "loaded":
-            return "; name another."
-        return f". {met.fault} {met.remedy}"
+        return approver_named(name, self.plugins)
 
     def overridden(self, prompt: Prompt) -> Prompt:
         """Return a prompt with the texts that the configured file overrides."""
@@ -319,19 +350,7 @@ class Host:
         Raises:
             ConfigurationError: When there is none of that name; lists those there are.
         """
-        found = self.dialects().get(name)
-        if found is None:
-            known = sorted(self.dialects())
-            near = suggest(name, known) or f". Known: {', '.join(known) or 'none'}."
-            causes = (self._off(), *self.plugins.faults_in("toolstile_dialects"))
-            told = " ".join(filter(None, causes)) or ("" if known else _WITHOUT_DIALECTS)
-            raise ConfigurationError(f"There is no dialect {name!r}{near} {told}".rstrip())
-        return found
-
-    def _off(self) -> str:
-        """Return what is switched off, where what is missed may be."""
-        blocked = [repr(each.name) for each in self.plugins.reports if each.status == "blocked"]
-        return f"Switched off: {', '.join(blocked)}." if blocked else ""
+        return dialect_named(name, self.plugins)
 
     def open(self) -> Self:
         """Start what the plugins keep running.
@@ -427,7 +446,3 @@ def _load_overrides(configuration: Settings) -> Overrides | None:
     from toolstile.prompt_overrides import load_overrides  # most hosts override nothing
 
     return load_overrides(path)
-
-
-def _with_settings(approve: Callable[..., Any], settings: object) -> Approver:
-    return lambda request: approve(request, settings)

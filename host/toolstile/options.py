@@ -1,11 +1,11 @@
-"""The options of an executor beside session and prompt, checked where they are given."""
+"""The options of a host and of its executors, checked where they are given."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
 from typing import Any
 
+from toolstile.settings import Settings
 from toolstile.settings import model as given
 from toolstile.state.session import Session
 from toolstile_hookspecs import (
@@ -20,31 +20,12 @@ from toolstile_hookspecs import (
     Secret,
 )
 from toolstile_hookspecs.handles import Progress
-from toolstile_hookspecs.prompts import as_bindings
-from toolstile_hookspecs.support.text import nearest
+from toolstile_hookspecs.tools import HostDefault
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorOptions:
-    """The options of an executor beside session and prompt.
-
-    Args:
-        approver: Answers when a policy or a tool asks for a person; else the host's.
-        deadline: When the evaluation must have ended.
-        user_id: For whom the calls run.
-        auth: The user's credentials; masked wherever they could be written.
-        client: The application's own client, for handlers.
-        adapter: Whatever talks to the provider, for handlers.
-        heartbeat: Extends a lease during long work.
-        run_context: Ids for correlation.
-        resources: Bindings that win over those of plugins and sections.
-        on_progress: Hears the progress that handlers report.
-        dry_run: Let contained tools run, note what each call would change in its event, as
-            `toolstile.diff`, and keep nothing; deny the others. Each call sees what those
-            before it would have changed.
-        clock: Where its calls take the time from; else the host's.
-        kept_apart: Where its policies keep what outlives the session; else as the host says.
-    """
+    """The options of an executor beside session and prompt; `Host.executor` explains each."""
 
     approver: Approver | None = None
     deadline: Deadline | None = None
@@ -61,69 +42,74 @@ class ExecutorOptions:
     kept_apart: PolicyStoreLocation | None = None
 
 
-def options_of(
-    session: object, session_id: object, prompt: object, options: Mapping[str, Any]
-) -> ExecutorOptions:
-    """Return the options of an executor.
-
-    Args:
-        session: What was given as its session.
-        session_id: What was given as the id of a new one.
-        prompt: What was given as its prompt.
-        options: All else that was given; `resources` in any form that makes bindings.
+def refuse_wrong(
+    session: object, session_id: object, prompt: object, options: ExecutorOptions
+) -> None:
+    """Refuse arguments of `Host.executor` that are not what they should be.
 
     Raises:
-        ConfigurationError: Naming every argument that is not what it should be.
-        DefinitionError: When the resources make no bindings.
+        ConfigurationError: Naming every one of them.
     """
-    if "resources" in options:
-        options = {**options, "resources": tuple(as_bindings(options["resources"]))}
+    kinds = (
+        ("session", session, Session, "write Session(), or leave it out"),
+        ("prompt", prompt, Prompt, "write Prompt.of(...), or leave it out"),
+        ("deadline", options.deadline, Deadline, "write Deadline.after(seconds)"),
+        ("run_context", options.run_context, RunContext, "write RunContext(...)"),
+        ("heartbeat", options.heartbeat, Heartbeat, "write Heartbeat(on_beat)"),
+        ("auth", options.auth, Secret, "write Secret(...)"),
+        ("dry_run", options.dry_run, bool, "write True or False"),
+        (
+            "kept_apart",
+            options.kept_apart,
+            PolicyStoreLocation,
+            "write PolicyStoreLocation(folder)",
+        ),
+    )
+    twice = "session and session_id are both given; the session has its id"
     given.refuse(
         "host.executor",
         (
-            *_unknown(options),
-            given.kind_fault("session", session, Session, "write Session(), or leave it out"),
+            *(given.kind_fault(*kind) for kind in kinds),
             given.text_fault("session_id", session_id),
-            None
-            if session is None or session_id is None
-            else "session and session_id are both given; the session has its id",
-            given.kind_fault("prompt", prompt, Prompt, "write Prompt.of(...), or leave it out"),
-            given.kind_fault(
-                "deadline", options.get("deadline"), Deadline, "write Deadline.after(seconds)"
-            ),
-            given.kind_fault(
-                "run_context", options.get("run_context"), RunContext, "write RunContext(...)"
-            ),
-            given.kind_fault(
-                "heartbeat", options.get("heartbeat"), Heartbeat, "write Heartbeat(on_beat)"
-            ),
-            given.text_fault("user_id", options.get("user_id")),
-            given.kind_fault("auth", options.get("auth"), Secret, "write Secret(...)"),
-            given.approver_fault(options.get("approver")),
-            given.callable_fault("on_progress", options.get("on_progress")),
-            given.kind_fault("dry_run", options.get("dry_run"), bool, "write True or False"),
-            given.clock_fault("clock", options.get("clock")),
-            given.kind_fault(
-                "kept_apart",
-                options.get("kept_apart"),
-                PolicyStoreLocation,
-                "write PolicyStoreLocation(folder)",
-            ),
+            None if session is None or session_id is None else twice,
+            given.text_fault("user_id", options.user_id),
+            given.approver_fault(options.approver),
+            given.callable_fault("on_progress", options.on_progress),
+            given.clock_fault("clock", options.clock),
         ),
     )
-    return ExecutorOptions(**options)
 
 
-def _unknown(options: Mapping[str, Any]) -> Iterator[str]:
-    known = ["session", "session_id", "prompt"]
-    known += [each.name for each in dataclasses.fields(ExecutorOptions)]
-    for name in options:
-        if name not in known:
-            yield f"there is no option {name}; {_remedy(name, known)}"
+def refuse_wrong_of_host(  # noqa: PLR0913 - as many as a host takes
+    *,
+    settings: object,
+    plugins: object,
+    plugin_files: object,
+    policies: object,
+    block: object,
+    discover: object,
+    approver: object,
+    clock: object,
+    interrupts: object,
+    timeout: object,
+) -> None:
+    """Refuse arguments of `Host` that are not what they should be.
 
-
-def _remedy(name: str, known: list[str]) -> str:
-    if name == "tools":
-        return "write prompt=Prompt.of(...) with a section of them"
-    meant = nearest(name, known)
-    return f"write {meant}" if meant else "leave it out"
+    Raises:
+        ConfigurationError: Naming every one of them.
+    """
+    given.refuse(
+        "Host",
+        (
+            given.kind_fault("settings", settings, Settings, "write Settings(...)"),
+            given.several_fault("plugins", plugins),
+            given.several_fault("plugin_files", plugin_files),
+            given.several_fault("policies", policies),
+            given.names_fault("block", block),
+            None if isinstance(discover, bool) else given.names_fault("discover", discover),
+            given.approver_fault(approver),
+            given.clock_fault("clock", clock),
+            given.errors_fault("interrupts", interrupts),
+            None if isinstance(timeout, HostDefault) else given.seconds_fault("timeout", timeout),
+        ),
+    )

@@ -600,8 +600,42 @@ def test_an_executor_may_have_a_time_of_its_own() -> None:
 
 
 def test_an_unknown_option_of_an_executor_is_an_error() -> None:
-    with host_of() as host, pytest.raises(ConfigurationError, match="no option colour"):
-        host.executor(colour="red")
+    with host_of() as host, pytest.raises(TypeError, match="colour"):
+        host.executor(colour="red")  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
+
+
+def double(number: int) -> int:
+    """Return twice a number."""
+    return 2 * number
+
+
+def test_a_host_takes_plain_functions_as_tools() -> None:
+    with Host(discover=False, tools=[double, add]) as host, host.executor() as tools:
+        assert tools.dispatch(ToolCall("double", {"number": 4})).text == "8"
+        assert tools.dispatch(ToolCall("add", {"a": 1, "b": 2})).text == "3"
+        assert sorted(host.catalog.names()) == ["add", "double"]
+
+
+def test_an_executor_takes_tools_beside_those_of_its_prompt() -> None:
+    with (
+        Host(discover=False) as host,
+        host.executor(prompt=prompt_of(add), tools=[double]) as tools,
+    ):
+        assert [each.name for each in tools.prompt.tools()] == ["add", "double"]
+        assert tools.dispatch(ToolCall("double", {"number": 4})).text == "8"
+
+
+def test_an_executors_tools_come_to_those_of_the_host() -> None:
+    with Host(discover=False, tools=[add]) as host, host.executor(tools=[double]) as tools:
+        assert [each.name for each in tools.prompt.tools()] == ["add", "double"]
+
+
+@pytest.mark.parametrize("wrong", [5, [5], [lambda number: number]])
+def test_what_cannot_be_a_tool_is_refused(wrong: Any) -> None:
+    with pytest.raises(DefinitionError):
+        Host(discover=False, tools=wrong)
+    with Host(discover=False) as host, pytest.raises(DefinitionError):
+        host.executor(tools=wrong)
 
 
 def test_executors_of_one_host_have_sessions_of_their_own_unless_given_one() -> None:
@@ -860,12 +894,6 @@ def test_a_new_session_has_the_id_that_is_given() -> None:
         ({"user_id": 5}, "user_id is 5; give a name, or None"),
         ({"dry_run": "no"}, "dry_run is of type str; write True or False"),
         ({"auth": "key"}, "auth is of type str; write Secret(...)"),
-        ({"prompts": prompt_of(add)}, "there is no option prompts; write prompt"),
-        ({"quickly": True}, "there is no option quickly; leave it out"),
-        (
-            {"tools": [add]},
-            "there is no option tools; write prompt=Prompt.of(...) with a section of them",
-        ),
         (
             {"clock": time},
             "clock is of type module; give an object with the methods now and monotonic",

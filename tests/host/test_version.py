@@ -1,7 +1,9 @@
-"""What packages write to need this version of Toolstile."""
+"""The names of the host, and the version that packages need of it."""
 
 import pytest
 
+import toolstile
+import toolstile_hookspecs
 from toolstile import _version
 
 
@@ -17,3 +19,8 @@ from toolstile import _version
 def test_a_package_needs_versions_that_keep_their_promises(monkeypatch, version, needed):
     monkeypatch.setattr(_version, "__version__", version)
     assert _version.requirement() == needed
+
+
+def test_every_name_of_the_contract_is_one_of_the_host():
+    assert set(toolstile_hookspecs.__all__) <= set(dir(toolstile))
+    assert all(getattr(toolstile, name) is not None for name in dir(toolstile))

@@ -37,7 +37,8 @@ def _add_names(page: Page, module: griffe.Module) -> None:
     things = {name: source.resolve(module, name) for name in source.exported(module)}
     homes: dict[str, list[griffe.Object]] = {}
     for name, thing in things.items():
-        if not name.startswith("__"):
+        # The host exports the names of the contract, too; they have a page of their own.
+        if not name.startswith("__") and source.top(thing) == source.top(module):
             homes.setdefault(thing.module.path, []).append(thing)
     for path in sorted(homes):
         home = homes[path][0].module

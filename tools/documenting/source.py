@@ -33,6 +33,11 @@ def package(name: str) -> griffe.Module:
     return module
 
 
+def top(thing: griffe.Object) -> str:
+    """Return the name of the package that something is in."""
+    return thing.path.partition(".")[0]
+
+
 def exported(module: griffe.Module) -> list[str]:
     """Return the names that a module shows to the world; without a list, its functions."""
     if module.exports is not None:

@@ -1,0 +1,69 @@
+"""Lookup of an approver or a dialect by its name; a missing one is explained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from toolstile.plugins.registry import Plugins
+from toolstile_hookspecs import Approver, ConfigurationError, Dialect
+from toolstile_hookspecs.support.text import suggest
+
+_WITHOUT_DIALECTS: Final = (
+    "Plugins bring them, and none that is loaded does. Write Host(discover=['dialects']) for those "
+    "that are built in, or leave discover out."
+)
+
+
+def approver_named(name: str, plugins: Plugins) -> Approver:
+    """Return the approver of a plugin.
+
+    Raises:
+        ConfigurationError: When no loaded plugin of that name is one.
+    """
+    implementations = plugins.implementations("toolstile_approve")
+    for implementation in implementations:
+        if implementation.plugin == name:
+            return _with_settings(implementation.call, plugins.settings_of(name))
+    there = sorted(implementation.plugin for implementation in implementations)
+    msg = (
+        f"approver = {name!r}: no loaded plugin of that name implements toolstile_approve "
+        f"(there are: {', '.join(there) or 'none'}){_why_none(name, there, plugins)}"
+    )
+    raise ConfigurationError(msg)
+
+
+def _with_settings(approve: Callable[..., Any], settings: object) -> Approver:
+    return lambda request: approve(request, settings)
+
+
+def _why_none(name: str, there: list[str], plugins: Plugins) -> str:
+    """Return why a plugin is not an approver, or what to do about it."""
+    met = next((report for report in plugins.reports if report.name == name), None)
+    if met is None:
+        return suggest(name, there) or "; install it, or name another."
+    if met.status == "loaded":
+        return "; name another."
+    return f". {met.fault} {met.remedy}"
+
+
+def dialect_named(name: str, plugins: Plugins) -> Dialect:
+    """Return a provider's dialect.
+
+    Raises:
+        ConfigurationError: When there is none of that name; lists those there are.
+    """
+    dialects = plugins.dialects()
+    if name in dialects:
+        return dialects[name]
+    known = sorted(dialects)
+    near = suggest(name, known) or f". Known: {', '.join(known) or 'none'}."
+    causes = (_blocked(plugins), *plugins.faults_in("toolstile_dialects"))
+    text = " ".join(filter(None, causes)) or ("" if known else _WITHOUT_DIALECTS)
+    raise ConfigurationError(f"There is no dialect {name!r}{near} {text}".rstrip())
+
+
+def _blocked(plugins: Plugins) -> str:
+    """Return which plugins are switched off, where the missing one may be."""
+    blocked = [repr(report.name) for report in plugins.reports if report.status == "blocked"]
+    return f"Switched off: {', '.join(blocked)}." if blocked else ""
