@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, Protocol, cast
 from urllib.parse import quote, quote_plus
 
 from pydantic import BaseModel, SecretBytes, SecretStr
@@ -23,9 +23,6 @@ from toolstile_hookspecs._schema.json_schema import (
 )
 from toolstile_hookspecs._schema.validation_errors import Schema
 from toolstile_hookspecs.masking import Secret
-
-if TYPE_CHECKING:
-    from toolstile_hookspecs._schema.codec import ValueCodec
 
 MASK: Final = "***"
 MIN_LENGTH: Final = 3
@@ -116,7 +113,23 @@ def secrets_of(value: object, schema: Schema) -> Iterator[str]:
         yield from _texts(each)
 
 
-def secrets_given(codec: ValueCodec, arguments: str | bytes) -> Iterator[str]:
+class Readable(Protocol):
+    """A codec, as far as secrets are looked for in its JSON."""
+
+    def copy(self, text: str | bytes) -> Any:
+        """Return the value of a text."""
+        ...
+
+    def encode(self, value: object) -> bytes:
+        """Return a value as JSON."""
+        ...
+
+    def secret_schema(self) -> Schema:
+        """Return the schema where it says that something is secret, else an empty one."""
+        ...
+
+
+def secrets_given(codec: Readable, arguments: str | bytes) -> Iterator[str]:
     """Yield the texts in a call's arguments, and in what was left out, that are secret.
 
     Args:

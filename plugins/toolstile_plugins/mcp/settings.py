@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from toolstile_plugins.mcp.gateway.settings import ServerSettings
 from toolstile_plugins.mcp.gateway.tool_names import prefix_of
 from toolstile_plugins.mcp.server.settings import ServeSettings
-
-if TYPE_CHECKING:
-    from toolstile_plugins.mcp.gateway.gateway import Gateway
 
 
 class McpSettings(BaseModel):
@@ -44,13 +41,13 @@ class McpSettings(BaseModel):
         return self
 
     # Each host validates settings of its own, so each has a gateway of its own.
-    _gateway: Gateway | None = PrivateAttr(default=None)
+    _gateway: Any = PrivateAttr(default=None)
 
     @property
-    def gateway(self) -> Gateway | None:
+    def gateway(self) -> Any:
         """The gateway of the open host, None where no servers are configured."""
         return self._gateway
 
-    def runs(self, gateway: Gateway | None) -> None:
-        """Note which gateway runs."""
+    def runs(self, gateway: object) -> None:
+        """Note the gateway that runs, None once it has ended."""
         self._gateway = gateway

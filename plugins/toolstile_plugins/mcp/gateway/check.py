@@ -15,6 +15,7 @@ from rich.text import Text
 from toolstile_hookspecs import ConfigurationError, HostHandle
 from toolstile_plugins.cli_support import print_table
 from toolstile_plugins.mcp.gateway.errors import ServerFault
+from toolstile_plugins.mcp.gateway.gateway import Gateway
 from toolstile_plugins.mcp.gateway.text import one_line
 from toolstile_plugins.mcp.gateway.upstream import Upstream
 from toolstile_plugins.mcp.settings import McpSettings
@@ -69,7 +70,7 @@ def check(host: HostHandle, settings: McpSettings, args: argparse.Namespace) -> 
     Raises:
         ConfigurationError: When there is no such server.
     """
-    gateway = settings.gateway
+    gateway: Gateway | None = settings.gateway
     chosen: list[Upstream] = _chosen(gateway.upstreams if gateway is not None else (), args.server)
     found: list[Found] = []
     if gateway is not None:
