@@ -15,7 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 import pydantic_core
 from pydantic import BaseModel
 
-from toolstile_hookspecs._schema.codec import as_plain
+from toolstile_hookspecs._schema.serialize import as_plain
 
 _new: Any = object.__new__
 

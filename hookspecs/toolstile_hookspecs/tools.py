@@ -21,7 +21,8 @@ from typing import (
     get_origin,
 )
 
-from toolstile_hookspecs._schema.codec import NoParams, ValueCodec, as_json, codec_of, describe
+from toolstile_hookspecs._schema.arguments_json import as_json
+from toolstile_hookspecs._schema.codec import NoParams, ValueCodec, codec_of, describe
 from toolstile_hookspecs._schema.schema_codec import SchemaCodec
 from toolstile_hookspecs._schema.validation_errors import RETRY, known_names
 from toolstile_hookspecs._tools.field_checks import (

@@ -23,8 +23,6 @@ from toolstile_hookspecs.support.event_loop import renewed_in_forks
 class Admitted(Protocol):
     """A call in flight, as far as the runtime knows it."""
 
-    admitted: bool
-
     @property
     def call_made(self) -> ToolCall:
         """The call as it came."""
@@ -39,19 +37,19 @@ class Admitted(Protocol):
 class Inflight(Sequence[InflightCall]):
     """The calls admitted and not ended, as they are at the moment of looking."""
 
-    __slots__ = ("_runs",)
+    __slots__ = ("_calls",)
 
-    def __init__(self, runs: dict[int, Admitted]) -> None:
-        self._runs = runs
+    def __init__(self, calls: dict[int, Admitted]) -> None:
+        self._calls = calls
 
     def __len__(self) -> int:
         """Return how many there are."""
-        return len(self._runs)
+        return len(self._calls)
 
     def __iter__(self) -> Iterator[InflightCall]:
         """Yield them in the order in which they were admitted."""
-        for run in list(self._runs.values()):
-            yield InflightCall(run.call_made.id, run.name)
+        for call in list(self._calls.values()):
+            yield InflightCall(call.call_made.id, call.name)
 
     @overload
     def __getitem__(self, index: int) -> InflightCall: ...
@@ -65,24 +63,15 @@ class Inflight(Sequence[InflightCall]):
 class Runtime:
     """The state that the calls of one session share, across executors."""
 
-    __slots__ = ("_runs", "admission", "inflight", "kept", "turns")
+    __slots__ = ("admission", "calls", "inflight", "kept", "turns")
 
     def __init__(self) -> None:
         self.turns = CommitQueue()
         self.admission = threading.Lock()
         self.kept = set[str]()
-        self._runs: dict[int, Admitted] = {}
-        self.inflight = Inflight(self._runs)
-
-    def enter(self, run: Admitted) -> None:
-        """Count a call as admitted."""
-        # Before: interrupted right after it, the call would count for ever.
-        run.admitted = True
-        self._runs[id(run)] = run
-
-    def leave(self, run: Admitted) -> None:
-        """Count it no longer."""
-        self._runs.pop(id(run), None)
+        # The calls that are admitted and not ended, by their ids in the process.
+        self.calls: dict[int, Admitted] = {}
+        self.inflight = Inflight(self.calls)
 
 
 _runtimes: WeakKeyDictionary[Session, Runtime] = WeakKeyDictionary()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolstile_hookspecs import ToolValidationError
-from toolstile_hookspecs._schema.strict import check_names
+from toolstile_hookspecs._schema.codec import check_names
 
 
 def refused(text):

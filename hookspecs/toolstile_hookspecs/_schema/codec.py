@@ -7,17 +7,16 @@ at once.
 
 from __future__ import annotations
 
-import inspect
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, is_dataclass
-from functools import lru_cache, partial
-from typing import Any, Final, Protocol, cast, get_origin, get_type_hints
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from math import inf
+from typing import Any, Final, NoReturn, Protocol, get_origin, get_type_hints
 from weakref import WeakValueDictionary
 
 import pydantic_core
-from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
+from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from pydantic.json_schema import JsonSchemaMode
 from typing_extensions import is_typeddict
 
@@ -26,13 +25,11 @@ from toolstile_hookspecs._schema.json_schema import ClosedJsonSchema, PlainJsonS
 from toolstile_hookspecs._schema.round_trip import Others, others_in, survives_json
 from toolstile_hookspecs._schema.secrets import HIDING
 from toolstile_hookspecs._schema.serialize import (
+    as_plain,
     finite,
     in_one_order,
     may_hold_sets,
-    strange_values,
-    why_unwritable,
 )
-from toolstile_hookspecs._schema.strict import check_names
 from toolstile_hookspecs._schema.strict_dates import exact_validator
 from toolstile_hookspecs._schema.validation_errors import (
     ALL_SECRET,
@@ -40,39 +37,13 @@ from toolstile_hookspecs._schema.validation_errors import (
     Schema,
     explain,
     holds_secret,
-    listing,
-    not_json,
     shorten,
 )
 from toolstile_hookspecs.errors import DefinitionError, ToolValidationError
 
-# --- Plain data
-
-
-def as_plain(value: object) -> dict[object, object] | list[object]:
-    """Return a mapping as a dict, a sequence or set as a list; for pydantic's `fallback`.
-
-    Raises:
-        ValueError: When it is none of them, in pydantic's words.
-
-    Example:
-        >>> as_plain(range(2)), as_plain({"a": 1}.keys())
-        ([0, 1], ['a'])
-    """
-    if isinstance(value, Mapping):
-        return dict(cast("Mapping[object, object]", value))
-    if isinstance(value, (Sequence, AbstractSet)):
-        return list(cast("Sequence[object] | AbstractSet[object]", value))
-    raise ValueError(f"Unable to serialize unknown type: {type(value)}")
-
-
-# --- Codecs
-
-
 Json = str | bytes
 
 # Made once: `json.dumps` makes one for each call that asks for more than the defaults.
-_ENCODER: Final = json.JSONEncoder(allow_nan=False)
 _ALWAYS_FINITE: Final = frozenset({"integer", "string", "boolean", "null"})
 
 
@@ -395,86 +366,78 @@ class _Empty:
 _EMPTY: Final = Codec(_Empty, owner="a tool without params")
 
 
-def as_json(arguments: object) -> Json:
-    """Return arguments as JSON text; a mapping is encoded as a provider would have.
-
-    What is no mapping is encoded as it is, so that it is refused for what it is.
-
-    Raises:
-        ToolValidationError: When it holds what JSON cannot say.
-    """
-    if isinstance(arguments, (str, bytes)):
-        return arguments
-    plain = arguments
-    if isinstance(arguments, Mapping):
-        plain = dict(cast("Mapping[str, Any]", arguments))
-    try:
-        return _ENCODER.encode(plain)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ToolValidationError(_why_not_json(plain, error)) from None
-
-
-def _why_not_json(plain: object, error: Exception) -> str:
-    try:
-        strange = list(strange_values(plain))
-    except RecursionError:
-        strange = []
-    return listing(strange) if strange else not_json(why_unwritable(error))
-
-
 def describe(kind: object) -> str:
     """Return a type's name as a person would write it."""
     return kind.__qualname__ if isinstance(kind, type) else str(kind).removeprefix("typing.")
 
 
-# --- Defaults made by factories
+# --- Strict JSON: RFC 8259, sections 4 (unique names) and 6 (finite numbers)
 
 
-_ALWAYS_EQUAL: Final = (list, dict, set, frozenset, tuple, str, bytes, int, float, bool)
-# As `Any`, since what is in a core schema is unknown to type checkers, too.
-_DICT: Final[Any] = dict
-_LISTS: Final[Any] = (list, tuple)
-# What in a core schema is no part of it.
-_ASIDE: Final = frozenset({"cls", "config", "default", "expected", "members", "metadata"})
+def check_names(text: str | bytes) -> None:
+    """Refuse valid-looking JSON that strict readers refuse.
 
-
-def has_factory_defaults(codec: ValueCodec) -> bool:
-    """Tell whether a value that is left out may be another one whenever arguments are read.
+    A cheap count tells most texts apart: when what was read has as many colons written again
+    as the text, no name is lost. An escape could hide a colon, so texts with one, and
+    whatever else that cannot settle, are read again, slowly.
 
     Args:
-        codec: Reads them. Of a Python type, a `default_factory` may give anything; one that is
-            a class, such as `list`, gives the same each time, as far as can be told.
+        text: JSON that a lenient reader has accepted already.
+
+    Raises:
+        ToolValidationError: For a name twice in one object, NaN, an infinity, or a number
+            out of range such as `1e999`.
 
     Example:
-        >>> from toolstile_hookspecs._schema.codec import NoParams
-        >>> has_factory_defaults(NoParams())
-        False
+        >>> check_names('{"time": "10:30"}')
+        >>> check_names('{"a": 1, "a": 2}')
+        Traceback (most recent call last):
+        ...
+        toolstile_hookspecs.errors.ToolValidationError: Invalid arguments: the name 'a' is given \
+twice in one object. Give it once, then retry.
     """
-    return isinstance(codec, Codec) and _makes_up(codec)
+    try:
+        again = pydantic_core.to_json(pydantic_core.from_json(text, allow_inf_nan=False))
+    except ValueError:
+        again = b""
+    colon, escape = (b":", b"\\u") if isinstance(text, bytes) else (":", "\\u")
+    same = again.count(b":") == text.count(colon) and escape not in text  # type: ignore[operator, arg-type]
+    if same and b"Infinity" not in again:
+        return
+    _STRICT.decode(text.decode() if isinstance(text, bytes) else text)
 
 
-@lru_cache(maxsize=1024)
-def _makes_up(codec: Codec) -> bool:
-    waiting: list[Any] = [codec.adapter.core_schema]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, _DICT):
-            if part.get("type") == "default" and not _is_steady(part):
-                return True
-            waiting += [each for name, each in part.items() if name not in _ASIDE]
-        elif isinstance(part, _LISTS):
-            waiting += part
-    return False
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> None:
+    seen: set[str] = set()
+    for name, _ in pairs:
+        if name in seen:
+            raise ToolValidationError(
+                f"Invalid arguments: the name {shorten(name)!r} is given twice in one object. "
+                "Give it once, then retry."
+            )
+        seen.add(name)
 
 
-def _is_steady(default: Any) -> bool:
-    factory = default.get("default_factory")
-    if factory is None:
-        return True
-    kind: Any = get_origin(factory) or factory
-    # The fields of a class are looked at where it says what is read.
-    return any(kind is each for each in _ALWAYS_EQUAL) or _has_fields(kind)
+def _refuse_constant(name: str) -> NoReturn:
+    raise ToolValidationError(
+        f"Invalid arguments: {name} is not JSON. Give a finite number, then retry."
+    )
 
 
-def _has_fields(kind: Any) -> bool:
-    return inspect.isclass(kind) and (is_dataclass(kind) or issubclass(kind, BaseModel))
+def _refuse_infinite(digits: str) -> None:
+    if abs(float(digits)) == inf:
+        _refuse_range(digits)
+
+
+def _refuse_range(digits: str) -> NoReturn:
+    raise ToolValidationError(
+        f"Invalid arguments: the number {shorten(digits, 20)} is out of range. "
+        "Give a smaller one, or a string where one is allowed, then retry."
+    )
+
+
+_STRICT: Final = json.JSONDecoder(
+    object_pairs_hook=_refuse_duplicates,
+    parse_constant=_refuse_constant,
+    parse_float=_refuse_infinite,
+)

@@ -12,10 +12,9 @@ from typing import Any, Final, cast
 
 import pydantic_core
 
-from toolstile_hookspecs._schema.codec import as_plain
+from toolstile_hookspecs._schema.codec import check_names
 from toolstile_hookspecs._schema.json_schema import KEYWORDS, secrecy_of
-from toolstile_hookspecs._schema.serialize import finite
-from toolstile_hookspecs._schema.strict import check_names
+from toolstile_hookspecs._schema.serialize import as_plain, finite
 from toolstile_hookspecs._schema.validation_errors import (
     MAX_FAULTS,
     MAX_REASON,

@@ -210,3 +210,20 @@ def _rank(value: object) -> tuple[bool, float, str]:
     if isinstance(value, (int, float)):
         return False, value, ""
     return True, 0, json.dumps(value, sort_keys=True)
+
+
+def as_plain(value: object) -> dict[object, object] | list[object]:
+    """Return a mapping as a dict, a sequence or set as a list; for pydantic's `fallback`.
+
+    Raises:
+        ValueError: When it is none of them, in pydantic's words.
+
+    Example:
+        >>> as_plain(range(2)), as_plain({"a": 1}.keys())
+        ([0, 1], ['a'])
+    """
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[object, object]", value))
+    if isinstance(value, (Sequence, AbstractSet)):
+        return list(cast("Sequence[object] | AbstractSet[object]", value))
+    raise ValueError(f"Unable to serialize unknown type: {type(value)}")

@@ -598,7 +598,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
     def end(self) -> None:
         """Give back everything a call holds while it lasts; interrupted, it is done again."""
         if self.admitted:
-            self.executor.runtime.leave(self)
+            self.executor.runtime.calls.pop(id(self), None)
         if (turns := self.turns) is not None:
             turns.give_back(self)
             self.turns = None

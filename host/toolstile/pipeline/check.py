@@ -37,7 +37,7 @@ from toolstile_hookspecs import (
     ToolContext,
     ToolValidationError,
 )
-from toolstile_hookspecs._schema.codec import as_json
+from toolstile_hookspecs._schema.arguments_json import as_json
 from toolstile_hookspecs._schema.validation_errors import RETRY
 
 log = logging.getLogger("toolstile.policies")
@@ -185,9 +185,12 @@ def admit(run: ActiveCall) -> None:
     if plan.reserves and not _has_place(run):
         with runtime.admission:
             _reserve(run, plan.reserves)
-            runtime.enter(run)
+            run.admitted = True
+            runtime.calls[id(run)] = run
     else:
-        runtime.enter(run)
+        # First: interrupted right after it counts, the call would count for good.
+        run.admitted = True
+        runtime.calls[id(run)] = run
     if run.batch is not None:
         run.passed(ADMITTED)
 

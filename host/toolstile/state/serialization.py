@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import to_jsonable_python
 
 from toolstile_hookspecs._schema.validation_errors import place
 from toolstile_hookspecs.errors import SnapshotError
@@ -98,13 +99,22 @@ def refuse_lossy(kind: type[Any], items: list[Any], written: list[Any]) -> None:
             "fields again."
         ) from error
     for number, (item, other) in enumerate(zip(items, again, strict=True), 1):
-        if item != other:
+        # A list or a dict says nothing of what it holds, so that comes back as JSON.
+        if item != other and _as_json(item) != other:
             raise SnapshotError(
                 f"Items of {type_name(kind)} cannot be written as JSON: item number {number} "
                 "would be read as another. A field of it holds a secret, NaN, a subclass of the "
                 "type that it names or, where that is Any, no plain JSON; or the class has no "
                 "`__eq__`. Keep secrets elsewhere, and make the field name what it holds."
             )
+
+
+def _as_json(value: object) -> Any:
+    """Return the JSON form of a value whose type is not known, None where it has none."""
+    try:
+        return to_jsonable_python(value, by_alias=False)
+    except ValueError:
+        return None
 
 
 @lru_cache(maxsize=256)

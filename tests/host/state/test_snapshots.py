@@ -404,6 +404,12 @@ def test_a_field_of_any_type_that_json_would_change_is_refused(session, value):
         session.to_json()
 
 
+def test_what_a_list_holds_comes_back_as_json(session):
+    session[list].append([Remembering(value=1), (2, 3)])
+    again = Session.from_json(session.to_json(), kinds=[list])
+    assert again[list].latest() == [{"value": 1}, [2, 3]]
+
+
 def test_items_of_a_class_without_equality_are_refused(session):
     @dataclass(eq=False)
     class Unequal:
