@@ -51,7 +51,6 @@ MAX_FILE = 450
 LONG_FILES = {
     "toolstile_hookspecs/hooks.py": 520,
     # To come down to 450:
-    "toolstile/pipeline/call.py": 688,
     "toolstile/resources/call_scope.py": 456,
     "toolstile/resources/container.py": 498,
     "toolstile/settings/sources.py": 487,
@@ -61,7 +60,6 @@ LONG_FUNCTIONS = {
     # To come down to 60:
     "toolstile/host.py __init__": 64,
     "toolstile/host.py executor": 77,  # seventeen arguments, each documented
-    "toolstile/pipeline/call.py __init__": 94,
 }
 MAX_MEDIAN_FUNCTION = 8
 MAX_FOLDER = 20
@@ -182,10 +180,10 @@ MOST = {
     # The goal of each figure stands behind it.
     "core": 4455,  # 3,700
     "contract": 9116,  # 7,500
-    "host": 19913,  # 15,500
-    "lines": 62444,  # 55,500
-    "statements": 31357,  # 27,500
-    "files": 381,  # 355
+    "host": 19907,  # 15,500
+    "lines": 62438,  # 55,500
+    "statements": 31381,  # 27,500
+    "files": 382,  # 355
 }
 
 
@@ -404,9 +402,8 @@ print(len({module for module, _ in seen}), len(set(seen)), changes)
 """
 WALKS = {
     # Modules, functions and changes of module; the goals are 22, 52, 45 and 18, 40, 32.
-    # The bounded history of a session counts what it keeps: a module and a function more.
-    "timeout": (26, 59, 50),
-    "inline": (23, 42, 39),
+    "timeout": (24, 57, 47),
+    "inline": (21, 40, 36),
 }
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from toolstile.options import ExecutorOptions
 from toolstile.pipeline.approval import ResumedApproval
-from toolstile.pipeline.batch import BatchOrder
-from toolstile.pipeline.call import ActiveCall, several_calls
+from toolstile.pipeline.batch import BatchOrder, several_calls
+from toolstile.pipeline.call import ActiveCall
 from toolstile.pipeline.call_control import CallControlImpl
 from toolstile.pipeline.environment import ExecutorHost
 from toolstile.pipeline.plan import DispatchOptions, DispatchTable, PlanCache, ToolPlan

@@ -7,15 +7,15 @@ abandoned. Handlers, plugins and resources ask it through its `CallControlImpl`.
 from __future__ import annotations
 
 import threading
-from abc import abstractmethod
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeGuard, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final
 
+from toolstile.drivers.call_limits import HAS_ENDED, Lifetime
 from toolstile.drivers.commands import WaitFor
-from toolstile.drivers.limit import CANCELLED, Cancelled, Limit
-from toolstile.pipeline.batch import BatchOrder, CommitQueue, Milestone, OneShotGate
+from toolstile.drivers.limit import Limit
+from toolstile.pipeline.batch import BatchOrder, CommitQueue, Milestone, OneShotGate, check_call
 from toolstile.pipeline.failures import waits_for_itself
 from toolstile.pipeline.stage_constants import ENDED, LOOKUP, NOT_BEGUN, SUCCEEDED
 from toolstile.resources.call_scope import CallScope
@@ -23,9 +23,7 @@ from toolstile.resources.exclusive import holds_up
 from toolstile.state.branch import Branch
 from toolstile.state.replay import NOTHING
 from toolstile_hookspecs import (
-    CallClosed,
     Cancellation,
-    Deadline,
     HandlerState,
     Outcome,
     SnapshotError,
@@ -44,249 +42,6 @@ if TYPE_CHECKING:
     from toolstile_hookspecs import Participant, PolicyDecision, Tool
 
 
-# --- Lifetime
-
-
-# The calls it is among, which are of its own kind.
-N = TypeVar("N", bound="Lifetime[Any]")
-
-
-class Lifetime(Generic[N]):
-    """A call among those nested in one another, from its beginning until it is over.
-
-    Attributes:
-        call_made: The call as it came.
-        parent: The call whose handler made it, None for a top-level one.
-        cancellation: The handle that ends it from outside, None where nothing does.
-        deadline: When it must have ended, None for never.
-        children: The nested calls that have not ended, None where it has made none.
-        closed: What befell it, to be said after its name, once it is abandoned or has ended.
-        when_abandoned: Called when it is abandoned.
-    """
-
-    __slots__ = (
-        "_forget_left",
-        "_left",
-        "_runs_on",
-        "call_made",
-        "cancellation",
-        "children",
-        "closed",
-        "deadline",
-        "parent",
-        "when_abandoned",
-    )
-
-    # Whoever makes one fills them.
-    call_made: ToolCall
-    parent: N | None
-    cancellation: Cancellation | None
-    deadline: Deadline | None
-    children: list[N] | None
-    closed: str | None
-    when_abandoned: Callable[[], None] | None
-    _left: Cancellation | None
-    _forget_left: Callable[[], None] | None
-    # Whether its own handler was given up, and may not have ended.
-    _runs_on: bool
-
-    def begin_within(self, parent: N | None, deadline: Deadline | None) -> None:
-        """Take over what bounds the call, where anything does."""
-        call = self.call_made
-        if parent is None:
-            self.cancellation = call.cancellation
-            self.deadline = deadline if call.deadline is None else _earlier(deadline, call.deadline)
-        else:
-            self.parent = parent
-            self.cancellation = parent.cancellation
-            self.deadline = _earlier(parent.deadline, call.deadline)
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """The name in messages."""
-
-    @abstractmethod
-    def cut_off(self, reason: str) -> None:
-        """Close everything that the handler could still change.
-
-        Args:
-            reason: What befell the call, to be said after its name.
-        """
-
-    @abstractmethod
-    def ended_late(self) -> None:
-        """Hear that an abandoned handler, or what abandoned this call, has ended after all."""
-
-    @property
-    def root(self) -> N:
-        """The top-level call of its tree."""
-        run = cast("N", self)
-        while run.parent is not None:
-            run = run.parent
-        return run
-
-    def limit_without_timeout(self) -> Limit:
-        """The limit of everything but the handler: the deadline and the cancellation."""
-        return Limit(None, self.deadline, self.left())
-
-    def left(self) -> Cancellation | None:
-        """Return what tells that nobody waits for the call any more, None where nothing can."""
-        if self.parent is None:
-            return self.cancellation
-        if self._left is None:
-            self._left = Cancellation()
-            if self.cancellation is not None:
-                self._forget_left = self.cancellation.on_cancel(self._left.cancel)
-            if self.closed is not None:
-                self._left.cancel()
-        return self._left
-
-    @property
-    def was_cancelled(self) -> bool:
-        """True when the handle of the call, or of one that made it, was used."""
-        return self.cancellation is not None and self.cancellation.aborted
-
-    def check_limits(self) -> None:
-        """Raise when the call is cancelled, abandoned or out of time."""
-        if self.closed is not None:
-            self.check_open()
-        # What `was_cancelled` tells: this is asked several times in every call.
-        if self.cancellation is not None and self.cancellation.aborted:
-            raise Cancelled(CANCELLED)
-        if self.deadline is not None:
-            self.deadline.check()
-
-    def check_open(self) -> None:
-        """Raise `CallClosed` once the call is abandoned or has ended."""
-        if self.closed is not None:
-            msg = f"{self.name} {self.closed}, so nothing can be done on its behalf any more."
-            raise CallClosed(msg)
-
-    def abandon(self, reason: str) -> None:
-        """Close everything the handler could still change; it may run on for ever."""
-        self._runs_on = True
-        self.shut(reason)
-
-    def over(self) -> None:
-        """End it, as far as the calls around it and its limits are concerned."""
-        if self.closed is None:
-            self.closed = HAS_ENDED
-        elif not self._runs_on:
-            self.ended_late()
-        if self.children:
-            self._shut_children()
-        if self._forget_left is not None:
-            self._forget_left()
-        if self.parent is not None:
-            self.parent.disown(cast("N", self))
-
-    def shut(self, reason: str) -> None:
-        """Let nothing be done any more on its behalf, nor on that of the calls within it.
-
-        Args:
-            reason: What befell it, to be said after its name.
-        """
-        if self.closed is not None:
-            return
-        self.closed = reason
-        if self.when_abandoned is not None:
-            self.when_abandoned()
-        if self._left is not None:
-            self._left.cancel()
-        self.cut_off(reason)
-        self._shut_children()
-
-    def _shut_children(self) -> None:
-        for child in list(self.children or ()):
-            child.shut(f"was called by {self.name}, which {self.closed}")
-
-    def adopt(self, child: N) -> None:
-        """Take note of a nested call, which has to be complete: it may be abandoned at once."""
-        if self.children is None:
-            self.children = []
-        self.children.append(child)
-        if self.closed is not None:
-            self._shut_children()
-
-    def disown(self, child: N) -> None:
-        """Forget a nested call that has ended."""
-        if self.children is not None and child in self.children:
-            self.children.remove(child)
-
-
-HAS_ENDED: Final = "has ended"
-"""The state of a call that was not abandoned."""
-
-
-def _earlier(one: Deadline | None, other: Deadline | None) -> Deadline | None:
-    if one is None or other is None:
-        return one or other
-    return one if one.remaining() <= other.remaining() else other
-
-
-# --- Checks of given calls
-
-
-_REMEDY: Final = (
-    "write ToolCall(name, arguments), or have a dialect read the calls of a model's reply"
-)
-
-
-def check_call(call: object) -> None:
-    """Refuse what is no call, and a call that could never be ended as it says.
-
-    Raises:
-        TypeError: Saying what to write.
-    """
-    if not isinstance(call, ToolCall):
-        kind = type(call).__name__
-        raise TypeError(f"what is dispatched is a ToolCall, not {kind}: {_REMEDY}")
-    _check_limit(call.deadline, "deadline", Deadline, "Deadline.after(seconds)")
-    remedy = "Cancellation(), and keep it to cancel the call"
-    _check_limit(call.cancellation, "cancellation", Cancellation, remedy)
-
-
-def _check_limit(given: object, name: str, kind: type[Any], remedy: str) -> None:
-    if given is not None and not isinstance(given, kind):
-        found = type(given).__name__
-        raise TypeError(
-            f"the {name} of a ToolCall is a {kind.__name__}, not {found}: write {remedy}"
-        )
-
-
-def several_calls(given: object) -> list[ToolCall]:
-    """Return the calls of a batch.
-
-    Raises:
-        TypeError: When they are not several, or one of them is no call; names the first such.
-    """
-    if not _is_several(given):
-        msg = f"what is dispatched at once are several ToolCalls, not {_told(given)}: give a list"
-        raise TypeError(msg)
-    calls: list[ToolCall] = []
-    for index, call in enumerate(given):
-        if not isinstance(call, ToolCall):
-            msg = (
-                "what is dispatched at once are ToolCalls, but the one at index "
-                f"{index} is {_told(call)}; none was dispatched: {_REMEDY}"
-            )
-            raise TypeError(msg)
-        calls.append(call)
-    return calls
-
-
-def _is_several(given: object) -> TypeGuard[Iterable[object]]:
-    return isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping))
-
-
-def _told(value: object) -> str:
-    return "one ToolCall" if isinstance(value, ToolCall) else type(value).__name__
-
-
-# --- The active call
-
-
 class ActiveCall(Lifetime["ActiveCall"]):
     """One call on its way through the stages.
 
@@ -301,71 +56,91 @@ class ActiveCall(Lifetime["ActiveCall"]):
     """
 
     # Slots, all of them filled: every stage of every call reads and writes them.
+    # fmt: off
     __slots__ = (
-        "_child_turns",
-        "admitted",
-        "answer",
-        "approved",
-        "arguments",
-        "asks",
-        "attributes",
-        "batch",
-        "branch",
-        "claimed",
-        "committed",
-        "context",
-        "control",
-        "copies",
-        "crossings",
-        "data",
-        "decisions",
-        "edited",
-        "entered",
-        "error",
-        "executor",
-        "handler_duration",
-        "handler_state",
-        "index",
-        "is_alone",
-        "left_child",
-        "limit",
-        "listeners",
-        "on_loop",
-        "opened",
-        "outcome",
-        "params",
-        "participants",
-        "plan",
-        "questions",
-        "raises",
-        "replayed",
-        "reruns",
-        "result",
-        "result_secrets",
-        "resumption",
-        "rolled_back",
-        "scope",
-        "serial_ticket",
-        "session_changes",
-        "stage",
-        "started",
-        "status",
-        "tells_json",
-        "text",
-        "timestamp",
-        "turns",
-        "undone",
+        "_child_turns", "admitted", "answer", "approved", "arguments", "asks", "attributes",
+        "batch", "branch", "claimed", "committed", "context", "control", "copies", "crossings",
+        "data", "decisions", "edited", "entered", "error", "executor", "handler_duration",
+        "handler_state", "index", "is_alone", "left_child", "limit", "listeners", "on_loop",
+        "opened", "outcome", "params", "participants", "plan", "questions", "raises",
+        "replayed", "reruns", "result", "result_secrets", "resumption", "rolled_back", "scope",
+        "serial_ticket", "session_changes", "stage", "started", "status", "tells_json", "text",
+        "timestamp", "turns", "undone",
     )
+    # fmt: on
 
+    executor: Environment
+    attributes: Mapping[str, Any]
+    entered: Token[Any] | None
+    """The mark of the call at work here, from its beginning to its end."""
+
+    plan: ToolPlan | None
+    stage: Stage
+    opened: bool
+    limit: Limit | None
+
+    # The arguments, and their copies for those who look at them.
+    arguments: bytes | str
+    params: Any
+    copies: dict[str, Any] | None
+    edited: bool
+    """True once a person has changed the arguments."""
+
+    # The admission: questions, answers, places.
+    asks: tuple[str, ...]
+    questions: int
+    approved: str | None
+    decisions: tuple[PolicyDecision, ...]
+    admitted: bool
+    serial_ticket: SerialTicket | None
+
+    # The transaction.
     participants: list[Participant]
     branch: Branch
     control: Control
     scope: CallScope
     context: ToolContext
+    reruns: int
+    turns: CommitQueue | None
+    """The queue for the turn to commit: the session's, its parent's or the dry run's own."""
+    undone: bool
+    """True once the participants were taken to be rolled back; later ones come too late."""
+    committed: bool
+
+    # The handler's result, or a plugin's answer in its place.
     result: ToolResult[Any]
+    answer: Any
+    claimed: bool
+    """True once plugins were asked to answer in the handler's place."""
+    replayed: bool
+    handler_state: HandlerState
+    handler_duration: float | None
+    session_changes: str | SnapshotError
+    """The changes of the session by handler and reducers, or the reason that there is no JSON."""
+    data: bytes | None
+    text: str
+    tells_json: bool
+    """True where the text is the value's JSON, which is kept once."""
+    result_secrets: tuple[str, ...]
+
+    # The end.
+    status: Status
+    error: BaseException | None
+    raises: BaseException | None
+    left_child: BaseException | None
+    """The exception that left a nested call, on its way through the handler that made it."""
+    rolled_back: bool
     outcome: Outcome
 
-    def __init__(  # noqa: PLR0913, PLR0915 - each is named, and each slot filled
+    # The plugins that follow it.
+    crossings: tuple[tuple[str, Callable[[], Any]], ...]
+    """The traces that go along into the process of an isolated handler, by plugin."""
+    listeners: tuple[tuple[str, Callable[[Stage], object]], ...]
+    """The listeners of the stages that the call enters, by plugin."""
+
+    _child_turns: CommitQueue | None
+
+    def __init__(  # noqa: PLR0913 - each is named
         self,
         executor: Environment,
         call: ToolCall,
@@ -392,9 +167,8 @@ class ActiveCall(Lifetime["ActiveCall"]):
         self.resumption = resumption
         self.batch = batch
         self.index = index
-        self.attributes: Mapping[str, Any] = executor.attributes
-        # What notes it as the call at work here, from its beginning to its end.
-        self.entered: Token[Any] | None = None
+        self.attributes = executor.attributes
+        self.entered = None
         self.parent = self.children = self.closed = self.when_abandoned = self._left = None
         self._forget_left = None
         self._runs_on = False
@@ -410,53 +184,19 @@ class ActiveCall(Lifetime["ActiveCall"]):
             or self.deadline is not None
             or self.cancellation is not None
         )
-        # Whether the participants were taken to be rolled back; later ones would come too late.
-        self.undone = False
-        self.plan: ToolPlan | None = None
-        self.arguments: bytes | str = b"{}"
-        self.params: Any = None
-        self.limit: Limit | None = None
-        self.opened = False
-        self.admitted = False
-        self.committed = False
-        # The queue in which it has its turn to commit, or waits for it: the session's, its
-        # parent's or the dry run's own.
-        self.turns: CommitQueue | None = None
-        self.stage: Stage = LOOKUP
-        self.status: Status = SUCCEEDED
+        self.arguments = b"{}"
+        self.stage, self.status = LOOKUP, SUCCEEDED
+        self.handler_state = NOT_BEGUN
+        self.session_changes = NOTHING
         self.text = ""
-        # Whether the text is the value's JSON, so that it need not be kept beside it.
-        self.tells_json = False
-        self.data: bytes | None = None
-        self.error: BaseException | None = None
-        self.raises: BaseException | None = None
-        # What left a nested call, on its way through the handler that made it.
-        self.left_child: BaseException | None = None
-        self.rolled_back = False
-        # Whether plugins were asked to answer in the handler's place; they are, once.
-        self.claimed = False
-        self.replayed = False
-        self.reruns = 0
-        self.result_secrets: tuple[str, ...] = ()
-        self.handler_duration: float | None = None
-        self.handler_state: HandlerState = NOT_BEGUN
-        # What the handler and the reducers of its value changed in the session, or why it
-        # cannot be told; for tools that are idempotent, and observers that take it.
-        self.session_changes: str | SnapshotError = NOTHING
-        self.answer: Any = None
-        self.decisions: tuple[PolicyDecision, ...] = ()
-        self.serial_ticket: SerialTicket | None = None
-        # What gives the traces that go along into the process of an isolated handler, by plugin.
-        self.crossings: tuple[tuple[str, Callable[[], Any]], ...] = ()
-        # What hears of each stage the call enters, by plugin.
-        self.listeners: tuple[tuple[str, Callable[[Stage], object]], ...] = ()
-        self.copies: dict[str, Any] | None = None
-        self.asks: tuple[str, ...] = ()
-        self.approved: str | None = None
-        # Whether a person has changed the arguments.
-        self.edited = False
-        self.questions = 0
-        self._child_turns: CommitQueue | None = None
+        self.reruns = self.questions = 0
+        self.undone = self.opened = self.admitted = self.committed = self.edited = False
+        self.tells_json = self.rolled_back = self.claimed = self.replayed = False
+        self.plan = self.params = self.limit = self.turns = self.serial_ticket = None
+        self.data = self.error = self.raises = self.left_child = self.answer = None
+        self.handler_duration = self.copies = self.approved = self._child_turns = None
+        self.result_secrets = self.decisions = self.asks = ()
+        self.crossings = self.listeners = ()
         if parent is not None:
             parent.adopt(self)
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from toolstile import runtime as engine
+from toolstile.drivers.call_limits import Lifetime
 from toolstile.pipeline import commit as committing
 from toolstile.pipeline import event as ending
-from toolstile.pipeline.call import Lifetime
 from toolstile.resources.call_scope import CallScope
 from toolstile.resources.exclusive import Claim, Ticket, lock_of
 from toolstile.resources.transactional import BranchPart, ExclusivePart
