@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from enum import IntEnum
 from typing import Any, Final, TypeGuard
 
@@ -16,85 +17,82 @@ from toolstile_hookspecs import Cancellation, Deadline, ToolCall
 class OneShotGate:
     """Something to wait for that happens once.
 
-    Opened from any thread; whoever waits is told through a callback, so that a thread
-    and an event loop can both wait for it.
+    It is opened from any thread; a callback tells those who wait, so that threads and event
+    loops can both wait. Each step is atomic, without a lock that an interruption could leave
+    locked: interrupted between two of them, opening is done again, and a callback may run twice.
     """
 
-    __slots__ = ("_callbacks", "_lock", "granted")
+    __slots__ = ("_callbacks", "granted")
 
     def __init__(self) -> None:
         self.granted = False
         self._callbacks: list[Callable[[], None]] = []
-        self._lock = threading.Lock()
 
     def open(self) -> None:
-        """Let everyone through, now and later; interrupted, it is done again."""
-        with self._lock:
-            self.granted = True
-        # None comes any more.
-        for callback in self._callbacks:
-            callback()
-        self._callbacks = []
+        """Let everyone through, now and later."""
+        self.granted = True
+        for callback in tuple(self._callbacks):
+            self._tell(callback)
 
     def on_grant(self, callback: Callable[[], None]) -> None:
         """Call `callback` once the gate is open, at once if it is."""
-        with self._lock:
-            if not self.granted:
-                self._callbacks.append(callback)
-                return
+        self._callbacks.append(callback)
+        if self.granted:
+            self._tell(callback)
+
+    def _tell(self, callback: Callable[[], None]) -> None:
         callback()
+        # Another thread that opens it may have told it as well.
+        with suppress(ValueError):
+            self._callbacks.remove(callback)
 
 
 class CommitQueue:
-    """A queue in which one holder at a time has the turn, first come, first served."""
+    """A queue in which one holder at a time has the turn, first come, first served.
 
-    __slots__ = ("_holder", "_lock", "_waiting")
+    The first in the queue has the turn. Whoever leaves opens the gate of the one who is first
+    then. So each step is atomic, and none needs a lock that an interruption could leave locked.
+    """
+
+    __slots__ = ("_gates", "_queue")
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._holder: object | None = None
-        self._waiting: deque[tuple[object, OneShotGate]] = deque()
+        self._queue: deque[Any] = deque()
+        self._gates: dict[Any, OneShotGate] = {}
 
-    def take(self, holder: object) -> OneShotGate | None:
+    def take(self, holder: Any) -> OneShotGate | None:
         """Take the turn for `holder`, or return the gate that opens when it is its turn."""
-        with self._lock:
-            if self._holder is None:
-                self._holder = holder
-                return None
-            gate = OneShotGate()
-            self._waiting.append((holder, gate))
-            return gate
+        gate = self._gates[holder] = OneShotGate()
+        self._queue.append(holder)
+        return None if self._queue[0] is holder else gate
 
-    def take_free(self, holder: object) -> bool:
+    def take_free(self, holder: Any) -> bool:
         """Take the turn for `holder` if it is nobody's; tell whether."""
-        with self._lock:
-            if self._holder is not None:
-                return False
-            self._holder = holder
+        if self._queue:
+            return False
+        self._queue.append(holder)
+        if self._queue[0] is holder:
             return True
+        self.give_back(holder)
+        return False
 
     @property
-    def holder(self) -> object | None:
-        """The call that has the turn."""
-        return self._holder
+    def holder(self) -> Any:
+        """The call that has the turn, None where it is free."""
+        try:
+            return self._queue[0]
+        except IndexError:
+            return None
 
-    def give_back(self, holder: object) -> None:
-        """End the holder's turn, or take it out of the queue; interrupted, it is done again."""
-        with self._lock:
-            if self._holder is not holder:
-                self._leave_queue(holder)
-                return
-            if not self._waiting:
-                self._holder = None
-                return
-            # Noted before it is so: an interruption may come between the two.
-            follows, gate = self._waiting[0]
-            gate.open()
-            self._holder = follows
-            self._waiting.popleft()
-
-    def _leave_queue(self, holder: object) -> None:
-        self._waiting = deque(each for each in self._waiting if each[0] is not holder)
+    def give_back(self, holder: Any) -> None:
+        """End the holder's turn, or take it out of the queue."""
+        # It has left already where this was interrupted, and is done again.
+        with suppress(ValueError):
+            self._queue.remove(holder)
+        self._gates.pop(holder, None)
+        first = self.holder
+        if first is not None and first in self._gates:
+            self._gates[first].open()
 
 
 # --- Batches

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
 from toolstile.drivers.call_limits import HAS_ENDED, Lifetime
@@ -58,21 +58,23 @@ class ActiveCall(Lifetime["ActiveCall"]):
     # Slots, all of them filled: every stage of every call reads and writes them.
     # fmt: off
     __slots__ = (
-        "_child_turns", "admitted", "answer", "approved", "arguments", "asks", "attributes",
-        "batch", "branch", "claimed", "committed", "context", "control", "copies", "crossings",
-        "data", "decisions", "edited", "entered", "error", "executor", "handler_duration",
-        "handler_state", "index", "is_alone", "left_child", "limit", "listeners", "on_loop",
-        "opened", "outcome", "params", "participants", "plan", "questions", "raises",
-        "replayed", "reruns", "result", "result_secrets", "resumption", "rolled_back", "scope",
-        "serial_ticket", "session_changes", "stage", "started", "status", "tells_json", "text",
-        "timestamp", "turns", "undone",
+        "_child_turns", "admitted", "answer", "approved", "arguments", "around", "asks",
+        "attributes", "batch", "branch", "claimed", "committed", "context", "control", "copies",
+        "crossings", "data", "decisions", "edited", "ended", "error", "executor",
+        "handler_duration", "handler_state", "index", "is_alone", "left_child", "limit",
+        "listeners", "on_loop", "opened", "outcome", "params", "participants", "plan",
+        "questions", "raises", "replayed", "reruns", "result", "result_secrets", "resumption",
+        "rolled_back", "scope", "serial_ticket", "session_changes", "stage", "started",
+        "status", "tells_json", "text", "timestamp", "turns", "undone",
     )
     # fmt: on
 
     executor: Environment
     attributes: Mapping[str, Any]
-    entered: Token[Any] | None
-    """The mark of the call at work here, from its beginning to its end."""
+    around: Any
+    """The mark of the place where it was dispatched, until it has ended."""
+    ended: bool
+    """True once it has given back all that it holds."""
 
     plan: ToolPlan | None
     stage: Stage
@@ -168,7 +170,8 @@ class ActiveCall(Lifetime["ActiveCall"]):
         self.batch = batch
         self.index = index
         self.attributes = executor.attributes
-        self.entered = None
+        self.around = None
+        self.ended = False
         self.parent = self.children = self.closed = self.when_abandoned = self._left = None
         self._forget_left = None
         self._runs_on = False
@@ -302,10 +305,11 @@ class ActiveCall(Lifetime["ActiveCall"]):
         if self.batch is not None:
             return False
         above = self.parent or self.executor.rehearsal
-        turns = self.executor.runtime.turns if above is None else above.child_turns()
+        # First: interrupted right after it has the turn, it would keep it for good.
+        turns = self.turns = self.executor.runtime.turns if above is None else above.child_turns()
         if turns.take_free(self):
-            self.turns = turns
             return True
+        self.turns = None
         return False
 
     def acquire_commit_turn(self) -> OneShotGate | None:
@@ -356,12 +360,13 @@ class ActiveCall(Lifetime["ActiveCall"]):
             if self.closed is HAS_ENDED and not self.children:
                 # Circles through what it was given would wait for the collector. A nested call
                 # that is just opening still looks at it, to find it closed.
-                del self.context, self.control, self.scope, self.branch, self.participants
                 self.opened = False
+                del self.context, self.control, self.scope, self.branch, self.participants
         else:
             self.over()
         if self.batch is not None:
             self.passed(ENDED)
+        self.ended = True
 
     def _let_go(self) -> None:
         # The commit has closed it.

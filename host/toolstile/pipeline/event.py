@@ -23,7 +23,6 @@ from toolstile.pipeline.hook_calls import observe
 from toolstile.pipeline.masking import log_failure, mask
 from toolstile.pipeline.plan import DispatchTable
 from toolstile.pipeline.stage_constants import SUCCEEDED, TELEMETRY
-from toolstile.resources.exclusive import CURRENT
 from toolstile.state.replay import NOTHING
 from toolstile_hookspecs import (
     CallClosed,
@@ -78,23 +77,6 @@ def publish_surely(run: ActiveCall, table: DispatchTable) -> None:
         if not hasattr(run, "outcome"):
             publish(run, table)
         raise
-
-
-def end_surely(run: ActiveCall) -> None:
-    """Give back what the call holds: an interruption must not leave others waiting for ever."""
-    try:
-        run.end()
-    except BaseException:
-        run.end()
-        raise
-    finally:
-        entered: Any = run.entered
-        try:  # noqa: SIM105 - spares each call a context manager
-            CURRENT.reset(entered)
-        except ValueError:
-            # Closed elsewhere, by the collector say: that context is nobody's any more.
-            pass
-        run.entered = None
 
 
 def fail(run: ActiveCall, table: DispatchTable, error: BaseException) -> Staged:

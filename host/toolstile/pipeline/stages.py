@@ -23,7 +23,7 @@ from toolstile.drivers.commands import Staged, Step, WaitFor
 from toolstile.pipeline.call import ActiveCall
 from toolstile.pipeline.check import admit, check, check_again, params_copy_for, refuse_unsettled
 from toolstile.pipeline.commit import commit, take_part_once_there, undo
-from toolstile.pipeline.event import end_surely, publish_surely, roll_back
+from toolstile.pipeline.event import publish_surely, roll_back
 from toolstile.pipeline.execute import ask_and_run, run_handler
 from toolstile.pipeline.failures import (
     CallRejected,
@@ -70,7 +70,7 @@ from toolstile.pipeline.stage_constants import (
 )
 from toolstile.pipeline.tracing import Entered, enter_traces, leave_traces
 from toolstile.policies.rules import Rule
-from toolstile.resources.exclusive import CURRENT
+from toolstile.resources.exclusive import CURRENT, is_noted
 from toolstile.state.replay import named_in
 from toolstile_hookspecs import (
     CallRefused,
@@ -286,18 +286,27 @@ def life_of(call: ActiveCall) -> Generator[Step, Any, Outcome]:
         BaseException: What is not the call's own; see `refusals.classify_failure`.
     """
     traces: Entered = []
-    call.entered = CURRENT.set(call)
+    call.around = CURRENT.get()
     try:
-        table = call.executor.table()
         try:
-            if table.traces:
-                enter_traces(table, call, traces)
-            yield from pass_stages(call, table)
-        except BaseException as error:  # noqa: BLE001 - every end is an outcome first
-            yield from roll_back(call, table, error)
-        publish_surely(call, table)
+            CURRENT.set(call)
+            table = call.executor.table()
+            try:
+                if table.traces:
+                    enter_traces(table, call, traces)
+                yield from pass_stages(call, table)
+            except BaseException as error:  # noqa: BLE001 - every end is an outcome first
+                yield from roll_back(call, table, error)
+            publish_surely(call, table)
+        finally:
+            call.end()
     finally:
-        end_surely(call)
+        # Where an interruption came within: others must not wait for this call for good.
+        if not call.ended:
+            call.end()
+        if is_noted(call):
+            CURRENT.set(call.around)
+        call.around = None
         if traces:
             leave_traces(traces, call)
     if call.raises is not None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Hashable
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from typing import Any, Final, Protocol
 from weakref import WeakValueDictionary
 
@@ -54,9 +54,13 @@ def _call_of(noted: Any) -> Any:
 
 
 def _around(call: Any) -> Any:
-    """Return what was noted where a call was dispatched; None for one that has ended."""
-    noted = None if call.entered is None else call.entered.old_value
-    return None if noted is Token.MISSING else noted
+    """Return the mark of the place where a call was dispatched; None for one that has ended."""
+    return call.around
+
+
+def is_noted(call: object) -> bool:
+    """Tell whether a call is the one at work here; the collector may close it elsewhere."""
+    return _call_of(CURRENT.get()) is call
 
 
 # --- Locks

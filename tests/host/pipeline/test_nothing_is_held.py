@@ -200,7 +200,7 @@ def test_everything_is_free_when_all_have_ended(yard: Any, mark: type[Any], seed
         serial = [lock for lock in yard.host.engine._serial.values() if lock.claims]
         taken = [lock.name for lock in [*locks, *serial] if lock.claims]
         open_savepoints = [shelf for shelf in shelves if shelf.depth]
-        return [*runtime.inflight, *taken, *open_savepoints, *filter(None, [runtime.turns._holder])]
+        return [*runtime.inflight, *taken, *open_savepoints, *filter(None, [runtime.turns.holder])]
 
     end = time.monotonic() + PATIENCE
     while held() and time.monotonic() < end:
