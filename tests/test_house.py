@@ -180,9 +180,9 @@ MOST = {
     # The goal of each figure stands behind it.
     "core": 4455,  # 3,700
     "contract": 9116,  # 7,500
-    "host": 19905,  # 15,500
-    "lines": 62436,  # 55,500
-    "statements": 31373,  # 27,500
+    "host": 19901,  # 15,500
+    "lines": 62432,  # 55,500
+    "statements": 31371,  # 27,500
     "files": 382,  # 355
 }
 

@@ -70,7 +70,7 @@ from toolstile.pipeline.stage_constants import (
 )
 from toolstile.pipeline.tracing import Entered, enter_traces, leave_traces
 from toolstile.policies.rules import Rule
-from toolstile.resources.exclusive import CURRENT, is_noted
+from toolstile.resources.exclusive import CURRENT
 from toolstile.state.replay import named_in
 from toolstile_hookspecs import (
     CallRefused,
@@ -304,7 +304,8 @@ def life_of(call: ActiveCall) -> Generator[Step, Any, Outcome]:
         # Where an interruption came within: others must not wait for this call for good.
         if not call.ended:
             call.end()
-        if is_noted(call):
+        # The collector may close it elsewhere, where the mark is another call's.
+        if CURRENT.get() in (call, (call,)):
             CURRENT.set(call.around)
         call.around = None
         if traces:

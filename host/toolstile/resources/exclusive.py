@@ -58,11 +58,6 @@ def _around(call: Any) -> Any:
     return call.around
 
 
-def is_noted(call: object) -> bool:
-    """Tell whether a call is the one at work here; the collector may close it elsewhere."""
-    return _call_of(CURRENT.get()) is call
-
-
 # --- Locks
 
 
