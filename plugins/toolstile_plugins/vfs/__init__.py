@@ -10,7 +10,7 @@ import argparse
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
@@ -19,7 +19,27 @@ from toolstile_plugins.vfs.section import VfsToolsSection, open_workspace, works
 from toolstile_plugins.vfs.settings import Mount, VfsConfig
 from toolstile_plugins.vfs.workspace import VirtualFilesystem
 
-__all__ = ["Mount", "VfsConfig", "VfsToolsSection", "VirtualFilesystem", "open_workspace"]
+if TYPE_CHECKING:
+    from toolstile_plugins.vfs.backends.disk.store import DiskStore
+
+__all__ = [
+    "DiskStore",
+    "Mount",
+    "VfsConfig",
+    "VfsToolsSection",
+    "VirtualFilesystem",
+    "open_workspace",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import `DiskStore` when it is first used: only workspaces on disk need its modules."""
+    if name != "DiskStore":
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    from toolstile_plugins.vfs.backends.disk.store import DiskStore
+
+    return DiskStore
 
 
 @hookimpl

@@ -84,6 +84,11 @@ def directory_node(modified: datetime | None = None, mode: int | None = None) ->
     return Node("directory", DIRECTORY_VERSION, None, modified, mode=mode)
 
 
+def version_of(node: Node | None) -> object | None:
+    """Return a node's version; None for absence."""
+    return None if node is None else node.version
+
+
 def moment(seconds: float) -> datetime | None:
     """Return a time given in seconds since 1970; None for one that no calendar has."""
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from typing import Final
 
@@ -17,8 +17,8 @@ from toolstile_hookspecs import (
 from toolstile_plugins.policies import ReadBeforeWritePolicy
 from toolstile_plugins.vfs.backends.base import Store
 from toolstile_plugins.vfs.backends.memory import MemoryStore
-from toolstile_plugins.vfs.backends.mounts import MountedStore, ReadonlyStore
-from toolstile_plugins.vfs.settings import Mount, VfsConfig
+from toolstile_plugins.vfs.backends.mounts import MountedStore
+from toolstile_plugins.vfs.settings import VfsConfig
 from toolstile_plugins.vfs.tools import file_tools
 from toolstile_plugins.vfs.tools.results import size_of
 from toolstile_plugins.vfs.workspace import VirtualFilesystem
@@ -38,8 +38,10 @@ def open_workspace(config: VfsConfig) -> VirtualFilesystem:
     """
     store = _store(config)
     if config.mounts:
-        store = _mounted(store, config.mounts)
-    return VirtualFilesystem(ReadonlyStore(store) if config.readonly else store)
+        store = _mounted(store, config)
+    elif config.readonly:
+        store = MountedStore(store, readonly=True)
+    return VirtualFilesystem(store)
 
 
 def workspace_binding(
@@ -60,15 +62,15 @@ def workspace_binding(
     )
 
 
-def _mounted(store: Store, mounts: Iterable[Mount]) -> Store:
+def _mounted(store: Store, config: VfsConfig) -> Store:
     """Return a store with mounts in it, for the caller to close; nothing stays open on failure."""
     # Late: without mounts nobody waits for what they need.
     from toolstile_plugins.vfs.backends.fsspec_source import Source
 
     with ExitStack() as opened:
         opened.callback(store.close)
-        sources = [opened.enter_context(closing(Source(mount))) for mount in mounts]
-        mounted = MountedStore(store, sources)
+        sources = [opened.enter_context(closing(Source(mount))) for mount in config.mounts]
+        mounted = MountedStore(store, sources, readonly=config.readonly)
         opened.pop_all()
     return mounted
 

@@ -9,7 +9,7 @@ from typing import Final
 from toolstile_hookspecs import CallClosed, ConflictError
 from toolstile_plugins.vfs import paths
 from toolstile_plugins.vfs.backends.base import Base, Change, Changes
-from toolstile_plugins.vfs.nodes import Kind, Node, directory_node
+from toolstile_plugins.vfs.nodes import Kind, Node, directory_node, version_of
 from toolstile_plugins.vfs.paths import join
 
 # --- Conflicts
@@ -63,7 +63,7 @@ def conflict(paths: Iterable[str]) -> ConflictError:
 _ROOT: Final = directory_node()
 
 
-class Layer:
+class Layer(Base):
     """A write set and a read set over a base; itself a base for the layers of nested calls.
 
     A layer costs what is put into it, whatever the size of the tree. What is looked at for the
@@ -112,7 +112,7 @@ class Layer:
             node = self._base.look(path)
             if path not in self._seen:
                 self._seen[path] = node
-            elif _version(self._seen[path]) != _version(node):
+            elif version_of(self._seen[path]) != version_of(node):
                 raise conflict([path])
             return node
 
@@ -184,10 +184,10 @@ class Layer:
         with self._lock:
             self._check_open()
             if path in self._made:
-                return _version(self._made[path]) == version
+                return version_of(self._made[path]) == version
             if self._is_covered(path):
                 return version is None
-            return path not in self._seen or _version(self._seen[path]) == version
+            return path not in self._seen or version_of(self._seen[path]) == version
 
     # --- changes ---
 
@@ -211,8 +211,8 @@ class Layer:
             for path, node in sorted(self._made.items(), key=_path):
                 before = self._seen.get(path)
                 kind = before.kind if before is not None else None
-                made.append(Change(path, _version(before), kind, node))
-            return Changes({path: _version(n) for path, n in self._seen.items()}, made, key)
+                made.append(Change(path, version_of(before), kind, node))
+            return Changes({path: version_of(n) for path, n in self._seen.items()}, made, key)
 
     def before(self, path: str) -> Node | None:
         """Return what was at a path before this layer changed it."""
@@ -269,10 +269,6 @@ class Layer:
 
     def _shows_nothing_below(self, path: str) -> bool:
         return bool(self._made) and (path in self._made or self._is_covered(path))
-
-
-def _version(node: Node | None) -> object | None:
-    return None if node is None else node.version
 
 
 def _path(item: tuple[str, Node | None]) -> str:

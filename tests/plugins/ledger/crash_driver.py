@@ -34,7 +34,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_plugins.ledger import EffectLedger
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
-from toolstile_plugins.vfs.backends.disk.store import DiskStore
+from toolstile_plugins.vfs import DiskStore
 from toolstile_plugins.vfs.workspace import VirtualFilesystem
 
 CALLS = 3

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from toolstile_hookspecs import ToolContext
+from toolstile_plugins.vfs import DiskStore
 from toolstile_plugins.vfs.backends.disk import operations as renames
-from toolstile_plugins.vfs.backends.disk.store import DiskStore
 from toolstile_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
 
 CONTEXT = ToolContext(session=None)

@@ -20,9 +20,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolstile_hookspecs import CallRefused, ConflictError, Filesystem, ToolContext
+from toolstile_plugins import vfs
+from toolstile_plugins.vfs import DiskStore
 from toolstile_plugins.vfs.backends.disk import operations as renames
 from toolstile_plugins.vfs.backends.disk import staging
-from toolstile_plugins.vfs.backends.disk.store import DiskStore
 from toolstile_plugins.vfs.nodes import Content
 from toolstile_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
 
@@ -578,3 +579,28 @@ class TestAFileEditedFromOutside:
 def held(root: Path) -> dict[str, str]:
     """Return the texts of the files in a directory."""
     return {each.name: each.read_text() for each in root.iterdir() if each.is_file()}
+
+
+# --- where it is imported from ---
+
+
+def test_the_store_is_imported_from_the_package_and_only_when_it_is_used(tmp_path: Path) -> None:
+    program = (
+        "import sys, toolstile_plugins.vfs as vfs; "
+        "print('toolstile_plugins.vfs.backends.disk.store' in sys.modules); "
+        "print(vfs.DiskStore.__name__, 'DiskStore' in vfs.__all__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == ["False", "DiskStore True"]
+
+    store: DiskStore = DiskStore(tmp_path)
+    with closing(VirtualFilesystem(store)) as files:
+        files.write("a.txt", "one")
+    assert (tmp_path / "a.txt").read_text() == "one"
+
+
+def test_the_package_has_no_attribute_of_another_name() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'TapeStore'"):
+        vfs.TapeStore  # noqa: B018 - it raises

@@ -1,5 +1,7 @@
 """The base of an overlay, and its commit."""
 
+# ruff: noqa: ARG002 - what answers by default takes what others need
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -7,14 +9,18 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from toolstile_plugins.vfs.nodes import Kind, Node
+from toolstile_plugins.vfs.nodes import Kind, Node, version_of
+from toolstile_plugins.vfs.paths import join
 
 
 class Base(Protocol):
-    """A tree as it is underneath. Paths are canonical."""
+    """A tree underneath others, with what holds for one that can be changed everywhere.
+
+    Paths are canonical.
+    """
 
     def look(self, path: str) -> Node | None:
-        """Return what is at a path; None when nothing is, or what is above is no directory."""
+        """Return what is at a path; None when nothing is, or what is above is not a directory."""
         ...
 
     def names(self, path: str) -> Mapping[str, Kind]:
@@ -23,15 +29,18 @@ class Base(Protocol):
 
     def hidden(self, path: str) -> Mapping[str, str]:
         """Return the names in a directory that no path here can hold, each with the reason."""
-        ...
+        return {}
 
     def nodes(self, path: str, names: Iterable[str]) -> Iterator[tuple[str, Node]]:
         """Yield what is at names of a directory, without those that have gone."""
-        ...
+        for name in names:
+            node = self.look(join(path, name))
+            if node is not None:
+                yield name, node
 
     def readonly(self, path: str) -> str | None:
         """Return why a path cannot be changed here, or None when it can."""
-        ...
+        return None
 
     def check_changeable(self, directory: str) -> None:
         """Check that what a directory holds can be changed; of one not there, what is above it.
@@ -39,7 +48,7 @@ class Base(Protocol):
         Raises:
             OSError: When that is forbidden; says by what.
         """
-        ...
+        return
 
     def check_readable(self, path: str) -> None:
         """Check that a file can be read, without opening it.
@@ -47,15 +56,15 @@ class Base(Protocol):
         Raises:
             PermissionError: When that is forbidden.
         """
-        ...
+        return
 
     def notice(self) -> str | None:
-        """Return what whoever uses this tree has to know of it, if anything."""
-        ...
+        """Return what users of this tree have to know of it, if anything."""
+        return None
 
     def unchanged(self, path: str, version: object | None) -> bool:
         """Tell whether a path is still in the state of a version, None for absence."""
-        ...
+        return version_of(self.look(path)) == version
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +147,8 @@ class Store(Base, Protocol):
 
     def recover(self, decided: Callable[[str], bool | None]) -> None:
         """Finish after a crash what was decided, drop what was not."""
-        ...
+        return
 
     def close(self) -> None:
         """Give back what it holds."""
-        ...
+        return

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import io
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 
 from toolstile_plugins.vfs import paths
-from toolstile_plugins.vfs.backends.base import Changes, Transaction
+from toolstile_plugins.vfs.backends.base import Changes, Store, Transaction
 from toolstile_plugins.vfs.nodes import InMemory, Kind, Node, directory_node, file_node
 from toolstile_plugins.vfs.write_set import check_emptied, check_seen
 
 
-class MemoryStore:
+class MemoryStore(Store):
     """A tree of dicts that only commits change, each in place: O(what changed).
 
     Args:
@@ -49,36 +49,6 @@ class MemoryStore:
         with self._still:
             return dict(self._held.get(path, {}))
 
-    def hidden(self, path: str) -> Mapping[str, str]:  # noqa: ARG002 - the protocol's
-        """Tell that nothing is here that no path can name."""
-        return {}
-
-    def nodes(self, path: str, names: Iterable[str]) -> Iterator[tuple[str, Node]]:
-        """Yield what is at names of a directory."""
-        for name in names:
-            node = self._nodes.get(paths.join(path, name))
-            if node is not None:
-                yield name, node
-
-    def readonly(self, path: str) -> None:  # noqa: ARG002 - the protocol's
-        """Tell that everything can be changed here."""
-        return
-
-    def check_changeable(self, directory: str) -> None:
-        """Do nothing: everything can be changed here."""
-
-    def check_readable(self, path: str) -> None:
-        """Do nothing: everything can be read here."""
-
-    def notice(self) -> None:
-        """Tell that there is nothing to know."""
-        return
-
-    def unchanged(self, path: str, version: object | None) -> bool:
-        """Tell whether a path is still in the state of a version."""
-        node = self._nodes.get(path)
-        return (None if node is None else node.version) == version
-
     def begin(self, changes: Changes) -> Transaction | None:
         """Check what was seen and prepare what was made, without waiting."""
         if not self._turn.acquire(blocking=False):
@@ -101,12 +71,6 @@ class MemoryStore:
             "This workspace lies in memory, so there is no directory to start a program in. "
             "Use a workspace on disk (toolstile run --workspace DIR)."
         )
-
-    def recover(self, decided: Callable[[str], bool | None]) -> None:
-        """Do nothing: what is in memory does not outlive a crash."""
-
-    def close(self) -> None:
-        """Do nothing: it holds only memory."""
 
     def apply(self, changes: Changes) -> None:
         """Make changes that were checked."""

@@ -5,106 +5,20 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from typing import Final
 
 from toolstile_plugins.vfs import paths
 from toolstile_plugins.vfs.backends.base import Change, Changes, Store, Transaction
 from toolstile_plugins.vfs.backends.fsspec_source import Source
 from toolstile_plugins.vfs.nodes import Kind, Node, directory_node
 
-
-class _OnStore:
-    """A store that passes on to another what it does not do itself."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def look(self, path: str) -> Node | None:
-        """Return what is at a path."""
-        return self._store.look(path)
-
-    def names(self, path: str) -> Mapping[str, Kind]:
-        """Return what a directory holds."""
-        return self._store.names(path)
-
-    def hidden(self, path: str) -> Mapping[str, str]:
-        """Return the names in a directory that no path here can hold, each with the reason."""
-        return self._store.hidden(path)
-
-    def nodes(self, path: str, names: Iterable[str]) -> Iterator[tuple[str, Node]]:
-        """Yield what is at names of a directory."""
-        return self._store.nodes(path, names)
-
-    def readonly(self, path: str) -> str | None:
-        """Return why a path cannot be changed here, or None when it can."""
-        return self._store.readonly(path)
-
-    def notice(self) -> str | None:
-        """Return what whoever uses this tree has to know of it, if anything."""
-        return self._store.notice()
-
-    def check_changeable(self, directory: str) -> None:
-        """Check that what a directory holds can be changed; of one not there, what is above it."""
-        self._store.check_changeable(directory)
-
-    def check_readable(self, path: str) -> None:
-        """Check that a file can be read, without opening it."""
-        self._store.check_readable(path)
-
-    def unchanged(self, path: str, version: object | None) -> bool:
-        """Tell whether a path is still in the state of a version."""
-        return self._store.unchanged(path, version)
-
-    def begin(self, changes: Changes) -> Transaction | None:
-        """Check what was seen and prepare what was made, without waiting."""
-        return self._store.begin(changes)
-
-    def exclusive_path(self) -> AbstractContextManager[str]:
-        """Give the real directory, alone."""
-        return self._store.exclusive_path()
-
-    def recover(self, decided: Callable[[str], bool | None]) -> None:
-        """Finish after a crash what was decided, drop what was not."""
-        self._store.recover(decided)
-
-    def close(self) -> None:
-        """Give back what it holds."""
-        self._store.close()
+_READONLY: Final = (
+    "The whole workspace is read-only, so nothing in it can be changed. That requires human "
+    "intervention."
+)
 
 
-class ReadonlyStore(_OnStore):
-    """A tree that takes no changes.
-
-    Args:
-        store: The tree.
-    """
-
-    def readonly(self, path: str) -> str | None:  # noqa: ARG002 - all of it is
-        """Return why nothing can be changed here."""
-        return (
-            "The whole workspace is read-only, so nothing in it can be changed. That requires "
-            "human intervention."
-        )
-
-    def begin(self, changes: Changes) -> Transaction | None:
-        """Check what was seen.
-
-        Raises:
-            PermissionError: When there is something to change.
-        """
-        if changes.made:
-            raise PermissionError(self.readonly(changes.made[0].path))
-        return self._store.begin(changes)
-
-    def exclusive_path(self) -> AbstractContextManager[str]:
-        """Refuse: a program could change the directory.
-
-        Raises:
-            PermissionError: Always.
-        """
-        raise PermissionError(self.readonly(""))
-
-
-class MountedStore(_OnStore):
+class MountedStore(Store):
     """A tree with sources in it, each at its target; what the tree has there is hidden.
 
     The directories above a target are there, too, and are made when something else is
@@ -113,11 +27,15 @@ class MountedStore(_OnStore):
     Args:
         store: The tree.
         sources: What is placed into it, at targets apart from one another.
+        readonly: Whether all of it takes no changes.
     """
 
-    def __init__(self, store: Store, sources: Sequence[Source]) -> None:
-        super().__init__(store)
+    def __init__(
+        self, store: Store, sources: Sequence[Source] = (), *, readonly: bool = False
+    ) -> None:
+        self._store = store
         self._sources = {source.mount.target: source for source in sources}
+        self._is_readonly = readonly
         # Directories above a target, each with what has to be seen in it.
         self._above: dict[str, dict[str, Kind]] = {}
         for target, source in self._sources.items():
@@ -171,6 +89,8 @@ class MountedStore(_OnStore):
 
     def readonly(self, path: str) -> str | None:
         """Return why a path cannot be changed here, or None when it can."""
+        if self._is_readonly:
+            return _READONLY
         mounted = self._mounted(path)
         if mounted is not None:
             source, _ = mounted
@@ -195,7 +115,7 @@ class MountedStore(_OnStore):
                     f"{path} is a directory only for the mount {targets[0]!r}: the workspace has "
                     "something else there, so nothing can be put into it. Choose another path."
                 )
-        super().check_changeable(directory)
+        self._store.check_changeable(directory)
 
     def check_readable(self, path: str) -> None:
         """Check that a file can be read, without opening it; of a mount reading tells."""
@@ -205,28 +125,45 @@ class MountedStore(_OnStore):
     def unchanged(self, path: str, version: object | None) -> bool:
         """Tell whether a path is still in the state of a version."""
         if self._is_ours(path):
-            node = self.look(path)
-            return (None if node is None else node.version) == version
+            return super().unchanged(path, version)
         return self._store.unchanged(path, version)
 
     def begin(self, changes: Changes) -> Transaction | None:
         """Check what was seen and prepare what was made, without waiting.
 
         Raises:
-            PermissionError: When a mount was to be changed.
+            PermissionError: When a mount was to be changed, or anything of a read-only tree.
         """
         for change in changes.made:
-            if self._mounted(change.path) is not None:
+            if self._is_readonly or self._mounted(change.path) is not None:
                 raise PermissionError(self.readonly(change.path))
         made = sorted((*self._missing(changes), *changes.made), key=lambda each: each.path)
         seen = {path: version for path, version in changes.seen.items() if not self._is_ours(path)}
         return self._store.begin(dataclasses.replace(changes, seen=seen, made=made))
 
+    def exclusive_path(self) -> AbstractContextManager[str]:
+        """Give the real directory, alone.
+
+        Raises:
+            PermissionError: When the tree is read-only: a program could change the directory.
+        """
+        if self._is_readonly:
+            raise PermissionError(_READONLY)
+        return self._store.exclusive_path()
+
+    def notice(self) -> str | None:
+        """Return what users of this tree have to know of it, if anything."""
+        return self._store.notice()
+
+    def recover(self, decided: Callable[[str], bool | None]) -> None:
+        """Finish after a crash what was decided, drop what was not."""
+        self._store.recover(decided)
+
     def close(self) -> None:
         """Give back what tree and sources hold."""
         for source in self._sources.values():
             source.close()
-        super().close()
+        self._store.close()
 
     def _mounted(self, path: str) -> tuple[Source, str] | None:
         """Return the source that a path lies in, and the path in there."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from toolstile_plugins.vfs import paths
-from toolstile_plugins.vfs.backends.base import Changes, Transaction
+from toolstile_plugins.vfs.backends.base import Changes, Store, Transaction
 from toolstile_plugins.vfs.backends.disk import descriptors
 from toolstile_plugins.vfs.backends.disk.commit import CommitArea, NoChanges
 from toolstile_plugins.vfs.backends.disk.file_version import Pin, digest_at, node_of, stamp_of
@@ -26,7 +26,7 @@ from toolstile_plugins.vfs.nodes import Kind, Node
 from toolstile_plugins.vfs.write_set import check_emptied, check_seen
 
 
-class DiskStore:
+class DiskStore(Store):
     """A directory, reached through a descriptor of it: renamed, it stays the same workspace.
 
     Several stores, in one process or several, may lie on one directory; commits take turns by a
@@ -126,9 +126,10 @@ class DiskStore:
     def unchanged(self, path: str, version: object | None) -> bool:
         """Tell whether a path is still in the state of a version."""
         status = descriptors.look(self._handle(), path)
-        if status is None or not isinstance(version, Pin):
-            node = node_of(self._handle, path, status) if status is not None else None
-            return (None if node is None else node.version) == version
+        if status is None:
+            return version is None
+        if not isinstance(version, Pin):
+            return node_of(self._handle, path, status).version == version
         if stamp_of(status) != version.stamp:
             return False
         return version.digest is None or version.digest == digest_at(self._handle(), path)
