@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Final
 
 import mcp_types as types
@@ -13,12 +14,22 @@ from mcp.client import InputRequiredRoundsExceededError
 from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, PARSE_ERROR, REQUEST_TIMEOUT
 from pydantic import ValidationError
 
-from toolstile_hookspecs import CallClosed, Contents, EffectUnknownError, ToolContext, ToolResult
+from toolstile_hookspecs import (
+    CallClosed,
+    Contents,
+    DefinitionError,
+    EffectUnknownError,
+    ToolContext,
+    ToolResult,
+    ToolValidationError,
+)
+from toolstile_hookspecs._schema.schema_codec import SchemaCodec, Unchecked
+from toolstile_hookspecs._schema.validation_errors import in_one_line
 from toolstile_plugins.mcp.gateway.connection import Connection
 from toolstile_plugins.mcp.gateway.definitions import Definition
 from toolstile_plugins.mcp.gateway.errors import ServerFault, told
-from toolstile_plugins.mcp.gateway.promises import Promises
 from toolstile_plugins.mcp.gateway.results import contents_of, texts_of
+from toolstile_plugins.mcp.gateway.schemas import enforceable
 from toolstile_plugins.mcp.gateway.settings import ServerSettings
 from toolstile_plugins.mcp.gateway.text import cleaned, one_line
 from toolstile_plugins.mcp.gateway.transports.http import CUT, NO_ANSWER, REDIRECT, UNREAD
@@ -47,7 +58,6 @@ class Calling:
         self._server = server
         self._settings = settings
         self._connection = connection
-        self._promises = Promises()
 
     async def send(
         self,
@@ -125,7 +135,7 @@ class Calling:
         except ValueError as error:
             reason = f"it answered with what cannot be used ({_short(error)})"
             raise self._unknown(definition, reason) from error
-        if broken := self._promises.broken(definition, result):
+        if broken := misfit_of_result(definition, result):
             reason = f"it answered with what cannot be used ({one_line(broken)})"
             raise self._unknown(definition, reason)
         if result.is_error:
@@ -193,3 +203,35 @@ def _short(error: Exception) -> str:
     if isinstance(error, ValidationError):
         return "it is no result of the protocol"
     return told(error)[:200]
+
+
+# --- Structured results
+
+
+def misfit_of_result(definition: Definition, result: types.CallToolResult) -> str | None:
+    """Return why a structured result does not fit its tool's output schema, None where it does.
+
+    A schema that cannot be checked in bounded time is not enforced.
+    """
+    if definition.output_schema is None or result.is_error:
+        return None
+    if "structured_content" not in result.model_fields_set:
+        return "it promises a structured result, and gave none"
+    codec = _result_codec(definition)
+    if codec is None:
+        return None
+    try:
+        codec.decode(codec.encode(result.structured_content))
+    except Unchecked:
+        return None
+    except ToolValidationError as error:
+        return in_one_line(error)
+    return None
+
+
+@lru_cache(maxsize=1000)
+def _result_codec(definition: Definition) -> SchemaCodec | None:
+    try:
+        return SchemaCodec(enforceable(definition.output_schema or {}), owner=definition.name)
+    except (DefinitionError, RecursionError):
+        return None

@@ -45,6 +45,10 @@ class Definition:
         text = json.dumps(self.plain(), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
         object.__setattr__(self, "digest", hashlib.sha256(text.encode()).hexdigest())
 
+    def __hash__(self) -> int:
+        """Return a hash, by which caches find what belongs to it."""
+        return hash(self.digest)
+
     def plain(self) -> dict[str, Any]:
         """Return it as JSON values."""
         return {"name": self.name, **{part: getattr(self, part) for part in PARTS}}

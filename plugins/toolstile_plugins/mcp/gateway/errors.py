@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import os
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import Final, cast
 
 from pydantic import ValidationError
@@ -39,35 +36,6 @@ def told(error: BaseException) -> str:
         return one_line(f"it answered with what does not fit the protocol: {where}: {first['msg']}")
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return one_line(text, MOST).rstrip(".") or type(error).__name__
-
-
-# --- Log records of the SDK
-
-
-LOGGER: Final = "client"
-"""The logger of the SDK's sessions."""
-MISFIT: Final = "Failed to validate notification"
-"""The first words of each, before a traceback."""
-
-
-@contextmanager
-def told_once() -> Generator[None]:
-    """Have the SDK tell of notifications that do not fit once within the block, on one line."""
-    told = False
-
-    def pass_first(record: logging.LogRecord) -> bool:
-        nonlocal told
-        if not str(record.msg).startswith(MISFIT):
-            return True
-        record.exc_info, again, told = None, told, True
-        return not again
-
-    logger = logging.getLogger(LOGGER)
-    logger.addFilter(pass_first)
-    try:
-        yield
-    finally:
-        logger.removeFilter(pass_first)
 
 
 # --- Nested hosts
