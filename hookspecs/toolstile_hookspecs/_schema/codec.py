@@ -12,17 +12,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import Any, Final, NoReturn, Protocol, get_origin, get_type_hints
+from typing import Any, Final, NoReturn, Protocol, get_type_hints
 from weakref import WeakValueDictionary
 
 import pydantic_core
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from pydantic.json_schema import JsonSchemaMode
-from typing_extensions import is_typeddict
 
 from toolstile_hookspecs._schema.immutable import is_immutable_type
 from toolstile_hookspecs._schema.json_schema import ClosedJsonSchema, PlainJsonSchema
-from toolstile_hookspecs._schema.round_trip import Others, others_in, survives_json
+from toolstile_hookspecs._schema.round_trip import Others, others_in
 from toolstile_hookspecs._schema.secrets import HIDING
 from toolstile_hookspecs._schema.serialize import (
     as_plain,
@@ -52,11 +51,6 @@ class ValueCodec(Protocol):
 
     immutable: bool
     """True when values can be shared without a copy, because nothing in them can change."""
-
-    @property
-    def faithful(self) -> type[Any] | None:
-        """The class whose instances equal what is read from their JSON, None where none do."""
-        ...
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema (2020-12) of the values; the caller owns the copy."""
@@ -113,11 +107,9 @@ class Codec:
         "_validate",
         "adapter",
         "immutable",
-        "kind",
     )
 
     def __init__(self, kind: Any, *, owner: str, reveals: bool = False) -> None:
-        self.kind = kind
         try:
             self.adapter: TypeAdapter[Any] = TypeAdapter(kind)
             self._validate = self.adapter.validator.validate_json
@@ -142,14 +134,6 @@ class Codec:
         """Return the JSON Schema of what is read of params, or of what is written of results."""
         mode: JsonSchemaMode = "validation" if self._reveals else "serialization"
         return self.adapter.json_schema(mode=mode, schema_generator=ClosedJsonSchema)
-
-    @property
-    def faithful(self) -> type[Any] | None:
-        """The class whose instances equal what is read from their JSON; see `survives_json`."""
-        if not survives_json(self.adapter.core_schema):
-            return None
-        kind = get_origin(self.kind) or self.kind
-        return dict if is_typeddict(kind) else kind if isinstance(kind, type) else None
 
     def decode(self, text: Json) -> Any:
         """Return the typed value; every fault in one `ToolValidationError`."""
@@ -332,7 +316,6 @@ class NoParams:
     """The codec of a tool without params: an empty object, and None in the process."""
 
     immutable = True
-    faithful = None
 
     def schema(self) -> dict[str, Any]:
         """Return the schema of an empty object."""

@@ -57,7 +57,7 @@ class SchemaCodec:
         DefinitionError: When the schema itself is wrong, or refers to what is not in it.
     """
 
-    __slots__ = ("_schema", "_secrecy", "_shows", "_validator", "faithful", "immutable")
+    __slots__ = ("_schema", "_secrecy", "_shows", "_validator", "immutable")
 
     def __init__(self, schema: Mapping[str, Any], *, owner: str) -> None:
         # Heavy, and most tools are typed.
@@ -66,8 +66,6 @@ class SchemaCodec:
 
         self._schema = dict(schema)
         self.immutable = False
-        # What is told to be JSON may be anything that can be written as such.
-        self.faithful = None
         self._secrecy = secrecy_of(self._schema)
         self._shows = not self._secrecy
         drafts: Any = validators

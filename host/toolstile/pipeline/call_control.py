@@ -107,7 +107,7 @@ class CallControlImpl:
         assert plan is not None  # noqa: S101 - it has run
         if value is None and result.value is not None:
             value = plan.tool.result_codec.encode(result.value)
-        if value is not None and not plan.reads_back:
+        if value is not None:
             _check_readable(run.name, plan.tool, value)
         changes: str | None = None
         unportable: str | None = None

@@ -194,12 +194,12 @@ def publish(run: ActiveCall, table: DispatchTable) -> None:
     fields["tool"] = plan.tool if plan is not None else None
     fields["arguments"] = run.arguments if run.params is not None else None
     result = run.result
-    kept_as_json = plan.kept_as_json if plan is not None and run.data is not None else None
+    is_text = result.value.__class__ is str
     if (
-        kept_as_json is not None
-        and result.value.__class__ is kept_as_json
-        and result.__class__ is ToolResult
+        run.data is not None
         and succeeded
+        and not (is_text or plan.shares_value)  # type: ignore[union-attr]
+        and result.__class__ is ToolResult
     ):
         fields["message"] = result.message
     else:
@@ -218,7 +218,7 @@ def publish(run: ActiveCall, table: DispatchTable) -> None:
         fields["result_secrets"] = run.result_secrets
     if not (succeeded and run.tells_json):
         fields["text"] = run.text
-    if not (succeeded and run.data is not None and result.value.__class__ is str):
+    if not (succeeded and run.data is not None and is_text):
         # The JSON of a text is made again for whoever reads it, so that a long one is kept once.
         fields["data"] = run.data
     outcome = run.outcome = _new(Outcome)

@@ -7,10 +7,9 @@ import logging
 import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from toolstile_hookspecs import Tool, ToolResult, hide, hide_within, secrets_in, secrets_of
+from toolstile_hookspecs import ToolResult, hide, hide_within, secrets_in, secrets_of
 from toolstile_hookspecs._schema.codec import ValueCodec
 from toolstile_hookspecs._schema.secrets import secrets_given
 
@@ -47,7 +46,7 @@ def _plain(run: ActiveCall, value: object, codec: ValueCodec) -> object:
 
 def holds_secrets(run: ActiveCall, *written: str | bytes | None) -> bool:
     """Tell whether anything in the texts is a secret of the call."""
-    secrets = tuple(secrets_of_call(run)) if _may_hold_secrets(run) else ()
+    secrets = tuple(secrets_of_call(run))
     if not secrets:
         return False
     texts = [each.decode() if isinstance(each, bytes) else each or "" for each in written]
@@ -89,26 +88,8 @@ def log_failure(
 def secrets_of_call(run: ActiveCall) -> Iterator[str]:
     """Yield the secrets in a call's params and value, and its user's credentials."""
     if run.params is not None and run.plan is not None:
-        yield from _secrets_of_params(run, run.plan.tool)
+        yield from secrets_in(run.params)
+        yield from secrets_given(run.plan.tool.params_codec, run.arguments)
     if run.executor.auth is not None:
         yield from secrets_in(run.executor.auth)
     yield from run.result_secrets
-
-
-def _secrets_of_params(run: ActiveCall, tool: Tool[Any, Any]) -> Iterator[str]:
-    if _takes_secrets(tool):
-        yield from secrets_in(run.params)
-        yield from secrets_given(tool.params_codec, run.arguments)
-
-
-def _may_hold_secrets(run: ActiveCall) -> bool:
-    if run.result_secrets or run.executor.auth is not None:
-        return True
-    return run.plan is not None and _takes_secrets(run.plan.tool)
-
-
-@lru_cache(maxsize=1024)
-def _takes_secrets(tool: Tool[Any, Any]) -> bool:
-    codec = tool.params_codec
-    # What is read from JSON as it was written holds no type of secrets: those write a mask.
-    return codec.faithful is None or bool(codec.secret_schema())

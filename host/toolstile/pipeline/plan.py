@@ -41,8 +41,7 @@ class ToolPlan:
         on_rollbacks: The rules that hear of a rollback.
         shares_params: Whether params can be shared, because nothing in them can change.
         has_factory_defaults: Whether arguments may be read differently each time.
-        kept_as_json: The class of those values in whose place an event keeps their JSON.
-        reads_back: Whether every value is sure to be read again from its JSON.
+        shares_value: Whether values can be shared, because nothing in them can change.
         confirms: Whether a person must approve every call.
         approves_diff: Whether a person who is asked is shown the diff, after it has run.
         shows_diff: Whether the diff may have to be shown, to a person or in a dry run.
@@ -63,8 +62,7 @@ class ToolPlan:
     on_rollbacks: tuple[Rule, ...]
     shares_params: bool
     has_factory_defaults: bool
-    kept_as_json: type[Any] | None
-    reads_back: bool
+    shares_value: bool
     confirms: bool
     approves_diff: bool
     shows_diff: bool
@@ -116,7 +114,6 @@ def plan_for(
     """
     timeout = manner.timeout if isinstance(tool.timeout, HostDefault) else tool.timeout
     approves_diff = manner.approves_diff(tool)
-    faithful = tool.result_codec.faithful
     elsewhere = tool.handler is None or tool.isolation == "process"
     return ToolPlan(
         tool=tool,
@@ -137,8 +134,7 @@ def plan_for(
         on_rollbacks=tuple(rule for rule in own if rule.on_rollback is not None),
         shares_params=tool.params_codec.immutable,
         has_factory_defaults=has_factory_defaults(tool.params_codec),
-        kept_as_json=None if tool.result_codec.immutable else faithful,
-        reads_back=faithful is not None,
+        shares_value=tool.result_codec.immutable,
         confirms=tool.requires_confirmation,
         approves_diff=approves_diff,
         shows_diff=approves_diff or manner.dry_run,

@@ -168,7 +168,6 @@ def _annotations(tool: Tool[Any, Any]) -> dict[str, Any]:
 class _Output:
     schema: Schema
     wraps: bool
-    is_faithful: bool
 
 
 @lru_cache(maxsize=1024)
@@ -192,13 +191,12 @@ def _output(tool: Tool[Any, Any]) -> _Output | None:
         return None
     if meant.get("type") == "null":
         return None
-    is_faithful = tool.result_codec.faithful is not None
     if meant.get("type") == "object":
         schema = without_keys(opened(dereferenced(declared)), frozenset({"required"}))
-        return _Output(schema, wraps=False, is_faithful=is_faithful)
+        return _Output(schema, wraps=False)
     wrapped: Schema = {"type": "object", **with_keys(declared, DEFINITIONS)}
     wrapped["properties"] = {WRAPPED: without_keys(declared, frozenset(DEFINITIONS))}
-    return _Output(opened(wrapped), wraps=True, is_faithful=is_faithful)
+    return _Output(opened(wrapped), wraps=True)
 
 
 def _result(result: Answer) -> dict[str, Any]:
@@ -217,26 +215,20 @@ def _result(result: Answer) -> dict[str, Any]:
         structured = _structured(output, result.data)
     if output is not None:
         structured = {} if structured is None else structured
-        if (misfit := _misfit(result, output, structured)) is not None:
+        if (misfit := _misfit(result.tool, structured)) is not None:
             return {"content": [{"type": "text", "text": misfit}], "isError": True}
     if structured is not None:
         shape["structuredContent"] = structured
     return shape
 
 
-def _misfit(result: Answer, output: _Output, structured: Any) -> str | None:
+def _misfit(tool: Tool[Any, Any], structured: Any) -> str | None:
     """Return what a model is told where a result is not what its tool declares.
 
     Clients refuse such a result themselves, and then nobody would know that the tool has run.
     """
-    tool = result.tool
-    assert tool is not None  # noqa: S101 - it has an output
     try:
-        if not output.is_faithful or result.contents is not None:
-            _structures(tool).decode(to_json(structured))
-        elif result.data is not None:
-            # Reading it takes a fraction of the time.
-            tool.result_codec.decode(result.data)
+        _structures(tool).decode(to_json(structured))
     except ToolValidationError as error:
         return (
             f"{tool.name} ran and what it changed is kept, but it returned something else than it "
