@@ -1,25 +1,21 @@
 """The clean end of the process on Ctrl-C, SIGTERM and SIGHUP, and at once when that does not work.
 
 The first signal raises `Stopped` on the main thread: the running call is rolled back and
-what was done is summed up. A watcher thread gives that a moment. It hears of signals
-through the wake-up descriptor, so also when the main thread never gets to handle one,
-and it ends the process when the moment is over or a second signal comes.
+what was done is summed up. A watcher thread gives that a moment, and ends the process
+when the moment is over or a second signal comes.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import select
 import signal
-import socket
 import sys
 import threading
 from collections.abc import Callable, Generator
+from queue import Empty, SimpleQueue
 from types import FrameType
-from typing import Any, Final, NoReturn
-
-Handler = Callable[[int, FrameType | None], Any] | int | signal.Handlers | None
+from typing import Final, NoReturn
 
 # Windows has no terminals that hang up.
 _HANG_UP: Final = (signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ()
@@ -44,7 +40,7 @@ class Stopped(KeyboardInterrupt):
 
     @property
     def status(self) -> int:
-        """The exit status that tells of the signal."""
+        """The exit status that stands for the signal."""
         return 128 + self.signum
 
 
@@ -57,37 +53,30 @@ class Stopping:
 
     def __init__(self) -> None:
         self.last_words: Callable[[], None] | None = None
-        self._ours, self._wakeup = socket.socketpair()
-        self._wakeup.settimeout(0)
+        # A signal may interrupt `put` itself, which few other queues allow.
+        self._signals: SimpleQueue[int | None] = SimpleQueue()
+        self._stopped = False
+
+    def handle(self, signum: int, _frame: FrameType | None) -> None:
+        """Raise `Stopped` at the first signal; leave each further one to the watcher."""
+        self._signals.put(signum)
+        if not self._stopped:
+            self._stopped = True
+            raise Stopped(signum)
 
     def watch(self) -> None:
         """Wait for a signal, then for the end; end the process if it does not come."""
-        with contextlib.suppress(OSError):
-            while (first := self._next_signal(None)) is not None:
-                self._next_signal(GRACE)
-                self._end_process(128 + first)
-
-    def open(self) -> None:
-        """Start to watch; only the main thread can."""
-        signal.set_wakeup_fd(self._wakeup.fileno(), warn_on_full_buffer=False)
-        threading.Thread(target=self.watch, name="toolstile-signals", daemon=True).start()
+        first = self._signals.get()
+        if first is None:
+            return
+        with contextlib.suppress(Empty):
+            if self._signals.get(timeout=GRACE) is None:
+                return
+        self._end_process(128 + first)
 
     def close(self) -> None:
         """Stop watching."""
-        signal.set_wakeup_fd(-1)
-        self._wakeup.close()
-
-    def _next_signal(self, seconds: float | None) -> int | None:
-        """Return the next signal that ends processes; None when time or the watch is over."""
-        while True:
-            if not select.select([self._ours], [], [], seconds)[0]:
-                return None
-            numbers = self._ours.recv(1)
-            if not numbers:
-                self._ours.close()
-                raise OSError
-            if numbers[0] in SIGNALS:
-                return numbers[0]
+        self._signals.put(None)
 
     def _end_process(self, status: int) -> NoReturn:
         speaker = threading.Thread(target=self._say_last_words, daemon=True)
@@ -121,35 +110,20 @@ def stop_on_signals(*, owns_process: bool) -> Generator[Stopping]:
     if threading.current_thread() is not threading.main_thread():
         yield stopping
         return
-    stopping.open()
-    previous: dict[signal.Signals, Handler] = {
-        each: signal.signal(each, _raise_stopped) for each in SIGNALS if not _is_outlived(each)
-    }
+    threading.Thread(target=stopping.watch, name="toolstile-signals", daemon=True).start()
+    previous = {each: signal.signal(each, stopping.handle) for each in SIGNALS if _ends_us(each)}
+    stays_watched = False
     try:
         yield stopping
     except Stopped:
-        if owns_process:
-            previous = dict.fromkeys(previous, _leave_to_the_watcher)
-        else:
-            stopping.close()
+        stays_watched = owns_process
         raise
-    except BaseException:
-        stopping.close()
-        raise
-    else:
-        stopping.close()
     finally:
-        for each, handler in previous.items():
-            signal.signal(each, handler)
+        if not stays_watched:
+            stopping.close()
+            for signum, handler in previous.items():
+                signal.signal(signum, handler)
 
 
-def _is_outlived(signum: signal.Signals) -> bool:
-    return signum in _HANG_UP and signal.getsignal(signum) is signal.SIG_IGN
-
-
-def _raise_stopped(signum: int, _frame: FrameType | None) -> NoReturn:
-    raise Stopped(signum)
-
-
-def _leave_to_the_watcher(_signum: int, _frame: FrameType | None) -> None:
-    """Do nothing; the watcher hears of the signal by itself."""
+def _ends_us(signum: int) -> bool:
+    return signum not in _HANG_UP or signal.getsignal(signum) is not signal.SIG_IGN
