@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Final, TextIO
 
-from toolstile_cli.display.console import with_lines
+from toolstile_cli.console import with_lines
 from toolstile_hookspecs.diagnostics import is_notice
 from toolstile_hookspecs.support.text import printable
 

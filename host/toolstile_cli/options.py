@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, cast
 
 from toolstile_cli.commands.run import OPTION, SESSIONS, THE_EXAMPLES, named_examples
-from toolstile_cli.display.console import listed
+from toolstile_cli.console import listed
 from toolstile_cli.errors import say
 from toolstile_cli.exit_codes import Exit
 from toolstile_cli.scaffold import DEFAULT_KIND, KINDS

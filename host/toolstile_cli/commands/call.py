@@ -9,7 +9,7 @@ import sys
 from toolstile.host import Host
 from toolstile_cli.call_reader import STDIN, read_arguments, read_source
 from toolstile_cli.call_reports import Endings
-from toolstile_cli.display.console import with_lines
+from toolstile_cli.console import with_lines
 from toolstile_cli.errors import say, say_interrupted
 from toolstile_cli.exit_codes import Exit
 from toolstile_hookspecs import ToolCall

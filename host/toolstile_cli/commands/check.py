@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from rich.text import Text
+
 from toolstile.host import Host
 from toolstile.plugins.contributions import commands
 from toolstile.plugins.reports import PluginReport
-from toolstile_cli.display.console import Terminal
-from toolstile_cli.display.styled import Styled
-from toolstile_cli.display.table import Column, Table, widest
+from toolstile_cli.console import Column, Table, Terminal, widest
 from toolstile_cli.errors import UsageError
 from toolstile_cli.exit_codes import Exit
 from toolstile_cli.lint.diagnostic import Finding
@@ -119,28 +119,28 @@ def _print_table(checked: list[Checked]) -> None:
     for each in checked:
         symbol, plain, style = symbols[each.status]
         cells = [
-            Styled(printable(each.report.name), "bold"),
-            Styled(symbol if terminal.has_symbols else plain, style),
-            Styled(printable(each.report.origin), "dim"),
+            Text(printable(each.report.name), "bold"),
+            Text(symbol if terminal.has_symbols else plain, style),
+            Text(printable(each.report.origin), "dim"),
         ]
         table.row(cells, _texts(each), wrap=True)
     terminal.print()
     terminal.print(_summary(checked))
 
 
-def _texts(checked: Checked) -> list[Styled]:
+def _texts(checked: Checked) -> list[Text]:
     if checked.status == "blocked":
-        return [Styled(printable(checked.report.fault or "It is switched off."), "dim")]
-    texts: list[Styled] = []
+        return [Text(printable(checked.report.fault or "It is switched off."), "dim")]
+    texts: list[Text] = []
     for each in checked.findings:
-        line = Styled(printable(f"{each.where}: "), "bold")
+        line = Text().append(printable(f"{each.where}: "), "bold")
         texts.append(line.append(printable(each.cause)))
-        texts.append(Styled(printable(each.remedy), "dim"))
+        texts.append(Text(printable(each.remedy), "dim"))
     return texts
 
 
-def _summary(checked: list[Checked]) -> Styled:
-    line = Styled(" ").append(counted(len(checked), "plugin"), "bold")
+def _summary(checked: list[Checked]) -> Text:
+    line = Text(" ").append(counted(len(checked), "plugin"), "bold")
     found = sum(len(each.findings) for each in checked)
     faulty = sum(bool(each.findings) for each in checked)
     if not found:

@@ -9,11 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from rich.text import Text
+
 from toolstile.host import Host
 from toolstile.settings import Settings
 from toolstile_cli.commands.run import named_plugins
-from toolstile_cli.display.console import Terminal
-from toolstile_cli.display.styled import Styled
+from toolstile_cli.console import Terminal
 from toolstile_cli.doctor.environment import surroundings
 from toolstile_cli.doctor.setup import of_configuration, of_plugins, of_what_they_rely_on
 from toolstile_cli.exit_codes import Exit
@@ -47,7 +48,7 @@ def doctor(args: argparse.Namespace) -> int:
         severities.update(each.severity for each in found)
     if args.out is None:
         Terminal().print(_summary(severities))
-        Terminal().print(Styled(f" {_NOT_STARTED}", "dim"), whole=True)
+        Terminal().print(Text(f" {_NOT_STARTED}", "dim"), whole=True)
     return Exit.FAILED if severities[Severity.ERROR] else Exit.OK
 
 
@@ -77,7 +78,7 @@ def _on_terminal() -> Show:
     terminal = Terminal()
 
     def show(area: str, findings: Iterable[Finding]) -> None:
-        terminal.print(Styled(f" {area}", "bold"))
+        terminal.print(Text(f" {area}", "bold"))
         for each in findings:
             _print(terminal, each)
 
@@ -94,18 +95,18 @@ def _as_json(args: argparse.Namespace) -> Show:
 
 def _print(terminal: Terminal, finding: Finding) -> None:
     symbol, plain, style = SIGNS[finding.severity]
-    line = Styled("   ").append(symbol if terminal.has_symbols else plain, style)
+    line = Text("   ").append(symbol if terminal.has_symbols else plain, style)
     line.append(f" {printable(finding.subject)}: ", "bold").append(printable(finding.text))
     terminal.print(line, whole=True)
     if finding.severity is not Severity.OK and finding.remedy:
-        terminal.print(Styled(f"     {printable(finding.remedy)}"), whole=True)
+        terminal.print(Text(f"     {printable(finding.remedy)}"), whole=True)
 
 
-def _summary(severities: Counter[Severity]) -> Styled:
+def _summary(severities: Counter[Severity]) -> Text:
     wrong, doubtful = severities[Severity.ERROR], severities[Severity.WARNING]
     told = [counted(wrong, "error")] if wrong else []
     told += [counted(doubtful, "warning")] if doubtful else []
-    return Styled("\n ").append(", ".join(told) or "Nothing is wrong.", "bold")
+    return Text("\n ").append(", ".join(told) or "Nothing is wrong.", "bold")
 
 
 def _described(area: str, finding: Finding) -> dict[str, str | None]:

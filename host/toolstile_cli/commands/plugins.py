@@ -8,13 +8,13 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, Final
 
+from rich.text import Text
+
 from toolstile.host import Host
 from toolstile.lifespan import enter_possible_lifespans
 from toolstile.plugins.plugin_errors import PluginFault
 from toolstile.plugins.reports import PluginReport, Status
-from toolstile_cli.display.console import Terminal
-from toolstile_cli.display.styled import Styled
-from toolstile_cli.display.table import Column, Table, widest
+from toolstile_cli.console import Column, Table, Terminal, widest
 from toolstile_cli.errors import say
 from toolstile_cli.exit_codes import Exit
 from toolstile_hookspecs import ConfigurationError
@@ -82,27 +82,27 @@ def _print_table(reports: tuple[PluginReport, ...]) -> None:
     for report in reports:
         symbol, plain, style = STATUS[report.status]
         cells = [
-            Styled(printable(report.name), "bold"),
-            Styled(symbol if terminal.has_symbols else plain, style),
-            Styled(printable(report.origin), "dim"),
+            Text(printable(report.name), "bold"),
+            Text(symbol if terminal.has_symbols else plain, style),
+            Text(printable(report.origin), "dim"),
         ]
         table.row(cells, _texts(report), wrap=True)
     terminal.print()
     terminal.print(_summary(reports))
 
 
-def _texts(report: PluginReport) -> list[Styled]:
-    texts = [Styled(printable(line)) for line in (report.fault, report.remedy) if line]
+def _texts(report: PluginReport) -> list[Text]:
+    texts = [Text(printable(line)) for line in (report.fault, report.remedy) if line]
     if report.tools:
-        texts.append(Styled(printable(f"tools: {', '.join(report.tools)}")))
+        texts.append(Text(printable(f"tools: {', '.join(report.tools)}")))
     if report.hooks:
         hooks = ", ".join(name.removeprefix("toolstile_") for name in report.hooks)
-        texts.append(Styled(printable(f"hooks: {hooks}"), "dim"))
-    return texts or [Styled(printable(report.summary), "dim")]
+        texts.append(Text(printable(f"hooks: {hooks}"), "dim"))
+    return texts or [Text(printable(report.summary), "dim")]
 
 
-def _summary(reports: tuple[PluginReport, ...]) -> Styled:
-    line = Styled(" ").append(counted(len(reports), "plugin"), "bold")
+def _summary(reports: tuple[PluginReport, ...]) -> Text:
+    line = Text(" ").append(counted(len(reports), "plugin"), "bold")
     counts: Counter[Status] = Counter(report.status for report in reports)
     found: list[Status] = [status for status in STATUS if counts[status]]
     for index, status in enumerate(found):

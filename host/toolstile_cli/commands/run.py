@@ -10,10 +10,10 @@ from typing import Any, Final
 from toolstile.host import Host
 from toolstile_cli.call_reader import STDIN, read_calls, read_source
 from toolstile_cli.call_reports import Ending, Endings
-from toolstile_cli.display.console import Terminal, listed, undisturbed
-from toolstile_cli.display.report import JsonReport, Report, TableReport
+from toolstile_cli.console import Terminal, listed, undisturbed
 from toolstile_cli.errors import UsageError, say
 from toolstile_cli.exit_codes import Exit
+from toolstile_cli.run_report import JsonReport, Report, TableReport
 from toolstile_hookspecs import ExecutorHandle, ToolCall, ToolInvoked
 from toolstile_hookspecs.support.text import counted
 

@@ -10,11 +10,10 @@ import sys
 from typing import Any
 
 from pydantic import PydanticUserError
+from rich.text import Text
 
 from toolstile.host import Host
-from toolstile_cli.display.console import Terminal
-from toolstile_cli.display.styled import Styled
-from toolstile_cli.display.table import Column, Table, widest
+from toolstile_cli.console import Column, Table, Terminal, widest
 from toolstile_cli.errors import say
 from toolstile_cli.exit_codes import Exit
 from toolstile_hookspecs import Tool
@@ -105,15 +104,15 @@ def _print_table(host: Host) -> None:
     table.head()
     for tool, plugin in zip(found, plugins, strict=True):
         cells = [
-            Styled(tool.name, "bold cyan"),
-            Styled(tool.category),
-            Styled(tool.consequence, CONSEQUENCES[tool.consequence]),
-            Styled(plugin, "dim"),
+            Text(tool.name, "bold cyan"),
+            Text(tool.category),
+            Text(tool.consequence, CONSEQUENCES[tool.consequence]),
+            Text(plugin, "dim"),
         ]
-        texts = [Styled(printable(tool.description)), Styled(_arguments(tool), "dim")]
+        texts = [Text(printable(tool.description)), Text(_arguments(tool), "dim")]
         table.row(cells, [text for text in texts if text], wrap=True)
     terminal.print()
-    terminal.print(Styled(f" {counted(len(found), 'tool')}", "bold"))
+    terminal.print(Text(f" {counted(len(found), 'tool')}", "bold"))
 
 
 def _arguments(tool: Tool[Any, Any]) -> str:

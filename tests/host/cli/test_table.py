@@ -4,10 +4,9 @@ import io
 
 import pytest
 from rich.cells import cell_len
+from rich.text import Text
 
-from toolstile_cli.display.console import Terminal
-from toolstile_cli.display.styled import Styled
-from toolstile_cli.display.table import Column, Table, widest
+from toolstile_cli.console import Column, Table, Terminal, widest
 
 
 class Screen(io.StringIO):
@@ -36,9 +35,9 @@ def draw(monkeypatch):
         monkeypatch.setenv("COLUMNS", str(width or 80))
         table = Table(Terminal(), columns, "message")
         table.head()
-        table.row([Styled(each) for each in cells], [Styled(each) for each in texts], wrap=wrap)
+        table.row([Text(each) for each in cells], [Text(each) for each in texts], wrap=wrap)
         if below is not None:
-            table.below(Styled(below))
+            table.below(Text(below))
         return screen.getvalue().splitlines()
 
     return drawn

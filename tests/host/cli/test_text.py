@@ -1,6 +1,6 @@
 """Text from elsewhere cannot steer the terminal."""
 
-from toolstile_cli.display.console import lines_of, with_lines
+from toolstile_cli.console import lines_of, with_lines
 
 
 def test_lines_stay_lines():

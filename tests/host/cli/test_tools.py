@@ -201,7 +201,7 @@ def test_the_example_can_be_listed(toolstile):
 def test_what_goes_into_a_pipe_imports_nothing_that_draws(folder, command):
     code = (
         "import sys; from toolstile_cli.main import main; main(sys.argv[1:]); "
-        "print([name for name in ('rich.console', 'rich.text') if name in sys.modules])"
+        "print([name for name in ('rich.console', 'rich.table') if name in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, command], capture_output=True, text=True, check=True

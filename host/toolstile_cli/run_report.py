@@ -10,10 +10,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
+from rich.text import Text
+
 from toolstile_cli.call_reports import Ending
-from toolstile_cli.display.console import Terminal, lines_of
-from toolstile_cli.display.styled import Styled
-from toolstile_cli.display.table import Column, Table, widest
+from toolstile_cli.console import Column, Table, Terminal, lines_of, widest
 from toolstile_cli.errors import say_interrupted
 from toolstile_cli.jsonl import JsonLines
 from toolstile_hookspecs import Stage, Status, ToolCall
@@ -215,11 +215,11 @@ class TableReport:
         style = STYLES.get(ending.status, "red")
         symbol = SYMBOLS.get(ending.status, FAILURE)[0 if self._terminal.has_symbols else 1]
         cells = [
-            Styled(printable(ending.call.id), "dim"),
-            Styled(printable(ending.tool)),
-            Styled(f"{symbol} {_outcome(ending.status)}", style),
-            Styled(_reached(ending.stage), "dim"),
-            Styled("" if ending.seconds is None else duration(ending.seconds), "dim"),
+            Text(printable(ending.call.id), "dim"),
+            Text(printable(ending.tool)),
+            Text(f"{symbol} {_outcome(ending.status)}", style),
+            Text(_reached(ending.stage), "dim"),
+            Text("" if ending.seconds is None else duration(ending.seconds), "dim"),
         ]
         self._unanswered += ending.unanswered
         self._changing += _changes(ending.diff)
@@ -232,9 +232,9 @@ class TableReport:
         self._rehearsed = True
         if self._changing > 1:
             self._terminal.print()
-            self._terminal.print(Styled(" Together they would change:", "bold"))
+            self._terminal.print(Text(" Together they would change:", "bold"))
             for line in _shown_changes(diff):
-                self._terminal.print(Styled("   ").extend(line), whole=True)
+                self._terminal.print(Text("   ").append_text(line), whole=True)
 
     def sum_up(self, *, stopped: bool) -> None:
         """Write how many came to what, once."""
@@ -242,7 +242,7 @@ class TableReport:
             return
         self._summed_up = True
         done, took = self._counts.total(), duration(time.perf_counter() - self._began)
-        line = Styled()
+        line = Text()
         if stopped:
             line.append("interrupted", "yellow").append("; what was running is rolled back. ")
         if done < self._total:
@@ -257,12 +257,12 @@ class TableReport:
         self._table.below(line)
         if self._unanswered:
             hint = f"{counted(self._unanswered, 'call')} denied: {UNANSWERED}"
-            self._table.below(Styled(hint, "yellow"))
+            self._table.below(Text(hint, "yellow"))
 
-    def _texts(self, ending: Ending) -> list[Styled]:
+    def _texts(self, ending: Ending) -> list[Text]:
         shown = _begun(ending) if ending.success else _told(ending)
         changes = _shown_changes(ending.diff) if _changes(ending.diff) else []
-        return [*shown, *changes, *(Styled(note, "dim italic") for note in ending.notes)]
+        return [*shown, *changes, *(Text(note, "dim italic") for note in ending.notes)]
 
     def _count(self, more: int) -> None:
         with self._lock:
@@ -288,22 +288,22 @@ class TableReport:
         return Progress(*columns, *bar, console=console, transient=True)
 
 
-def _begun(ending: Ending) -> list[Styled]:
+def _begun(ending: Ending) -> list[Text]:
     """Return what the model reads of a success before the value, or the beginning of the value."""
     lines = lines_of(ending.text)
     most = min(max(1, len(lines_of(ending.preface))), MAX_LINES)
-    shown = [Styled(line) for line in lines[:most]]
+    shown = [Text(line) for line in lines[:most]]
     if len(lines) > most:
         shown[0].append(" ...", "dim")
     return shown
 
 
-def _told(ending: Ending) -> list[Styled]:
+def _told(ending: Ending) -> list[Text]:
     """Return what the model reads of a call that did not succeed."""
     lines = lines_of(ending.text)
-    shown = [Styled(line) for line in lines[:MAX_LINES]]
+    shown = [Text(line) for line in lines[:MAX_LINES]]
     if len(lines) > MAX_LINES:
-        shown.append(Styled(f"and {counted(len(lines) - MAX_LINES, 'line')} more", "dim"))
+        shown.append(Text(f"and {counted(len(lines) - MAX_LINES, 'line')} more", "dim"))
     return shown
 
 
@@ -311,8 +311,8 @@ def _changes(diff: str | None) -> bool:
     return diff is not None and diff != NO_CHANGES
 
 
-def _shown_changes(diff: str | None) -> list[Styled]:
-    return [Styled(line, _change_style(line)) for line in lines_of(diff or "")]
+def _shown_changes(diff: str | None) -> list[Text]:
+    return [Text(line, _change_style(line)) for line in lines_of(diff or "")]
 
 
 def _change_style(line: str) -> str:

@@ -1,0 +1,271 @@
+"""Standard output, as commands for people write to it."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from rich.cells import cell_len, set_cell_size
+from rich.text import Text
+
+from toolstile_hookspecs import ApprovalRequest, Approver
+from toolstile_hookspecs.support.terminal import environment
+from toolstile_hookspecs.support.text import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+_FORCING: Final = frozenset({"FORCE_COLOR", "TTY_COMPATIBLE"})
+"""Variables by which rich takes what is no terminal for one."""
+
+
+class Terminal:
+    """Where commands show text from elsewhere: in a pipe as it is, on a terminal with its styles.
+
+    Attributes:
+        console: What knows the terminal; None in a pipe, where nothing heavy is imported.
+    """
+
+    def __init__(self) -> None:
+        self._out = sys.stdout
+        self.console = _console() if self._out.isatty() or _FORCING & os.environ.keys() else None
+
+    @property
+    def is_terminal(self) -> bool:
+        """True when a person looks at it."""
+        return self.console is not None and self.console.is_terminal
+
+    @property
+    def room(self) -> int | None:
+        """The columns there are; None where nobody counts them, as in a pipe."""
+        return self.console.width if self.console is not None and self.is_terminal else None
+
+    @property
+    def has_symbols(self) -> bool:
+        """True when more than ASCII can be written."""
+        return (self._out.encoding or "").lower().startswith("utf")
+
+    def print(self, text: Text | str = "", *, whole: bool = False) -> None:
+        """Write a line.
+
+        Args:
+            text: What stands in it; nothing in it is read as markup.
+            whole: Whether it is left to the terminal to break it, where it is too long.
+        """
+        line = Text(text) if isinstance(text, str) else text
+        line.rstrip()
+        if self.console is None:
+            self._out.write(f"{line.plain}\n")
+            # The reader of a pipe sees each line as it comes.
+            self._out.flush()
+        else:
+            self.console.print(line, soft_wrap=whole or not self.is_terminal)
+
+
+def _console() -> Console:
+    from rich.console import Console  # heavy
+
+    class Shown(Console):
+        def on_broken_pipe(self) -> None:
+            """Leave what to do about it to the command line."""
+            raise BrokenPipeError
+
+    return Shown(
+        file=sys.stdout,
+        color_system=None if os.environ.get("NO_COLOR") else "auto",
+        highlight=False,
+        markup=False,
+        emoji=False,
+        _environ=environment(),
+    )
+
+
+# --- Tables
+
+
+MARGIN: Final = 1
+GAP: Final = 2
+NARROW: Final = 40
+"""Columns that a text needs beside its row; with fewer it stands below."""
+LEAST: Final = 3
+"""The width to which a column shrinks: two characters, and the ellipsis."""
+ELLIPSIS: Final = "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of fixed width.
+
+    Args:
+        title: Its heading.
+        width: Its columns on the screen, more if the heading needs them.
+        justify: The side at which its cells stand.
+        keep: The end of a cell that is kept when it is too long.
+    """
+
+    title: str
+    width: int
+    justify: Literal["left", "right"] = "left"
+    keep: Literal["start", "end"] = "start"
+
+
+class Table:
+    """A table that is written row by row: fixed columns, and a text that fills the rest.
+
+    Rich draws a table once all its rows are known; these rows come one by one. Where the rest is
+    too narrow, the text stands below its row. Where even the columns are too wide, the widest
+    shrink. In a pipe nothing is cut.
+
+    Args:
+        terminal: The terminal, or pipe.
+        columns: The columns of fixed width.
+        text: The heading of the text that fills the rest.
+    """
+
+    def __init__(self, terminal: Terminal, columns: Sequence[Column], text: str) -> None:
+        self._terminal = terminal
+        self._columns = columns
+        self._text = text
+        room = terminal.room
+        self._spaces = [max(column.width, cell_len(column.title)) for column in columns]
+        self._indent = MARGIN + sum(self._spaces) + GAP * len(columns)
+        self._stacked = room is not None and room - self._indent - MARGIN < NARROW
+        if room is not None and self._stacked:
+            self._shrink(room)
+            # Below the second column, unless that leaves too little of the line.
+            second = MARGIN + self._spaces[0] + GAP
+            self._indent = min(second, max(room - NARROW, MARGIN + GAP))
+        self._room = None if room is None else max(room - self._indent - MARGIN, 10)
+
+    def head(self) -> None:
+        """Write the headings."""
+        titles = [Text(column.title, "bold") for column in self._columns]
+        self.row(titles, [] if self._stacked else [Text(self._text, "bold")])
+
+    def row(self, cells: Sequence[Text], texts: Sequence[Text], *, wrap: bool = False) -> None:
+        """Write a row and its texts, one below the other.
+
+        Args:
+            cells: One for each column.
+            texts: The texts that fill the rest.
+            wrap: Whether texts that are too long continue on a new line, or are cut.
+        """
+        line = Text(" " * MARGIN)
+        for column, space, cell in zip(self._columns, self._spaces, cells, strict=True):
+            line.append_text(self._fit_cell(column, space, cell)).append(" " * GAP)
+        lines = [line for text in texts for line in self._fit_text(text, wrap=wrap)]
+        if self._stacked or not lines:
+            self._terminal.print(line, whole=True)
+        for text in lines:
+            if self._stacked or text is not lines[0]:
+                line = Text(" " * self._indent)
+            self._terminal.print(line.append_text(text), whole=True)
+
+    def below(self, text: Text) -> None:
+        """Write a text below the table, as wide as the terminal."""
+        room = self._terminal.room
+        for line in [text] if room is None else self._wrapped(text, max(room - MARGIN, 10)):
+            self._terminal.print(Text(" " * MARGIN).append_text(line), whole=True)
+
+    def _fit_cell(self, column: Column, space: int, cell: Text) -> Text:
+        if self._room is None:
+            space = max(space, cell.cell_len)
+        elif cell.cell_len > space and column.keep == "end":
+            end = set_cell_size(cell.plain[::-1], space - 1)[::-1].lstrip()
+            cell = Text(f"{ELLIPSIS}{end}", cell.style)
+        cell.truncate(space, overflow="ellipsis")
+        cell.align(column.justify, space)
+        return cell
+
+    def _fit_text(self, text: Text, *, wrap: bool) -> Sequence[Text]:
+        if self._room is not None and wrap:
+            return self._wrapped(text, self._room)
+        if self._room is not None:
+            text.truncate(self._room, overflow="ellipsis")
+        return [text]
+
+    def _wrapped(self, text: Text, columns: int) -> Sequence[Text]:
+        console = self._terminal.console
+        return [text] if console is None else [*text.wrap(console, columns)]
+
+    def _shrink(self, room: int) -> None:
+        """Make the widest columns smaller until a row fits into the room."""
+        spaces = self._spaces
+        # Half a number would be another number.
+        texts = [index for index, column in enumerate(self._columns) if column.justify == "left"]
+        while MARGIN + sum(spaces) + GAP * (len(spaces) - 1) > room:
+            widest = max(texts, key=spaces.__getitem__)
+            if spaces[widest] <= LEAST:
+                return
+            spaces[widest] -= 1
+
+
+def widest(texts: Sequence[str], limit: int) -> int:
+    """Return the columns that the widest of the texts takes, at most `limit`."""
+    return min(limit, max(map(cell_len, texts), default=0))
+
+
+# --- Printable text
+
+
+def with_lines(text: str) -> str:
+    r"""Return the text with everything escaped that could steer a terminal, but for its lines.
+
+    Example:
+        >>> with_lines("red: \x1b[31m\n")
+        'red: \\x1b[31m\n'
+    """
+    return printable(text, keep="\n\t")
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the printable lines of a text, without the empty ones."""
+    lines = (line.rstrip() for line in with_lines(text).expandtabs(4).split("\n"))
+    return [line for line in lines if line]
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as a part of a sentence.
+
+    Example:
+        >>> listed(("run", "call", "tools"))
+        'run, call and tools'
+    """
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
+
+
+# --- Stillness during a question
+
+
+def undisturbed(
+    approver: Approver | None, still: Callable[[], AbstractContextManager[None]]
+) -> Approver | None:
+    """Return an approver that answers as the given one, in stillness.
+
+    Args:
+        approver: Who is asked, None for nobody.
+        still: Entered before the question, left after the answer.
+    """
+    if approver is None:
+        return None
+
+    def ask(request: ApprovalRequest) -> Any:
+        with ExitStack() as stack:
+            stack.enter_context(still())
+            answer = approver(request)
+            if not inspect.isawaitable(answer):
+                return answer
+            return _awaited(answer, stack.pop_all())
+
+    return ask
+
+
+async def _awaited(answer: Awaitable[Any], stack: ExitStack) -> Any:
+    with stack:
+        return await answer

@@ -1,1 +1,0 @@
-"""Output on a terminal: console, tables and the report of a run."""
