@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -37,13 +36,12 @@ class LeaseKeeper:
         self._wake = threading.Event()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._process = os.getpid()
         self._stopped = False
 
     def hold(self, effect_id: str, key: str) -> None:
         """Keep a claim from now on."""
         if self._store.lease is not None:
-            self._own()[effect_id] = key
+            self._held[effect_id] = key
             if self._thread is None:
                 self._start()
 
@@ -61,7 +59,6 @@ class LeaseKeeper:
 
     def settle_later(self, settling: Settling) -> None:
         """Write what became of a claim, on the keeper's own thread."""
-        self._own()
         self._late.append(settling)
         self._start()
         self._wake.set()
@@ -72,16 +69,9 @@ class LeaseKeeper:
             thread, self._thread = self._thread, None
             self._stopped = True
             self._wake.set()
-        if thread is not None and self._process == os.getpid():
+        if thread is not None:
             thread.join(timeout=5)
         self._settle_late()
-
-    def _own(self) -> dict[str, str]:
-        # The claims that a parent process holds are not those of a fork.
-        if self._process != os.getpid():
-            self._process = os.getpid()
-            self._held, self._late, self._thread = {}, deque(), None
-        return self._held
 
     def _start(self) -> None:
         with self._lock:

@@ -136,34 +136,6 @@ class TestSqlite:
         assert state_of(store) is EffectState.UNKNOWN
         store.close()
 
-    @pytest.mark.slow
-    def test_a_fork_holds_no_claim_of_its_parent(self, tmp_path):
-        code = f"""
-            import datetime, os, sys
-            from toolstile_hookspecs.services.ledger import Claim
-            from toolstile_plugins.ledger import EffectLedger
-            from toolstile_plugins.ledger.stores.sqlite import SqliteStore
-            now = {NOW!r}
-            ledger = EffectLedger(SqliteStore({str(tmp_path / "ledger.db")!r}, lease=0.3))
-            claim = Claim(*{tuple(CLAIM[:6])!r}, now)
-            assert ledger.store.claim(claim, now=now) is None
-            ledger.leases.hold(claim.effect_id, claim.key)
-            child = os.fork()
-            if child == 0:
-                other = claim._replace(key="other", effect_id="e" * 32)
-                assert ledger.store.claim(other, now=now) is None
-                ledger.leases.hold(other.effect_id, other.key)
-                assert list(ledger.leases._held) == [other.effect_id]
-                ledger.shut()
-                os._exit(0)
-            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-            states = {{each.claim.key: str(each.state) for each in ledger.store.entries()}}
-            assert states == {{"k": "claimed", "other": "unknown"}}, states
-            ledger.shut()
-        """
-        code = textwrap.dedent(code).replace("import datetime", "import datetime, warnings")
-        subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
-
 
 @pytest.mark.slow
 class TestPostgres:

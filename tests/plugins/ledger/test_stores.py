@@ -109,69 +109,70 @@ class TestSqlite(LedgerStoreContract):
             assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
             assert other.execute("PRAGMA user_version").fetchone() == (VERSION,)
 
-    def test_what_a_fork_records_is_there_though_its_parent_has_closed_the_file(
+    def test_a_fork_refuses_what_its_parent_has_open_and_opens_a_store_of_its_own(
         self, tmp_path
     ) -> None:
         code = """
-            import datetime, os, sys
+            import datetime, os, sys, threading, time
+            from toolstile_hookspecs import LedgerError
             from toolstile_hookspecs.services.ledger import Claim, RecordedResult
             from toolstile_plugins.ledger.stores.sqlite import SqliteStore
             now = datetime.datetime.now(datetime.UTC)
-            claim = Claim("k", "pay", "0" * 64, "e" * 32, "s", "c", now)
+            def claim(store, key):
+                assert store.claim(Claim(key, "t", "h", key, "s", "c", now), now=now) is None
+            def finish(store, key):
+                assert store.finish(key, key, RecordedResult("Done."), None)
+            closed = SqliteStore(sys.argv[1])
+            claim(closed, "closed")
+            closed.close()
             store = SqliteStore(sys.argv[1])
             store.get("opens the file")
-            (begun, begins), (closed, closes) = os.pipe(), os.pipe()
-            child = os.fork()
-            if child == 0:
-                assert store.claim(claim, now=now) is None
-                os.write(begins, b".")
-                os.read(closed, 1)
-                assert store.finish("k", claim.effect_id, RecordedResult("Done."), None)
-                os._exit(0)
-            os.read(begun, 1)
-            store.close()
-            os.write(closes, b".")
-            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        """
-        path = tmp_path / "ledger.db"
-        command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code), str(path)]
-        subprocess.run(command, check=True)
-        with closing(SqliteStore(path)) as store:
-            assert store.get("k").state is EffectState.DONE
-
-    @pytest.mark.slow
-    def test_a_fork_goes_on_though_another_thread_was_in_the_middle_of_a_statement(
-        self, tmp_path
-    ) -> None:
-        code = """
-            import datetime, os, signal, sys, threading, time
-            from toolstile_plugins.ledger.stores.sqlite import SqliteStore
-            now = datetime.datetime.now(datetime.UTC)
-            store = SqliteStore(sys.argv[1])
-            writer = threading.Thread(target=store.prune, args=(now,))
+            print("ready", flush=True)
+            sys.stdin.readline()
+            writer = threading.Thread(target=claim, args=(store, "meanwhile"))
             writer.start()
             while not store._lock.locked():
                 time.sleep(0.001)
             print("forks", flush=True)
+            (begun, begins), (ended, ends) = os.pipe(), os.pipe()
             child = os.fork()
             if child == 0:
-                signal.alarm(20)
-                store.prune(now)
-                os._exit(0)
-            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+                try:
+                    store.get("k")
+                except LedgerError as error:
+                    assert str(error).endswith("Make a Host in the child."), error
+                else:
+                    raise AssertionError
+                store.close()
+                own = SqliteStore(sys.argv[1])
+                claim(own, "child")
+                os.write(begins, b".")
+                os.read(ended, 1)
+                finish(own, "child")
+                finish(closed, "closed")
+                sys.exit()
+            os.read(begun, 1)
             writer.join()
-            store.prune(now)
+            finish(store, "meanwhile")
+            store.close()
+            os.write(ends, b".")
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+            print(*sorted(f"{each.claim.key} {each.state}" for each in store.entries()), sep=",")
         """
         path = tmp_path / "ledger.db"
-        with closing(SqliteStore(path)) as store:
-            store.get("makes the file")
         command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code), str(path)]
-        with closing(sqlite3.connect(path, isolation_level=None)) as other:
-            other.execute("BEGIN IMMEDIATE")
-            with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-                assert process.stdout is not None
-                assert process.stdout.readline() == b"forks\n"
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            with closing(sqlite3.connect(path, isolation_level=None)) as other:
+                other.execute("BEGIN IMMEDIATE")
+                process.stdin.write("go on\n")
+                process.stdin.flush()
+                assert process.stdout.readline() == "forks\n"
                 other.execute("COMMIT")
+            assert process.stdout.read() == "child done,closed done,meanwhile done\n"
         assert process.returncode == 0
 
 

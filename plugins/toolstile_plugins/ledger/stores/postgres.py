@@ -83,14 +83,13 @@ class PostgresStore(SqlStore):
         self._url = url
         self.lease: float | None = lease
         self._idle: list[Connection] = []
-        self._process = os.getpid()
         self._places = threading.BoundedSemaphore(CONNECTIONS)
         self._is_made = False
 
     def close(self) -> None:
-        """Close the connections; the next use connects again."""
-        idle, self._idle = self._idle, []
+        """Close the connections; the next use connects again. A child leaves its parent's open."""
         if self._process == os.getpid():
+            idle, self._idle, self._process = self._idle, [], None
             for connection in idle:
                 connection.close()
 
@@ -115,12 +114,10 @@ class PostgresStore(SqlStore):
 
     @contextmanager
     def _connected(self) -> Generator[Connection]:
-        if self._process != os.getpid():
-            # The connections belong to the process that this one was forked from.
-            self._process, self._idle = os.getpid(), []
-            self._places = threading.BoundedSemaphore(CONNECTIONS)
+        self._check_process()
         with self._places:
             connection = self._idle.pop() if self._idle else self._connect()
+            self._process = os.getpid()
             try:
                 yield connection
             except BaseException:

@@ -7,11 +7,13 @@ can both believe to have changed it.
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
+from toolstile_hookspecs import LedgerError
 from toolstile_hookspecs.services.ledger import Claim, EffectState, LedgerEntry, RecordedResult
 
 Row = Sequence[Any]
@@ -88,10 +90,20 @@ class SqlStore(ABC):
         self._insert = _INSERT.replace("{lease}", self._lease_now)
         self._take_over = _TAKE_OVER.replace("{lease}", self._lease_now)
         self._renew = _RENEW.replace("{lease}", self._lease_now)
+        # The process that has the database open.
+        self._process: int | None = None
 
     @abstractmethod
     def _run(self, statement: str, values: Sequence[Any] = ()) -> Done:
         """Run one statement, committed when it returns; raises `LedgerError`."""
+
+    def _check_process(self) -> None:
+        """Refuse a forked child: a connection must not be used on both sides of a fork."""
+        if self._process not in (None, os.getpid()):
+            raise LedgerError(
+                "The ledger was opened before this process was forked, so it cannot be used here. "
+                "Make a Host in the child."
+            )
 
     @abstractmethod
     def _is_lapsed(self, row: Row) -> bool:

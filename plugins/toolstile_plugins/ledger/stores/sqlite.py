@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import random
 import sqlite3
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
+from weakref import WeakSet
 
 from toolstile_hookspecs import LedgerError
 from toolstile_plugins.directories import make_directory_of
-from toolstile_plugins.ledger.stores.fork_safety import awaited_lock
 from toolstile_plugins.ledger.stores.process_identity import Process, monotonic
 from toolstile_plugins.ledger.stores.sql import Done, Row, SqlStore
 
@@ -23,6 +24,8 @@ _MODE: Final = 0o600
 """The mode of the file: results of calls are private to the user."""
 BUSY: Final = 10.0
 """Seconds for which a statement waits while other processes write."""
+FORK_PATIENCE: Final = 15.0
+"""Seconds for which a fork waits for a statement; a signal handler may fork within one."""
 
 _TABLE: Final = """
 CREATE TABLE IF NOT EXISTS toolstile_effects (
@@ -79,36 +82,45 @@ class SqliteStore(SqlStore):
         self.path = Path(path)
         self.lease: float | None = lease
         self._synchronous = synchronous
-        # Also SQLite's own locks: no thread is within it then.
-        self._lock = awaited_lock(self, SqliteStore._shut)
+        self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
-        self._process = self._named = 0
-        self._name = ""
+        _stores.add(self)
 
     def close(self) -> None:
-        """Close the file; the next use opens it again."""
-        with self._lock:
+        """Close the file; the next use opens it again. A forked child leaves its parent's open."""
+        if self._process == os.getpid():
+            with self._lock:
+                self._process = None
+                self._shut()
+
+    def close_for_fork(self) -> bool:
+        """Close the file and keep others from opening it until `reopen_after_fork`."""
+        is_held = self._lock.acquire(timeout=FORK_PATIENCE)
+        if is_held:
             self._shut()
+        return is_held
+
+    def reopen_after_fork(self) -> None:
+        """Let others open the file again."""
+        self._lock.release()
 
     def _run(self, statement: str, values: Sequence[Any] = ()) -> Done:
+        # First, as a thread that only the parent has may hold the lock.
+        self._check_process()
         with self._lock:
             try:
-                cursor = self._open().execute(statement, values)
+                if self._connection is None:
+                    self._connection = self._connect()
+                    self._process = os.getpid()
+                cursor = self._connection.execute(statement, values)
                 rows = cursor.fetchall() if cursor.description is not None else ()
                 return Done(rows, cursor.rowcount)
             except (sqlite3.Error, OSError) as error:
                 raise self._explained(error) from error
 
-    def _open(self) -> sqlite3.Connection:
-        # Of a fork that Python was not told of: a connection must not be used on both sides of it.
-        if self._connection is None or self._process != os.getpid():
-            self._connection = self._connect()
-            self._process = os.getpid()
-        return self._connection
-
     def _shut(self) -> None:
         connection, self._connection = self._connection, None
-        if connection is not None and self._process == os.getpid():
+        if connection is not None:
             connection.close()
 
     def _connect(self) -> sqlite3.Connection:
@@ -132,9 +144,7 @@ class SqliteStore(SqlStore):
         return connection
 
     def _owner(self) -> str:
-        if self._named != os.getpid():
-            self._named, self._name = os.getpid(), str(Process.current())
-        return self._name
+        return str(Process.current())
 
     def _lease_values(self) -> tuple[Any, ...]:
         assert self.lease is not None  # noqa: S101 - set by the constructor
@@ -250,3 +260,30 @@ def _check_usable(connection: sqlite3.Connection, file: Path) -> None:
         raise LedgerError(
             f"The ledger {file} cannot be used: it {unusable.reason}. {unusable.remedy}"
         )
+
+
+# --- Forks
+
+
+_stores: Final = WeakSet[SqliteStore]()
+_closed: Final = threading.local()
+
+
+def _close_all() -> None:
+    """Close every file before a fork: the child's SQLite would believe in the parent's locks.
+
+    A Host in the child could then open the same file without locks of its own, and lose what it
+    writes when the parent closes the file.
+    """
+    _closed.stores = [store for store in list(_stores) if store.close_for_fork()]
+
+
+def _release_all() -> None:
+    for store in _closed.stores:
+        store.reopen_after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_close_all, after_in_parent=_release_all, after_in_child=_release_all
+    )
