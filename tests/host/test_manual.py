@@ -242,7 +242,7 @@ def test_an_exclusive_resource_that_a_call_holds_is_not_waited_for(session, reso
         pytest.fail("the block must not run")
     assert resources.get(Database).savepoints == []
     assert lock_of(resources.get(Database)).claims == []
-    ticket.withdraw()
+    ticket.claim.leave()
 
 
 def test_a_call_does_not_wait_for_a_transaction(session, resources):

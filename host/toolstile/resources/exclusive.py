@@ -9,8 +9,10 @@ turns, as calls of other trees do.
 from __future__ import annotations
 
 import logging
+import math
 import threading
-from collections.abc import Callable, Hashable
+import time
+from collections.abc import Callable, Collection, Hashable
 from contextvars import ContextVar
 from typing import Any, Final, Protocol
 from weakref import WeakValueDictionary
@@ -66,7 +68,6 @@ log = logging.getLogger(__name__)
 # One for all locks: a circle of waiters can only be seen from above. It is held for moments.
 _mutex = renewed_in_forks(__name__, "_mutex", threading.RLock)
 _locks: WeakValueDictionary[int, ExclusiveLock] = WeakValueDictionary()
-_waiting: list[Ticket] = []
 # A held lock lives on, even when all that is left of its holder is a thread.
 _held: set[ExclusiveLock] = set()
 
@@ -110,35 +111,25 @@ class Ticket:
                 return
         callback()
 
-    def withdraw(self) -> None:
-        """Give up: leave the queue, or give the lock back if it was granted."""
-        if not self.leave_queue():
-            self.claim.leave()
-
-    def leave_queue(self) -> bool:
-        """Leave the queue; returns False if the ticket was settled before."""
+    def leave_queue(self) -> None:
+        """Give up the place, unless the ticket is settled."""
         with _mutex:
-            if self not in _waiting:
-                return False
-            self._settle()
-            tell = self.claim.lock.advance()
-        _call_all(tell)
-        return True
+            if self in self.claim.lock.queue:
+                self.claim.lock.queue.remove(self)
 
     def grant(self) -> list[Callable[[], None]]:
-        """Let the claim have the lock; returns whom to tell, outside of the mutex."""
+        """Let the claim have the lock; return the callbacks to run outside of the mutex."""
+        self.claim.lock.enter(self.claim)
         self.granted = True
-        return self._settle()
+        return self._settled()
 
     def refuse(self, error: ResourceBusyError) -> list[Callable[[], None]]:
-        """Give up the place; returns whom to tell, outside of the mutex."""
+        """Give up the place; return the callbacks to run outside of the mutex."""
         self.error = error
-        return self._settle()
+        return self._settled()
 
-    def _settle(self) -> list[Callable[[], None]]:
-        if self in _waiting:
-            _waiting.remove(self)
-            self.claim.lock.queue.remove(self)
+    def _settled(self) -> list[Callable[[], None]]:
+        self.leave_queue()
         callbacks, self._callbacks = self._callbacks, []
         return callbacks
 
@@ -152,7 +143,16 @@ class Claim:
         waitable: Whether others may wait for it to end; they are refused at once otherwise.
     """
 
-    __slots__ = ("_end", "abandoned", "call", "ending", "hopeless", "lock", "over", "waitable")
+    __slots__ = (
+        "_end",
+        "_hopeless_from",
+        "abandoned",
+        "call",
+        "ending",
+        "lock",
+        "over",
+        "waitable",
+    )
 
     def __init__(self, lock: ExclusiveLock, call: Claimant, *, waitable: bool = True) -> None:
         self.waitable = waitable
@@ -160,14 +160,19 @@ class Claim:
         self.call = call
         self.abandoned = False
         self.ending = False
-        self.hopeless = False
         self.over = False
+        self._hopeless_from = math.inf
         self._end: Callable[[], None] | None = None
 
     @property
     def held(self) -> bool:
         """True when the lock was granted and not given back."""
         return self in self.lock.claims
+
+    @property
+    def hopeless(self) -> bool:
+        """True when the call was abandoned and may never end."""
+        return time.monotonic() >= self._hopeless_from
 
     @property
     def above(self) -> Claim | None:
@@ -192,40 +197,25 @@ class Claim:
             if self.over or self.abandoned:
                 raise self._ended()
             if self.lock.admits(self.call):
-                self.lock.enter(self)
                 ticket.grant()
-                return ticket
-            self.lock.refuse_hopeless(self.call, fail_fast=fail_fast)
-            self.lock.queue.append(ticket)
-            _waiting.append(ticket)
+            else:
+                self.lock.refuse_hopeless(self.call, fail_fast=fail_fast)
+                self.lock.queue.append(ticket)
         return ticket
 
     def abandon(self, *, patience: float = 0.0) -> None:
         """Keep the lock for a call that nobody waits for any more.
 
         Args:
-            patience: Seconds for which others may wait for it to end; whoever queues then is told.
+            patience: Seconds for which others may begin to wait for it to end.
         """
         with _mutex:
             self.abandoned = True
-            waited_for = patience > 0 and self.held
-            tell = [] if self.held else self._refuse_own()
-        _call_all(tell)
-        if waited_for:
-            timer = threading.Timer(patience, self._lose_hope)
-            timer.daemon = True
-            timer.start()
-        else:
-            self._lose_hope()
-
-    def _lose_hope(self) -> None:
-        """Tell whoever queues that the call which holds the lock may never end."""
-        with _mutex:
-            self.hopeless = True
-            if not self.held:
-                return
-            error = self.lock.abandoned_error()
-            tell = [each for ticket in list(self.lock.queue) for each in ticket.refuse(error)]
+            self._hopeless_from = time.monotonic() + patience
+            tell = self._refuse_own()
+            if self.held and not patience:
+                error = self.lock.abandoned_error()
+                tell += [each for ticket in list(self.lock.queue) for each in ticket.refuse(error)]
         _call_all(tell)
 
     def leave(self, heir: Claim | None = None) -> None:
@@ -265,18 +255,18 @@ class Claim:
                 return
         end()
 
-    def _refuse_own(self) -> list[Callable[[], None]]:
-        own = [ticket for ticket in self.lock.queue if ticket.claim is self]
-        return [each for ticket in own for each in ticket.refuse(self._ended())]
-
-    def _ended(self) -> ResourceBusyError:
-        return ResourceBusyError(f"{self.call} has ended, so it cannot have {self.lock.name}.")
-
     def take_end(self) -> Callable[[], None] | None:
         """Return what was put off until this claim is the innermost one, once."""
         end, self._end = self._end, None
         self.ending = self.ending or end is not None
         return end
+
+    def _refuse_own(self) -> list[Callable[[], None]]:
+        own = [ticket for ticket in self.lock.queue if ticket.claim is self]
+        return [callback for ticket in own for callback in ticket.refuse(self._ended())]
+
+    def _ended(self) -> ResourceBusyError:
+        return ResourceBusyError(f"{self.call} has ended, so it cannot have {self.lock.name}.")
 
 
 class ExclusiveLock:
@@ -314,13 +304,14 @@ class ExclusiveLock:
             _held.add(self)
 
     def advance(self) -> list[Callable[[], None]]:
-        """Grant what can be granted, in order; returns whom to tell, outside of the mutex."""
+        """Grant what can be granted, in order; return the callbacks to run outside of the mutex."""
         tell: list[Callable[[], None]] = []
+        trees: set[Hashable] = set()
         for ticket in list(self.queue):
             if self.admits(ticket.claim.call):
-                self.enter(ticket.claim)
                 tell += ticket.grant()
-        return tell
+                trees.add(ticket.claim.call.root_id)
+        return tell + _refuse_circles(trees)
 
     def refuse_hopeless(self, call: Claimant, *, fail_fast: bool) -> None:
         """Raise if a call should not wait for this lock."""
@@ -331,15 +322,20 @@ class ExclusiveLock:
             raise ResourceBusyError(
                 f"{self.name} is held by {holder}, and this call may not wait for it; retry later."
             )
-        path = _circle(call, self)
-        other_tree = holder.root_id != call.root_id
-        if path or (other_tree and is_ancestor_waiting(holder.root_id)):
-            names = ", ".join(dict.fromkeys([self.name, *(lock.name for lock in path)]))
-            raise ResourceBusyError(
-                f"{self.name} is held by {holder}, which cannot go on before this call has ended: "
-                f"they would wait for one another for ever, over {names}. End this call, then "
-                "retry."
-            )
+        circle = _circle(call, self)
+        if not circle and holder.root_id != call.root_id and is_ancestor_waiting(holder.root_id):
+            circle = [self]
+        if circle:
+            raise self.circle_error(circle)
+
+    def circle_error(self, circle: list[ExclusiveLock]) -> ResourceBusyError:
+        """Return the error for a call that waits for itself, over the locks given."""
+        names = ", ".join(dict.fromkeys(lock.name for lock in circle))
+        return ResourceBusyError(
+            f"{self.name} is held by {self.claims[-1].call}, which cannot go on before this call "
+            f"has ended: they would wait for one another for ever, over {names}. End this call, "
+            "then retry."
+        )
 
     def abandoned_error(self) -> ResourceBusyError:
         """Return the error for whoever asks while an abandoned call holds the lock."""
@@ -370,57 +366,50 @@ def is_within(call: Claimant, other: Claimant) -> bool:
 
 
 def _circle(call: Claimant, lock: ExclusiveLock) -> list[ExclusiveLock]:
-    """Return the locks through which waiting for `lock` would come back to the call."""
+    """Return the held locks through which waiting for `lock` would come back to the call."""
     seen: set[Ticket] = set()
 
-    def search(waiter: Claimant, wanted: ExclusiveLock, ahead: list[Ticket]) -> list[ExclusiveLock]:
-        for ticket in _waiting:
-            if ticket in seen or not _stops(ticket, waiter, wanted, ahead):
+    def search(waiter: Claimant, wanted: ExclusiveLock) -> list[ExclusiveLock]:
+        for blocker in (_blocker(claim.call, waiter) for claim in wanted.claims):
+            if blocker is None:
                 continue
-            seen.add(ticket)
-            other = ticket.claim.lock
-            if _leads_to(call, ticket):
-                return [other]
-            path = search(ticket.claim.call, other, _ahead_of(ticket))
-            if path:
-                return [other, *path]
+            if is_within(call, blocker):
+                return [wanted]
+            for ticket in _waiting():
+                if ticket not in seen and is_within(ticket.claim.call, blocker):
+                    seen.add(ticket)
+                    if path := search(ticket.claim.call, ticket.claim.lock):
+                        return [wanted, *path]
         return []
 
-    return search(call, lock, list(lock.queue))
+    return search(call, lock)
 
 
-def _ahead_of(ticket: Ticket) -> list[Ticket]:
-    queue = ticket.claim.lock.queue
-    return queue[: queue.index(ticket)]
-
-
-def _stops(ticket: Ticket, waiter: Claimant, wanted: ExclusiveLock, ahead: list[Ticket]) -> bool:
-    """Tell whether the waiting of `ticket` keeps `waiter` from having what it wants."""
-    calls = [claim.call for claim in wanted.claims] + [each.claim.call for each in ahead]
-    return any(_holds_up(ticket.claim.call, call, waiter) for call in calls)
-
-
-def _leads_to(call: Claimant, ticket: Ticket) -> bool:
-    """Tell whether `ticket` can only be granted when the call has ended."""
-    lock = ticket.claim.lock
-    calls = [claim.call for claim in lock.claims]
-    calls += [each.claim.call for each in _ahead_of(ticket)]
-    return any(_holds_up(call, other, ticket.claim.call) for other in calls)
-
-
-def _holds_up(blocked: Claimant, holder: Claimant, waiter: Claimant) -> bool:
-    """Tell whether `waiter` needs `blocked` to go on before `holder` lets it pass.
+def _blocker(holder: Claimant, waiter: Claimant) -> Claimant | None:
+    """Return the call that has to end before `waiter` can have what `holder` has, if any.
 
     Other trees get the lock when the holder's whole tree has ended. In its own tree it goes up
     from call to parent call, until that is one which made the waiter too.
     """
-    if holder.root_id != waiter.root_id:
-        return blocked.root_id == holder.root_id
     if is_within(waiter, holder):
-        return False
+        return None
     while holder.parent is not None and not is_within(waiter, holder.parent):
         holder = holder.parent
-    return is_within(blocked, holder)
+    return holder
+
+
+def _refuse_circles(trees: Collection[Hashable]) -> list[Callable[[], None]]:
+    """Refuse what trees that got a lock wait for in vain; return the callbacks to run."""
+    tell: list[Callable[[], None]] = []
+    for ticket in _waiting() if trees else ():
+        lock, call = ticket.claim.lock, ticket.claim.call
+        if call.root_id in trees and (circle := _circle(call, lock)):
+            tell += ticket.refuse(lock.circle_error(circle))
+    return tell
+
+
+def _waiting() -> list[Ticket]:
+    return [ticket for lock in _held for ticket in lock.queue]
 
 
 def _call_all(callbacks: list[Callable[[], None]]) -> None:
