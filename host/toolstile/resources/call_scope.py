@@ -8,10 +8,9 @@ from _thread import RLock  # `threading.RLock` is a function around it
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, TypeVar, cast, overload
 
-from toolstile.resources import transactional as stepwise
 from toolstile.resources.container import Container, Instance, ToolScope
 from toolstile.resources.exclusive import Claim, ExclusiveLock, lock_of
-from toolstile.resources.teardown import Failures, interrupting, name_of
+from toolstile.resources.teardown import interrupting, name_of
 from toolstile.resources.transactional import BranchPart, ExclusivePart, Role
 from toolstile.resources.waiting import CallOwner, Turn, block, suspend
 from toolstile_hookspecs.errors import CallClosed, ResourceBusyError
@@ -165,21 +164,6 @@ class CallScope:
             # A nested call may be handing over at this moment.
             return self._open_parts()
 
-    def join(self, child: CallScope) -> Awaitable[None] | None:
-        """Make a successful nested call's changes a part of this call's.
-
-        Its branches are prepared and then committed into this call's; whatever else it used
-        takes part in this call's transaction from now on.
-
-        Returns:
-            None when done, or what has to be awaited for the rest.
-
-        Raises:
-            Exception: What a `prepare` raised; nothing has been committed, and the nested
-                call is to be rolled back.
-        """
-        return stepwise.run(child._join())
-
     def close_to_nested(self) -> None:
         """Give nested calls no branch to stand on any more.
 
@@ -188,8 +172,8 @@ class CallScope:
         """
         self._shares = False
 
-    def preparing_to_join(self) -> stepwise.Steps:
-        """Yield the steps after which joining the parent call cannot fail; see `join`."""
+    def preparing_to_join(self) -> Iterator[Awaitable[None] | None]:
+        """Yield the steps, to be awaited if need be, after which joining the parent cannot fail."""
         for part in self.participants():
             if isinstance(part, ExclusivePart) or part.joins:
                 yield part.prepare()
@@ -213,19 +197,6 @@ class CallScope:
         self.close_to_nested()
         for part in reversed(self.participants()):
             yield part.rollback
-
-    def rollback(self) -> Awaitable[None] | None:
-        """Roll back everything the call used, newest first, also after errors.
-
-        An exclusive resource of an abandoned call stays as it is until `release_abandoned`.
-
-        Returns:
-            None when done, or what has to be awaited for the rest.
-
-        Raises:
-            ResourceError: Listing what could not be rolled back.
-        """
-        return stepwise.run(self._undo_all())
 
     def abandon(self, name: str | None = None, *, patience: float = 0.0) -> None:
         """Close the scope while a thread may still use what it was given.
@@ -391,12 +362,6 @@ class CallScope:
             except CallClosed:
                 return None
 
-    def _join(self) -> stepwise.Steps:
-        yield from self.preparing_to_join()
-        self.hand_over()
-        for part in self.joining():
-            yield part.commit()
-
     def _adopt(self, child: CallScope) -> None:
         for part in child.participants():
             if isinstance(part, ExclusivePart):
@@ -415,15 +380,6 @@ class CallScope:
             self._tools = self._resources.tool_scope()
         if child._tools is not None:
             child._tools.shelf.give_to(self._tools.shelf)
-
-    def _undo_all(self) -> stepwise.Steps:
-        failures = Failures("rolling back")
-        for part in reversed(self.participants()):
-            try:
-                yield part.rollback()
-            except BaseException as error:  # noqa: BLE001 - raised when all is rolled back
-                failures.add(part, error)
-        failures.raise_any()
 
     def _end(self, reason: str) -> None:
         if self._over is None:

@@ -1,7 +1,7 @@
 """A call as the pipeline would make it, resources that tell what is done to them, threads."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any
 
@@ -58,16 +58,40 @@ class FakeCall:
         self.scope.close()
 
     def join(self) -> None:
-        assert self.parent is not None
-        self.parent.scope.join(self.scope)
+        at_once(self.ajoin())
         self.scope.close()
 
+    async def ajoin(self) -> None:
+        for step in self.scope.preparing_to_join():
+            await settled(step)
+        self.scope.hand_over()
+        for part in self.scope.joining():
+            await settled(part.commit())
+
     def fail(self) -> None:
-        self.scope.rollback()
+        self.undo()
         self.scope.close()
+
+    def undo(self) -> None:
+        at_once(self.aundo())
+
+    async def aundo(self) -> None:
+        for undo in self.scope.undoing():
+            await settled(undo())
 
     def __str__(self) -> str:
         return self.name
+
+
+async def settled(step: Awaitable[None] | None) -> None:
+    if step is not None:
+        await step
+
+
+def at_once(work: Coroutine[Any, Any, None]) -> None:
+    """Do work that awaits nothing."""
+    with pytest.raises(StopIteration):
+        work.send(None)
 
 
 class Ledger:

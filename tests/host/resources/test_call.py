@@ -241,8 +241,8 @@ def test_a_nested_call_that_cannot_prepare_has_committed_nothing(kit, opened):
 
     async def join():
         with pytest.raises(ConflictError, match="moved"):
-            await call.scope.join(nested.scope)
-        await nested.scope.rollback()
+            await nested.ajoin()
+        await nested.aundo()
 
     asyncio.run(join())
     assert call.scope.get(kit.Note).text == ""
@@ -257,10 +257,10 @@ def test_branches_that_have_to_be_awaited_join_and_roll_back(kit, opened):
 
     async def run():
         good.scope.get(kit.SlowNote).text = "slow"
-        await call.scope.join(good.scope)
+        await good.ajoin()
         bad.scope.get(kit.SlowNote).text = "gone"
         bad.scope.get(kit.Note).text = "gone"
-        await bad.scope.rollback()
+        await bad.aundo()
 
     asyncio.run(run())
     assert call.scope.get(kit.SlowNote).text == "slow"
@@ -306,22 +306,6 @@ def test_participants_come_in_the_order_of_first_access_and_show_what_branches_o
         "OtherLedger",
     ]
     call.fail()
-
-
-def test_rolls_back_the_rest_when_one_fails(kit, opened):
-    call = kit.call(opened)
-    ledger = call.scope.get(kit.Ledger)
-    ledger.numbers.append(1)
-    branch = call.scope.get(kit.Note)
-
-    def fail():
-        raise OSError("disk")
-
-    branch.rollback = fail
-    with pytest.raises(ResourceError, match=r"Rolling back failed.*OSError: disk"):
-        call.scope.rollback()
-    assert ledger.numbers == []
-    assert call.scope.participants() == []
 
 
 def test_a_database_session_with_a_commit_of_its_own_is_plain(kit):
@@ -839,7 +823,7 @@ def test_what_an_abandoned_call_holds_is_rolled_back_when_its_thread_ends(kit, o
     other.waits.acquire(timeout=30)
 
     call.scope.abandon()
-    call.scope.rollback()
+    call.undo()
     call.scope.close()
 
     assert "still held by an abandoned call of slow_tool" in str(waiting.exception(30))
@@ -869,7 +853,7 @@ class SlowToBranch:
 
 def given_up(call):
     call.scope.abandon()
-    call.scope.rollback()
+    call.undo()
     call.scope.close()
     return call.scope.release_abandoned
 
@@ -901,7 +885,7 @@ def test_a_branch_that_a_nested_call_needs_when_the_parent_has_committed_is_roll
 
     nested.scope.get(kit.Note)
     call.scope.close()
-    nested.scope.rollback()
+    nested.undo()
 
     assert opened.get(kit.Note).log == ["rollback", "rollback"]
 
@@ -913,7 +897,7 @@ def test_a_branch_that_is_handed_over_when_the_parent_is_rolled_back_is_rolled_b
     nested = call.nested("inner")
     nested.scope.get(kit.Note)
     call.scope.abandon()
-    call.scope.rollback()
+    call.undo()
 
     nested.join()
     call.scope.close()
@@ -942,7 +926,7 @@ def test_a_parent_cannot_commit_on_which_an_abandoned_call_stands(kit, opened):
     nested = call.nested("inner")
     nested.scope.get(kit.Ledger).numbers.append(2)
     nested.scope.abandon()
-    nested.scope.rollback()
+    nested.undo()
     nested.scope.close()
     (part,) = call.scope.participants()
     with pytest.raises(ResourceBusyError, match="nested call of inner, which was abandoned"):

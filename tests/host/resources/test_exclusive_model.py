@@ -80,6 +80,10 @@ class Call:
     def resume_timeout(self) -> None: ...
     def before_exclusive(self, kind: type) -> None: ...
 
+    def undo(self) -> None:
+        for undo in self.scope.undoing():
+            undo()
+
     def within(self, other: "Call") -> bool:
         return self is other or (self.parent is not None and self.parent.within(other))
 
@@ -150,7 +154,8 @@ class Exclusives(RuleBasedStateMachine):
     def succeed(self, data: st.DataObject) -> None:
         call = data.draw(st.sampled_from(self.fitting("running", leaf=True)))
         if call.parent is not None:
-            call.parent.scope.join(call.scope)
+            list(call.scope.preparing_to_join())
+            call.scope.hand_over()
             for kind in KINDS:
                 call.parent.wrote[kind] += call.wrote[kind]
             self.hand_up(call)
@@ -169,7 +174,7 @@ class Exclusives(RuleBasedStateMachine):
     @rule(data=st.data())
     def fail(self, data: st.DataObject) -> None:
         call = data.draw(st.sampled_from(self.fitting("running", leaf=True)))
-        call.scope.rollback()
+        call.undo()
         if call.parent is not None:
             self.hand_up(call)
         else:
@@ -181,7 +186,7 @@ class Exclusives(RuleBasedStateMachine):
     def abandon(self, data: st.DataObject) -> None:
         call = data.draw(st.sampled_from(self.fitting("running", leaf=True)))
         call.scope.abandon()
-        call.scope.rollback()
+        call.undo()
         call.scope.close()
         call.state = "abandoned"
 
@@ -231,7 +236,7 @@ class Exclusives(RuleBasedStateMachine):
             if call.state == "abandoned":
                 call.scope.release_abandoned()
             elif call.state == "running":
-                call.scope.rollback()
+                call.undo()
                 call.scope.close()
         for kind in KINDS:
             assert lock_of(self.resources.get(kind)).claims == []
