@@ -1,14 +1,17 @@
-"""Standard output, as commands for people write to it."""
+"""Standard output: JSON Lines, and text and tables for people."""
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import io
+import json
 import os
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
 
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
@@ -19,6 +22,61 @@ from toolstile_hookspecs.support.text import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+# --- JSON Lines
+
+
+class JsonLines:
+    """Writes values to a stream, one a line, each at once.
+
+    Everything beyond ASCII is escaped, so that no encoding and no terminal is hurt by it.
+
+    Args:
+        stream: Where to.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, value: Any) -> None:
+        """Write one value."""
+        self._stream.write(json.dumps(value) + "\n")
+        self._stream.flush()
+
+
+@contextlib.contextmanager
+def json_lines() -> Generator[JsonLines]:
+    """Take stdout for JSON Lines; what anything else prints meanwhile goes to stderr.
+
+    That holds for `print` in a handler and, where stdout is the process's own, also for
+    C libraries and for programs that a handler starts.
+    """
+    with contextlib.ExitStack() as stack:
+        ours = stack.enter_context(_own_stdout())
+        stack.enter_context(contextlib.redirect_stdout(sys.stderr))
+        yield JsonLines(ours)
+
+
+@contextlib.contextmanager
+def _own_stdout() -> Generator[TextIO]:
+    try:
+        number, diverted = sys.stdout.fileno(), sys.stderr.fileno()
+    except (OSError, AttributeError, io.UnsupportedOperation):
+        yield sys.stdout
+        return
+    sys.stdout.flush()
+    kept = os.dup(number)
+    os.dup2(diverted, number)
+    try:
+        with open(kept, "w", encoding="utf-8", newline="\n", closefd=False) as stream:
+            yield stream
+    finally:
+        os.dup2(kept, number)
+        os.close(kept)
+
+
+# --- Text
 
 
 _FORCING: Final = frozenset({"FORCE_COLOR", "TTY_COMPATIBLE"})

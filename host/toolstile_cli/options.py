@@ -10,11 +10,11 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, cast
 
+from toolstile_cli.commands.new import DEFAULT_KIND, KINDS
 from toolstile_cli.commands.run import OPTION, SESSIONS, THE_EXAMPLES, named_examples
 from toolstile_cli.console import listed
 from toolstile_cli.errors import say
 from toolstile_cli.exit_codes import Exit
-from toolstile_cli.scaffold import DEFAULT_KIND, KINDS
 from toolstile_hookspecs.support.text import nearest, suggest
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Final, Protocol, Self
 from rich.text import Text
 
 from toolstile_cli.call_reports import Ending
-from toolstile_cli.console import Column, Table, Terminal, lines_of, widest
+from toolstile_cli.console import Column, JsonLines, Table, Terminal, lines_of, widest
 from toolstile_cli.errors import say_interrupted
-from toolstile_cli.jsonl import JsonLines
 from toolstile_hookspecs import Stage, Status, ToolCall
 from toolstile_hookspecs.calls import NO_CHANGES
 from toolstile_hookspecs.support.text import counted, duration, printable

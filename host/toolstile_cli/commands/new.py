@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
+import re
 import shlex
+import shutil
 import sys
-from pathlib import Path
+import tempfile
+import unicodedata
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path, PurePosixPath
+from string import Template
+from typing import Final
 
+from toolstile._version import requirement
+from toolstile.plugins.discovery import installed
 from toolstile_cli.errors import UsageError
 from toolstile_cli.exit_codes import Exit
-from toolstile_cli.scaffold import Names, names_for, write_package
+from toolstile_hookspecs import CONTRACT_VERSION
 
 
 def new(args: argparse.Namespace) -> int:
@@ -55,3 +68,225 @@ def _written(names: Names, args: argparse.Namespace) -> tuple[Path, list[str]]:
             f"{args.path / names.distribution} cannot be written: {error.strerror or error}. Give "
             "another place with --path."
         ) from error
+
+
+# --- Types of packages
+
+
+KINDS: Final[Mapping[str, str]] = {
+    "suite": "Tools for agents, with what they remember.",
+    "policy": "A policy: what agents may not do.",
+    "observer": "An observer of what agents do.",
+    "store": "A store for what agents have done once.",
+    "approver": "An approver, who answers for a person.",
+}
+"""The kinds of packages by name; the first is the default."""
+
+DEFAULT_KIND: Final = next(iter(KINDS))
+
+
+# --- Names of a new package
+
+
+PREFIX: Final = "toolstile-"
+MAX_NAME: Final = 30
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names of a package and its parts.
+
+    Args:
+        plugin: The plugin's name, that of its entry point.
+    """
+
+    plugin: str
+
+    @property
+    def distribution(self) -> str:
+        """The name of the distribution, and of the folder."""
+        return PREFIX + self.plugin
+
+    @property
+    def package(self) -> str:
+        """The name of the import package."""
+        return self.distribution.replace("-", "_")
+
+    @property
+    def prefix(self) -> str:
+        """The prefix of tools and kinds."""
+        return self.plugin.replace("-", "_")
+
+    @property
+    def title(self) -> str:
+        """The name for people."""
+        return self.plugin.replace("-", " ").capitalize()
+
+    @property
+    def klass(self) -> str:
+        """The prefix of classes."""
+        return "".join(part.capitalize() for part in self.plugin.split("-"))
+
+    def klass_of(self, kind: str) -> str:
+        """Return what the class is called that is of a kind, which ends in that word.
+
+        Example:
+            >>> Names("lunch").klass_of("policy"), Names("lunch-policy").klass_of("policy")
+            ('LunchPolicy', 'LunchPolicy')
+        """
+        return self.klass.removesuffix(kind.capitalize()) + kind.capitalize()
+
+
+def names_for(name: str) -> Names:
+    """Return the names that a wished one leads to, with or without the prefix.
+
+    Raises:
+        ValueError: When it is no name, or cannot be taken; says why and what to do.
+
+    Example:
+        >>> names_for("toolstile-lunch-menu").package
+        'toolstile_lunch_menu'
+    """
+    plugin = name.removeprefix(PREFIX)
+    if _NAME.fullmatch(plugin) is None or len(plugin) > MAX_NAME:
+        raise ValueError(
+            f"{name!r} is no name for a plugin: it is made of lower-case letters, digits and "
+            f"single hyphens, begins with a letter, and has at most {MAX_NAME} characters"
+            f"{_suggested(plugin)}."
+        )
+    names = Names(plugin)
+    _refuse_taken(names)
+    return names
+
+
+def _suggested(plugin: str) -> str:
+    letters = unicodedata.normalize("NFKD", plugin.casefold())
+    plain = "".join(each for each in letters if not unicodedata.combining(each))
+    fixed = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:MAX_NAME].strip("-")
+    return f"; {fixed!r} is one" if _NAME.fullmatch(fixed) else ""
+
+
+def _refuse_taken(names: Names) -> None:
+    for found in installed():
+        if found.name.replace("_", "-") == names.plugin:
+            by = f" (from {found.distribution})" if found.distribution else ""
+            raise ValueError(
+                f"A plugin {found.name!r} is installed{by}, and two of one name cannot both be "
+                "loaded. Choose another name, or uninstall that one."
+            )
+    if importlib.util.find_spec(names.package) is not None:
+        raise ValueError(
+            f"A module {names.package!r} can be imported already, and one would hide the other. "
+            "Choose another name."
+        )
+
+
+# --- Templates
+
+
+ENDING: Final = ".txt"
+"""The suffix of templates, so that nobody takes them for code."""
+
+USAGE: Final = "usage.md"
+"""The part of the README that each kind has of its own."""
+
+PYDANTIC: Final = "pydantic>=2.13"
+"""The requirement of a package that uses pydantic, as Toolstile itself does."""
+
+_IMPORTS_PYDANTIC: Final = re.compile(r"^(?:from|import) pydantic", re.MULTILINE)
+
+RENAMED: Final = {"gitignore": ".gitignore"}
+
+
+def write_package(names: Names, kind: str, parent: Path) -> tuple[Path, list[str]]:
+    """Write a package into a new folder.
+
+    Args:
+        names: What it is called.
+        kind: One of `KINDS`.
+        parent: Where the folder is made.
+
+    Returns:
+        The folder, and the files in it.
+
+    Raises:
+        ValueError: When there is such a folder, or none to make it in; says what to do.
+        OSError: When it cannot be written; then nothing is there.
+    """
+    target = parent / names.distribution
+    if not parent.is_dir():
+        raise ValueError(f"{parent} is no folder. Make it, or give another with --path.")
+    if os.path.lexists(target):
+        raise ValueError(
+            f"{target} is there already. Remove it, choose another name, or another place with "
+            "--path."
+        )
+    made = rendered(names, kind)
+    draft = Path(tempfile.mkdtemp(prefix=f".{names.distribution}-", dir=parent))
+    try:
+        for name, text in made.items():
+            file = draft / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8", newline="\n")
+        draft.chmod(0o777 & ~_umask())
+        draft.rename(target)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+    return target, sorted(made)
+
+
+def rendered(names: Names, kind: str) -> dict[str, str]:
+    """Return the files of a package, by their paths in it."""
+    templates = files("toolstile_cli") / "templates"
+    own = dict(_templates(templates / kind))
+    values = {
+        "distribution": names.distribution,
+        "package": names.package,
+        "plugin": names.plugin,
+        "prefix": names.prefix,
+        "title": names.title,
+        "klass": names.klass,
+        "made": names.klass_of(kind),
+        "summary": KINDS[kind],
+        "requirements": _requirements(own),
+        "contract": CONTRACT_VERSION,
+    }
+    values["usage"] = _filled(own.pop(USAGE), values).rstrip("\n") + "\n"
+    texts = {**dict(_templates(templates / "shared")), **own}
+    return {_path(path, names): _filled(text, values) for path, text in texts.items()}
+
+
+def _requirements(sources: Mapping[str, str]) -> str:
+    """Return what a package needs: Toolstile, and whatever else its own source imports."""
+    code = "\n".join(text for path, text in sources.items() if path.startswith("src/"))
+    needed = [PYDANTIC, requirement()] if _IMPORTS_PYDANTIC.search(code) else [requirement()]
+    return ", ".join(f'"{each}"' for each in needed)
+
+
+def _templates(folder: Traversable, within: str = "") -> Iterator[tuple[str, str]]:
+    for each in folder.iterdir():
+        path = f"{within}{each.name}"
+        if each.is_dir():
+            yield from _templates(each, f"{path}/")
+        elif path.endswith(ENDING):
+            yield path.removesuffix(ENDING), each.read_text(encoding="utf-8")
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    return Template(text).substitute(values)
+
+
+def _path(template: str, names: Names) -> str:
+    path = PurePosixPath(template)
+    parts = [names.package if part == "package" else part for part in path.parent.parts]
+    return str(PurePosixPath(*parts, RENAMED.get(path.name, path.name)))
+
+
+def _umask() -> int:
+    # It can only be read by setting it.
+    umask = os.umask(0)
+    os.umask(umask)
+    return umask

@@ -13,13 +13,16 @@ from toolstile.plugins.inspection import hook_faults
 from toolstile.plugins.plugin_errors import PluginFault, one_line
 from toolstile.plugins.reports import LoadedPlugin, PluginReport, place_of
 from toolstile.state.session import Session
+from toolstile_cli.lint.contributions import (
+    policy_findings,
+    resource_findings,
+    settings_findings,
+    tool_findings,
+    undeclared,
+    undefined,
+)
 from toolstile_cli.lint.diagnostic import Finding, of_fault
-from toolstile_cli.lint.imports import import_findings
-from toolstile_cli.lint.package import package_findings
-from toolstile_cli.lint.policies import policy_findings
-from toolstile_cli.lint.resources import resource_findings
-from toolstile_cli.lint.settings import settings_findings, undeclared, undefined
-from toolstile_cli.lint.tools import tool_findings
+from toolstile_cli.lint.package import import_findings, package_findings
 from toolstile_hookspecs import Prompt, ToolstileError
 
 _DEFAULTS: Final = (

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 from pydantic import BaseModel
 
-from toolstile_cli.lint.tools import tool_findings
+from toolstile_cli.lint.contributions import tool_findings
 from toolstile_hookspecs import Tool, ToolContext, ToolResult, tool
 
 

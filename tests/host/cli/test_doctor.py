@@ -55,7 +55,7 @@ def test_every_requirement_and_extra_is_looked_at(doctor):
 
 
 def test_what_is_too_old_or_missing_is_told(doctor, monkeypatch):
-    from toolstile_cli.doctor import environment as surroundings
+    from toolstile_cli.commands import doctor as surroundings
 
     def version(name):
         if name == "mcp":
@@ -78,7 +78,7 @@ def test_what_is_too_old_or_missing_is_told(doctor, monkeypatch):
 
 
 def test_what_is_required_on_some_platforms_only_may_be_missing(doctor, monkeypatch):
-    from toolstile_cli.doctor import environment as surroundings
+    from toolstile_cli.commands import doctor as surroundings
 
     stated = ["no-such-package>=1; platform_python_implementation == 'CPython'"]
     monkeypatch.setattr(surroundings, "requires", lambda _: stated)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from toolstile._version import requirement
-from toolstile_cli import scaffold as writing
-from toolstile_cli.scaffold import KINDS
+from toolstile_cli.commands import new as writing
+from toolstile_cli.commands.new import KINDS
 
 CONTRACTS = {
     "suite": "ToolSuiteContract",

@@ -1,0 +1,354 @@
+"""Checks of what a plugin offers: settings, tools, policies and resources."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Final, Protocol, cast
+
+from pydantic import BaseModel, PydanticUserError, TypeAdapter
+
+from toolstile.plugins.contributions import undefined_in
+from toolstile.plugins.plugin_errors import kind_of, one_line
+from toolstile.plugins.reports import LoadedPlugin
+from toolstile.policies.rules import named
+from toolstile.settings.table_validation import fields, to_define, undefined_name
+from toolstile_cli.lint.diagnostic import Finding, of_fault
+from toolstile_hookspecs import Binding, DefinitionError, Dialect, FunctionTool, Section, Tool
+from toolstile_hookspecs._schema.validation_errors import pointed
+from toolstile_hookspecs._tools.function_params import argument_texts, docstring_of
+from toolstile_hookspecs.markers import HOOK_PREFIX
+from toolstile_hookspecs.resources import is_borrowed
+from toolstile_hookspecs.support.text import nearest
+
+# --- Settings
+
+
+def settings_findings(record: LoadedPlugin) -> Iterator[Finding]:
+    """Yield the settings that are documented nowhere."""
+    settings = record.contribution.settings
+    if not isinstance(settings, BaseModel):
+        yield from undeclared(record.plugin)
+        return
+    model = type(settings)
+    if not model.__doc__:
+        yield Finding(
+            "settings",
+            f"{model.__qualname__} has no docstring.",
+            f"Say in one what the table [plugins.{record.origin.name}] is for, and what each key "
+            "means.",
+        )
+        return
+    texts = _texts(model, record.plugin)
+    bare = [
+        name
+        for name, field in model.model_fields.items()
+        if not field.description and not any(name in text for text in texts)
+    ]
+    if bare:
+        one = len(bare) == 1
+        yield Finding(
+            "settings",
+            f"The key{'' if one else 's'} {', '.join(bare)} of {model.__qualname__} "
+            f"{'is' if one else 'are'} documented nowhere.",
+            "Describe each under `Args:` in the model's docstring, or with Field(description=...).",
+        )
+
+
+def undeclared(plugin: object) -> Iterator[Finding]:
+    """Yield the hooks that take settings, where the plugin declares none."""
+    if hasattr(plugin, "toolstile_settings"):
+        return
+    named = {each: getattr(plugin, each) for each in dir(plugin) if each.startswith(HOOK_PREFIX)}
+    wanting = [
+        name
+        for name, function in named.items()
+        if inspect.isroutine(function) and "settings" in inspect.signature(function).parameters
+    ]
+    if wanting:
+        yield Finding(
+            "settings",
+            f"{', '.join(wanting)} {'takes' if len(wanting) == 1 else 'take'} settings, which are "
+            "always None: the plugin declares none.",
+            "Declare a model of them with toolstile_settings, or leave the argument out.",
+        )
+
+
+def undefined(plugin: object) -> Iterator[Finding]:
+    """Yield what the annotations of the settings' model name, and nothing defines."""
+    try:
+        model = cast("Any", plugin).toolstile_settings()
+    except Exception:  # noqa: BLE001 - it is the plugin's, and what it raises is told elsewhere
+        return
+    if isinstance(model, type) and issubclass(model, BaseModel):
+        fault = undefined_in(model)
+        if fault is not None:
+            yield of_fault("settings", fault)
+
+
+def _texts(model: type[BaseModel], plugin: object) -> list[str]:
+    module: Any = sys.modules.get(model.__module__)
+    found = (model.__doc__, inspect.getdoc(plugin), getattr(module, "__doc__", None))
+    return [text for text in found if text]
+
+
+# --- Tools
+
+
+def tool_findings(
+    tools: Iterable[Tool[Any, Any]], dialects: Mapping[str, Dialect], known: Collection[str]
+) -> Iterator[Finding]:
+    """Yield what an author should fix in tools.
+
+    Args:
+        tools: The tools.
+        dialects: The dialects that have to take them, by name.
+        known: The names of all tools there are.
+    """
+    for tool in tools:
+        where = f"tool {tool.name}"
+        yield from _handler(tool, where)
+        yield from _dependencies(tool, where, known)
+        invalid = list(_schemas(tool, where))
+        yield from invalid
+        if not invalid:
+            yield from _arguments(tool, where)
+            yield from _dialects(tool, where, dialects)
+
+
+def _handler(tool: Tool[Any, Any], where: str) -> Iterator[Finding]:
+    if tool.handler is None:
+        yield Finding(
+            where,
+            "It has no handler, so it cannot be called.",
+            "Give it one, or leave the tool out.",
+        )
+
+
+def _dependencies(tool: Tool[Any, Any], where: str, known: Collection[str]) -> Iterator[Finding]:
+    for name in tool.depends_on:
+        if name not in known:
+            near = nearest(name, known)
+            hint = f"Write {near}, if that is meant" if near else "Correct the name"
+            yield Finding(
+                where,
+                f"It depends on {name}, but no tool here is called that.",
+                f"{hint}, or install the plugin that offers it.",
+            )
+
+
+def _schemas(tool: Tool[Any, Any], where: str) -> Iterator[Finding]:
+    from jsonschema import Draft202012Validator, SchemaError  # heavy, and only here
+
+    for what, codec in (("params", tool.params_codec), ("result", tool.result_codec)):
+        try:
+            Draft202012Validator.check_schema(codec.schema())
+        except PydanticUserError as error:
+            yield Finding(
+                where,
+                f"There is no JSON Schema of its {what}: {error.message.rstrip('.')}.",
+                "Use types that JSON has, or say with pydantic's WithJsonSchema what is meant.",
+            )
+        except SchemaError as error:
+            yield Finding(
+                where,
+                f"The JSON Schema of its {what} is not valid at {error.json_path}: "
+                f"{error.message}.",
+                "Correct what the type says of its schema.",
+            )
+
+
+def _arguments(tool: Tool[Any, Any], where: str) -> Iterator[Finding]:
+    root = tool.params_codec.schema()
+    properties: Mapping[str, Any] = root.get("properties", {})
+    bare = [name for name, schema in properties.items() if not _says_something(schema, root)]
+    if bare:
+        one = len(bare) == 1
+        strange = _described_in_vain(tool, properties)
+        told = f"; the docstring describes {', '.join(strange)}, which it does not take"
+        yield Finding(
+            where,
+            f"Its argument{'' if one else 's'} {', '.join(bare)} {'has' if one else 'have'} no "
+            f"description{told if strange else ''}; a model has to guess what to give.",
+            "Describe each in the docstring, under `Args:`, or with Annotated[..., '...'].",
+        )
+
+
+def _described_in_vain(tool: Tool[Any, Any], properties: Collection[str]) -> list[str]:
+    """Return the names in the docstring's `Args:` that no argument of a function has."""
+    if not isinstance(tool, FunctionTool):
+        return []
+    taken = {*properties, *inspect.signature(tool.function).parameters}
+    return [each for each in argument_texts(docstring_of(tool.function)) if each not in taken]
+
+
+def _says_something(schema: Any, root: Mapping[str, Any]) -> bool:
+    """Tell whether an argument is described, or a type that it refers to."""
+    if isinstance(schema, bool) or "description" in schema:
+        return True
+    if "$ref" in schema:
+        target = pointed(root, schema["$ref"])
+        return not isinstance(target, Mapping) or "description" in target
+    return any(_says_something(each, root) for each in schema.get("anyOf", ()))
+
+
+def _dialects(
+    tool: Tool[Any, Any], where: str, dialects: Mapping[str, Dialect]
+) -> Iterator[Finding]:
+    for name, dialect in dialects.items():
+        try:
+            dialect.schemas([tool])
+        except Exception as error:  # noqa: BLE001 - dialects are plugins'
+            yield Finding(
+                where,
+                f"The dialect {name} does not take it: {one_line(error)}.",
+                "Use types whose JSON Schema this provider knows.",
+            )
+
+
+# --- Policies
+
+
+_NEEDED: Final = {
+    "check": "check(self, tool, params, *, context)",
+    "on_result": "on_result(self, tool, params, result, *, context)",
+}
+_OPTIONAL: Final = {
+    "reserve": "reserve(self, tool, params, *, context)",
+    "on_rollback": "on_rollback(self, tool, params, *, context)",
+}
+_GIVEN: Final = {"on_result": 3}
+"""The number of positional arguments of a method that takes more than tool and params."""
+
+
+def policy_findings(record: LoadedPlugin) -> Iterator[Finding]:
+    """Yield what an author should fix in the policies of a plugin."""
+    for kind, made in record.contribution.policies.items():
+        where = f"policy {kind}"
+        faults = [*_methods(made, where), *_name(made, where)]
+        yield from faults or _from_a_table(made, where)
+    yield from _of_sections(record.contribution.sections)
+
+
+def _methods(made: type[Any], where: str) -> Iterator[Finding]:
+    for name, wanted in {**_NEEDED, **_OPTIONAL}.items():
+        method = getattr(made, name, None)
+        if not callable(method):
+            if name in _NEEDED:
+                yield Finding(
+                    where,
+                    f"{made.__qualname__} has no method {name}, which every policy has.",
+                    f"Write def {wanted}, as in ToolPolicy.",
+                )
+        elif not _takes(made, name):
+            yield Finding(
+                where,
+                f"The method {name} of {made.__qualname__} cannot be called as policies are.",
+                f"Write def {wanted}, as in ToolPolicy.",
+            )
+
+
+def _name(made: type[Any], where: str) -> Iterator[Finding]:
+    if "name" not in fields(made) and not hasattr(made, "name"):
+        yield Finding(
+            where,
+            f"{made.__qualname__} has no name, by which its decisions and its memory are known.",
+            'Give it a field, name: str = ""; the host fills it in.',
+        )
+
+
+def _takes(made: type[Any], name: str) -> bool:
+    """Tell whether a method takes what the host gives it."""
+    is_bound = isinstance(inspect.getattr_static(made, name), (staticmethod, classmethod))
+    places = _GIVEN.get(name, 2) + (not is_bound)
+    try:
+        signature = inspect.signature(getattr(made, name))
+    except (TypeError, ValueError):
+        return True  # it is not written in Python, and does not say
+    try:
+        signature.bind(*[None] * places, context=None)
+    except TypeError:
+        return False
+    return True
+
+
+def _from_a_table(made: type[Any], where: str) -> Iterator[Finding]:
+    name = undefined_name(made)
+    if name is not None:
+        yield Finding(
+            where,
+            f"No table of the configuration can be made into {made.__qualname__}: {name} is not "
+            "defined.",
+            to_define(name, made),
+        )
+        return
+    try:
+        TypeAdapter(made)
+    except Exception as error:  # noqa: BLE001 - a class can take part in this, and raise anything
+        cause = one_line(error).partition(" Set `arbitrary_types_allowed")[0].rstrip(".")
+        yield Finding(
+            where,
+            f"No table of the configuration can be made into {made.__qualname__}: {cause}.",
+            "Make it a dataclass or a pydantic model, with a field for each key of the table.",
+        )
+
+
+def _of_sections(sections: Iterable[Section]) -> Iterator[Finding]:
+    for section in sections:
+        try:
+            named(section.policies, place=f"section {section.key!r}")
+        except DefinitionError as error:
+            yield Finding("policies", str(error), "Fix the policies of the section.")
+        yield from _of_sections(section.children)
+
+
+# --- Resources
+
+
+def resource_findings(record: LoadedPlugin) -> Iterator[Finding]:
+    """Yield the instances that a plugin binds and that lack some of what they are bound as.
+
+    What a provider makes is not looked at: making it may open something.
+    """
+    for binding in record.contribution.bindings:
+        if is_borrowed(binding) and _is_protocol(binding.kind):
+            yield from _lacking(binding)
+
+
+def _lacking(binding: Binding[Any]) -> Iterator[Finding]:
+    kind = binding.kind.__qualname__
+    value: object = binding.provider(_NOTHING)
+    missing = [each for each in _members(binding.kind) if not _has(value, each)]
+    if isinstance(value, type):
+        yield Finding(f"resource {kind}", f"It is {kind_of(value)}.", "Give an instance of it.")
+    elif missing:
+        yield Finding(
+            f"resource {kind}",
+            f"What is bound as {kind}, {kind_of(value)}, has no {', no '.join(missing)}.",
+            f"Write {'it' if len(missing) == 1 else 'them'}, as {kind} says.",
+        )
+
+
+# An instance needs no resolver.
+_NOTHING: Any = None
+
+
+def _is_protocol(kind: type[Any]) -> bool:
+    return bool(getattr(kind, "_is_protocol", False))
+
+
+def _members(kind: type[Any]) -> list[str]:
+    """Return what a protocol and those that it is made of declare."""
+    protocols = [each for each in kind.__mro__ if _is_protocol(each) and each is not Protocol]
+    declared = [
+        name for each in protocols for name in (*inspect.get_annotations(each), *vars(each))
+    ]
+    return [name for name in dict.fromkeys(declared) if not name.startswith("_")]
+
+
+def _has(value: object, name: str) -> bool:
+    try:
+        return hasattr(value, name)
+    except Exception:  # noqa: BLE001 - a property of the plugin's that raises is there
+        return True
