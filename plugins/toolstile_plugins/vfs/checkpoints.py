@@ -6,17 +6,10 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Final
 
 from toolstile_plugins.vfs.backends.base import Changes, Transaction
-from toolstile_plugins.vfs.nodes import Content, InMemory, Node, Spooled
-from toolstile_plugins.vfs.streams import WriteStream
+from toolstile_plugins.vfs.nodes import Content, InMemory, Node, Spooled, WriteStream, copy_stream
 from toolstile_plugins.vfs.write_set import Layer
-
-# --- Kept content
-
-
-_BLOCK_BYTES: Final = 1 << 20
 
 
 def kept(content: Content) -> Content:
@@ -29,12 +22,8 @@ def kept(content: Content) -> Content:
         return content
     read: list[Content] = []
     with content.open() as source, WriteStream(read.append) as stream:
-        while block := source.read(_BLOCK_BYTES):
-            stream.write(block)
+        copy_stream(source, stream)
     return read[0]
-
-
-# --- Checkpoints
 
 
 class Checkpoint:

@@ -1,29 +1,35 @@
-"""Lookup of a path: its node, or an error that names the actual one."""
+"""Lookup of paths and lines: nodes, matches, and errors that name what is there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Final
 
 from toolstile_hookspecs import ConflictError, FileMatch
+from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.vfs import paths
 from toolstile_plugins.vfs.glob import Pattern
 from toolstile_plugins.vfs.nodes import Content, Kind, Node
-from toolstile_plugins.vfs.reservations import Notes
 from toolstile_plugins.vfs.search import Search
 from toolstile_plugins.vfs.write_set import Layer
 
 
-class Existing:
+class Lookup:
     """The content of a layer, or an error.
 
     Args:
         layer: Where to look.
+
+    Attributes:
+        notes: What was passed by, and why.
     """
 
-    __slots__ = ("_layer",)
+    __slots__ = ("_layer", "notes")
 
     def __init__(self, layer: Layer) -> None:
         self._layer = layer
+        self.notes = Notes()
 
     def node(self, path: str) -> Node:
         """Return what is at a path.
@@ -82,6 +88,39 @@ class Existing:
             )
         return FileNotFoundError(f"There is no {path}. List the root to see what there is.")
 
+    def matching(self, pattern: Pattern, directory: str) -> Iterator[tuple[str, Node]]:
+        """Yield what matches, by directory and name."""
+        for parent, names in pattern.walk(directory, self._names):
+            found = self._nodes(parent, names)
+            for name in names:
+                if name in found:
+                    yield paths.join(parent, name), found[name]
+
+    def lines(self, search: Search, wanted: Pattern, directory: str) -> Iterator[FileMatch]:
+        """Yield the matching lines of the files whose path matches."""
+        for path, node in self.matching(wanted, directory):
+            if node.content is None:
+                continue
+            # One file that cannot be read, or is being changed, is no reason to find nothing.
+            try:
+                yield from search.lines(path, node.content)
+            except (OSError, ValueError, ConflictError) as error:
+                self.notes.unsearched(path, error)
+
+    def _names(self, directory: str) -> Mapping[str, Kind]:
+        try:
+            return self._layer.names(directory)
+        except OSError as error:
+            self.notes.left_out(directory, error)
+            return {}
+
+    def _nodes(self, directory: str, names: Sequence[str]) -> Mapping[str, Node]:
+        try:
+            return dict(self._layer.nodes(directory, names))
+        except OSError as error:
+            self.notes.left_out(directory, error)
+            return {}
+
 
 def content_of(path: str, node: Node) -> Content:
     """Return the content of what is no directory.
@@ -109,52 +148,68 @@ def _no_directory(path: str, node: Node) -> OSError:
     return PermissionError(f"{path} is {what(node)}, so nothing can lie beneath it.")
 
 
-# --- Walks
+# --- Notes
 
 
-class Finder:
-    """Finds files and directories by their names, and lines in files.
+_SHOWN: Final = 5
 
-    Args:
-        layer: Where to look.
-        notes: Keeps what was passed by.
-    """
 
-    __slots__ = ("_layer", "_notes")
+class Notes:
+    """Collects what is said to the call at its end; of many things of one kind the first few."""
 
-    def __init__(self, layer: Layer, notes: Notes) -> None:
-        self._layer = layer
-        self._notes = notes
+    __slots__ = ("_left_out", "_said", "_unsearched")
 
-    def matching(self, pattern: Pattern, directory: str) -> Iterator[tuple[str, Node]]:
-        """Yield what matches, by directory and name."""
-        for parent, names in pattern.walk(directory, self._names):
-            found = self._nodes(parent, names)
-            for name in names:
-                if name in found:
-                    yield paths.join(parent, name), found[name]
+    def __init__(self) -> None:
+        self._said: dict[str, None] = {}
+        self._left_out: dict[str, str] = {}
+        self._unsearched: dict[str, str] = {}
 
-    def lines(self, search: Search, wanted: Pattern, directory: str) -> Iterator[FileMatch]:
-        """Yield the matching lines of the files whose path matches."""
-        for path, node in self.matching(wanted, directory):
-            if node.content is None:
-                continue
-            # One file that cannot be read, or is being changed, is no reason to find nothing.
-            try:
-                yield from search.lines(path, node.content)
-            except (OSError, ValueError, ConflictError) as error:
-                self._notes.unsearched(path, error)
+    def say(self, text: str) -> None:
+        """Keep a sentence, once."""
+        self._said[text] = None
 
-    def _names(self, directory: str) -> Mapping[str, Kind]:
-        try:
-            return self._layer.names(directory)
-        except OSError as error:
-            self._notes.left_out(directory, error)
-            return {}
+    def hidden(self, directory: str, names: Mapping[str, str]) -> None:
+        """Keep that a directory holds names that no path can hold, each for a reason."""
+        if names:
+            verb = "is" if len(names) == 1 else "are"
+            self.say(
+                f"{counted(len(names), 'entry', 'entries')} of {directory or 'the root'} {verb} "
+                f"left out, as no path here can lead there: {_listed(names, ascii)}."
+            )
 
-    def _nodes(self, directory: str, names: Sequence[str]) -> Mapping[str, Node]:
-        try:
-            return dict(self._layer.nodes(directory, names))
-        except OSError as error:
-            self._notes.left_out(directory, error)
-            return {}
+    def left_out(self, directory: str, error: Exception) -> None:
+        """Keep that a directory could not be listed."""
+        self._left_out[directory or "the root"] = _reason(error)
+
+    def unsearched(self, path: str, error: Exception) -> None:
+        """Keep that a file could not be searched."""
+        self._unsearched[path] = _reason(error)
+
+    def all(self) -> Sequence[str]:
+        """Return what was kept, as sentences."""
+        said = list(self._said)
+        said += _summed_up(self._left_out, "directory", "directories", "left out")
+        said += _summed_up(self._unsearched, "file", "files", "not searched")
+        return said
+
+
+def _summed_up(reasons: dict[str, str], thing: str, things: str, fate: str) -> list[str]:
+    if not reasons:
+        return []
+    verb = "was" if len(reasons) == 1 else "were"
+    total = counted(len(reasons), thing, things)
+    return [f"{total} {verb} {fate}: {_listed(reasons, str)}."]
+
+
+def _listed(reasons: Mapping[str, str], show: Callable[[str], str]) -> str:
+    """Return the first few with their reasons, and how many more there are."""
+    shown = [f"{show(each)} ({reason})" for each, reason in islice(reasons.items(), _SHOWN)]
+    more = len(reasons) - len(shown)
+    return ", ".join(shown) + (f" and {more:,} more" if more else "")
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ConflictError):
+        return "it was being changed"
+    # Its remedy is for a call that wants this very one.
+    return str(error).partition(". ")[0].rstrip(".") or type(error).__name__

@@ -1,15 +1,25 @@
-"""Nodes: directories, and files with their content."""
+"""Nodes of a tree: directories, and files with their content."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
+import os
+import shutil
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import BinaryIO, Final, Literal, Protocol
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, BinaryIO, Final, Literal, Protocol, cast
 
 from toolstile_hookspecs import FileStat
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
+    from typing_extensions import Buffer
 
 Kind = Literal["file", "directory", "other"]
 
@@ -17,28 +27,33 @@ DIRECTORY_VERSION: Final = "directory"
 """The version of every directory: what it holds has versions of its own."""
 
 _WRITE_BITS: Final = 0o222
+_IN_MEMORY_BYTES: Final = 8 * 1024 * 1024
 
 
 class Content(Protocol):
-    """The content of a file: at hand, or read when it is asked for."""
+    """The content of a file: at hand, or read when it is asked for.
 
-    @property
-    def size(self) -> int:
-        """The size in bytes."""
-        ...
+    Attributes:
+        size: In bytes.
+    """
+
+    __slots__ = ()
+
+    size: int
 
     @property
     def digest(self) -> str | None:
         """The SHA-256 in hex, where it is known without reading."""
-        ...
+        return None
 
     def read(self) -> bytes:
         """Return all of it."""
-        ...
+        with self.open() as stream:
+            return stream.read()
 
     def open(self) -> BinaryIO:
         """Return a stream from its beginning, for the caller to close."""
-        ...
+        return io.BytesIO(self.read())
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,19 +112,18 @@ def moment(seconds: float) -> datetime | None:
         return None
 
 
-class InMemory:
+# --- Contents
+
+
+class InMemory(Content):
     """Content held in memory."""
 
-    __slots__ = ("_data", "_digest")
+    __slots__ = ("_data", "_digest", "size")
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._digest: str | None = None
-
-    @property
-    def size(self) -> int:
-        """The size in bytes."""
-        return len(self._data)
+        self.size = len(data)
 
     @property
     def digest(self) -> str:
@@ -122,40 +136,115 @@ class InMemory:
         """Return all of it."""
         return self._data
 
-    def open(self) -> BinaryIO:
-        """Return a stream from its beginning."""
-        return io.BytesIO(self._data)
 
-
-class Spooled:
-    """Content too large for memory, in a temporary file.
+class Spooled(Content):
+    """Content too large for memory, in a temporary file that lives as long as this object.
 
     Args:
-        reopen: Opens the temporary file anew, from its beginning.
+        source: A stream of the content.
         size: In bytes.
     """
 
-    __slots__ = ("_reopen", "_size")
+    __slots__ = ("_path", "size")
 
-    def __init__(self, reopen: Callable[[], BinaryIO], size: int) -> None:
-        self._reopen = reopen
-        self._size = size
-
-    @property
-    def size(self) -> int:
-        """The size in bytes."""
-        return self._size
-
-    @property
-    def digest(self) -> None:
-        """Not known without reading."""
-        return
-
-    def read(self) -> bytes:
-        """Return all of it."""
-        with self._reopen() as stream:
-            return stream.read()
+    def __init__(self, source: BinaryIO, size: int) -> None:
+        handle, name = tempfile.mkstemp(prefix="toolstile-")
+        self._path = Path(name)
+        self.size = size
+        with os.fdopen(handle, "wb") as stream:
+            copy_stream(source, stream)
 
     def open(self) -> BinaryIO:
         """Return a stream from its beginning."""
-        return self._reopen()
+        return self._path.open("rb")
+
+    def __del__(self) -> None:
+        with contextlib.suppress(OSError):
+            self._path.unlink()
+
+
+def copy_stream(source: BinaryIO, target: SupportsWrite[bytes]) -> None:
+    """Write all that is left of a stream to another one."""
+    shutil.copyfileobj(source, target, 1 << 20)
+
+
+class WriteStream(io.RawIOBase):
+    """Collects what is written and hands it over when closed without an exception.
+
+    Left by an exception, a `with` statement drops what was written.
+
+    Args:
+        done: Takes the content.
+    """
+
+    def __init__(self, done: Callable[[Content], None]) -> None:
+        self._done: Callable[[Content], None] | None = done
+        # Closed by `close`, so no context manager can hold it.
+        self._buffer = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES)  # noqa: SIM115 - closed by `close`
+        self._size = 0
+
+    def writable(self) -> bool:
+        """Tell that it can be written."""
+        return True
+
+    def write(self, data: Buffer, /) -> int:
+        """Add to the content."""
+        if self.closed:
+            raise ValueError("The stream is closed, so nothing more can be written to it.")
+        view = memoryview(data).cast("B")
+        self._buffer.write(view)
+        self._size += len(view)
+        return len(view)
+
+    def tell(self) -> int:
+        """Return how many bytes were written."""
+        return self._size
+
+    def close(self) -> None:
+        """Make what was written the file's content."""
+        if self.closed:
+            return
+        done, self._done = self._done, None
+        try:
+            if done is not None:
+                done(self._content())
+        finally:
+            self._buffer.close()
+            super().close()
+
+    def then(self, action: Callable[[], None]) -> None:
+        """Have something done once the content was taken."""
+        done = self._done
+        if done is not None:
+
+            def both(content: Content) -> None:
+                done(content)
+                action()
+
+            self._done = both
+
+    def discard(self) -> None:
+        """Close it and drop what was written."""
+        self._done = None
+        self.close()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is not None:
+            self.discard()
+        self.close()
+
+    def __del__(self) -> None:
+        # Collected without having been closed: nobody said that this was all.
+        if not self.closed:
+            self.discard()
+
+    def _content(self) -> Content:
+        self._buffer.seek(0)
+        if self._size <= _IN_MEMORY_BYTES:
+            return InMemory(self._buffer.read())
+        return Spooled(cast("BinaryIO", self._buffer), self._size)

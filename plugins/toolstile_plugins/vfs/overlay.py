@@ -6,22 +6,18 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from itertools import islice
-from typing import BinaryIO, Final, Literal, cast
+from typing import BinaryIO, Literal, cast
 
 from toolstile_hookspecs import FileMatch, FileStat
 from toolstile_plugins.vfs import paths
 from toolstile_plugins.vfs import text_files as text
 from toolstile_plugins.vfs.checkpoints import put_back
 from toolstile_plugins.vfs.glob import Pattern
-from toolstile_plugins.vfs.lookup import Existing, Finder, content_of
-from toolstile_plugins.vfs.nodes import InMemory, Node
-from toolstile_plugins.vfs.reservations import Notes
+from toolstile_plugins.vfs.lookup import content_of
+from toolstile_plugins.vfs.nodes import InMemory, Node, WriteStream, copy_stream
 from toolstile_plugins.vfs.search import Search
-from toolstile_plugins.vfs.streams import WriteStream
-from toolstile_plugins.vfs.transfer import Targets, Trees
+from toolstile_plugins.vfs.transfer import Transfer
 from toolstile_plugins.vfs.write_set import Layer
-
-_COPY_BYTES: Final = 1 << 20
 
 
 class Overlay:
@@ -35,7 +31,7 @@ class Overlay:
         exclusive: Gives the real directory.
     """
 
-    __slots__ = ("_exclusive", "_existing", "_finder", "_layer", "_notes", "_targets", "_trees")
+    __slots__ = ("_exclusive", "_layer", "_tree")
 
     def __init__(
         self,
@@ -45,11 +41,7 @@ class Overlay:
     ) -> None:
         self._layer = layer
         self._exclusive = exclusive
-        self._notes = Notes()
-        self._finder = Finder(layer, self._notes)
-        self._existing = Existing(layer)
-        self._targets = Targets(layer, self._existing, now)
-        self._trees = Trees(layer, self._existing, self._targets, now)
+        self._tree = Transfer(layer, now)
 
     # --- reading ---
 
@@ -60,29 +52,28 @@ class Overlay:
             ValueError: When it is binary.
         """
         path = paths.canonical(path)
-        content, encoding = text.decode(self._existing.file(path).read(), path)
+        content, encoding = text.decode(self._tree.file(path).read(), path)
         if encoding != "utf-8":
             title = text.TITLES[encoding]
-            self._notes.say(f"{path} is not UTF-8; it is read, and stays, as {title}.")
+            self._tree.notes.say(f"{path} is not UTF-8; it is read, and stays, as {title}.")
         return content
 
     def read_bytes(self, path: str) -> bytes:
         """Return a file's content."""
-        return self._existing.file(paths.canonical(path)).read()
+        return self._tree.file(paths.canonical(path)).read()
 
     def open(self, path: str, mode: Literal["rb", "wb", "ab"] = "rb") -> BinaryIO:
         """Open a file as a stream; what is written counts when the stream is closed."""
         path = paths.canonical(path)
         if mode == "rb":
-            return self._existing.file(path).open()
+            return self._tree.file(path).open()
         if mode not in {"wb", "ab"}:
             raise ValueError(f"A file cannot be opened with mode {mode!r}; use rb, wb or ab.")
-        before = self._targets.check_file(path)
-        stream = WriteStream(lambda content: self._targets.write(path, content))
+        before = self._tree.check_file(path)
+        stream = WriteStream(lambda content: self._tree.write(path, content))
         if mode == "ab" and before is not None and before.content is not None:
             with before.content.open() as source:
-                while block := source.read(_COPY_BYTES):
-                    stream.write(block)
+                copy_stream(source, stream)
         return cast("BinaryIO", stream)
 
     def exists(self, path: str) -> bool:
@@ -92,7 +83,7 @@ class Overlay:
     def stat(self, path: str) -> FileStat:
         """Return what is known of a path."""
         path = paths.canonical(path)
-        return self._stat(path, self._existing.node(path))
+        return self._stat(path, self._tree.node(path))
 
     def is_readonly(self, path: str) -> bool:
         """Tell whether the path cannot be changed here."""
@@ -105,9 +96,9 @@ class Overlay:
     def list(self, path: str = "") -> Sequence[FileStat]:
         """Return what a directory holds, by name."""
         path = paths.canonical(path)
-        self._existing.check_directory(path)
+        self._tree.check_directory(path)
         found = self._layer.nodes(path, self._layer.names(path))
-        self._notes.hidden(path, self._layer.hidden(path))
+        self._tree.notes.hidden(path, self._layer.hidden(path))
         stats = [self._stat(paths.join(path, name), node) for name, node in found]
         return sorted(stats, key=lambda stat: stat.path)
 
@@ -118,8 +109,8 @@ class Overlay:
         """
         path = paths.canonical(path)
         compiled = Pattern(pattern)
-        self._existing.check_directory(path)
-        found = self._finder.matching(compiled, path)
+        self._tree.check_directory(path)
+        found = self._tree.matching(compiled, path)
         return (self._stat(each, node) for each, node in found)
 
     def search(
@@ -138,9 +129,9 @@ class Overlay:
         path = paths.canonical(path)
         compiled = Search(pattern)
         wanted = Pattern(glob if glob is not None else "**")
-        node = self._existing.node(path)
+        node = self._tree.node(path)
         if node.kind == "directory":
-            found = self._finder.lines(compiled, wanted, path)
+            found = self._tree.lines(compiled, wanted, path)
         else:
             found = compiled.lines(path, content_of(path, node))
         return islice(found, None if limit is None else max(limit, 0))
@@ -154,46 +145,52 @@ class Overlay:
             ValueError: When the encoding of the file that is there has no place for it.
         """
         path = paths.canonical(path)
-        there = self._targets.check_file(path)
+        there = self._tree.check_file(path)
         encoding = "utf-8" if there is None else text.stored_in(there.content)
-        self._targets.place(path, there, InMemory(text.encode(content, path, encoding)))
+        self._tree.place(path, there, InMemory(text.encode(content, path, encoding)))
 
     def write_bytes(self, path: str, content: bytes) -> None:
         """Write a file, creating it and its directories."""
         # A copy, as the caller may go on changing a bytearray.
-        self._targets.write(paths.canonical(path), InMemory(bytes(content)))
+        self._tree.write(paths.canonical(path), InMemory(bytes(content)))
 
     def mkdir(self, path: str) -> None:
         """Make a directory and those above it; one that is there already is fine."""
-        self._targets.make_directory(paths.canonical(path))
+        self._tree.make_directory(paths.canonical(path))
 
     def delete(self, path: str, *, recursive: bool = False) -> None:
         """Delete a file, an empty directory, or with `recursive` a whole one."""
-        self._trees.delete(paths.canonical(path), recursive=recursive)
+        self._tree.delete(paths.canonical(path), recursive=recursive)
 
     def copy(self, source: str, target: str, *, overwrite: bool = False) -> None:
         """Copy a file or a directory to a path that is free, or a file onto a file."""
         source, target = paths.canonical(source), paths.canonical(target)
-        self._trees.copy(source, target, overwrite=overwrite)
+        self._tree.copy(source, target, overwrite=overwrite)
 
     def move(self, source: str, target: str, *, overwrite: bool = False) -> None:
         """Move a file or a directory to a path that is free, or a file onto a file."""
         source, target = paths.canonical(source), paths.canonical(target)
-        self._trees.move(source, target, overwrite=overwrite)
+        self._tree.move(source, target, overwrite=overwrite)
 
-    def exclusive_path(self) -> AbstractContextManager[str]:
+    @contextmanager
+    def exclusive_path(self) -> Generator[str]:
         """Give the real directory, alone, for starting programs; not rolled back.
 
         Raises:
             StateError: When this call has changed files before: those are not there yet.
             ResourceBusyError: In a dry run, and before a person has approved the changes.
         """
-        return self._exclusively()
+        with self._exclusive() as path:
+            try:
+                yield path
+            finally:
+                # Changes by the program are not conflicts of the call that started it.
+                self._layer.forget_seen()
 
     def notes(self) -> Sequence[str]:
         """Return what has to be known of what was given: what was left out, and why."""
         notice = self._layer.notice()
-        return [*([notice] if notice is not None else ()), *self._notes.all()]
+        return [*([notice] if notice is not None else ()), *self._tree.notes.all()]
 
     # --- for transactions by hand ---
 
@@ -211,18 +208,9 @@ class Overlay:
         Raises:
             OSError: When somebody else has put a file where a directory was.
         """
-        return put_back(self._layer, before, self._targets.make_parents)
+        return put_back(self._layer, before, self._tree.make_parents)
 
     # --- underneath ---
-
-    @contextmanager
-    def _exclusively(self) -> Generator[str]:
-        with self._exclusive() as path:
-            try:
-                yield path
-            finally:
-                # Whatever the program changed is no conflict of the call that started it.
-                self._layer.forget_seen()
 
     def _stat(self, path: str, node: Node) -> FileStat:
         return node.stat(path, readonly=self._layer.readonly(path) is not None)

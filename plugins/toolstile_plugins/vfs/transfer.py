@@ -1,4 +1,4 @@
-"""Where something can be put, and putting it there."""
+"""Changes of a layer: files, directories and whole trees put into it, moved and removed."""
 
 from __future__ import annotations
 
@@ -8,25 +8,28 @@ from typing import Final
 
 from toolstile_plugins.vfs import paths
 from toolstile_plugins.vfs.checkpoints import kept
-from toolstile_plugins.vfs.lookup import Existing, what
+from toolstile_plugins.vfs.lookup import Lookup, what
 from toolstile_plugins.vfs.nodes import Content, Node, directory_node, file_node
 from toolstile_plugins.vfs.write_set import Layer
 
+#: What a copy takes over of a mode: nothing that lets it run as somebody else.
+_PERMISSIONS: Final = 0o777
+#: What a copied directory needs for what it holds to be put into it.
+_OF_OWNER: Final = 0o700
 
-class Targets:
+
+class Transfer(Lookup):
     """The paths of a layer as places for files and directories.
 
     Args:
         layer: Takes what is put there.
-        existing: What is there.
         now: Gives the time for what is written.
     """
 
-    __slots__ = ("_existing", "_layer", "_now")
+    __slots__ = ("_now",)
 
-    def __init__(self, layer: Layer, existing: Existing, now: Callable[[], datetime]) -> None:
-        self._layer = layer
-        self._existing = existing
+    def __init__(self, layer: Layer, now: Callable[[], datetime]) -> None:
+        super().__init__(layer)
         self._now = now
 
     def check_writable(self, path: str) -> None:
@@ -51,7 +54,7 @@ class Targets:
             raise PermissionError(f"{path} is {what(node)}, and cannot be written to here.")
         self.check_writable(path)
         if node is None:
-            self._existing.missing_parents(path)
+            self.missing_parents(path)
         else:
             _check_mode(path, node)
         return node
@@ -101,7 +104,7 @@ class Targets:
 
     def make_parents(self, path: str) -> None:
         """Make the directories above a path, where they are missing."""
-        for directory in reversed(self._existing.missing_parents(path)):
+        for directory in reversed(self.missing_parents(path)):
             self._layer.put(directory, directory_node(self._now()))
 
     def write(self, path: str, content: Content) -> None:
@@ -121,46 +124,13 @@ class Targets:
         mode = there.mode if there is not None else None
         self._layer.put(path, file_node(content, self._now(), mode))
 
-
-def _check_mode(path: str, node: Node) -> None:
-    if node.readonly:
-        raise PermissionError(f"{path} cannot be changed: its mode lets nobody write it.")
-
-
-# --- Trees
-
-
-#: What a copy takes over of a mode: nothing that lets it run as somebody else.
-_PERMISSIONS: Final = 0o777
-#: What a copied directory needs for what it holds to be put into it.
-_OF_OWNER: Final = 0o700
-
-
-class Trees:
-    """The tree at a path, taken as one.
-
-    Args:
-        layer: Holds it.
-        existing: What is there.
-        targets: Where it can be put.
-        now: Gives the time of copies.
-    """
-
-    __slots__ = ("_existing", "_layer", "_now", "_targets")
-
-    def __init__(
-        self, layer: Layer, existing: Existing, targets: Targets, now: Callable[[], datetime]
-    ) -> None:
-        self._layer = layer
-        self._existing = existing
-        self._targets = targets
-        self._now = now
+    # --- trees ---
 
     def delete(self, path: str, *, recursive: bool) -> None:
         """Delete a file, an empty directory, or with `recursive` a whole one."""
-        node = self._existing.node(path)
+        node = self.node(path)
         _check_not_root(path, "deleted")
-        self._targets.check_writable(path)
+        self.check_writable(path)
         if node.kind == "directory" and not recursive and self._is_filled(path):
             raise OSError(
                 f"{path} is a directory that is not empty. Delete what it holds first, or "
@@ -174,20 +144,20 @@ class Trees:
 
     def move(self, source: str, target: str, *, overwrite: bool) -> None:
         """Move a file or a directory to a path that is free, or a file onto a file."""
-        self._targets.check_writable(source)
+        self.check_writable(source)
         self._remove(self._transfer(source, target, overwrite=overwrite, verb="moved"))
 
     def _transfer(self, source: str, target: str, *, overwrite: bool, verb: str) -> list[str]:
         """Put what is at one path at another one too; return the paths of what that is."""
-        node = self._existing.node(source)
+        node = self.node(source)
         _check_not_root(source, verb)
         if paths.is_within(target, source):
             where = "itself" if target == source else f"{target}, a place within itself"
             raise ValueError(f"{source} cannot be {verb} to {where}. Choose another target.")
-        self._targets.check_free(source, node, target, overwrite=overwrite)
+        self.check_free(source, node, target, overwrite=overwrite)
         taken = list(self._subtree(source, node, links=False))
         placed = [paths.canonical(f"{target}{path[len(source) :]}") for path, _ in taken]
-        self._targets.make_parents(target)
+        self.make_parents(target)
         for (origin, each), path in zip(taken, placed, strict=True):
             new = _moved(each) if verb == "moved" else self._copied(each, origin, path)
             self._layer.put(path, new)
@@ -233,7 +203,7 @@ class Trees:
                 )
             for name in self._layer.names(path):
                 child = paths.join(path, name)
-                pending.append((child, self._existing.node(child)))
+                pending.append((child, self.node(child)))
 
     def _remove(self, gone: Sequence[str]) -> None:
         """Remove what is at these paths, given a directory before what it holds."""
@@ -244,6 +214,11 @@ class Trees:
 
     def _is_filled(self, path: str) -> bool:
         return bool(self._layer.names(path) or self._layer.hidden(path))
+
+
+def _check_mode(path: str, node: Node) -> None:
+    if node.readonly:
+        raise PermissionError(f"{path} cannot be changed: its mode lets nobody write it.")
 
 
 def _check_not_root(path: str, verb: str) -> None:

@@ -10,14 +10,12 @@ from datetime import UTC, datetime
 from typing import Any, BinaryIO, Final, Literal
 
 from toolstile_hookspecs import CallRefused, FileMatch, FileStat, StateError, ToolContext
-from toolstile_plugins.vfs.backends.base import Base, Changes, Store, Transaction
+from toolstile_plugins.vfs.backends.base import Base, Changes, Store, Transaction, wait, wait_async
 from toolstile_plugins.vfs.backends.memory import MemoryStore
 from toolstile_plugins.vfs.checkpoints import Checkpoint, Checkpoints
-from toolstile_plugins.vfs.commit_turns import wait, wait_async
 from toolstile_plugins.vfs.diff import diff
-from toolstile_plugins.vfs.nodes import Node
+from toolstile_plugins.vfs.nodes import Node, WriteStream
 from toolstile_plugins.vfs.overlay import Overlay
-from toolstile_plugins.vfs.streams import WriteStream
 from toolstile_plugins.vfs.write_set import Layer, check_emptied, check_seen
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from toolstile_hookspecs import CallClosed, ConflictError, ResourceBusyError, StateError
-from toolstile_plugins.vfs import commit_turns as turns
+from toolstile_plugins.vfs.backends import base as turns
 from toolstile_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
 
 Branch = Callable[..., WorkspaceBranch]

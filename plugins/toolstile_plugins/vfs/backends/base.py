@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol, TypeVar
 
+from toolstile_hookspecs import ResourceBusyError
 from toolstile_plugins.vfs.nodes import Kind, Node, version_of
 from toolstile_plugins.vfs.paths import join
 
@@ -152,3 +154,48 @@ class Store(Base, Protocol):
     def close(self) -> None:
         """Give back what it holds."""
         return
+
+
+# --- Waiting for a store that another commit holds
+
+
+T = TypeVar("T")
+
+PATIENCE_SECONDS: Final = 30.0
+_FIRST_PAUSE_SECONDS: Final = 0.000_5
+_LONGEST_PAUSE_SECONDS: Final = 0.02
+
+
+def wait(attempt: Callable[[], T | None]) -> T:
+    """Try until it succeeds, blocking the thread between.
+
+    Raises:
+        ResourceBusyError: When the other one does not end.
+    """
+    pauses = _pauses()
+    while (done := attempt()) is None:
+        time.sleep(next(pauses))
+    return done
+
+
+async def wait_async(attempt: Callable[[], T | None]) -> T:
+    """Try until it succeeds, leaving the loop to others between; raises as `wait` does."""
+    # Late, as it is slow to import, and commands that dispatch nothing do without it.
+    import asyncio
+
+    pauses = _pauses()
+    while (done := attempt()) is None:  # noqa: ASYNC110 - another process may hold it
+        await asyncio.sleep(next(pauses))
+    return done
+
+
+def _pauses() -> Iterator[float]:
+    end = time.monotonic() + PATIENCE_SECONDS
+    pause = _FIRST_PAUSE_SECONDS
+    while time.monotonic() < end:
+        yield pause
+        pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+    raise ResourceBusyError(
+        f"The workspace was held by another commit or program for {PATIENCE_SECONDS:.0f} "
+        "seconds, so nothing of this call was kept. Retry later."
+    )

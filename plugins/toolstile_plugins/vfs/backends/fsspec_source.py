@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import io
 import os
 import re
 import stat
 import threading
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 from toolstile_hookspecs import ResourceError, ToolstileError
 from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.vfs import paths
 from toolstile_plugins.vfs.glob import Pattern
-from toolstile_plugins.vfs.nodes import Kind, Node, directory_node, file_node, moment
+from toolstile_plugins.vfs.nodes import Content, Kind, Node, directory_node, file_node, moment
 from toolstile_plugins.vfs.settings import Mount
 from toolstile_plugins.vfs.tools.results import size_of
 
@@ -203,33 +202,19 @@ class Source:
             ) from error
 
 
-class _Remote:
+class _Remote(Content):
     """A file of a source, read when it is asked for."""
 
-    __slots__ = ("_path", "_size", "_source")
+    __slots__ = ("_path", "_source", "size")
 
     def __init__(self, source: Source, path: str, size: int) -> None:
         self._source = source
         self._path = path
-        self._size = size
-
-    @property
-    def size(self) -> int:
-        """The size in bytes."""
-        return self._size
-
-    @property
-    def digest(self) -> None:
-        """Not known without reading."""
-        return
+        self.size = size
 
     def read(self) -> bytes:
         """Return all of it."""
         return self._source.read(self._path)
-
-    def open(self) -> BinaryIO:
-        """Return a stream from its beginning."""
-        return io.BytesIO(self.read())
 
 
 def _close(files: Any) -> None:

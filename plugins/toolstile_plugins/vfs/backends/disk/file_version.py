@@ -12,7 +12,7 @@ from typing import BinaryIO, Final, NamedTuple
 from toolstile_plugins.vfs.backends.disk import descriptors
 from toolstile_plugins.vfs.backends.disk.operations import digest_of
 from toolstile_plugins.vfs.backends.disk.os_errors import unreadable
-from toolstile_plugins.vfs.nodes import Node, directory_node, moment
+from toolstile_plugins.vfs.nodes import Content, Node, directory_node, moment
 from toolstile_plugins.vfs.write_set import conflict
 
 #: A second change within one tick of the file system's clock leaves the times as they are.
@@ -60,7 +60,7 @@ def is_fresh(stamp: Stamp) -> bool:
     return age < tick and stamp.size <= _MAX_HASHED_BYTES
 
 
-class OnDisk:
+class OnDisk(Content):
     """The content of a file as it was when it was pinned.
 
     Args:
@@ -69,12 +69,13 @@ class OnDisk:
         pin: Its state.
     """
 
-    __slots__ = ("_root", "path", "pin")
+    __slots__ = ("_root", "path", "pin", "size")
 
     def __init__(self, root: Callable[[], int], path: str, pin: Pin) -> None:
         self._root = root
         self.path = path
         self.pin = pin
+        self.size = pin.stamp.size
 
     def __eq__(self, other: object) -> bool:
         """Tell whether it is the same state of the same file."""
@@ -82,11 +83,6 @@ class OnDisk:
 
     def __hash__(self) -> int:
         return hash((self.path, self.pin.stamp))
-
-    @property
-    def size(self) -> int:
-        """The size in bytes."""
-        return self.pin.stamp.size
 
     @property
     def digest(self) -> str | None:
@@ -107,8 +103,7 @@ class OnDisk:
 
     def open(self) -> BinaryIO:
         """Return a stream; raises as `read` does."""
-        handle = self.descriptor()
-        return os.fdopen(handle, "rb")
+        return os.fdopen(self.descriptor(), "rb")
 
     def descriptor(self) -> int:
         """Return a descriptor to read with; raises as `read` does."""

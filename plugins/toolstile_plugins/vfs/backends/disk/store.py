@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from toolstile_plugins.vfs import paths
-from toolstile_plugins.vfs.backends.base import Changes, Store, Transaction
+from toolstile_plugins.vfs.backends.base import Changes, Store, Transaction, wait
 from toolstile_plugins.vfs.backends.disk import descriptors
 from toolstile_plugins.vfs.backends.disk.commit import CommitArea, NoChanges
 from toolstile_plugins.vfs.backends.disk.file_version import Pin, digest_at, node_of, stamp_of
@@ -21,7 +21,6 @@ from toolstile_plugins.vfs.backends.disk.os_errors import (
     explained,
     unopened,
 )
-from toolstile_plugins.vfs.commit_turns import wait
 from toolstile_plugins.vfs.nodes import Kind, Node
 from toolstile_plugins.vfs.write_set import check_emptied, check_seen
 
