@@ -18,11 +18,10 @@ from workload import add_async
 
 from toolstile import Host, MarkdownSection, hookimpl, tool
 from toolstile_plugins import dialects
-from toolstile_plugins.mcp.server.executors import executors_of
 from toolstile_plugins.mcp.server.http import Address, application
 from toolstile_plugins.mcp.server.server import HostServer
-from toolstile_plugins.mcp.server.sessions import OneSession, ServedSession
-from toolstile_plugins.mcp.server.settings import ServeSettings
+from toolstile_plugins.mcp.server.sessions import OneSession, ServedSession, executors_of
+from toolstile_plugins.mcp.settings import ServeSettings
 
 try:
     from fastmcp import FastMCP

@@ -15,8 +15,7 @@ from toolstile_hookspecs import Finding
 from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.directories import file_finding
 from toolstile_plugins.mcp.gateway.errors import ServerFault
-from toolstile_plugins.mcp.gateway.settings import ServerSettings, filled
-from toolstile_plugins.mcp.settings import McpSettings
+from toolstile_plugins.mcp.settings import McpSettings, ServerSettings, filled
 
 
 def diagnosed(settings: McpSettings) -> Iterator[Finding]:

@@ -1,23 +1,29 @@
-"""The command `toolstile mcp`, its options and its help; what runs it is imported when it runs."""
+"""The command `toolstile mcp`: its options and help; what runs it is imported when it runs."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from toolstile_hookspecs import Command, HostHandle
-from toolstile_plugins.mcp.gateway import options as gateway
-from toolstile_plugins.mcp.sdk import needed_by
+from toolstile_hookspecs import Command, ConfigurationError, HostHandle
+from toolstile_hookspecs.support.text import extra_remedy
+from toolstile_plugins.cli_support import add_subcommand
 from toolstile_plugins.mcp.settings import McpSettings
 
 NAME: Final = "mcp"
 
-_EXAMPLES: Final = f"""\
+_MODULES: Final = frozenset({"mcp", "mcp_types"})
+_EXAMPLES: Final = """\
 examples:
   toolstile mcp                          serve over standard input and output
   toolstile mcp --http 127.0.0.1:8000    serve over streamable HTTP, at /mcp
-{gateway.EXAMPLES}"""
+  toolstile mcp check                    connect to the servers behind the gateway
+  toolstile mcp check --accept files     their tools are as they should be: ask no more
+  toolstile mcp import .mcp.json         a client's servers as tables for toolstile.toml
+"""
 
 
 def offered_commands() -> list[Command]:
@@ -48,14 +54,76 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="the bearer token that clients must show over HTTP; without it, TOOLSTILE_MCP_TOKEN",
     )
-    gateway.add_commands(parser)
+    _add_commands(parser)
+
+
+def _add_commands(parser: argparse.ArgumentParser) -> None:
+    """Add the commands beneath `toolstile mcp`; without one of them it serves."""
+    what = parser.add_subparsers(metavar="check|import", dest="what", required=False)
+    check = add_subcommand(
+        what,
+        "check",
+        "connect to the servers behind the gateway",
+        {
+            "toolstile mcp check": "connect to all; the exit status is 1 when one is amiss",
+            "toolstile mcp check files github": "connect to these two",
+            "toolstile mcp check --accept files": "its tools are as they should be: ask no more",
+        },
+    )
+    check.add_argument("server", nargs="*", metavar="SERVER", help="only these")
+    check.add_argument(
+        "--accept",
+        action="store_true",
+        help="approve their tools as they are now, also those that have changed",
+    )
+    taking = add_subcommand(
+        what,
+        "import",
+        "print a client's MCP servers as tables of toolstile.toml",
+        {
+            "toolstile mcp import .mcp.json": "print them, with ${NAME} for what may be secret",
+            "toolstile mcp import .mcp.json >> toolstile.toml": "add them to the configuration",
+        },
+    )
+    taking.add_argument("file", type=Path, metavar="FILE", help="the client's configuration")
+    taking.add_argument(
+        "--with-values",
+        action="store_true",
+        help="print the values of variables and headers, which may be secret, not ${NAME}",
+    )
 
 
 def _run(host: HostHandle, args: argparse.Namespace) -> int:
     settings: McpSettings = host.settings(NAME)
-    if args.what is not None:
-        return gateway.run_command(host, settings, args)
+    if args.what == "import":
+        from toolstile_plugins.mcp.gateway.import_config import print_tables
+
+        return print_tables(
+            args.file, args.out, with_values=args.with_values, configured=settings.servers
+        )
     # The SDK is heavy, and no other command needs it.
-    with needed_by("toolstile mcp"):
+    if args.what == "check":
+        with _needed_by("toolstile mcp check"):
+            from toolstile_plugins.mcp.gateway.check import check
+        return check(host, settings, args)
+    with _needed_by("toolstile mcp"):
         from toolstile_plugins.mcp.server.command import serve
     return serve(host, settings.serve, args)
+
+
+@contextmanager
+def _needed_by(command: str) -> Generator[None]:
+    """Say how to install the SDK where an import within the block finds that it is missing.
+
+    Args:
+        command: What needs it, as it is called.
+
+    Raises:
+        ConfigurationError: The SDK is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _MODULES:
+            raise
+        raise ConfigurationError(f"`{command}` needs the MCP SDK. {extra_remedy('mcp')}.") from None

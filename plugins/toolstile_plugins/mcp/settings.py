@@ -1,15 +1,382 @@
-"""The settings of both sides, the table `[plugins.mcp]`."""
+"""The settings of the server and the gateway, the table `[plugins.mcp]`."""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Final, Literal, Self
+from urllib.parse import parse_qsl, urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
 
-from toolstile_plugins.mcp.gateway.settings import ServerSettings
-from toolstile_plugins.mcp.gateway.tool_names import prefix_of
-from toolstile_plugins.mcp.server.settings import ServeSettings
+from toolstile_hookspecs import DefinitionError, IdempotencyConfig
+from toolstile_hookspecs.idempotency import OnError, OnUnknown
+from toolstile_hookspecs.tools import Category, Concurrency, Consequence
+from toolstile_plugins.mcp.gateway.errors import ServerFault
+
+# --- The server
+
+
+Positive = Annotated[int, Field(gt=0, strict=True)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+FIVE_MINUTES: Final = 300.0
+HALF_AN_HOUR: Final = 1800.0
+MAX_REQUEST: Final = 4 * 1024 * 1024
+MAX_RESOURCE: Final = 10 * 1024 * 1024
+UNSENDABLE: Final = (
+    "cannot be sent in a header; give one of ASCII characters that neither begins nor ends with a "
+    "space"
+)
+
+
+def fits_header(token: str) -> bool:
+    """Tell whether a client can send a token."""
+    return bool(token) and token.isascii() and token.isprintable() and token == token.strip()
+
+
+class ServeSettings(BaseModel):
+    """The settings of serving the host's tools, prompt and workspace.
+
+    Args:
+        name: What the server calls itself.
+        page_size: How many tools, prompts and resources a page of a list has.
+        elicitation_timeout: Seconds for which a person at the client is waited for, where a tool
+            needs approval; where the client asks by itself, `approval_expiry` of the host holds.
+        deadline: Seconds after which a call is given up; a client may ask for fewer.
+        workspace: Whether the files of the workspace are resources that clients can read.
+        workspace_uri: What the URIs of these begin with.
+        max_resource: In bytes; larger files are listed, but cannot be read as resources.
+        session_timeout: Seconds for which a session over HTTP is kept while nobody uses it.
+        max_sessions: How many sessions over HTTP are kept at a time.
+        max_request: In bytes; larger requests over HTTP are refused.
+        tokens: Who may connect over HTTP: the bearer token of each, by their name. Calls run
+            with that name as their `user_id`, and nobody has a part in another's sessions.
+        allowed_hosts: What the `Host` header may be, besides the address that is served;
+            `name:*` stands for any port.
+        allowed_origins: Which `Origin`s may connect, besides those of this machine where only
+            it is served; `https://name:*` stands for any port.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Annotated[str, Field(min_length=1)] = "toolstile"
+    page_size: Positive = 100
+    elicitation_timeout: Seconds = FIVE_MINUTES
+    deadline: Seconds | None = None
+    workspace: bool = True
+    workspace_uri: Annotated[str, Field(pattern=r"^[a-z][a-z0-9+.-]*://(.*/)?$")] = "workspace:///"
+    max_resource: Positive = MAX_RESOURCE
+    session_timeout: Seconds = HALF_AN_HOUR
+    max_sessions: Positive = 10_000
+    max_request: Positive = MAX_REQUEST
+    tokens: dict[str, SecretStr] = Field(default_factory=dict[str, SecretStr])
+    allowed_hosts: tuple[str, ...] = ()
+    allowed_origins: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _tokens_tell_principals_apart(self) -> Self:
+        owners: dict[str, str] = {}
+        for name, secret in self.tokens.items():
+            token = secret.get_secret_value()
+            if not fits_header(token):
+                raise ValueError(f"the token of {name!r} {UNSENDABLE}")
+            first = owners.setdefault(token, name)
+            if first != name:
+                raise ValueError(f"{first!r} and {name!r} have one token; give each its own")
+        return self
+
+
+# --- Names of tools
+
+
+LONGEST: Final = 64
+_STRANGE: Final = re.compile(r"[^a-z0-9_-]+")
+_HASHED: Final = 6
+
+
+def prefix_of(server: str) -> str:
+    """Return what goes before the names of a server's tools unless it is configured.
+
+    Example:
+        >>> prefix_of("GitHub Issues")
+        'github_issues_'
+    """
+    return f"{_slug(server)[:40]}_"
+
+
+def tool_name(prefix: str, own: str) -> str:
+    """Return the name of a tool here: of letters that a name may have, and not too long.
+
+    A name that is too long is cut, and ends with some digits of its hash.
+
+    Example:
+        >>> tool_name("gh_", "Issues.List")
+        'gh_issues_list'
+    """
+    name = f"{prefix}{_slug(own)}"
+    if len(name) <= LONGEST:
+        return name
+    digits = hashlib.sha256(own.encode("utf-8", "replace")).hexdigest()[:_HASHED]
+    return f"{name[: LONGEST - _HASHED - 1]}_{digits}"
+
+
+def _slug(text: str) -> str:
+    return _STRANGE.sub("_", text.lower()).strip("_") or "tool"
+
+
+# --- Servers behind the gateway
+
+
+Duration = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(gt=0)]
+Trust = Literal["first_use", "ask", "always"]
+
+
+class IdempotencySettings(BaseModel):
+    """The recognition of a tool's repeated calls; see `IdempotencyConfig`.
+
+    Args:
+        strategy: `auto` goes by all params, `params` by those in `param_keys`.
+        scope: `session`, `global`, `call`, or a name of your own.
+        param_keys: The params that make calls the same, for `params`.
+        ttl: Duration for which a result answers, "none" for ever.
+        on_unknown: Whether a call runs again whose effect nobody knows.
+        on_error: Whether a call that failed may be repeated.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    strategy: Literal["auto", "params"] = "auto"
+    scope: str = "session"
+    param_keys: tuple[str, ...] = ()
+    ttl: Duration | Literal["none"] = timedelta(hours=24).total_seconds()
+    on_unknown: OnUnknown = "fail"
+    on_error: OnError = "release"
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if faults := self.config().faults():
+            raise ValueError("; ".join(faults))
+        return self
+
+    def config(self) -> IdempotencyConfig:
+        """Return what a tool declares."""
+        return IdempotencyConfig(
+            strategy=self.strategy,
+            scope=self.scope,
+            param_keys=self.param_keys,
+            ttl=None if self.ttl == "none" else timedelta(seconds=self.ttl),
+            on_unknown=self.on_unknown,
+            on_error=self.on_error,
+        )
+
+
+class ToolSettings(BaseModel):
+    """The corrections of a server's tool: the table `tools.NAME`.
+
+    Args:
+        enabled: Whether it is offered.
+        name: Its name here, in place of the prefix and its own.
+        description: What it does, in place of what the server says.
+        category: What it does to the world.
+        consequence: How bad it can be.
+        requires_confirmation: Whether a person must approve every call.
+        idempotency: How a repeated call is recognised, so that it has its effect once.
+        concurrency: `serial` lets one call of it run at a time.
+        timeout: Duration until a call is given up, "none" for never.
+        tags: For filtering.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    enabled: bool = True
+    name: Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,64}$")] | None = None
+    description: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    category: Category | None = None
+    consequence: Consequence | None = None
+    requires_confirmation: bool = False
+    idempotency: IdempotencySettings | None = None
+    concurrency: Concurrency = "parallel"
+    timeout: Duration | Literal["none"] | None = None
+    tags: tuple[str, ...] = ()
+
+
+class ServerSettings(BaseModel):
+    """The connection of a server, and the treatment of its tools.
+
+    It is a program that is started, or a URL. `${NAME}` in `args`, `env`, `url` and `headers`
+    stands for a variable of this process's environment.
+
+    Args:
+        command: The program, which speaks over its standard input and output.
+        args: Its arguments.
+        env: Variables of its environment, beside the few that every program needs.
+        cwd: The directory it is started in.
+        url: Where it answers over streamable HTTP.
+        headers: What is sent along with every request there.
+        enabled: Whether it is used.
+        prefix: What goes before the names of its tools; the server's name and `_` if not given.
+        only: The tools that are offered, by the server's names for them; all if not given.
+        without: Tools that are not offered.
+        tools: What is known better of single tools, by the server's names for them.
+        annotations: Whether what the server says of its tools (that they only read, say) decides
+            on their category and consequence, where `tools` does not.
+        trust: Whether a person is asked about tools that have changed since they were first met
+            (`first_use`), also about new ones (`ask`), or never (`always`).
+        protocol: Which era of the protocol is spoken: what the server knows, or one alone.
+        timeout: Duration until a call is given up, "none" for never; else the host's.
+        connect_timeout: Duration until an attempt to connect is given up.
+        max_message: The most bytes of one message of the server.
+        max_text: The most characters of a result's texts; what is more is cut.
+        max_binary: The most bytes of a result's images and the like; what is more is left out.
+        max_tools: The most tools it may have.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = Field(default_factory=dict[str, str], repr=False)
+    cwd: str | None = None
+    url: str | None = None
+    headers: dict[str, str] = Field(default_factory=dict[str, str], repr=False)
+    enabled: bool = True
+    prefix: Annotated[str, Field(pattern=r"^[a-z0-9_-]{0,40}$")] | None = None
+    only: tuple[str, ...] | None = None
+    without: tuple[str, ...] = ()
+    tools: dict[str, ToolSettings] = Field(default_factory=dict[str, ToolSettings])
+    annotations: bool = True
+    trust: Trust = "first_use"
+    protocol: Literal["auto", "legacy", "2026-07-28"] = "auto"
+    timeout: Duration | Literal["none"] | None = None
+    connect_timeout: Duration = 60.0
+    max_message: Count = 16 * 1024 * 1024
+    max_text: Count = 100_000
+    max_binary: Count = 5_000_000
+    max_tools: Count = 500
+
+    @model_validator(mode="after")
+    def _is_reached_one_way(self) -> Self:
+        if (self.command is None) == (self.url is None):
+            raise DefinitionError("give either a command, which is started, or the url of a server")
+        stray = [
+            name
+            for name, given in (("args", self.args), ("env", self.env), ("cwd", self.cwd))
+            if given and self.command is None
+        ]
+        stray += ["headers"] if self.headers and self.url is None else []
+        if stray:
+            other = "url" if self.command is None else "command"
+            raise DefinitionError(f"{', '.join(stray)} does not go with {other}; take it out")
+        return self
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The tools that are named anywhere, by the server's names for them."""
+        return tuple(dict.fromkeys((*(self.only or ()), *self.without, *self.tools)))
+
+    def of_tool(self, name: str) -> ToolSettings:
+        """Return what is known of a tool, by the server's name for it."""
+        return self.tools.get(name, _NOTHING_KNOWN)
+
+    def offers(self, name: str) -> bool:
+        """Tell whether a tool is to be offered, by the server's name for it."""
+        chosen = self.only is None or name in self.only
+        return chosen and name not in self.without and self.of_tool(name).enabled
+
+
+_NOTHING_KNOWN = ToolSettings()
+
+
+# --- Variables
+
+
+_VARIABLE: Final = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def named_in(text: str) -> Iterator[str]:
+    """Yield the values of the variables that a text names, as far as they are set."""
+    for name in _VARIABLE.findall(text):
+        if name in os.environ:
+            yield os.environ[name]
+
+
+def filled(text: str, where: str, environment: Mapping[str, str] | None = None) -> str:
+    """Return a text with the values of the variables it names.
+
+    Args:
+        text: The text.
+        where: The key it stands under, for the message.
+        environment: The variables; those of this process if not given.
+
+    Raises:
+        ServerFault: When there is no such variable; names it, and never a value.
+
+    Example:
+        >>> filled("Bearer ${TOKEN}", "headers", {"TOKEN": "t0p"})
+        'Bearer t0p'
+    """
+    known = os.environ if environment is None else environment
+
+    def value(found: re.Match[str]) -> str:
+        name = found[1]
+        if name not in known:
+            raise ServerFault(
+                f"{where} names the environment variable {name}, which is not set; set it"
+            )
+        return known[name]
+
+    return _VARIABLE.sub(value, text)
+
+
+# --- Secrets
+
+
+def secrets_of(settings: ServerSettings) -> tuple[str, ...]:
+    """Return the values that are hidden in whatever is said of a server.
+
+    They are those of `env` and `headers`, those of the variables that `args` and `url` name, and
+    the user and the query of `url`.
+    """
+    return tuple(dict.fromkeys(each for each in _found(settings) if each))
+
+
+def _found(settings: ServerSettings) -> Iterator[str]:
+    for value in (*settings.env.values(), *settings.headers.values()):
+        whole = _filled(value)
+        yield whole
+        yield from named_in(value)
+        # Of `Bearer TOKEN` the token alone, too.
+        yield whole.partition(" ")[2].strip()
+    for text in (*settings.args, settings.url or ""):
+        yield from named_in(text)
+    yield from _of_url(_filled(settings.url or ""))
+
+
+def _of_url(url: str) -> Iterator[str]:
+    try:
+        parts = urlsplit(url)
+        yield parts.username or ""
+        yield parts.password or ""
+        yield parts.query
+        yield from (value for _, value in parse_qsl(parts.query))
+    except ValueError:
+        return
+
+
+def _filled(text: str) -> str:
+    try:
+        return filled(text, "")
+    except ServerFault:
+        return text
+
+
+# --- The whole table
 
 
 class McpSettings(BaseModel):
@@ -19,7 +386,7 @@ class McpSettings(BaseModel):
         serve: How this host is served.
         servers: The servers whose tools become tools of this host, by the names they have here.
         pins: The file that remembers what their tools were when they were met or approved.
-        wait: Seconds for which a host that opens waits for servers that it has never met.
+        wait: Duration for which a host that opens waits for servers that it has never met.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -27,12 +27,11 @@ from toolstile_hookspecs._schema.schema_codec import SchemaCodec, Unchecked
 from toolstile_hookspecs._schema.validation_errors import in_one_line
 from toolstile_plugins.mcp.gateway.connection import Connection
 from toolstile_plugins.mcp.gateway.definitions import Definition
-from toolstile_plugins.mcp.gateway.errors import ServerFault, told
+from toolstile_plugins.mcp.gateway.errors import ServerFault, cleaned, one_line, told
 from toolstile_plugins.mcp.gateway.results import contents_of, texts_of
 from toolstile_plugins.mcp.gateway.schemas import enforceable
-from toolstile_plugins.mcp.gateway.settings import ServerSettings
-from toolstile_plugins.mcp.gateway.text import cleaned, one_line
 from toolstile_plugins.mcp.gateway.transports.http import CUT, NO_ANSWER, REDIRECT, UNREAD
+from toolstile_plugins.mcp.settings import ServerSettings
 
 TRACE: Final = ("traceparent", "tracestate", "baggage")
 """The part of a call's `meta` that a server gets: the parent of its spans."""

@@ -21,10 +21,10 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from toolstile_hookspecs import hide
 from toolstile_plugins.mcp.gateway.definitions import Definition, list_tools
 from toolstile_plugins.mcp.gateway.errors import ServerFault, one_deeper, told
-from toolstile_plugins.mcp.gateway.settings import ServerSettings, filled, secrets_of
 from toolstile_plugins.mcp.gateway.transports.guard import GuardedStream
 from toolstile_plugins.mcp.gateway.transports.http import Site, http_streams
 from toolstile_plugins.mcp.gateway.transports.stdio import Program, program_streams
+from toolstile_plugins.mcp.settings import ServerSettings, filled, secrets_of
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams

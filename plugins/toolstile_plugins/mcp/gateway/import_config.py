@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol, cast
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from toolstile_hookspecs import ConfigurationError
-from toolstile_plugins.mcp.gateway.tool_names import prefix_of
+from toolstile_plugins.mcp.settings import prefix_of
 
 TABLES: Final = ("mcpServers", "servers", "context_servers", "mcp_servers")
 URLS: Final = ("url", "httpUrl", "serverUrl")

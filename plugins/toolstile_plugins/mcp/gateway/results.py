@@ -19,7 +19,7 @@ from toolstile_hookspecs import (
     ResourceLink,
     TextContent,
 )
-from toolstile_plugins.mcp.gateway.text import amount
+from toolstile_plugins.mcp.gateway.errors import amount
 
 PARTS: Final = 1000
 """The most parts of a result."""

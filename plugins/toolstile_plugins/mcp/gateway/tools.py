@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 from toolstile_hookspecs import HOST_TIMEOUT, Contents, Tool, ToolContext, ToolResult
 from toolstile_hookspecs.tools import Category, Consequence, HostDefault
 from toolstile_plugins.mcp.gateway.definitions import Definition
+from toolstile_plugins.mcp.gateway.errors import CUT, cleaned, one_line
 from toolstile_plugins.mcp.gateway.schemas import enforceable
-from toolstile_plugins.mcp.gateway.settings import ServerSettings, ToolSettings
-from toolstile_plugins.mcp.gateway.text import CUT, cleaned, one_line
+from toolstile_plugins.mcp.settings import ServerSettings, ToolSettings
 
 MAX_DESCRIPTION: Final = 200
 MAX_LONG: Final = 20_000

@@ -17,8 +17,8 @@ from toolstile_hookspecs import ConfigurationError, PolicyDecision, Tool, ToolCo
 from toolstile_hookspecs.support.text import suggest
 from toolstile_plugins.directories import make_directory_of
 from toolstile_plugins.mcp.gateway.definitions import Definition, from_plain
-from toolstile_plugins.mcp.gateway.settings import Trust
-from toolstile_plugins.mcp.gateway.text import one_line
+from toolstile_plugins.mcp.gateway.errors import one_line
+from toolstile_plugins.mcp.settings import Trust
 
 # --- Pins
 

@@ -24,13 +24,11 @@ from toolstile_hookspecs._schema.schema_codec import SchemaCodec
 from toolstile_plugins.mcp.gateway.call import Calling, reporter
 from toolstile_plugins.mcp.gateway.connection import Connection
 from toolstile_plugins.mcp.gateway.definitions import Definition
-from toolstile_plugins.mcp.gateway.errors import ServerFault
+from toolstile_plugins.mcp.gateway.errors import ServerFault, is_plain, one_line
 from toolstile_plugins.mcp.gateway.schemas import enforceable
-from toolstile_plugins.mcp.gateway.settings import ServerSettings
-from toolstile_plugins.mcp.gateway.text import is_plain, one_line
-from toolstile_plugins.mcp.gateway.tool_names import prefix_of, tool_name
 from toolstile_plugins.mcp.gateway.tools import make_tool
 from toolstile_plugins.mcp.gateway.trust import CallKey, Doubt, DoubtPolicy, Pins, Standing
+from toolstile_plugins.mcp.settings import ServerSettings, prefix_of, tool_name
 
 log = logging.getLogger("toolstile.mcp")
 

@@ -12,9 +12,8 @@ from typing import Final
 from pydantic import SecretStr
 
 from toolstile_hookspecs import ConfigurationError, HostHandle
-from toolstile_plugins.mcp.server.http import Address
-from toolstile_plugins.mcp.server.settings import UNSENDABLE, ServeSettings, fits_header
 from toolstile_plugins.mcp.server.stdio import serve_stdio
+from toolstile_plugins.mcp.settings import UNSENDABLE, ServeSettings, fits_header
 
 PRINCIPAL: Final = "token"
 """The principal of the one shared token."""
@@ -30,8 +29,8 @@ def serve(host: HostHandle, settings: ServeSettings, args: argparse.Namespace) -
     if args.http is None:
         asyncio.run(serve_stdio(host, settings))
         return 0
-    # Whoever serves a pipe needs no web server.
-    from toolstile_plugins.mcp.server.http import serve_http
+    # A server on a pipe needs no web server.
+    from toolstile_plugins.mcp.server.http import Address, serve_http
 
     try:
         address = Address.parse(args.http)

@@ -31,11 +31,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from toolstile_hookspecs import NOTICE, ConfigurationError, HostHandle
-from toolstile_plugins.mcp.server.auth import Tokens, user_of
-from toolstile_plugins.mcp.server.executors import executors_of
+from toolstile_plugins.mcp.server.request import Tokens, user_of
 from toolstile_plugins.mcp.server.server import DISTRIBUTION, HostServer
-from toolstile_plugins.mcp.server.sessions import SESSION_HEADER, NamedSessions, Sessions
-from toolstile_plugins.mcp.server.settings import ServeSettings
+from toolstile_plugins.mcp.server.sessions import (
+    SESSION_HEADER,
+    NamedSessions,
+    Sessions,
+    executors_of,
+)
+from toolstile_plugins.mcp.settings import ServeSettings
 
 # --- Addresses
 

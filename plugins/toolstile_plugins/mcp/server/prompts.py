@@ -10,7 +10,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
 from toolstile_hookspecs import HostHandle, Prompt, PromptValidationError, Section, SessionProtocol
-from toolstile_plugins.mcp.server.pagination import page_of
+from toolstile_plugins.mcp.server.request import page_of
 
 
 def instructions_of(prompt: Prompt) -> str | None:

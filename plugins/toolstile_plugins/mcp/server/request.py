@@ -1,13 +1,22 @@
-"""The request that is being answered: what whoever is asked meanwhile may need of it."""
+"""A request of a client: the one that is being answered, its principal and its cursor."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
+import hmac
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
 from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS
+from pydantic import SecretStr
 
 from toolstile_plugins.mcp.server.notifications import ProgressRelay
 
@@ -44,3 +53,81 @@ def current_request() -> CallRequest | None:
 def make_current(request: CallRequest) -> None:
     """Make a request the current one, for the rest of the running task and what it begins."""
     _current.set(request)
+
+
+# --- Principals
+
+
+class Tokens:
+    """The tokens that are known, and whose they are.
+
+    Args:
+        tokens: By the principal's name.
+    """
+
+    def __init__(self, tokens: Mapping[str, SecretStr]) -> None:
+        self._tokens = {name: token.get_secret_value().encode() for name, token in tokens.items()}
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        """Return what a token grants, None for one that is not known."""
+        given = token.encode()
+        found: str | None = None
+        for name, known in self._tokens.items():
+            # All are compared, each in constant time, so that time tells nothing.
+            if hmac.compare_digest(given, known):
+                found = name
+        return None if found is None else AccessToken(token=token, client_id=found, scopes=[])
+
+
+def principal_of(context: RequestContext) -> str | None:
+    """Return who makes a request, None where nobody has to say."""
+    return user_of(getattr(context.request, "scope", {}))
+
+
+def user_of(scope: Mapping[str, Any]) -> str | None:
+    """Return who is behind a connection, None where nobody has to say."""
+    user = scope.get("user")
+    return user.username if isinstance(user, AuthenticatedUser) else None
+
+
+# --- Pages of lists
+
+
+T = TypeVar("T")
+
+
+def page_of(
+    items: Sequence[T], cursor: str | None, size: int, name_of: Callable[[T], str]
+) -> tuple[Sequence[T], dict[str, str]]:
+    """Return a page of items, and what an answer says of the next one, if there is any.
+
+    Args:
+        items: All of them, in an order that stays.
+        cursor: Where the page before ended; None for the first.
+        size: How many a page has.
+        name_of: What names an item among the others.
+
+    Raises:
+        MCPError: When the cursor was not given out here, or what it names is gone.
+    """
+    start = 0 if cursor is None else _after(items, cursor, name_of)
+    page = items[start : start + size]
+    more = start + size < len(items)
+    return page, {"nextCursor": _cursor(name_of(page[-1]))} if more else {}
+
+
+def _cursor(name: str) -> str:
+    return base64.urlsafe_b64encode(name.encode()).decode()
+
+
+def _after(items: Sequence[T], cursor: str, name_of: Callable[[T], str]) -> int:
+    try:
+        name = base64.urlsafe_b64decode(cursor.encode()).decode()
+    except (binascii.Error, ValueError):
+        name = None
+    for place, item in enumerate(items):
+        if name_of(item) == name:
+            return place + 1
+    raise MCPError(
+        INVALID_PARAMS, "This cursor is unknown, or the list has changed. List from the start."
+    )

@@ -14,8 +14,8 @@ from mcp_types import INVALID_PARAMS
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolstile_hookspecs import ExecutorHandle, FileStat, Filesystem
-from toolstile_plugins.mcp.server.pagination import page_of
-from toolstile_plugins.mcp.server.settings import ServeSettings
+from toolstile_plugins.mcp.server.request import page_of
+from toolstile_plugins.mcp.settings import ServeSettings
 
 NOT_FOUND: Final = -32002
 """The older era's error code for a missing resource."""

@@ -27,8 +27,8 @@ from toolstile_plugins.mcp.server.prompts import PromptList, instructions_of
 from toolstile_plugins.mcp.server.request import RequestContext
 from toolstile_plugins.mcp.server.resources import WorkspaceResources
 from toolstile_plugins.mcp.server.sessions import SESSION_META, Chosen, SessionChoice
-from toolstile_plugins.mcp.server.settings import ServeSettings
 from toolstile_plugins.mcp.server.tools import DIALECT, Completions, ToolList
+from toolstile_plugins.mcp.settings import ServeSettings
 
 DISTRIBUTION: Final = "toolstile"
 

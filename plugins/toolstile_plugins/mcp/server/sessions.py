@@ -14,10 +14,9 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from toolstile_hookspecs import NOTICE, Clock, ExecutorHandle, SessionProtocol
-from toolstile_plugins.mcp.server.auth import principal_of
+from toolstile_hookspecs import NOTICE, Clock, ExecutorHandle, HostHandle, SessionProtocol, ToolCall
 from toolstile_plugins.mcp.server.elicitation import RequestState
-from toolstile_plugins.mcp.server.request import RequestContext
+from toolstile_plugins.mcp.server.request import RequestContext, current_request, principal_of
 
 log = logging.getLogger("toolstile.mcp")
 
@@ -341,3 +340,23 @@ def _header(context: RequestContext) -> str | None:
         return None
     headers: Mapping[str, str] = getattr(context.request, "headers", {})
     return headers.get(SESSION_HEADER)
+
+
+# --- Executors
+
+
+def executors_of(host: HostHandle) -> OpenExecutor:
+    """Return what makes an executor, with a session of its own, for a principal."""
+
+    def open_executor(
+        principal: str | None, session_id: str | None
+    ) -> AbstractContextManager[ExecutorHandle]:
+        return host.executor(session_id=session_id, user_id=principal, on_progress=_report)
+
+    return open_executor
+
+
+def _report(call: ToolCall, done: float, total: float | None, message: str | None) -> None:  # noqa: ARG001 - the request knows
+    request = current_request()
+    if request is not None:
+        request.progress.report(done, total, message)

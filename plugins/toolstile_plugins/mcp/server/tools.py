@@ -23,8 +23,8 @@ from toolstile_hookspecs import (
     SessionProtocol,
     Tool,
 )
-from toolstile_plugins.mcp.server.pagination import page_of
 from toolstile_plugins.mcp.server.prompts import PromptList
+from toolstile_plugins.mcp.server.request import page_of
 from toolstile_plugins.mcp.server.resources import PARAMETER, WorkspaceResources
 
 log = logging.getLogger("toolstile.mcp")

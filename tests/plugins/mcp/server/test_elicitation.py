@@ -19,9 +19,8 @@ from toolstile import Host, Settings
 from toolstile_hookspecs import ToolCall
 from toolstile_plugins.mcp.server.calls import DEADLINE_META
 from toolstile_plugins.mcp.server.elicitation import RequestState
-from toolstile_plugins.mcp.server.executors import executors_of
 from toolstile_plugins.mcp.server.server import HostServer
-from toolstile_plugins.mcp.server.sessions import OneSession, ServedSession
+from toolstile_plugins.mcp.server.sessions import OneSession, ServedSession, executors_of
 
 from . import confirming
 from .conftest import LEGACY, LONGEST, MODERN

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from toolstile_hookspecs import ConfigurationError
 from toolstile_plugins.mcp.server.command import given_token
 from toolstile_plugins.mcp.server.http import Address, security_of
-from toolstile_plugins.mcp.server.settings import ServeSettings
+from toolstile_plugins.mcp.settings import ServeSettings
 
 from .conftest import COMMAND, LONGEST, NEWEST, appears, post, serving
 

@@ -15,7 +15,7 @@ from mcp.client._transport import TransportStreams
 from mcp.client.streamable_http import streamable_http_client
 
 from toolstile_hookspecs import hide
-from toolstile_plugins.mcp.gateway.text import amount
+from toolstile_plugins.mcp.gateway.errors import amount
 
 CONNECT: Final = 30.0
 """Seconds until a connection must stand, and a request be sent."""

@@ -24,8 +24,7 @@ from mcp.client._transport import TransportStreams
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
-from toolstile_plugins.mcp.gateway.errors import ServerBroken
-from toolstile_plugins.mcp.gateway.text import amount, one_line
+from toolstile_plugins.mcp.gateway.errors import ServerBroken, amount, one_line
 
 log = logging.getLogger("toolstile.mcp")
 
