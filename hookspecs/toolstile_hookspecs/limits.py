@@ -17,6 +17,7 @@ from toolstile_hookspecs.support.event_loop import renewed_in_forks
 # --- Clocks
 
 
+@runtime_checkable
 class Clock(Protocol):
     """The two readings that handlers, policies and the host take."""
 
@@ -85,7 +86,6 @@ class Deadline:
         """
         clock = clock or SystemClock()
         length = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
-        # Callers need not be type-checked.
         if not isinstance(length, (int, float)):  # pyright: ignore[reportUnnecessaryIsInstance]
             msg = f"Deadline.after: seconds is {seconds!r}; give a number, or a timedelta."
             raise DefinitionError(msg)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 from collections.abc import Collection, Iterable, Mapping
@@ -9,12 +10,12 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
 
 from toolstile.extension_lookup import approver_named, dialect_named
 from toolstile.lifespan import enter_lifespan_of, enter_lifespans
-from toolstile.options import ExecutorOptions, refuse_wrong, refuse_wrong_of_host
+from toolstile.options import ExecutorOptions, HostOptions
 from toolstile.plain_tools import PlainTool, PlainTools, section_of
 from toolstile.plugins.registry import Plugins
 from toolstile.policies.rule_set import make_policies
@@ -105,41 +106,41 @@ class Host:
         timeout: float | HostDefault | None = HOST_TIMEOUT,
         interrupts: Iterable[type[BaseException]] = (),
     ) -> None:
-        refuse_wrong_of_host(
+        options = HostOptions.checked(
             settings=settings,
             plugins=plugins,
             plugin_files=plugin_files,
-            policies=policies,
             block=block,
             discover=discover,
+            tools=tools,
+            policies=policies,
             approver=approver,
             clock=clock,
             interrupts=interrupts,
-            timeout=timeout,
         )
         file = None if config is None else Path(config)
         self.configuration = settings or (load(config=file) if discover or file else Settings())
         if not isinstance(timeout, HostDefault):
             self.configuration = replace(self.configuration, timeout=timeout)
         self.clock: Clock = clock or SystemClock()
-        self._interrupts = tuple(interrupts)
+        self._interrupts = options.interrupts
         self._engine: Engine | None = None
         self._seal: TokenSigner | None = None
         # Held while what all executors share is made.
         self._making = threading.Lock()
         self.resources = tuple(as_bindings(resources))
-        self.plugins = Plugins(settings=self.configuration, block=block)
+        self.plugins = Plugins(settings=self.configuration, block=options.block)
         if discover:
-            self.plugins.discover(None if isinstance(discover, bool) else discover)
+            names = options.discover
+            self.plugins.discover(None if isinstance(names, bool) else names)
         configured = () if discover else self.configuration.plugin_files
-        for path in (*configured, *plugin_files):
-            self.plugins.register_file(Path(path))
-        for plugin in plugins:
+        for path in (*configured, *options.plugin_files):
+            self.plugins.register_file(path)
+        for plugin in options.plugins:
             self.plugins.register(plugin)
-        if tools:
-            self.plugins.register(PlainTools(tools), "tools")
-        self._given_policies = tuple(policies)
-        self._given_approver = approver
+        if options.tools:
+            self.plugins.register(PlainTools(options.tools), "tools")
+        self._given_policies, self._given_approver = options.policies, approver
         try:
             self.policies = self._make_policies(self.configuration)
         except ConfigurationError as error:
@@ -272,7 +273,11 @@ class Host:
         if not self.is_open:
             msg = "This host is not open; write: with Host() as host, host.executor() as tools: ..."
             raise StateError(msg)
-        options = ExecutorOptions(
+        options = ExecutorOptions.checked(
+            session=session,
+            session_id=session_id,
+            prompt=prompt,
+            tools=tools,
             approver=approver,
             deadline=deadline,
             user_id=user_id,
@@ -287,20 +292,21 @@ class Host:
             clock=clock,
             kept_apart=kept_apart,
         )
-        refuse_wrong(session, session_id, prompt, options)
-        if tools:
-            section = section_of(tools, key="executor_tools", place="host.executor")
-            prompt = (self.prompt if prompt is None else prompt).bind(sections=[section])
-        own = self._new_session(session_id) if session is None else cast("Session", session)
-        executor = Executor(self, own, prompt, options)
+        executor = Executor(self, self._session_of(options), self._prompt_of(options), options)
         self._executors.add(executor)
         return executor
 
-    def _new_session(self, id_: str | None) -> Session:
-        bounds = self.configuration
-        return Session(
-            id=id_, history_events=bounds.history_events, history_bytes=bounds.history_bytes
+    def _session_of(self, options: ExecutorOptions) -> Session:
+        events, size = self.configuration.history_events, self.configuration.history_bytes
+        return options.session or Session(
+            id=options.session_id, history_events=events, history_bytes=size
         )
+
+    def _prompt_of(self, options: ExecutorOptions) -> Prompt | None:
+        if not options.tools:
+            return options.prompt
+        section = section_of(options.tools, key="executor_tools")
+        return (options.prompt or self.prompt).bind(sections=[section])
 
     @property
     def catalog(self) -> Catalog:
@@ -412,8 +418,6 @@ class Host:
 
     async def __aenter__(self) -> Self:
         """Open the host without blocking the loop."""
-        import asyncio  # heavy, and only here
-
         return await asyncio.to_thread(self.open)
 
     async def __aexit__(
@@ -423,8 +427,6 @@ class Host:
         trace: TracebackType | None,
     ) -> None:
         """Close the host without blocking the loop."""
-        import asyncio  # heavy, and only here
-
         await asyncio.to_thread(self.close)
 
     def _make_policies(self, configuration: Settings) -> tuple[ToolPolicy, ...]:

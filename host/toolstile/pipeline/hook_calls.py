@@ -14,7 +14,7 @@ from toolstile.drivers.limit import Limit
 from toolstile.pipeline.failures import PluginFailed, text_of
 from toolstile.pipeline.masking import log_failure
 from toolstile.plugins.hook_manager import Implementation
-from toolstile.plugins.plugin_errors import kind_of
+from toolstile.settings.table_validation import kind_of
 from toolstile_hookspecs import NOTICE
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from typing import Final
 
 from toolstile.settings import Settings
 from toolstile.settings.sources import OWN_FILE, PROJECT_FILE
+from toolstile.settings.table_validation import kind_of
 from toolstile_hookspecs import ConfigurationError
 
 MAX_CAUSE: Final = 300
@@ -75,18 +76,6 @@ def wrong_answer(hook: str, answer: object, expected: str) -> PluginFault:
     return PluginFault(
         f"{hook} returned {kind_of(answer)}, which it must not.", f"Return {expected}."
     )
-
-
-def kind_of(answer: object) -> str:
-    """Return what an answer is, without showing it.
-
-    Example:
-        >>> kind_of(5), kind_of(int)
-        ('an instance of int', 'the class int')
-    """
-    if isinstance(answer, type):
-        return f"the class {answer.__qualname__}"
-    return f"an instance of {type(answer).__qualname__}"
 
 
 def one_line(error: BaseException) -> str:

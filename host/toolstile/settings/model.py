@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final, cast
+from types import MappingProxyType
+from typing import Annotated, Any, Final, Self, cast
 
-from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    StrictBool,
+    WithJsonSchema,
+    model_validator,
+)
 
-from toolstile_hookspecs import ConfigurationError, DefinitionError
+from toolstile.settings.table_validation import validate_table
+from toolstile_hookspecs import DefinitionError
 
 DEFAULT_TIMEOUT: Final = 15.0
 DEFAULT_MAX_ARGUMENTS: Final = 16 * 1024 * 1024
@@ -51,7 +61,7 @@ class Settings:
         variables: From a dotted key to the environment variable that its value came from.
 
     Raises:
-        ConfigurationError: When one is not what it should be; names all of these.
+        ConfigurationError: When one does not fit; names all that do not.
 
     Example:
         >>> Settings().timeout
@@ -77,30 +87,10 @@ class Settings:
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def __post_init__(self) -> None:
-        """Check what Python gave, as a file is checked where it is read."""
-        refuse(
-            "Settings",
-            (
-                names_fault("block", self.block),
-                seconds_fault("timeout", self.timeout),
-                text_fault("approver", self.approver),
-                seconds_fault("approval_timeout", self.approval_timeout),
-                finite_fault("approval_expiry", self.approval_expiry),
-                key_fault("approval_key", self.approval_key),
-                pair_fault(approval_key=self.approval_key, approval_spent=self.approval_spent),
-                path_fault("approval_spent", self.approval_spent),
-                None
-                if isinstance(self.approve_diff, bool)
-                else names_fault("approve_diff", self.approve_diff),
-                count_fault("max_arguments", self.max_arguments),
-                count_fault("history_events", self.history_events, least=0),
-                count_fault("history_bytes", self.history_bytes, least=0),
-                tables_fault("policies", self.policies),
-                table_fault("plugins", self.plugins),
-                several_fault("plugin_files", self.plugin_files),
-                path_fault("prompt_overrides", self.prompt_overrides),
-            ),
-        )
+        """Check what Python gave as a file is checked, and keep it in the types declared."""
+        given = {name: getattr(self, name) for name in HostTable.model_fields}
+        for name, value in validate_table(HostTable, given, plugin=None, source="Settings"):
+            object.__setattr__(self, name, value)
 
     def table_of(self, plugin: str) -> Mapping[str, Any]:
         """Return a plugin's table, empty where there is none.
@@ -132,260 +122,62 @@ def folded(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "_", name.lower())
 
 
-# --- Checks of settings given in Python
+# --- The keys of a file
 
 
 KEY_LENGTH: Final = 32
-KEY_REMEDY: Final = (
-    f"give at least {KEY_LENGTH} random characters, such as those of: "
-    "python -c 'import secrets; print(secrets.token_urlsafe(32))'"
-)
+NEVER: Final = "none"
 
 
-def refuse(place: str, faults: Iterable[str | None]) -> None:
-    """Raise for the faults there are.
-
-    Args:
-        place: Where they were given, such as `Host`.
-        faults: What is wrong with each argument, None where nothing is.
-
-    Raises:
-        ConfigurationError: Naming the place and all faults.
-    """
-    found = [fault for fault in faults if fault is not None]
-    if found:
-        raise ConfigurationError(f"{place}: {'; '.join(found)}.")
-
-
-def seconds_fault(name: str, value: object) -> str | None:
-    """Return why an argument is no time that something may take.
-
-    Example:
-        >>> seconds_fault("timeout", -1)
-        'timeout is -1; give a positive number of seconds, or None for never'
-    """
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if value is None or (number and cast("float", value) > 0):
-        return None
-    return f"{name} is {value!r}; give a positive number of seconds, or None for never"
-
-
-def finite_fault(name: str, value: object) -> str | None:
-    """Return why an argument is no time after which something ends.
-
-    Example:
-        >>> finite_fault("approval_expiry", None)
-        'approval_expiry is None; give a positive number of seconds'
-    """
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf:
-        return None
-    return f"{name} is {value!r}; give a positive number of seconds"
-
-
-def key_fault(name: str, value: object) -> str | None:
-    """Return why an argument is no key; it is not shown."""
-    if value is None or (isinstance(value, str) and len(value) >= KEY_LENGTH):
-        return None
-    return f"{name} is too easily guessed; {KEY_REMEDY}"
-
-
-def pair_fault(**values: object) -> str | None:
-    """Return which of several arguments is missing that are only given together.
-
-    Example:
-        >>> pair_fault(key="x", file=None)
-        'key is given without file; give both, or neither'
-    """
-    missing = [name for name, value in values.items() if value is None]
-    if not missing or len(missing) == len(values):
-        return None
-    present = ", ".join(name for name in values if name not in missing)
-    return f"{present} is given without {', '.join(missing)}; give both, or neither"
-
-
-def several_fault(name: str, value: object) -> str | None:
-    """Return why an argument is not several: one text would be read by its letters.
-
-    Example:
-        >>> several_fault("block", "vfs")
-        "block is one text; give several, block=('vfs',)"
-    """
-    if isinstance(value, (str, Path)):
-        told = ", ".join(repr(part.strip()) for part in str(value).split(",") if part.strip())
-        comma = "," if "," not in told else ""
-        return f"{name} is one text; give several, {name}=({told}{comma})"
-    if isinstance(value, Iterable):
-        return None
-    return f"{name} is {value!r}; give several, in a tuple"
-
-
-def names_fault(name: str, value: object) -> str | None:
-    """Return why an argument is not several names."""
-    fault = several_fault(name, value)
-    if fault is not None:
-        return fault
-    strangers = [each for each in cast("Iterable[object]", value) if not isinstance(each, str)]
-    return f"{name} holds {strangers[0]!r}; give names" if strangers else None
-
-
-def count_fault(name: str, value: object, *, least: int = 1) -> str | None:
-    """Return why an argument is not a whole number of at least 1, or 0."""
-    if isinstance(value, int) and not isinstance(value, bool) and value >= least:
-        return None
-    return f"{name} is {value!r}; give a positive whole number{'' if least else ', or 0'}"
-
-
-def text_fault(name: str, value: object) -> str | None:
-    """Return why an argument is neither a text nor left out."""
-    if value is None or isinstance(value, str):
-        return None
-    return f"{name} is {value!r}; give a name, or None"
-
-
-def table_fault(name: str, value: object) -> str | None:
-    """Return why an argument is no mapping from names to tables."""
-    if isinstance(value, Mapping):
-        tables = cast("Mapping[object, object]", value)
-        if all(isinstance(table, Mapping) for table in tables.values()):
-            return None
-    return f"{name} is {value!r}; give a mapping from names to mappings"
-
-
-def tables_fault(name: str, value: object) -> str | None:
-    """Return why an argument is not several tables."""
-    several = isinstance(value, Iterable) and not isinstance(value, Mapping)
-    if several and all(isinstance(each, Mapping) for each in cast("Iterable[object]", value)):
-        return None
-    return f"{name} is {value!r}; give several mappings, in a tuple"
-
-
-def path_fault(name: str, value: object) -> str | None:
-    """Return why an argument is no path, where it is given at all.
-
-    Example:
-        >>> path_fault("prompt_overrides", "texts.toml")
-        "prompt_overrides is of type str; write Path('texts.toml')"
-    """
-    return kind_fault(name, value, Path, f"write Path({str(value)!r})")
-
-
-def errors_fault(name: str, value: object) -> str | None:
-    """Return why an argument is not several classes of exceptions.
-
-    Example:
-        >>> errors_fault("interrupts", ValueError)
-        'interrupts is ValueError; give classes of exceptions, in a tuple'
-        >>> errors_fault("interrupts", ["ValueError"])
-        "interrupts holds 'ValueError'; give classes of exceptions"
-    """
-    if isinstance(value, str) or not isinstance(value, Iterable):
-        shown = value.__qualname__ if isinstance(value, type) else repr(value)
-        return f"{name} is {shown}; give classes of exceptions, in a tuple"
-    for each in cast("Iterable[object]", value):
-        if not (isinstance(each, type) and issubclass(each, BaseException)):
-            return f"{name} holds {each!r}; give classes of exceptions"
-    return None
-
-
-def kind_fault(name: str, value: object, kind: type, remedy: str) -> str | None:
-    """Return why an argument is not of a kind, where it is given at all."""
-    if value is None or isinstance(value, kind):
-        return None
-    return f"{name} is of type {type(value).__qualname__}; {remedy}"
-
-
-def callable_fault(name: str, value: object) -> str | None:
-    """Return why an argument cannot be called, where it is given at all."""
-    if value is None or callable(value):
-        return None
-    return f"{name} is {value!r}; give a function"
-
-
-def approver_fault(value: object) -> str | None:
-    """Return why an argument is no approver, where it is given at all.
-
-    Example:
-        >>> approver_fault("duty")
-        "approver is 'duty'; give a function of the request, or name the plugin in the settings"
-    """
-    # A function may be a plugin, too, and a mock has whatever it is asked for.
-    is_plugin = hasattr(value, "toolstile_approve") and not (
-        callable(value) and not isinstance(value, type)
-    )
-    if not isinstance(value, str) and not is_plugin:
-        return callable_fault("approver", value)
-    what = repr(value) if isinstance(value, str) else "a plugin"
-    return f"approver is {what}; give a function of the request, or name the plugin in the settings"
-
-
-def clock_fault(name: str, value: object) -> str | None:
-    """Return why an argument is no clock, where it is given at all.
-
-    Example:
-        >>> clock_fault("clock", 5)
-        'clock is of type int; give an object with the methods now and monotonic'
-    """
-    if isinstance(value, type):
-        return f"{name} is a class; give an instance of {value.__qualname__}"
-    if value is None or all(callable(getattr(value, each, None)) for each in ("now", "monotonic")):
-        return None
-    kind = type(value).__qualname__
-    return f"{name} is of type {kind}; give an object with the methods now and monotonic"
-
-
-# --- The host's own keys
-
-
-NEVER = "none"
-
-
-def _seconds(value: object) -> float | None:
-    if value is None or value == NEVER:
-        return None
-    return _positive(value, otherwise=f', or "{NEVER}" for never')
-
-
-def _positive(value: object, *, otherwise: str = "") -> float:
+def _seconds(value: object, *, otherwise: str = "") -> float:
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf:
         return float(value)
     msg = f"expected a positive number of seconds{otherwise}"
     raise ValueError(msg)
 
 
-def _key(value: object) -> str | None:
-    if value is None or (isinstance(value, str) and key_fault("approval_key", value) is None):
+def _seconds_or_never(value: object) -> float | None:
+    if value is None or value == NEVER:
+        return None
+    return _seconds(value, otherwise=f', or "{NEVER}" for never')
+
+
+def _key(value: object) -> object:
+    if value is None or (isinstance(value, str) and len(value) >= KEY_LENGTH):
         return value
-    raise ValueError(f"expected a key that nobody guesses; {KEY_REMEDY}")
+    raise ValueError(
+        f"expected a key that nobody guesses; give at least {KEY_LENGTH} random characters, such "
+        "as those of: python -c 'import secrets; print(secrets.token_urlsafe(32))'"
+    )
 
 
-def _policy(value: object) -> dict[str, Any]:
-    table = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+def _policy(value: object) -> object:
+    table = cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
     kind, name = table.get("kind"), table.get("name", "-")
     if isinstance(kind, str) and kind and isinstance(name, str) and name:
         return table
-    if isinstance(value, dict) and kind is None:
+    if isinstance(value, Mapping) and kind is None:
         raise DefinitionError('has no kind; name one, such as kind = "quota"')
     msg = "expected a table with a `kind`, the text that names a policy kind, and maybe a `name`"
     raise ValueError(msg)
 
 
 def _policies(value: object) -> object:
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         raise DefinitionError("is one table; write [[policies]] above each, in two brackets")
     return value
 
 
-def _plugin(value: object) -> dict[str, Any]:
-    if isinstance(value, dict):
-        return cast("dict[str, Any]", value)
-    msg = "a table, [plugins.NAME]"
-    raise ValueError(msg)
-
-
 Seconds = Annotated[
     float | None,
-    BeforeValidator(_seconds),
+    BeforeValidator(_seconds_or_never),
     WithJsonSchema({"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"const": NEVER}]}),
+]
+
+
+Plugins = Annotated[
+    dict[str, Annotated[dict[str, Any], AfterValidator(MappingProxyType)]],
+    AfterValidator(MappingProxyType),
 ]
 
 
@@ -396,16 +188,26 @@ class HostTable(BaseModel):
     timeout: Seconds = DEFAULT_TIMEOUT
     approver: str | None = None
     approval_timeout: Seconds = None
-    approval_expiry: Annotated[float, BeforeValidator(_positive)] = DEFAULT_APPROVAL_EXPIRY
+    approval_expiry: Annotated[float, BeforeValidator(_seconds)] = DEFAULT_APPROVAL_EXPIRY
     approval_key: Annotated[str | None, BeforeValidator(_key)] = None
     approval_spent: Path | None = None
-    approve_diff: bool | tuple[str, ...] = False
+    approve_diff: StrictBool | tuple[str, ...] = False
     max_arguments: Annotated[int, Field(gt=0, strict=True)] = DEFAULT_MAX_ARGUMENTS
     history_events: Annotated[int, Field(ge=0, strict=True)] = HISTORY_EVENTS
     history_bytes: Annotated[int, Field(ge=0, strict=True)] = HISTORY_BYTES
     policies: Annotated[
         tuple[Annotated[dict[str, Any], BeforeValidator(_policy)], ...], BeforeValidator(_policies)
     ] = ()
-    plugins: dict[str, Annotated[dict[str, Any], BeforeValidator(_plugin)]] = {}
+    plugins: Plugins = Field(default_factory=dict[str, dict[str, Any]], validate_default=True)
     plugin_files: tuple[Path, ...] = ()
     prompt_overrides: Path | None = None
+
+    @model_validator(mode="after")
+    def _key_with_file(self) -> Self:
+        if (self.approval_key is None) is not (self.approval_spent is None):
+            there, missing = "approval_key", "approval_spent"
+            if self.approval_key is None:
+                there, missing = missing, there
+            msg = f"{there} is given without {missing}; give both, or neither"
+            raise ValueError(msg)
+        return self

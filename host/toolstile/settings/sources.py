@@ -297,10 +297,7 @@ def overridden(settings: Settings, values: Mapping[str, Any]) -> Settings:
         {"plugins": tables},
     )
     host = validate_table(HostTable, document, plugin=None, source=SOURCE)
-    fields: dict[str, Any] = {name: getattr(host, name) for name in document if name != "plugins"}
-    fields["plugins"] = MappingProxyType(
-        {name: MappingProxyType(table) for name, table in host.plugins.items()}
-    )
+    fields: dict[str, Any] = {name: getattr(host, name) for name in document}
     origins = dict.fromkeys((".".join(path) for path in paths.values()), SOURCE)
     fields["variables"] = MappingProxyType({**settings.variables, **origins})
     return replace(settings, **fields)
@@ -470,9 +467,6 @@ def _settings(
         # Whatever switches a plugin off does so: nothing switches it on again.
         "block": tuple(dict.fromkeys((*host.block, *blocked))),
         "approval_spent": _spent(host.approval_spent, beside, origins),
-        "plugins": MappingProxyType(
-            {name: MappingProxyType(table) for name, table in host.plugins.items()}
-        ),
         "plugin_files": tuple(beside / expanded(file) for file in host.plugin_files),
         "prompt_overrides": None if texts is None else beside / expanded(texts),
         "variables": MappingProxyType(origins),

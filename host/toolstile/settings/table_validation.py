@@ -6,6 +6,7 @@ import dataclasses
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date, time
 from functools import lru_cache
 from typing import Any, Final, TypeVar, cast, get_args, get_origin, get_type_hints
 
@@ -155,7 +156,7 @@ def _texts(
     elif isinstance(value, (list, tuple)):
         for position, each in enumerate(cast("list[object]", value)):
             yield from _texts(each, (*path, position))
-    elif not isinstance(value, bool):
+    elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
         yield path, str(value)
 
 
@@ -208,10 +209,9 @@ def validate_table(
             and what was found. Secrets are not shown.
     """
     prefix: Path = () if plugin is None else ("plugins", plugin)
-    pydantic_model = _as_model(model)
-    secrets = secrets_in(table, pydantic_model)
     try:
-        return TypeAdapter(model).validate_python(dict(table), extra="forbid")
+        adapter: TypeAdapter[M] = _adapter(cast("Any", model))
+        return adapter.validate_python(dict(table), extra="forbid")
     except ValidationError as error:
         faults = [
             _fault(each, model, others, table, prefix) for each in error.errors(include_url=False)
@@ -223,7 +223,13 @@ def validate_table(
         told = f"{type(error).__name__}: {error}".rstrip(": .")
         faults = [(prefix, f"the check of {model.__name__} failed: {told}")]
     text = "\n".join(f"{_place(path, source)}: {as_sentence(fault)}" for path, fault in faults)
+    secrets = secrets_in(table, _as_model(model))
     raise ConfigurationError(without_secrets(_listed_once(text), secrets)) from None
+
+
+@lru_cache(maxsize=512)
+def _adapter(model: type[Any]) -> TypeAdapter[Any]:
+    return TypeAdapter(model)
 
 
 def dotted(path: Path) -> str:
@@ -249,19 +255,32 @@ def show(value: object) -> str:
         >>> show("abc"), show(5), show({})
         ("the text 'abc'", 'the number 5', 'a table')
     """
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, Mapping):
-        return "a table"
-    if isinstance(value, (list, tuple)):
-        return "an array"
     if value is None:
         return "nothing"
+    if not isinstance(value, (str, int, float, date, time, Mapping, list, tuple)):
+        return kind_of(value)
     text = repr(value) if isinstance(value, str) else str(value)
     text = text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..."
-    if isinstance(value, str):
-        return f"the text {text}"
-    return f"the number {text}" if isinstance(value, (int, float)) else text
+    words: list[tuple[type | tuple[type, ...], str]] = [
+        (bool, text.lower()),
+        (Mapping, "a table"),
+        ((list, tuple), "an array"),
+        (str, f"the text {text}"),
+        ((int, float), f"the number {text}"),
+    ]
+    return next((told for type_, told in words if isinstance(value, type_)), text)
+
+
+def kind_of(value: object) -> str:
+    """Return the kind of a value, without showing it.
+
+    Example:
+        >>> kind_of(5), kind_of(int)
+        ('an instance of int', 'the class int')
+    """
+    if isinstance(value, type):
+        return f"the class {value.__qualname__}"
+    return f"an instance of {type(value).__qualname__}"
 
 
 def _place(path: Path, source: str | Callable[[str], str]) -> str:
@@ -325,6 +344,7 @@ _IN_TOML: Final = {
     "model_type": "a table",
     "dataclass_type": "a table",
     "path_type": "a path, as text",
+    "callable_type": "a function",
 }
 
 
@@ -365,7 +385,8 @@ def _follow(error: ErrorDetails, table: Mapping[str, Any]) -> tuple[Path, object
 def _children(value: object) -> Mapping[str | int, object]:
     if isinstance(value, Mapping):
         return cast("Mapping[str | int, object]", value)
-    return dict(enumerate(cast("list[object]", value))) if isinstance(value, list) else {}
+    several = isinstance(value, (list, tuple))
+    return dict(enumerate(cast("list[object]", value))) if several else {}
 
 
 def _unknown(model: type[Any], path: Path, others: Sequence[str], found: object) -> str:

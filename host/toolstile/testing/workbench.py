@@ -25,10 +25,7 @@ Driver = Literal["sync", "async"]
 HOST_OPTIONS: Final = frozenset({"approver", "clock", "interrupts", "policies", "timeout"})
 """The options of a host; all others belong to an executor."""
 
-OPTIONS: Final = HOST_OPTIONS | {
-    *("session", "session_id", "prompt"),
-    *(each.name for each in fields(ExecutorOptions)),
-}
+OPTIONS: Final = HOST_OPTIONS | {each.name for each in fields(ExecutorOptions)}
 """The options of a host and an executor."""
 
 OWN_OPTIONS: Final = frozenset({"answers", "settings"})

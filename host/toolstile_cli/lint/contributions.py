@@ -10,10 +10,10 @@ from typing import Any, Final, Protocol, cast
 from pydantic import BaseModel, PydanticUserError, TypeAdapter
 
 from toolstile.plugins.contributions import undefined_in
-from toolstile.plugins.plugin_errors import kind_of, one_line
+from toolstile.plugins.plugin_errors import one_line
 from toolstile.plugins.reports import LoadedPlugin
 from toolstile.policies.rules import named
-from toolstile.settings.table_validation import fields, to_define, undefined_name
+from toolstile.settings.table_validation import fields, kind_of, to_define, undefined_name
 from toolstile_cli.lint.diagnostic import Finding, of_fault
 from toolstile_hookspecs import Binding, DefinitionError, Dialect, FunctionTool, Section, Tool
 from toolstile_hookspecs._schema.validation_errors import pointed
