@@ -128,8 +128,6 @@ def _enter(host: OpeningHost, stack: ExitStack, each: Implementation) -> None:
         lifespan.__enter__()
         stack.callback(_leave, each.plugin, lifespan)
         return
-    from toolstile.lifespan import AsyncLife  # brings asyncio, which few plugins need
-
     life = AsyncLife(each.plugin, lifespan, host.engine.background.loop)
     # Whoever waits until it is entered may be interrupted, as by Ctrl-C.
     stack.callback(life.end)

@@ -15,7 +15,7 @@ from toolstile.plugins.hook_manager import Implementation
 from toolstile.plugins.plugin_errors import PluginFault, in_configuration, raised_in, wrong_answer
 from toolstile.plugins.prefixing import with_prefix
 from toolstile.settings import Settings, validate_table
-from toolstile.settings.sources import beside
+from toolstile.settings.paths import beside
 from toolstile.settings.table_validation import to_define, undefined_name
 from toolstile_hookspecs import (
     Binding,

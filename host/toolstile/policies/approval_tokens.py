@@ -203,10 +203,6 @@ def seal_for(settings: Settings, clock: Clock) -> TokenSigner:
     key, file = settings.approval_key, settings.approval_spent
     if key is None or file is None:
         return TokenSigner(os.urandom(32), clock, settings.approval_expiry, SpentInMemory())
-    from toolstile.policies.approval_tokens import (
-        SpentInFile,  # brings SQLite, which few hosts need
-    )
-
     return TokenSigner(key.encode(), clock, settings.approval_expiry, SpentInFile(file))
 
 

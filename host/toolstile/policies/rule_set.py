@@ -24,7 +24,7 @@ from toolstile.policies.unknown_names import (
 )
 from toolstile.settings import Settings, validate_table
 from toolstile.settings.model import NO_FILE
-from toolstile.settings.sources import beside, expanded
+from toolstile.settings.paths import beside, expanded
 from toolstile.settings.table_validation import fields, show
 from toolstile_hookspecs import (
     Catalog,

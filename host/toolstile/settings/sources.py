@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import stat
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType, NoneType, UnionType
-from typing import Annotated, Any, Final, Union, cast, get_args, get_origin
+from types import MappingProxyType
+from typing import Any, Final, cast
 
 from toolstile.settings.model import HostTable, Settings, folded
-from toolstile.settings.table_validation import fields, validate_table
+from toolstile.settings.paths import expanded
+from toolstile.settings.table_validation import validate_table
 from toolstile_hookspecs import ConfigurationError
 from toolstile_hookspecs.support.text import nearest
 
@@ -147,23 +147,16 @@ def _unreadable(path: Path, error: OSError) -> ConfigurationError:
 BLOCK: Final = "TOOLSTILE_BLOCK"
 TABLES: Final = "TOOLSTILE_PLUGINS__"
 
-KEYS: Final = {
-    "TOOLSTILE_TIMEOUT": "timeout",
-    "TOOLSTILE_APPROVAL_EXPIRY": "approval_expiry",
-    "TOOLSTILE_APPROVAL_KEY": "approval_key",
-    "TOOLSTILE_APPROVAL_SPENT": "approval_spent",
-    "TOOLSTILE_APPROVAL_TIMEOUT": "approval_timeout",
-    "TOOLSTILE_APPROVE_DIFF": "approve_diff",
-    "TOOLSTILE_APPROVER": "approver",
-    "TOOLSTILE_HISTORY_BYTES": "history_bytes",
-    "TOOLSTILE_HISTORY_EVENTS": "history_events",
-    "TOOLSTILE_MAX_ARGUMENTS": "max_arguments",
-}
 PREFIX: Final = "TOOLSTILE_"
+_OF_FILES: Final = frozenset({"plugin_files", "policies", "prompt_overrides"})
+"""Keys that only a file can give."""
+KEYS: Final = {
+    f"{PREFIX}{key.upper()}": key
+    for key in sorted({*HostTable.model_fields} - {*_OF_FILES, "block", "plugins"})
+}
+"""The variables that stand for a key."""
 _TABLES: Final = TABLES.removeprefix(PREFIX).rstrip("_")
 _SPELT: Final = (*(each.removeprefix(PREFIX) for each in (*KEYS, BLOCK)), _TABLES)
-_OF_FILES: Final = frozenset(HostTable.model_fields) - {*KEYS.values(), "block", "plugins"}
-"""Keys that only a file can give."""
 _ALIKE: Final = 0.8
 """The similarity at which a variable counts as a misspelling of one of ours."""
 _TEXTS: Final = frozenset({"approval_key", "approval_spent", "approver"})
@@ -332,78 +325,6 @@ def _override_path(settings: Settings, key: str) -> tuple[str, ...]:
     if first != "plugins" or not rest:
         return (first, *rest)
     return (first, settings.table_name(rest[0]) or rest[0], *rest[1:])
-
-
-# --- Paths
-
-
-LISTS: Final = frozenset({list, tuple, set, frozenset, Sequence, Iterable, AbstractSet})
-"""The collections that a list in a file may become."""
-
-
-def beside(directory: Path, table: Mapping[str, Any], model: type[Any]) -> dict[str, Any]:
-    """Return a table in which those values are absolute that the model takes as paths.
-
-    Args:
-        directory: That of the file.
-        table: The table, as TOML gives it.
-        model: A pydantic model or a dataclass; its fields of the type `Path` are paths, and so is
-            what lists of them hold.
-
-    Example:
-        >>> from dataclasses import dataclass
-        >>> @dataclass
-        ... class Log:
-        ...     file: Path
-        ...     old: list[Path]
-        ...     title: str
-        >>> beside(Path("/etc"), {"file": "a.log", "old": ["b.log"], "title": "b"}, Log)
-        {'file': '/etc/a.log', 'old': ['/etc/b.log'], 'title': 'b'}
-    """
-    paths = {key for key, hint in fields(model).items() if _is_path(hint)}
-    return {
-        key: _absolute(directory, value) if key in paths else value for key, value in table.items()
-    }
-
-
-def expanded(path: Path) -> Path:
-    """Return a path with the home directory in the place of a leading `~`.
-
-    Raises:
-        ConfigurationError: When nobody knows the home directory.
-    """
-    try:
-        return path.expanduser()
-    except RuntimeError:
-        msg = f"{path}: the home directory of this user is not known. Set HOME, or write it out."
-        raise ConfigurationError(msg) from None
-
-
-def _absolute(directory: Path, value: object) -> object:
-    if isinstance(value, list):
-        return [_absolute(directory, each) for each in cast("list[object]", value)]
-    # An empty text is no path; the model may say so.
-    if isinstance(value, (str, Path)) and value != "":
-        return str(directory / expanded(Path(value)))
-    return value
-
-
-def _is_path(hint: Any) -> bool:
-    hint = _bare(hint)
-    members = get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,)
-    return {_element(_bare(each)) for each in members} - {NoneType} == {Path}
-
-
-def _element(hint: Any) -> Any:
-    """Return what a list holds, and anything else as it is."""
-    if get_origin(hint) not in LISTS:
-        return hint
-    held = {_bare(each) for each in get_args(hint)} - {Ellipsis}
-    return held.pop() if len(held) == 1 else hint
-
-
-def _bare(hint: Any) -> Any:
-    return get_args(hint)[0] if get_origin(hint) is Annotated else hint
 
 
 # --- Settings from all sources
