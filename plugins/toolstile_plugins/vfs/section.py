@@ -20,7 +20,7 @@ from toolstile_plugins.vfs.backends.memory import MemoryStore
 from toolstile_plugins.vfs.backends.mounts import MountedStore
 from toolstile_plugins.vfs.settings import VfsConfig
 from toolstile_plugins.vfs.tools import file_tools
-from toolstile_plugins.vfs.tools.results import size_of
+from toolstile_plugins.vfs.tools.models import size_of
 from toolstile_plugins.vfs.workspace import VirtualFilesystem
 
 # --- Opening a workspace

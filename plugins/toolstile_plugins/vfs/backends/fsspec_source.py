@@ -18,7 +18,7 @@ from toolstile_plugins.vfs import paths
 from toolstile_plugins.vfs.glob import Pattern
 from toolstile_plugins.vfs.nodes import Content, Kind, Node, directory_node, file_node, moment
 from toolstile_plugins.vfs.settings import Mount
-from toolstile_plugins.vfs.tools.results import size_of
+from toolstile_plugins.vfs.tools.models import size_of
 
 _LOGIN: Final = re.compile(r"//[^/@\s]*@")
 _QUERY: Final = re.compile(r"\?\S*")

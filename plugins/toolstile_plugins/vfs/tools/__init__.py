@@ -7,10 +7,8 @@ from typing import Any
 
 from toolstile_hookspecs import Tool
 from toolstile_plugins.vfs.settings import VfsConfig
-from toolstile_plugins.vfs.tools.read import reading_tools
-from toolstile_plugins.vfs.tools.search import finding_tools
-from toolstile_plugins.vfs.tools.transfer import transferring_tools
-from toolstile_plugins.vfs.tools.write import writing_tools
+from toolstile_plugins.vfs.tools.read import finding_tools, reading_tools
+from toolstile_plugins.vfs.tools.write import transferring_tools, writing_tools
 
 
 def file_tools(config: VfsConfig, *, accepts_overrides: bool = True) -> tuple[Tool[Any, Any], ...]:

@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Generator
 from itertools import islice
 from pathlib import PurePosixPath
-from typing import Final, NoReturn
+from typing import Final
 
 from toolstile_hookspecs import (
     FileStat,
@@ -20,7 +20,7 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs._schema.validation_errors import as_sentence
 from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.vfs.paths import ALIAS
-from toolstile_plugins.vfs.tools.results import size_of
+from toolstile_plugins.vfs.tools.models import size_of
 
 ROOT: Final = "the root of the workspace"
 """The name of the root in messages."""
@@ -30,11 +30,16 @@ _COMPARED_NEAR: Final = 10
 _ALIKE: Final = 0.6
 
 
-def workspace(context: ToolContext) -> Filesystem:
-    """Return the workspace of a call.
+@contextlib.contextmanager
+def checking(context: ToolContext, what: str) -> Generator[Checks]:
+    """Give the checks of a call, and tell the model what the file system refuses meanwhile.
+
+    Args:
+        context: The call's context.
+        what: What cannot be done then, such as `Cannot read a.txt`.
 
     Raises:
-        ToolValidationError: When there is none.
+        ToolValidationError: In place of an `OSError` or `ValueError`, or without a workspace.
     """
     files = context.filesystem
     if files is None:
@@ -42,21 +47,8 @@ def workspace(context: ToolContext) -> Filesystem:
             "There is no workspace here, so this tool cannot work. It requires human "
             "intervention: a Filesystem has to be bound."
         )
-    return files
-
-
-@contextlib.contextmanager
-def explaining(what: str) -> Generator[None]:
-    """Tell the model what a file system refuses.
-
-    Args:
-        what: What cannot be done then, such as `Cannot read a.txt`.
-
-    Raises:
-        ToolValidationError: In place of an `OSError` or `ValueError`.
-    """
     try:
-        yield
+        yield Checks(files, what)
     except ToolstileError:
         raise
     except (OSError, ValueError) as error:
@@ -81,7 +73,7 @@ class Checks:
     """
 
     def __init__(self, files: Filesystem, what: str) -> None:
-        self._files = files
+        self.files = files
         self._what = what
         self._faults: list[str] = []
         self._readonly: list[str] = []
@@ -97,49 +89,44 @@ class Checks:
         Raises:
             ToolValidationError: Naming everything that does.
         """
-        if self._faults:
-            self._refuse()
+        if not self._faults:
+            return
+        faults = [*self._faults, *self._readonly]
+        if len(faults) == 1:
+            raise ToolValidationError(f"{self._what}: {faults[0]}")
+        lines = "\n".join(f"  - {fault}" for fault in faults)
+        raise ToolValidationError(f"{self._what}:\n{lines}\nMend all of these, then retry.")
 
     def stat(self, path: str) -> FileStat | None:
         """Return what is at a path; a path that can be none is a fault."""
-        try:
-            return self._files.stat(path)
-        except FileNotFoundError:
-            return None
-        except ToolstileError:
-            raise
-        except (OSError, ValueError) as error:
-            self.add(reason_of(error))
-            return None
+        with self._adding(), contextlib.suppress(FileNotFoundError):
+            return self.files.stat(path)
+        return None
 
     def existing(self, path: str) -> FileStat | None:
         """Return what is at a path, at which something must be."""
         before = len(self._faults)
         stat = self.stat(path)
         if stat is None and len(self._faults) == before:
-            self.add(missing(self._files, path))
+            self.add(missing(self.files, path))
         return stat
 
     def file(self, path: str) -> FileStat | None:
         """Return what is at a path, at which a file must be."""
-        stat = self.existing(path)
-        if stat is None or stat.kind == "file":
-            return stat
-        if stat.kind == "directory":
-            self.add(f"{shown(path)} is a directory. Use list_directory to see what it holds.")
-        else:
-            self.add(_why_closed(self._files, path))
-        return None
+        instead = "is a directory. Use list_directory to see what it holds."
+        return self._of_kind(path, "file", instead)
 
     def directory(self, path: str) -> FileStat | None:
         """Return what is at a path, at which a directory must be."""
+        instead = "is a file, not a directory. Use read_file to see it."
+        return self._of_kind(path, "directory", instead)
+
+    def _of_kind(self, path: str, kind: str, instead: str) -> FileStat | None:
         stat = self.existing(path)
-        if stat is None or stat.kind == "directory":
+        if stat is None or stat.kind == kind:
             return stat
-        if stat.kind == "file":
-            self.add(f"{shown(path)} is a file, not a directory. Use read_file to see it.")
-        else:
-            self.add(_why_closed(self._files, path))
+        is_other = stat.kind == "other"
+        self.add(_why_closed(self.files, path) if is_other else f"{shown(path)} {instead}")
         return None
 
     def target(self, path: str, *, overwrite: bool) -> FileStat | None:
@@ -165,15 +152,26 @@ class Checks:
         The file system itself says why it cannot when the change is tried: it knows of mounts
         and the like. That is no fault to find here, unless there are others.
         """
-        try:
-            if not self._files.is_readonly(path):
+        with self._adding():
+            if not self.files.is_readonly(path):
                 return
-            if self._files.is_readonly(""):
+            if self.files.is_readonly(""):
                 fault = "Nothing in the workspace can be changed. That requires human intervention."
             else:
                 fault = f"{shown(path)} is read-only. Choose another path."
             if fault not in self._readonly:
                 self._readonly.append(fault)
+
+    def noted(self, message: str) -> str:
+        """Return a message with what else has to be known of what the workspace gave."""
+        notes = self.files.notes() if isinstance(self.files, SupportsNotes) else ()
+        return "\n".join([message, *(f"Note: {note}" for note in notes)])
+
+    @contextlib.contextmanager
+    def _adding(self) -> Generator[None]:
+        """Add what the file system refuses as a fault."""
+        try:
+            yield
         except ToolstileError:
             raise
         except (OSError, ValueError) as error:
@@ -183,19 +181,6 @@ class Checks:
         """Check that a file is not too large."""
         if size > most:
             self.add(f"{shown(path)} {too_large(size, most)} {remedy}")
-
-    def _refuse(self) -> NoReturn:
-        faults = [*self._faults, *self._readonly]
-        if len(faults) == 1:
-            raise ToolValidationError(f"{self._what}: {faults[0]}")
-        lines = "\n".join(f"  - {each}" for each in faults)
-        raise ToolValidationError(f"{self._what}:\n{lines}\nMend all of these, then retry.")
-
-
-def noted(message: str, files: Filesystem) -> str:
-    """Return a message with what else has to be known of what the workspace gave."""
-    notes = files.notes() if isinstance(files, SupportsNotes) else ()
-    return "\n".join([message, *(f"Note: {each}" for each in notes)])
 
 
 def too_large(size: int, most: int) -> str:

@@ -1,15 +1,15 @@
-"""The tools that show directories and files."""
+"""The tools that show directories and files, and find files and lines."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Generic, Literal, TypeVar
 
 from toolstile_hookspecs import (
+    FileMatch,
     FileStat,
-    Filesystem,
     Tool,
     ToolContext,
     ToolExample,
@@ -19,17 +19,20 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.vfs.settings import VfsConfig
 from toolstile_plugins.vfs.text_files import BYTE_ORDER_MARK
-from toolstile_plugins.vfs.tools.checks import (
-    Checks,
-    explaining,
-    noted,
-    reason_of,
-    shown,
-    too_large,
-    workspace,
+from toolstile_plugins.vfs.tools.checks import ROOT, Checks, checking, reason_of, shown, too_large
+from toolstile_plugins.vfs.tools.models import (
+    Entry,
+    FileText,
+    Found,
+    GlobFiles,
+    GrepFiles,
+    ListDirectory,
+    Listing,
+    Matches,
+    ReadFile,
+    line_of,
+    lines_of,
 )
-from toolstile_plugins.vfs.tools.params import ListDirectory, ReadFile
-from toolstile_plugins.vfs.tools.results import Entry, FileText, Listing, lines_of
 
 # --- Pages
 
@@ -115,58 +118,36 @@ class Reading:
 
     def list_directory(self, params: ListDirectory, *, context: ToolContext) -> ToolResult[Listing]:
         """Show what a directory holds."""
-        files, what = workspace(context), f"Cannot list {shown(params.path)}"
-        with explaining(what):
-            checks = Checks(files, what)
+        with checking(context, f"Cannot list {shown(params.path)}") as checks:
             checks.directory(params.path)
             checks.pass_or_refuse()
-            entries = [entry_of(stat) for stat in files.list(params.path)]
+            entries = [entry_of(stat) for stat in checks.files.list(params.path)]
             _check_offset(checks, params.offset, len(entries), "entry", "entries")
             checks.pass_or_refuse()
-        page = cut(
-            entries,
-            Entry.render,
-            offset=params.offset,
-            limit=params.limit,
-            max_chars=self.config.max_result_chars,
-        )
+        page = self._page(entries, Entry.render, params)
+        listing = Listing(params.path, page.items, page.first, len(entries))
         message = _told_listing(params.path, page, len(entries))
-        return ToolResult.ok(
-            Listing(params.path, page.items, page.first, len(entries)),
-            message=noted(message, files),
-        )
+        return ToolResult.ok(listing, message=checks.noted(message))
 
     def read_file(self, params: ReadFile, *, context: ToolContext) -> ToolResult[FileText]:
         """Show a text file, or say what a file is that cannot be shown."""
-        files, what = workspace(context), f"Cannot read {shown(params.path)}"
-        with explaining(what):
-            checks = Checks(files, what)
+        with checking(context, f"Cannot read {shown(params.path)}") as checks:
             stat = checks.file(params.path)
             checks.pass_or_refuse()
             size, most = stat.size if stat is not None else 0, self.config.max_file_size
             if size > most:
                 return _told_unshown(params.path, "large", f"it {too_large(size, most)}")
             try:
-                lines = lines_of(files.read(params.path))
+                lines = lines_of(checks.files.read(params.path))
             except ToolstileError:
                 raise
             except ValueError as error:
                 return _told_unshown(params.path, "binary", reason_of(error))
             _check_offset(checks, params.offset, len(lines), "line", "lines")
             checks.pass_or_refuse()
-        return self._told_text(params, lines, files)
-
-    def _told_text(
-        self, params: ReadFile, lines: list[str], files: Filesystem
-    ) -> ToolResult[FileText]:
-        page = cut(
-            lines,
-            # A number before the line, at most that wide.
-            lambda line: line + "0" * (len(str(len(lines))) if params.line_numbers else 0),
-            offset=params.offset,
-            limit=params.limit,
-            max_chars=self.config.max_result_chars,
-        )
+        # A number before the line, at most that wide.
+        number = "0" * len(str(len(lines))) if params.line_numbers else ""
+        page = self._page(lines, lambda line: line + number, params)
         content, message = "".join(page.items), _told_lines(params.path, lines, page)
         longest = self.config.max_result_chars
         if len(page.items) == 1 and len(content) > longest:
@@ -178,7 +159,38 @@ class Reading:
         value = FileText(
             params.path, content, page.first, page.next - 1, len(lines), params.line_numbers
         )
-        return ToolResult.ok(value, message=noted(message, files))
+        return ToolResult.ok(value, message=checks.noted(message))
+
+    def glob_files(self, params: GlobFiles, *, context: ToolContext) -> ToolResult[Found]:
+        """Find files by their paths."""
+        with checking(context, f"Cannot look for {params.pattern}") as checks:
+            checks.directory(params.path)
+            checks.pass_or_refuse()
+            stats = _while_wanted(checks.files.glob(params.pattern, params.path), context)
+            entries = [entry_of(stat) for stat in stats]
+        page = self._page(entries, lambda entry: entry.path, params)
+        found = Found(page.items, page.first, len(entries))
+        return ToolResult.ok(found, message=checks.noted(_told_found(params, page, len(entries))))
+
+    def grep_files(self, params: GrepFiles, *, context: ToolContext) -> ToolResult[Matches]:
+        """Find lines by a regular expression."""
+        with checking(context, f"Cannot search for {params.pattern}") as checks:
+            checks.existing(params.path)
+            checks.pass_or_refuse()
+            pattern = f"(?i){params.pattern}" if params.ignore_case else params.pattern
+            found = checks.files.search(pattern, params.path, glob=params.glob)
+            page = self._page(_while_wanted(found, context), line_of, params)
+        matches = Matches(page.items, page.first, page.more)
+        return ToolResult.ok(matches, message=checks.noted(_told_matches(params, page)))
+
+    def _page(
+        self,
+        items: Iterable[T],
+        show: Callable[[T], str],
+        params: ListDirectory | ReadFile | GlobFiles | GrepFiles,
+    ) -> Page[T]:
+        most = self.config.max_result_chars
+        return cut(items, show, offset=params.offset, limit=params.limit, max_chars=most)
 
 
 def entry_of(stat: FileStat) -> Entry:
@@ -236,6 +248,50 @@ def _told_lines(path: str, lines: list[str], page: Page[str]) -> str:
     return f"{shown(path)}: {', '.join(facts)}.{rest('read_file', page)}"
 
 
+def _while_wanted(items: Iterable[T], context: ToolContext) -> Iterator[T]:
+    """Yield items until the call is cancelled, which the host then says."""
+    for item in items:
+        if context.cancelled:
+            return
+        yield item
+
+
+def _told_found(params: GlobFiles, page: Page[Entry], total: int) -> str:
+    where = _where(params.path)
+    if total == 0:
+        return (
+            f"Nothing{where} matches {params.pattern}. ** crosses directories, as in **/*.py; "
+            "grep_files looks at what files say."
+        )
+    if not page.items:
+        return f"There is nothing at offset {page.first}: {counted(total, 'path')} match."
+    verb = "matches" if total == 1 else "match"
+    if page.is_whole:
+        return f"{counted(total, 'path')}{where} {verb} {params.pattern}:"
+    return (
+        f"{counted(total, 'path')}{where} {verb} {params.pattern}; {page.span} are shown."
+        f"{rest('glob_files', page)}"
+    )
+
+
+def _told_matches(params: GrepFiles, page: Page[FileMatch]) -> str:
+    where = _where(params.path)
+    if not page.items and page.first == 1:
+        return f"No line{where} matches {params.pattern}. Try a shorter or simpler pattern."
+    if not page.items:
+        return f"There is nothing at offset {page.first}: fewer lines match."
+    held = counted(len({each.path for each in page.items}), "file")
+    if page.is_whole:
+        verb = "matches" if len(page.items) == 1 else "match"
+        return f"{counted(len(page.items), 'line')}{where} {verb} {params.pattern}, in {held}:"
+    return f"Matches {page.span}{where} are shown, in {held}.{rest('grep_files', page)}"
+
+
+def _where(path: str) -> str:
+    name = shown(path)
+    return f" in {'the workspace' if name == ROOT else name}"
+
+
 def reading_tools(config: VfsConfig) -> tuple[Tool[Any, Any], ...]:
     """Return the tools that show directories and files."""
     reading = Reading(config)
@@ -274,6 +330,45 @@ def reading_tools(config: VfsConfig) -> tuple[Tool[Any, Any], ...]:
                     "Read lines 41 and 42, with their numbers",
                     ReadFile("src/app.py", offset=41, limit=2, line_numbers=True),
                     FileText("src/app.py", "import os\nimport sys\n", 41, 42, 90, True),  # noqa: FBT003 - as the tool answers
+                ),
+            ),
+        ),
+    )
+
+
+def finding_tools(config: VfsConfig) -> tuple[Tool[Any, Any], ...]:
+    """Return the tools that find files and lines."""
+    reading = Reading(config)
+    return (
+        Tool[GlobFiles, Found](
+            name="glob_files",
+            description="Find files and directories by a pattern of their paths, such as **/*.py.",
+            handler=reading.glob_files,
+            category="read",
+            consequence="low",
+            contained=True,
+            tags=("files",),
+            examples=(
+                ToolExample(
+                    "Find all Python files",
+                    GlobFiles("**/*.py"),
+                    Found((Entry("src/app.py", "file", 840),), 1, 1),
+                ),
+            ),
+        ),
+        Tool[GrepFiles, Matches](
+            name="grep_files",
+            description="Find lines in text files by a regular expression.",
+            handler=reading.grep_files,
+            category="read",
+            consequence="low",
+            contained=True,
+            tags=("files",),
+            examples=(
+                ToolExample(
+                    "Find where something is defined",
+                    GrepFiles(r"def main\b", glob="**/*.py"),
+                    Matches((FileMatch("src/app.py", 12, "def main() -> int:"),), 1, more=False),
                 ),
             ),
         ),

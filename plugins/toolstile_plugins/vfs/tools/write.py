@@ -1,4 +1,4 @@
-"""The tools that write, edit and delete."""
+"""The tools that write, edit, delete, copy and move."""
 
 from __future__ import annotations
 
@@ -6,15 +6,26 @@ import contextlib
 import difflib
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from toolstile_hookspecs import Filesystem, Tool, ToolContext, ToolExample, ToolResult
 from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.vfs.settings import VfsConfig
 from toolstile_plugins.vfs.text_files import SNIFFED_BYTES, marked_like
-from toolstile_plugins.vfs.tools.checks import ROOT, Checks, explaining, noted, shown, workspace
-from toolstile_plugins.vfs.tools.params import DeleteFile, EditFile, WriteFile
-from toolstile_plugins.vfs.tools.results import Deleted, Edited, Written, lines_of, size_of
+from toolstile_plugins.vfs.tools.checks import ROOT, Checks, checking, shown
+from toolstile_plugins.vfs.tools.models import (
+    CopyFile,
+    Deleted,
+    DeleteFile,
+    Edited,
+    EditFile,
+    MoveFile,
+    Transferred,
+    WriteFile,
+    Written,
+    lines_of,
+    size_of,
+)
 
 _SHOWN_PLACES: Final = 10
 _TOLD_PLACES: Final = 100
@@ -34,9 +45,8 @@ class Writing:
 
     def write_file(self, params: WriteFile, *, context: ToolContext) -> ToolResult[Written]:
         """Write a whole text file."""
-        files, what = workspace(context), f"Cannot write {shown(params.path)}"
-        with explaining(what):
-            checks = Checks(files, what)
+        with checking(context, f"Cannot write {shown(params.path)}") as checks:
+            files = checks.files
             before = checks.target(params.path, overwrite=params.overwrite)
             replaces = before is not None and before.kind == "file"
             start = _start_of(files, params.path) if replaces else b""
@@ -57,10 +67,9 @@ class Writing:
 
     def edit_file(self, params: EditFile, *, context: ToolContext) -> ToolResult[Edited]:
         """Replace a piece of text."""
-        files, what = workspace(context), f"Cannot edit {shown(params.path)}"
-        with explaining(what):
-            checks = Checks(files, what)
-            text = self._text(files, checks, params)
+        with checking(context, f"Cannot edit {shown(params.path)}") as checks:
+            files = checks.files
+            text = self._text(checks, params)
             places = _places(text, params.old_text)
             _check_places(checks, params, text, places)
             changed = text.replace(params.old_text, params.new_text)
@@ -73,15 +82,14 @@ class Writing:
             f"Replaced {counted(len(places), 'occurrence')} in {shown(params.path)}, at "
             f"{_at_lines(places)}."
         )
-        message = noted(message, files)
+        message = checks.noted(message)
         value = Edited(params.path, len(places), tuple(_lines(places)[:_TOLD_PLACES]), size)
         return ToolResult.ok(value, message=message)
 
     def delete_file(self, params: DeleteFile, *, context: ToolContext) -> ToolResult[Deleted]:
         """Delete a file or a directory."""
-        files, what = workspace(context), f"Cannot delete {shown(params.path)}"
-        with explaining(what):
-            checks = Checks(files, what)
+        with checking(context, f"Cannot delete {shown(params.path)}") as checks:
+            files = checks.files
             stat = checks.existing(params.path)
             checks.writable(params.path)
             is_directory = stat is not None and stat.kind == "directory"
@@ -99,7 +107,54 @@ class Writing:
         message += f" with {counted(gone, 'file')} in it." if is_directory else "."
         return ToolResult.ok(Deleted(params.path, gone), message=message)
 
-    def _text(self, files: Filesystem, checks: Checks, params: EditFile) -> str:
+    def copy_file(self, params: CopyFile, *, context: ToolContext) -> ToolResult[Transferred]:
+        """Copy a file or a directory."""
+        return self._transfer("copy", params, context)
+
+    def move_file(self, params: MoveFile, *, context: ToolContext) -> ToolResult[Transferred]:
+        """Move or rename a file or a directory."""
+        return self._transfer("move", params, context)
+
+    def _transfer(
+        self, verb: Literal["copy", "move"], params: CopyFile | MoveFile, context: ToolContext
+    ) -> ToolResult[Transferred]:
+        source, target = params.source, params.target
+        places = f"{shown(source)} to {shown(target)}"
+        with checking(context, f"Cannot {verb} {places}") as checks:
+            self._check_transfer(checks, params)
+            if verb == "move":
+                checks.writable(source)
+            checks.pass_or_refuse()
+            transferred = count_files(checks.files, source)
+            act = checks.files.copy if verb == "copy" else checks.files.move
+            act(source, target, overwrite=params.overwrite)
+        extent = "" if transferred == 1 else f" ({counted(transferred, 'file')})"
+        done = "Copied" if verb == "copy" else "Moved"
+        value = Transferred(source, target, transferred)
+        return ToolResult.ok(value, message=f"{done} {places}{extent}.")
+
+    def _check_transfer(self, checks: Checks, params: CopyFile | MoveFile) -> None:
+        stat = checks.existing(params.source)
+        there = checks.target(params.target, overwrite=params.overwrite)
+        checks.writable(params.target)
+        if stat is None:
+            return
+        if stat.kind == "directory":
+            if there is not None and there.kind == "file":
+                checks.add(
+                    f"{shown(params.source)} is a directory and {shown(params.target)} a file. "
+                    "Choose another target."
+                )
+        elif there is not None and checks.files.stat(params.source).path == there.path:
+            checks.add("source and target are the same file. Choose another target.")
+        checks.size(
+            params.source,
+            stat.size,
+            self.config.max_file_size,
+            "Such a file cannot be copied or moved with this tool.",
+        )
+
+    def _text(self, checks: Checks, params: EditFile) -> str:
         """Return the text to edit, once everything else is checked."""
         stat = checks.file(params.path)
         if stat is not None:
@@ -113,7 +168,7 @@ class Writing:
         if params.old_text == params.new_text:
             checks.add("old_text and new_text are the same. Give the text that is to be there.")
         checks.pass_or_refuse()
-        return files.read(params.path)
+        return checks.files.read(params.path)
 
 
 def count_files(files: Filesystem, path: str) -> int:
@@ -262,6 +317,47 @@ def writing_tools(config: VfsConfig) -> tuple[Tool[Any, Any], ...]:
                     "Delete a directory with everything in it",
                     DeleteFile("build", recursive=True),
                     Deleted("build", 12),
+                ),
+            ),
+        ),
+    )
+
+
+def transferring_tools(config: VfsConfig) -> tuple[Tool[Any, Any], ...]:
+    """Return the tools that copy and move."""
+    writing = Writing(config)
+    return (
+        Tool[CopyFile, Transferred](
+            name="copy_file",
+            description="Copy a file or a directory to a path that is free; overwrite=true "
+            "replaces a file that was read before.",
+            handler=writing.copy_file,
+            category="write",
+            consequence="medium",
+            contained=True,
+            tags=("files",),
+            examples=(
+                ToolExample(
+                    "Copy a file",
+                    CopyFile("config/app.ini", "config/app.old.ini"),
+                    Transferred("config/app.ini", "config/app.old.ini", 1),
+                ),
+            ),
+        ),
+        Tool[MoveFile, Transferred](
+            name="move_file",
+            description="Move or rename a file or a directory; overwrite=true replaces a file that "
+            "was read before.",
+            handler=writing.move_file,
+            category="write",
+            consequence="medium",
+            contained=True,
+            tags=("files",),
+            examples=(
+                ToolExample(
+                    "Rename a directory with three files",
+                    MoveFile("doc", "docs"),
+                    Transferred("doc", "docs", 3),
                 ),
             ),
         ),
