@@ -22,7 +22,13 @@ from typing import (
 )
 
 from toolstile_hookspecs._schema.arguments_json import as_json
-from toolstile_hookspecs._schema.codec import NoParams, ValueCodec, codec_of, describe
+from toolstile_hookspecs._schema.codec import (
+    NOT_READ_BACK,
+    NoParams,
+    ValueCodec,
+    codec_of,
+    describe,
+)
 from toolstile_hookspecs._schema.schema_codec import SchemaCodec
 from toolstile_hookspecs._schema.validation_errors import RETRY, known_names
 from toolstile_hookspecs._tools.field_checks import (
@@ -84,18 +90,13 @@ class ToolExample(Generic[P, R]):
 
     def __post_init__(self) -> None:
         """Check the description's length."""
-        given = cast("Any", self.description)
-        if not isinstance(given, str):
-            raise DefinitionError(f"ToolExample: its description is {given!r}; give a text.")
-        if not given.strip():
-            raise DefinitionError(
-                "ToolExample: its description is empty; say in 1 to 200 characters what it shows."
-            )
+        given: Any = self.description
+        if not isinstance(given, str) or not given.strip():
+            fault = f"is {given!r}; say in 1 to {MAX_DESCRIPTION} characters what it shows."
+            raise DefinitionError(f"ToolExample: its description {fault}")
         if len(given) > MAX_DESCRIPTION:
-            raise DefinitionError(
-                f"ToolExample: its description has {len(self.description)} characters; "
-                f"give 1 to {MAX_DESCRIPTION}."
-            )
+            fault = f"has {len(given)} characters; give 1 to {MAX_DESCRIPTION}."
+            raise DefinitionError(f"ToolExample: its description {fault}")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -258,9 +259,7 @@ class Tool(Generic[P, R]):
         if kind is None:
             return NoParams()
         if kind is ANYTHING:
-            self._refuse(
-                ["the type of its params is not known; write Tool[Params, Result](...)"],
-            )
+            self._refuse(["the type of its params is not known; write Tool[Params, Result](...)"])
         if (get_origin(kind) or kind) in _NO_OBJECTS:
             self._refuse(
                 [f"its params are {describe(kind)}, but arguments are an object; use a dataclass"],
@@ -271,7 +270,11 @@ class Tool(Generic[P, R]):
         owner = f"{self._owner}, result"
         if self.result_schema is not None:
             return SchemaCodec(self.result_schema, owner=owner)
-        return codec_of(self.signature.result, owner=owner)
+        codec = codec_of(self.signature.result, owner=owner)
+        records = self.idempotency is not None and self.idempotency.strategy != "none"
+        if records and (reason := codec.why_not_read_back()):
+            self._refuse([f"its result {NOT_READ_BACK}, to be recorded: {reason}"])
+        return codec
 
     def _typed(self, example: ToolExample[P, R]) -> ToolExample[P, R]:
         """Return an example whose input, where given as a mapping, is the params it stands for."""
@@ -332,13 +335,10 @@ class Tool(Generic[P, R]):
     def _key_faults(self) -> list[str]:
         keys = self.idempotency.param_keys if self.idempotency is not None else ()
         known = known_names(self.params_codec.schema()) if keys else ()
-        names = ", ".join(known) or "none"
-        return [
-            f"idempotency names the param {key!r}, which it does not have"
-            f"{suggest(key, known) or f'; it has {names}'}"
-            for key in keys
-            if key not in known
-        ]
+        unknown = [key for key in keys if key not in known]
+        there = f"; it has {', '.join(known) or 'none'}"
+        fault = "idempotency names the param {!r}, which it does not have{}"
+        return [fault.format(key, suggest(key, known) or there) for key in unknown]
 
     def _import_faults(self) -> list[str]:
         if self.isolation != "process" or _is_importable(self.handler):

@@ -9,8 +9,7 @@ from uuid import uuid4
 import pytest
 from pydantic import BaseModel, Field
 
-from toolstile_hookspecs._schema.codec import Codec, NoParams
-from toolstile_hookspecs._schema.factory_defaults import has_factory_defaults
+from toolstile_hookspecs._schema.codec import Codec, NoParams, has_factory_defaults
 from toolstile_hookspecs._schema.schema_codec import SchemaCodec
 
 

@@ -23,7 +23,7 @@ from pydantic import (
 )
 from typing_extensions import TypedDict
 
-from toolstile_hookspecs import DefinitionError, ToolValidationError, tool
+from toolstile_hookspecs import DefinitionError, IdempotencyConfig, ToolValidationError, tool
 from toolstile_hookspecs._schema.codec import Codec
 
 
@@ -197,8 +197,8 @@ ANY_USE = [
     (Pathed, "size of Pathed is written as 'size', and read as a path; give it one name"),
     (ByName, "size of ByName is written as 'sz', and read as 'size'; give it one name"),
     (Counted, "count of Counted is written, and cannot be read .init=False.; let it be given"),
-    (Iterable[int], "is an Iterable or a Generator, which is read once only; declare a list"),
-    (Generator[int, None, None], "is an Iterable or a Generator"),
+    (Iterable[int], "it holds an Iterable or a Generator, which is read once only; declare a list"),
+    (Generator[int, None, None], "it holds an Iterable or a Generator"),
 ]
 
 
@@ -216,21 +216,26 @@ class OpenDrawing(Open):
         *ANY_USE,
         (Lost, "note of Lost has to be given, and is not always written; give it a default"),
         (Started, "start of Started has to be given, and is not always written"),
-        (Packed, "inside of Packed is read from JSON in a text, .*; declare what it holds"),
-        (OpenSquare, "it has the computed area, which cannot be told .*; leave one of them out"),
-        (OpenDrawing, "squares of OpenDrawing has the computed area"),
+        (Packed, "it holds a Json.*; declare what it holds"),
+        (
+            OpenSquare,
+            "OpenSquare has the computed area, which .*; leave one of them out",
+        ),
+        (OpenDrawing, "ClosedSquare has the computed area"),
     ],
 )
 @pytest.mark.parametrize("nest", [False, True])
-def test_results_that_could_not_be_read_again_are_refused(
+def test_results_that_could_not_be_read_again_are_refused_where_they_are_recorded(
     kind: Any, reason: str, nest: bool
 ) -> None:
     def act() -> Any: ...
 
     act.__annotations__["return"] = dict[str, list[kind]] if nest else kind
     with pytest.raises(DefinitionError, match=reason) as caught:
-        tool(description="Act.")(act)
-    assert str(caught.value).startswith("Tool 'act', result: ")
+        tool(description="Act.", idempotency=IdempotencyConfig())(act)
+    assert str(caught.value).startswith("Tool 'act': its result cannot be read from the JSON")
+    for config in (None, IdempotencyConfig(strategy="none")):
+        tool(description="Act.", idempotency=config)(act)
 
 
 @pytest.mark.parametrize(

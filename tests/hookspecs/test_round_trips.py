@@ -24,7 +24,7 @@ from pydantic import (
 from typing_extensions import TypedDict
 
 from toolstile_hookspecs._schema.codec import Codec
-from toolstile_hookspecs._schema.round_trip import may_lose
+from toolstile_hookspecs._schema.core_schema import may_lose
 
 pytestmark = pytest.mark.slow
 

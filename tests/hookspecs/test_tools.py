@@ -333,13 +333,13 @@ def test_an_example_of_an_untyped_result_must_be_json():
 
 
 def test_an_example_is_described_by_a_text():
-    with pytest.raises(DefinitionError, match="its description is None; give a text"):
+    with pytest.raises(DefinitionError, match="its description is None; say in 1 to 200"):
         ToolExample(None, None, None)
 
 
 @pytest.mark.parametrize(
     ("description", "told"),
-    [("", "is empty"), (" ", "is empty"), ("x" * 201, "has 201 characters")],
+    [("", "is ''"), (" ", "is ' '"), ("x" * 201, "has 201 characters")],
 )
 def test_an_example_says_in_200_characters_what_it_shows(description, told):
     with pytest.raises(DefinitionError, match=f"ToolExample: its description {told}.* 1 to 200"):

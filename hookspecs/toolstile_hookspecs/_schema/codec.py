@@ -19,9 +19,14 @@ import pydantic_core
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from pydantic.json_schema import JsonSchemaMode
 
+from toolstile_hookspecs._schema.core_schema import (
+    Extra,
+    extra_of_results,
+    has_varying_defaults,
+    why_not_read_back,
+)
 from toolstile_hookspecs._schema.immutable import is_immutable_type
 from toolstile_hookspecs._schema.json_schema import ClosedJsonSchema, PlainJsonSchema
-from toolstile_hookspecs._schema.round_trip import Others, others_in
 from toolstile_hookspecs._schema.secrets import HIDING
 from toolstile_hookspecs._schema.serialize import (
     as_plain,
@@ -42,7 +47,7 @@ from toolstile_hookspecs.errors import DefinitionError, ToolValidationError
 
 Json = str | bytes
 
-# Made once: `json.dumps` makes one for each call that asks for more than the defaults.
+NOT_READ_BACK: Final = "cannot be read from the JSON that it is written as"
 _ALWAYS_FINITE: Final = frozenset({"integer", "string", "boolean", "null"})
 
 
@@ -87,8 +92,8 @@ class Codec:
             `SecretStr`) as they are, no computed fields. For params; results keep their secrets.
 
     Raises:
-        DefinitionError: When pydantic cannot make a schema of the type, or what is written
-            of it cannot be read again.
+        DefinitionError: When pydantic cannot make a schema of the type, or params cannot be
+            read from the JSON that they are written as.
 
     Example:
         >>> codec = Codec(dict[str, int], owner="demo")
@@ -98,7 +103,7 @@ class Codec:
 
     __slots__ = (
         "__weakref__",
-        "_others",
+        "_extra",
         "_read",
         "_reveals",
         "_schema",
@@ -110,22 +115,18 @@ class Codec:
     )
 
     def __init__(self, kind: Any, *, owner: str, reveals: bool = False) -> None:
+        self._reveals = reveals
         try:
             self.adapter: TypeAdapter[Any] = TypeAdapter(kind)
             self._validate = self.adapter.validator.validate_json
         except Exception as error:
             raise DefinitionError(_no_schema(owner, kind, error)) from error
-        try:
-            self._others: Others = others_in(self.adapter.core_schema, of_params=reveals)
-        except ValueError as error:
-            raise DefinitionError(
-                f"{owner}: {describe(kind)} cannot be read from the JSON that it is written as: "
-                f"{error}."
-            ) from None
+        if reveals and (reason := self.why_not_read_back()):
+            raise DefinitionError(f"{owner}: {describe(kind)} {NOT_READ_BACK}: {reason}.")
+        self._extra = "forbid" if reveals else extra_of_results(self.adapter.core_schema)
         # Only what models write is read exactly: results were made here.
         self._read: Callable[..., Any] = self._read_first if reveals else self._validate
         self.immutable = is_immutable_type(kind)
-        self._reveals = reveals
         self._schema: dict[str, Any] | None = None
         self._secrecy: Schema | None = None
         self._to_json: Callable[..., bytes] = self._encode_first
@@ -135,10 +136,14 @@ class Codec:
         mode: JsonSchemaMode = "validation" if self._reveals else "serialization"
         return self.adapter.json_schema(mode=mode, schema_generator=ClosedJsonSchema)
 
+    def why_not_read_back(self) -> str | None:
+        """Return why values cannot be read from their own JSON, and the remedy, or None."""
+        return why_not_read_back(self.adapter.core_schema, of_params=self._reveals)
+
     def decode(self, text: Json) -> Any:
         """Return the typed value; every fault in one `ToolValidationError`."""
         try:
-            value = self._read(text, strict=True, extra=self._others)
+            value = self._read(text, strict=True, extra=self._extra)
         except ValidationError as error:
             raise ToolValidationError(explain(error, self._known_schema)) from None
         check_names(text)
@@ -146,7 +151,7 @@ class Codec:
 
     def copy(self, text: Json) -> Any:
         """Return the typed value of a text that was decoded before, once more."""
-        return self._read(text, strict=True, extra=self._others)
+        return self._read(text, strict=True, extra=self._extra)
 
     def encode(self, value: object) -> bytes:
         """Return the value as compact JSON, in the order of its fields, sets in one of their own.
@@ -213,7 +218,7 @@ class Codec:
                 self._schema = {}
         return self._schema
 
-    def _read_first(self, text: Json, *, strict: bool, extra: Others) -> Any:
+    def _read_first(self, text: Json, *, strict: bool, extra: Extra) -> Any:
         exact = exact_validator(self.adapter.core_schema)
         self._read = self._validate if exact is None else exact.validate_json
         return self._read(text, strict=strict, extra=extra)
@@ -271,6 +276,16 @@ def codec_of(kind: Any, *, owner: str, reveals: bool = False) -> Codec:
     if codec is None:
         codec = _KNOWN[kind, reveals] = Codec(kind, owner=owner, reveals=reveals)
     return codec
+
+
+def has_factory_defaults(codec: ValueCodec) -> bool:
+    """Tell whether a value that is left out may be another one whenever arguments are read.
+
+    Example:
+        >>> has_factory_defaults(NoParams())
+        False
+    """
+    return isinstance(codec, Codec) and has_varying_defaults(codec.adapter.core_schema)
 
 
 def _revealed(value: Any) -> Any:

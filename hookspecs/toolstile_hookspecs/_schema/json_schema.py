@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final, cast, get_args, get_origin
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchemaWarningKind
 from pydantic_core import core_schema
 
-from toolstile_hookspecs._schema.round_trip import is_by_author
+from toolstile_hookspecs._schema.core_schema import is_by_author
 from toolstile_hookspecs._schema.validation_errors import ALL_SECRET, Schema, holds_secret, pointed
 from toolstile_hookspecs._tools.function_params import argument_texts
 from toolstile_hookspecs.support.patterns import bounded

@@ -15,7 +15,7 @@ from toolstile.policies.rule_set import Governed, PromptRules
 from toolstile.policies.rules import Rule
 from toolstile.prompt_overrides import section_failed
 from toolstile_hookspecs import OpenedSections, Prompt, Section, Tool, Visibility
-from toolstile_hookspecs._schema.factory_defaults import has_factory_defaults
+from toolstile_hookspecs._schema.codec import has_factory_defaults
 from toolstile_hookspecs._tools.signatures import Handler
 from toolstile_hookspecs.tools import HostDefault
 

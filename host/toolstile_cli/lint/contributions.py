@@ -16,6 +16,7 @@ from toolstile.policies.rules import named
 from toolstile.settings.table_validation import fields, kind_of, to_define, undefined_name
 from toolstile_cli.lint.diagnostic import Finding, of_fault
 from toolstile_hookspecs import Binding, DefinitionError, Dialect, FunctionTool, Section, Tool
+from toolstile_hookspecs._schema.codec import NOT_READ_BACK, Codec
 from toolstile_hookspecs._schema.validation_errors import pointed
 from toolstile_hookspecs._tools.function_params import argument_texts, docstring_of
 from toolstile_hookspecs.markers import HOOK_PREFIX
@@ -110,6 +111,7 @@ def tool_findings(
         where = f"tool {tool.name}"
         yield from _handler(tool, where)
         yield from _dependencies(tool, where, known)
+        yield from _records(tool, where)
         invalid = list(_schemas(tool, where))
         yield from invalid
         if not invalid:
@@ -136,6 +138,18 @@ def _dependencies(tool: Tool[Any, Any], where: str, known: Collection[str]) -> I
                 f"It depends on {name}, but no tool here is called that.",
                 f"{hint}, or install the plugin that offers it.",
             )
+
+
+def _records(tool: Tool[Any, Any], where: str) -> Iterator[Finding]:
+    codec = tool.result_codec
+    reason = codec.why_not_read_back() if isinstance(codec, Codec) else None
+    if reason is not None:
+        what, _, remedy = reason.rpartition("; ")
+        yield Finding(
+            where,
+            f"Its result {NOT_READ_BACK}, so it cannot be recorded or replayed: {what}.",
+            f"{remedy[0].upper()}{remedy[1:]}.",
+        )
 
 
 def _schemas(tool: Tool[Any, Any], where: str) -> Iterator[Finding]:

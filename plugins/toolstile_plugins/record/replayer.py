@@ -27,7 +27,7 @@ from toolstile_hookspecs import (
     secrets_in,
     secrets_of,
 )
-from toolstile_hookspecs._schema.factory_defaults import has_factory_defaults
+from toolstile_hookspecs._schema.codec import has_factory_defaults
 from toolstile_hookspecs.calls import DIFF
 from toolstile_plugins.record.matching import (
     Answers,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from toolstile_cli.lint.contributions import tool_findings
 from toolstile_hookspecs import Tool, ToolContext, ToolResult, tool
@@ -13,6 +13,10 @@ class Described(BaseModel):
     """Where something is sent."""
 
     street: str
+
+
+class Renamed(BaseModel):
+    size: int = Field(2, serialization_alias="sz")
 
 
 class Bare(BaseModel):
@@ -76,3 +80,17 @@ def test_of_a_tool_that_is_no_function_only_its_schema_is_looked_at():
     made = Tool[Letter, None](name="send", description="Send.", handler=send)
     (finding,) = tool_findings([made], {}, {"send"})
     assert finding.cause.startswith("Its argument text has no description; a model")
+
+
+def test_a_result_that_is_not_read_from_its_own_json_is_found():
+    @tool
+    def measure() -> Renamed:
+        """Measure something."""
+        return Renamed()
+
+    (finding,) = tool_findings([measure], {}, {"measure"})
+    assert finding.cause == (
+        "Its result cannot be read from the JSON that it is written as, so it cannot be recorded "
+        "or replayed: size of Renamed is written as 'sz', and read as 'size'."
+    )
+    assert finding.remedy == "Give it one name for both, Field(alias=...)."

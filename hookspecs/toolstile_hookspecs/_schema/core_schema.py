@@ -1,0 +1,222 @@
+"""One walk over pydantic's core schemas, and the questions that it answers about types."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import is_dataclass
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel
+
+Schema = Mapping[str, Any]
+Extra = Literal["forbid", "ignore"] | None
+"""The rule for unknown names while JSON is read; None leaves it to each type."""
+
+_VALUES: Final = frozenset(
+    ("cls", "computed_fields", "config", "default", "expected", "function", "members", "metadata")
+)
+_NOT_FOR_JSON: Final = frozenset(("lax_schema", "python_schema", "serialization"))
+_ASIDE: Final = _VALUES | _NOT_FOR_JSON
+"""The keys of a part that hold no parts, or none that reads JSON strictly."""
+
+
+def parts(schema: Any, *, ends: Callable[[Schema], bool] | None = None) -> Iterator[Schema]:
+    """Yield the typed parts of a core schema that read JSON, fields among them.
+
+    Args:
+        schema: As `TypeAdapter.core_schema` has it.
+        ends: Tells of a part that neither it nor what is within it matters.
+
+    Example:
+        >>> from pydantic import TypeAdapter
+        >>> [part["type"] for part in parts(TypeAdapter(dict[str, int]).core_schema)]
+        ['dict', 'str', 'int']
+    """
+    waiting = [schema]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, list | tuple):
+            waiting += reversed(part)
+        elif isinstance(part, dict):
+            # A part without a type holds fields or choices by their names.
+            is_typed = isinstance(part.get("type"), str)
+            if is_typed:
+                if ends is not None and ends(part):
+                    continue
+                yield part
+            aside = _ASIDE if is_typed else ()
+            waiting += reversed([inside for name, inside in part.items() if name not in aside])
+
+
+def is_by_author(writing: Schema | None) -> bool:
+    """Tell whether a function that is not pydantic's own decides what is written.
+
+    Args:
+        writing: The `serialization` of a core schema, or None.
+    """
+    function = (writing or {}).get("function")
+    if function is None:
+        return False
+    module: str = getattr(function, "__module__", None) or type(function).__module__
+    return module.partition(".")[0] not in {"pydantic", "operator"}
+
+
+def may_lose(schema: Schema) -> bool:
+    """Tell whether the JSON of some values may hold less than was read, by the author's will.
+
+    A serializer of the author's may mask or shorten, and a field may be left out on a condition;
+    only the values tell whether one does.
+
+    Args:
+        schema: As `TypeAdapter.core_schema` has it.
+
+    Example:
+        >>> from typing import Annotated
+        >>> from pydantic import PlainSerializer, TypeAdapter
+        >>> may_lose(TypeAdapter(list[Annotated[str, PlainSerializer(len)]]).core_schema)
+        True
+        >>> may_lose(TypeAdapter(list[str]).core_schema)
+        False
+    """
+    return any(
+        is_by_author(part.get("serialization")) or part.get("serialization_exclude_if")
+        for part in parts(schema)
+    )
+
+
+def extra_of_results(schema: Schema) -> Extra:
+    """Return the rule for unknown names where a result is read from its JSON.
+
+    Computed fields are written and cannot be read, so they are passed over.
+    """
+    found = list(parts(schema))
+    if any(part["type"] in _OPEN and _extra(part) == "allow" for part in found):
+        return None
+    return "ignore" if any(part.get("computed_fields") for part in found) else "forbid"
+
+
+# --- Defaults of factories
+
+
+_ALWAYS_EQUAL: Final = (list, dict, set, frozenset, tuple, str, bytes, int, float, bool)
+
+
+def has_varying_defaults(schema: Schema) -> bool:
+    """Tell whether a value that is left out may be another one whenever arguments are read.
+
+    A `default_factory` may give anything; one that is a class, such as `list`, gives the same
+    each time, as far as can be told.
+
+    Args:
+        schema: As `TypeAdapter.core_schema` has it.
+    """
+    return any(part["type"] == "default" and not _is_steady(part) for part in parts(schema))
+
+
+def _is_steady(default: Schema) -> bool:
+    factory = default.get("default_factory")
+    if factory is None:
+        return True
+    made: Any = getattr(factory, "__origin__", factory)
+    if any(made is type_ for type_ in _ALWAYS_EQUAL):
+        return True
+    # The fields of a class are looked at where it says what is read.
+    return inspect.isclass(made) and (is_dataclass(made) or issubclass(made, BaseModel))
+
+
+# --- Types that cannot be read from their own JSON
+
+
+_OPEN: Final = frozenset(("model", "model-fields", "typed-dict"))
+"""Parts that write unknown names where they allow them; a dataclass does not."""
+_OBJECTS: Final = frozenset(("model", "dataclass", "typed-dict"))
+_FUNCTIONS: Final = frozenset(("function-before", "function-wrap", "function-plain"))
+_WRAPPERS: Final = frozenset(("model", "dataclass", "function-after"))
+
+
+def why_not_read_back(schema: Schema, *, of_params: bool) -> str | None:
+    """Return why values are not read from the JSON that they are written as, and the remedy.
+
+    Where a function of the author reads or writes, only the values tell.
+
+    Args:
+        schema: As `TypeAdapter.core_schema` has it.
+        of_params: Whether it is written to be read only, as `round_trip` of pydantic does.
+
+    Example:
+        >>> from pydantic import Json, TypeAdapter
+        >>> why_not_read_back(TypeAdapter(Json[int]).core_schema, of_params=False)
+        'it holds a Json[...], read from a text, written without; declare what it holds'
+        >>> why_not_read_back(TypeAdapter(Json[int]).core_schema, of_params=True)
+    """
+    for part in parts(schema, ends=_is_free):
+        if part["type"] == "generator":
+            return "it holds an Iterable or a Generator, which is read once only; declare a list"
+        if part["type"] == "json" and not of_params:
+            return "it holds a Json[...], read from a text, written without; declare what it holds"
+        if part["type"] in _OBJECTS and (reason := _why_object(part, schema, of_params=of_params)):
+            return reason
+    return None
+
+
+def _is_free(part: Schema) -> bool:
+    """Tell whether a function of the author's reads or writes a part."""
+    return part["type"] in _FUNCTIONS or is_by_author(part.get("serialization"))
+
+
+def _why_object(part: Schema, schema: Schema, *, of_params: bool) -> str | None:
+    inner = part
+    while inner["type"] in _WRAPPERS:
+        inner = inner["schema"]
+    fields: Any = () if _is_free(inner) else inner.get("fields", ())
+    if not isinstance(fields, Mapping):
+        fields = {field["name"]: field for field in fields}
+    config, owner = part.get("config") or {}, getattr(part.get("cls"), "__name__", "it")
+    for name, field in fields.items():
+        if reason := _why_field(name, field, config, of_params=of_params):
+            return f"{name} of {owner} {reason}"
+    computed = inner.get("computed_fields")
+    if of_params or not computed or extra_of_results(schema) is not None:
+        return None
+    if (_extra(inner) or _extra(part) or "ignore") == "ignore":
+        return None
+    return (
+        f"{owner} has the computed {computed[0]['property_name']}, which cannot be told from the "
+        "names that extra='allow' lets in; leave one of them out"
+    )
+
+
+def _why_field(name: str, field: Schema, config: Schema, *, of_params: bool) -> str | None:
+    if field.get("init") is False:
+        return "is written, and cannot be read (init=False); let it be given, or make it a property"
+    unwritten = field.get("serialization_exclude") or field.get("init_only")
+    if unwritten and of_params:
+        return "is read, and never written (exclude=True or InitVar); leave it out of the params"
+    required = field["schema"]["type"] != "default" and field.get("required", True)
+    if required and (unwritten or field.get("serialization_exclude_if")):
+        return "has to be given, and is not always written; give it a default"
+    written, read = field.get("serialization_alias") or name, _names_read(name, field, config)
+    if unwritten or written in read:
+        return None
+    names = ", ".join(map(repr, read)) or "a path"
+    return (
+        f"is written as {written!r}, and read as {names}; give it one name for both, "
+        "Field(alias=...)"
+    )
+
+
+def _names_read(name: str, field: Schema, config: Schema) -> list[str]:
+    """Return the names under which a field is read, without paths into other values."""
+    alias: Any = field.get("validation_alias")
+    by_name = config.get("validate_by_name") or config.get("populate_by_name")
+    names = [name] if alias is None or by_name else []
+    if alias is None or config.get("validate_by_alias") is False:
+        return names
+    choices: list[Any] = [[alias]] if isinstance(alias, str) else alias
+    paths = choices if isinstance(choices[0], list) else [choices]
+    return [*names, *(path[0] for path in paths if len(path) == 1)]
+
+
+def _extra(part: Schema) -> str | None:
+    return part.get("extra_behavior") or (part.get("config") or {}).get("extra_fields_behavior")
