@@ -6,6 +6,7 @@ import ast
 import dataclasses
 import inspect
 import itertools
+import json
 import re
 import textwrap
 import threading
@@ -282,23 +283,20 @@ KEYWORDS: Final = {
 # --- Secrets of foreign schemas
 
 
-_CONDITIONAL: Final = {"if", "then", "else", "dependentSchemas", "dependencies"}
-_LEFT_OVER: Final = {"unevaluatedProperties", "unevaluatedItems", "additionalItems", "contains"}
-_ELSEWHERE: Final = {"$dynamicRef", "$recursiveRef"}
-_HIDDEN: Final = _CONDITIONAL | _LEFT_OVER | _ELSEWHERE
-_BY_NAME: Final = {"properties", "patternProperties", "$defs", "definitions"}
-_VALUES: Final = {"const", "enum", "default", "examples", "required"}
-
-_HOLDERS: Final = ("object", "array")
+_NOT_FOLLOWED: Final = re.compile(
+    r'"(if|then|else|dependentSchemas|dependencies|unevaluated\w+|additionalItems|contains'
+    r'|\$(dynamicRef|recursiveRef|anchor|id))": |"items": \[|"\$ref": "(?!#["/])'
+)
+"""Keywords of a schema's JSON by which masking does not find its way."""
 _WHOLE: Final[Schema] = {"writeOnly": True}
 
 
 def secrecy_of(schema: Schema) -> Schema:
-    """Return what masking is to go by: the schema, an empty one, or one that hides everything.
+    """Return the schema that masking goes by: this one, an empty one, or one that hides all.
 
     Args:
-        schema: The schema. Where it says of no secret, there is nothing to mask; where it says
-            so in a way that masking does not go, anything may be secret.
+        schema: The schema. Without a secret in it, there is nothing to mask; with one, and
+            conditions or references that masking does not follow, anything may be secret.
 
     Example:
         >>> secrecy_of({"if": {}, "then": {"properties": {"pin": {"writeOnly": True}}}})
@@ -306,35 +304,8 @@ def secrecy_of(schema: Schema) -> Schema:
     """
     if not holds_secret(schema):
         return {}
-    if not any(_is_hidden(part, within=part is not schema) for part in _parts(schema)):
+    parts = {name: part for name, part in schema.items() if name != "$id"}
+    if not _NOT_FOLLOWED.search(json.dumps(parts, default=str)):
         return schema
     # The names in an object say what became of the rest of it.
-    return ALL_SECRET if schema.get("type") in _HOLDERS else _WHOLE
-
-
-def _is_hidden(part: Schema, *, within: bool) -> bool:
-    target = part.get("$ref", "#")
-    # A pointer leads from the nearest identifier on, an anchor anywhere.
-    pointed = target == "#" or str(target).startswith("#/")
-    renamed = within and "$id" in part
-    return not _HIDDEN.isdisjoint(part) or not pointed or renamed or _is_list(part.get("items"))
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, list)
-
-
-def _parts(schema: object) -> Iterator[Schema]:
-    """Yield a schema and those within it."""
-    if isinstance(schema, Mapping):
-        part = cast("Mapping[str, Any]", schema)
-        yield part
-        for name, inside in part.items():
-            if name in _BY_NAME and isinstance(inside, Mapping):
-                for each in cast("Mapping[str, object]", inside).values():
-                    yield from _parts(each)
-            elif name not in _VALUES:
-                yield from _parts(inside)
-    elif isinstance(schema, list):
-        for each in cast("list[object]", schema):
-            yield from _parts(each)
+    return ALL_SECRET if schema.get("type") in ("object", "array") else _WHOLE
