@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from pydantic import BaseModel
 
 from toolstile.plugins.hook_manager import Implementation
-from toolstile.settings.table_validation import fields
+from toolstile.settings.table_validation import fields, kind_of
 from toolstile_hookspecs import (
     DefinitionError,
     PersistentPolicy,
@@ -103,7 +103,12 @@ def named(policies: Iterable[ToolPolicy], *, place: str) -> list[ToolPolicy]:
     """
     found: list[ToolPolicy] = []
     for position, policy in enumerate(policies, 1):
-        _refuse_other(policy, place)
+        methods = (callable(getattr(policy, method, None)) for method in POLICY_METHODS)
+        if isinstance(policy, type) or not all(methods):
+            raise DefinitionError(
+                f"A policy was expected in {place}, not {kind_of(policy)}; give an instance that "
+                f"has {' and '.join(POLICY_METHODS)}."
+            )
         if getattr(policy, "name", None):
             found.append(policy)
             continue
@@ -112,30 +117,12 @@ def named(policies: Iterable[ToolPolicy], *, place: str) -> list[ToolPolicy]:
 
 
 def _with_name(policy: Any, name: str, place: str) -> ToolPolicy:
-    kind: type[Any] = policy.__class__
-    if "name" not in fields(kind):
-        msg = (
-            f"Policy {kind.__qualname__} in {place} has no name; give it one, as the attribute "
-            "`name`."
-        )
+    if "name" not in fields(type(policy)):
+        msg = f"The policy in {place}, {kind_of(policy)}, has no name; add the attribute `name`."
         raise DefinitionError(msg)
-    if issubclass(kind, BaseModel):
+    if isinstance(policy, BaseModel):
         return cast("ToolPolicy", policy.model_copy(update={"name": name}))
     return cast("ToolPolicy", dataclasses.replace(policy, name=name))
-
-
-def _refuse_other(policy: object, place: str) -> None:
-    if isinstance(policy, type):
-        msg = f"{policy.__qualname__} in {place} is a class; give an instance of it as the policy."
-        raise DefinitionError(msg)
-    missing = [each for each in POLICY_METHODS if not callable(getattr(policy, each, None))]
-    if missing:
-        kind = getattr(policy, "__name__", type(policy).__qualname__)
-        msg = (
-            f"{kind} in {place} is no policy: it has no "
-            f"{' and no '.join(missing)}. Write the methods of ToolPolicy."
-        )
-        raise DefinitionError(msg)
 
 
 def refuse_duplicates(policies: Iterable[ToolPolicy]) -> None:

@@ -191,8 +191,11 @@ def test_a_kind_that_makes_no_policies_is_named(written, findings, before, after
 @pytest.mark.parametrize(
     ("policy", "told"),
     [
-        ("{'kind': 'cold'}", "dict in section 'room' is no policy: it has no check and no on_res"),
-        ("Settings", "Settings in section 'room' is a class; give an instance"),
+        (
+            "{'kind': 'cold'}",
+            "A policy was expected in section 'room', not an instance of dict",
+        ),
+        ("Settings", "A policy was expected in section 'room', not the class Settings; give"),
     ],
 )
 def test_what_is_no_policy_of_a_section_is_named(written, findings, policy, told):

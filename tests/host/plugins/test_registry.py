@@ -92,16 +92,15 @@ def test_a_fault_from_python_raises_and_leaves_nothing(plugins):
 @pytest.mark.parametrize(
     ("given", "told"),
     [
+        ("desk", r"the text 'desk' has none\. Write Host\(discover=\[name\]\), or Host\(plugin_f"),
         (
-            "desk",
-            "'desk' is no plugin: .* write Host\\(discover=\\['desk'\\]\\); for one",
+            Path("desk.py"),
+            r"Path has none\. Write Host\(discover=\[name\]\), or Host\(plugin_files",
         ),
-        ("desk.py", "'desk.py' is no plugin: .* write Host\\(plugin_files=\\['desk.py'\\]\\)"),
-        (Path("desk.py"), "'desk.py'\\) is no plugin: .* Host\\(plugin_files=\\['desk.py'\\]\\)"),
-        (None, "None is no plugin: it has no hooks. Give a module, or an object with"),
-        (5, "A value of type int is no plugin: it has no hooks. Give a module"),
-        ({"desk": 5}, "A value of type dict is no plugin: it has no hooks. Give a module"),
-        ([], "A value of type list is no plugin: it has no hooks. Give a module"),
+        (None, r"and nothing has none\. Give a module, or an object with"),
+        (5, r"and the number 5 has none\. Give a module"),
+        ({"desk": 5}, r"and a table has none\. Give a module"),
+        ([], r"and an array has none\. Give a module"),
     ],
 )
 def test_a_plain_value_is_no_plugin_and_is_told_what_to_write(plugins, given, told):
@@ -123,10 +122,10 @@ class Rule:
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        (Rule, r"A value of type Rule is no plugin: .* write Host\(policies=\[...\]\)"),
-        (lambda: Rule, r"The class Rule is no plugin: .* write Host\(policies=\[...\]\)"),
-        (lambda: make_tool("one"), "The tool 'one' is no plugin: .* Offer tools in sections"),
-        (lambda: MarkdownSection(key="a", title="A"), r"prompt=Prompt.of\(ns, key, sections"),
+        (Rule, r"an instance of Rule has none\. .* write Host\(policies=\[...\]\)"),
+        (lambda: Rule, r"the class Rule has none\. .* write Host\(policies=\[...\]\)"),
+        (lambda: make_tool("one"), r"of FunctionTool has none\. Write Host\(tools=\[...\]\)"),
+        (lambda: MarkdownSection(key="a", title="A"), "offer sections in the hook toolstile_sec"),
     ],
 )
 def test_what_belongs_elsewhere_is_not_taken_for_a_plugin_without_hooks(plugins, make, told):

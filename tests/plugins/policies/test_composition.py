@@ -387,9 +387,9 @@ class WithoutField:
 @pytest.mark.parametrize(
     ("policy", "told"),
     [
-        (object(), "object in steps is no policy: it has no check and no on_result"),
-        (Policy, "Policy in steps is a class; give an instance"),
-        (WithoutField(), "WithoutField in steps has no name; give it one"),
+        (object(), "expected in steps, not an instance of object; give an instance"),
+        (Policy, "expected in steps, not the class Policy; give an instance"),
+        (WithoutField(), "in steps, an instance of WithoutField, has no name; add"),
     ],
 )
 def test_what_is_no_policy_is_refused_with_what_it_lacks(yard, steps, policy, told):
