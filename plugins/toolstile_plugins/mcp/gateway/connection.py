@@ -1,16 +1,14 @@
-"""The connection to one server: made when it is needed, and made anew when it has ended."""
+"""The connection to one server: made when it is needed, and again when it has ended."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import contextvars
 import logging
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 import mcp_types as types
@@ -21,7 +19,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from toolstile_hookspecs import hide
 from toolstile_plugins.mcp.gateway.definitions import Definition, list_tools
 from toolstile_plugins.mcp.gateway.errors import ServerFault, one_deeper, told
-from toolstile_plugins.mcp.gateway.transports.guard import GuardedStream
+from toolstile_plugins.mcp.gateway.transports.guard import GuardedStream, guarded
 from toolstile_plugins.mcp.gateway.transports.http import Site, http_streams
 from toolstile_plugins.mcp.gateway.transports.stdio import Program, program_streams
 from toolstile_plugins.mcp.settings import ServerSettings, filled, secrets_of
@@ -47,7 +45,7 @@ class Connection:
     Args:
         server: The server's name.
         settings: How it is reached.
-        met: Hears which tools the server has, whenever that was asked.
+        met: Takes the server's tools, each time they have been listed.
     """
 
     def __init__(self, server: str, settings: ServerSettings, met: Met) -> None:
@@ -78,7 +76,7 @@ class Connection:
 
     @property
     def account(self) -> str | None:
-        """Why there is no connection, with what the program said last; models are not told that."""
+        """Why there is no connection, with the program's last words, which no model sees."""
         return None if self.fault is None else f"{self.fault}{self._last_words}"
 
     @property
@@ -87,10 +85,10 @@ class Connection:
         return max(0.0, self._again_at - asyncio.get_running_loop().time())
 
     async def client(self) -> Client:
-        """Return what speaks to the server, connected first where it is not.
+        """Return the connected client; connect first where there is none.
 
         Raises:
-            ServerFault: When it cannot be reached, or the last attempt was too short ago.
+            ServerFault: When it cannot be reached, or the last attempt was too recent.
         """
         if self._guard is not None and self._guard.ended.is_set():
             # It has ended, and what is left of it is still being cleared away.
@@ -118,8 +116,8 @@ class Connection:
         """End a connection that does not work any more; the next call makes another.
 
         Args:
-            client: What was spoken through.
-            fault: Why, where nothing better is known.
+            client: The client of that connection.
+            fault: The reason, where nothing better is known.
 
         Returns:
             Why it has ended.
@@ -148,9 +146,9 @@ class Connection:
     def _begin(self) -> None:
         loop = asyncio.get_running_loop()
         self._ready = loop.create_future()
-        # Nobody may be there to hear of it.
+        # Perhaps nobody waits for it any more.
         self._ready.add_done_callback(lambda done: done.cancelled() or done.exception())
-        # It outlives the call that needs it first, and is no part of that one's trace.
+        # It outlives the first call that needs it, and is not a part of that call's trace.
         self._life = asyncio.create_task(self._live(self._ready), context=contextvars.Context())
         self._lives.add(self._life)
         self._life.add_done_callback(self._lives.discard)
@@ -165,21 +163,23 @@ class Connection:
     def _end_life(self) -> None:
         if self._life is not None:
             self._life.cancel()
-        self._life = self._client = self._guard = self._ready = None
+        self._clear()
 
     def _forget(self) -> None:
         self.last_end = self._plain(_end_of(self._guard) or ENDED)
-        self._life = self._client = self._guard = self._ready = None
+        self._clear()
         self._fail(self.last_end, at_once=True)
+
+    def _clear(self) -> None:
+        self._life = self._client = self._guard = self._ready = None
 
     async def _live(self, ready: asyncio.Future[Client]) -> None:
         """Connect, and stay until the connection ends or is ended."""
         me = asyncio.current_task()
         fault = ENDED
-        transport = _Guarded(self._streams)
+        guard = GuardedStream()
         try:
-            async with self._speaking(transport) as client:
-                guard = transport.guard
+            async with self._speaking(guard) as client:
                 await self._met(await list_tools(client, self._settings.max_tools))
                 if not ready.done():
                     self._client, self._guard, self.fault, self._failures = client, guard, None, 0
@@ -188,12 +188,12 @@ class Connection:
                 if self._life is me:
                     self._forget()
         except Exception as error:
-            fault = transport.fault or self.explain(told(error))
+            fault = guard.fault or self.explain(told(error))
             log.debug("MCP server %s", self.server, exc_info=True)
         finally:
             if self._life is me:
                 was_up = self._client is not None
-                self._life = self._client = self._guard = self._ready = None
+                self._clear()
                 self._fail(fault, ready=ready, at_once=was_up)
             elif not ready.done():
                 ready.cancel()
@@ -254,7 +254,7 @@ class Connection:
             try:
                 async with client.listen(tools_list_changed=True) as events:
                     log.debug("MCP server %s tells of changes", self.server)
-                    # What has changed before nobody was told of.
+                    # Earlier changes were not announced.
                     self._changed.set()
                     async for event in events:
                         if isinstance(event, ToolsListChanged):
@@ -263,18 +263,18 @@ class Connection:
                 log.debug("MCP server %s tells of no changes", self.server, exc_info=True)
             await asyncio.sleep(LONGEST_WAIT)
 
-    async def _hear(self, message: object) -> None:
+    async def _on_message(self, message: object) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self._changed.set()
 
     @asynccontextmanager
-    async def _speaking(self, transport: _Guarded) -> AsyncGenerator[Client]:
+    async def _speaking(self, guard: GuardedStream) -> AsyncGenerator[Client]:
         self._changed.clear()
         wanted = self._settings.protocol
         client = Client(
-            transport,
+            guarded(guard, self._streams),
             mode="legacy" if wanted == "legacy" else "auto",
-            message_handler=self._hear,
+            message_handler=self._on_message,
             client_info=US,
             cache=None,
         )
@@ -316,38 +316,3 @@ async def _accept_any(name: str, result: object) -> None:
 def _end_of(guard: GuardedStream | None) -> str | None:
     """Return why a server's messages have ended, None where they have not."""
     return None if guard is None or not guard.ended.is_set() else guard.fault or ENDED
-
-
-class _Guarded:
-    """A transport whose messages pass a guard."""
-
-    def __init__(
-        self, connect: Callable[[], AbstractAsyncContextManager[TransportStreams]]
-    ) -> None:
-        self._connect = connect
-        self._guard: GuardedStream | None = None
-        self._stack = contextlib.AsyncExitStack()
-
-    @property
-    def guard(self) -> GuardedStream:
-        """The guard, once it is entered."""
-        assert self._guard is not None  # noqa: S101 - entered
-        return self._guard
-
-    @property
-    def fault(self) -> str | None:
-        """For what the guard has ended the connection, if it has."""
-        return None if self._guard is None else self._guard.fault
-
-    async def __aenter__(self) -> TransportStreams:
-        messages, out = await self._stack.enter_async_context(self._connect())
-        self._guard = GuardedStream(messages)
-        return self._guard, out
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> bool | None:
-        return await self._stack.__aexit__(exc_type, exc_val, exc_tb)

@@ -1,4 +1,4 @@
-"""The gateway of a host: all servers, and who has which name."""
+"""The gateway of a host: all its servers, and the names of their tools."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import partial
 
 from toolstile_hookspecs import HostHandle, PluginError
 from toolstile_plugins.mcp.gateway.trust import Pins
-from toolstile_plugins.mcp.gateway.upstream import Upstream, UpstreamPlugin
+from toolstile_plugins.mcp.gateway.upstream import Upstream
 from toolstile_plugins.mcp.settings import McpSettings
 
 log = logging.getLogger("toolstile.mcp")
@@ -38,10 +38,10 @@ class Gateway:
         self._publishing = asyncio.Lock()
 
     async def open(self) -> None:
-        """Offer the tools that are known, and wait a while for servers of which none are."""
+        """Offer the known tools, and wait a while for servers of which none are known."""
         for each in self.upstreams:
             each.begin()
-            await asyncio.to_thread(self._host.register, UpstreamPlugin(each), each.plugin)
+            await asyncio.to_thread(self._host.register, each, each.plugin)
         await self._publish(self.upstreams)
         unknown = [asyncio.create_task(each.met()) for each in self.upstreams]
         if unknown:
@@ -67,7 +67,7 @@ class Gateway:
             await asyncio.to_thread(self._renew, tuple(upstreams))
 
     def _renew(self, upstreams: tuple[Upstream, ...]) -> None:
-        """Make the tools of servers anew, those of an earlier one first to choose their names."""
+        """Make the tools of servers again; an earlier server is the first to choose names."""
         before = {each.name: each.tools for each in upstreams}
         for each in upstreams:
             each.make_tools(partial(self._owner, each))
@@ -82,7 +82,7 @@ class Gateway:
                     )
 
     def _owner(self, upstream: Upstream, name: str) -> str | None:
-        """Return who but a server has a name already, or who comes before it and has it."""
+        """Return the owner of a name that a server cannot have, None where it can."""
         for each in self.upstreams:
             if each is upstream:
                 break

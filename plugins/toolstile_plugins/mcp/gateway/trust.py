@@ -8,7 +8,7 @@ import os
 import tempfile
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, cast
@@ -118,6 +118,12 @@ GONE: Final = 1000
 
 CallKey = tuple[str, str]
 """A session's id, and the id of a call in it."""
+
+
+def call_key(context: ToolContext) -> CallKey:
+    """Return the key of the call that a context belongs to."""
+    call = context.tool_call
+    return str(getattr(context.session, "id", "")), "" if call is None else call.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,15 +274,13 @@ class DoubtPolicy:
 
     Args:
         name: The instance's name.
-        standing: What was approved, and what there is.
-        key_of: By what a call is known.
+        standing: The tools as they were approved, and as they are.
     """
 
     wants_params: ClassVar = False
 
     name: str
     standing: Standing
-    key_of: Callable[[ToolContext], CallKey]
 
     def check(
         self,
@@ -287,18 +291,13 @@ class DoubtPolicy:
     ) -> PolicyDecision:
         """Ask where there is a doubt, saying what has changed."""
         own = tool.wire_name or tool.name
-        doubt = self.standing.asks(self.key_of(context), own)
+        doubt = self.standing.asks(call_key(context), own)
         return PolicyDecision.allow() if doubt is None else PolicyDecision.ask(_reason(tool, doubt))
 
     def on_result(
-        self,
-        tool: Tool[Any, Any],
-        params: Any,
-        result: ToolResult[Any],
-        *,
-        context: ToolContext,
+        self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
     ) -> None:
-        """Do nothing: what was approved is remembered before the call is sent."""
+        """Do nothing: the approval is remembered before the call is sent."""
 
 
 def _reason(tool: Tool[Any, Any], doubt: Doubt) -> str:

@@ -1,4 +1,4 @@
-"""One server behind the gateway: its connection, its tools, and the plugin that offers them."""
+"""One server behind the gateway: its connection and tools, offered as a plugin."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from toolstile_plugins.mcp.gateway.definitions import Definition
 from toolstile_plugins.mcp.gateway.errors import ServerFault, is_plain, one_line
 from toolstile_plugins.mcp.gateway.schemas import enforceable
 from toolstile_plugins.mcp.gateway.tools import make_tool
-from toolstile_plugins.mcp.gateway.trust import CallKey, Doubt, DoubtPolicy, Pins, Standing
+from toolstile_plugins.mcp.gateway.trust import Doubt, DoubtPolicy, Pins, Standing, call_key
 from toolstile_plugins.mcp.settings import ServerSettings, prefix_of, tool_name
 
 log = logging.getLogger("toolstile.mcp")
@@ -39,13 +39,13 @@ LONGEST_NAME: Final = 256
 
 
 class Upstream:
-    """A server, and the tools of this host that stand for its own.
+    """A server, and the plugin that offers a tool of this host for each of its own.
 
     Args:
         name: The server's name.
         settings: The server's settings.
-        pins: Where it is remembered what its tools are.
-        changed: Hears that it has other tools than before.
+        pins: Remembers its tools.
+        changed: Called when its tools have changed.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Upstream:
     # --- on the gateway's loop ---
 
     def begin(self) -> None:
-        """Look for the server's tools, again and again until they are known."""
+        """Begin to look for the server's tools, until they are known."""
         self.loop = asyncio.get_running_loop()
         if not self.standing.is_known:
             self._searching = asyncio.create_task(self._search())
@@ -219,29 +219,19 @@ class Upstream:
                 )
         return await self._calling.send(now, params, context, reporter(context, home))
 
-
-class UpstreamPlugin:
-    """Offers the tools of one server, as a plugin of its own.
-
-    Args:
-        upstream: The server.
-    """
-
-    def __init__(self, upstream: Upstream) -> None:
-        self._upstream = upstream
+    # --- as a plugin ---
 
     @hookimpl
     def toolstile_sections(self) -> list[MarkdownSection[Any]]:
         """Offer the server's tools as they are now."""
-        upstream = self._upstream
-        if not upstream.tools:
+        if not self.tools:
             return []
         return [
             MarkdownSection(
-                key=upstream.plugin,
-                title=f"Tools of {one_line(upstream.name, 60)}",
-                tools=upstream.tools,
-                policies=[DoubtPolicy(f"{upstream.plugin}/changed", upstream.standing, call_key)],
+                key=self.plugin,
+                title=f"Tools of {one_line(self.name, 60)}",
+                tools=self.tools,
+                policies=[DoubtPolicy(f"{self.plugin}/changed", self.standing)],
             )
         ]
 
@@ -249,35 +239,27 @@ class UpstreamPlugin:
     def toolstile_lookup(
         self, call: ToolCall, catalog: Catalog
     ) -> Awaitable[Tool[Any, Any] | None] | None:
-        """Wait for a server whose tools nobody knows yet, or say why there are none."""
-        upstream = self._upstream
-        if upstream.standing.is_known or not upstream.prefix:
+        """Wait for the server while its tools are unknown, or say why there are none."""
+        if self.standing.is_known or not self.prefix:
             return None
-        if not str(call.name).startswith(upstream.prefix) or catalog.get(call.name) is not None:
+        if not str(call.name).startswith(self.prefix) or catalog.get(call.name) is not None:
             return None
         return self._look_up(call.name, catalog)
 
     async def _look_up(self, name: str, catalog: Catalog) -> Tool[Any, Any] | None:
-        upstream = self._upstream
-        looking = upstream.connection.client()
+        looking = self.connection.client()
         try:
-            loop = upstream.loop
+            loop = self.loop
             if loop is None or loop is asyncio.get_running_loop():
                 await looking
             else:
                 await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(looking, loop))
         except ServerFault as fault:
             raise CallRefused(
-                f"{one_line(name, 80)} cannot be called now: the MCP server {upstream.name} "
+                f"{one_line(name, 80)} cannot be called now: the MCP server {self.name} "
                 f"cannot be reached: {fault}. Do without it, or retry later."
             ) from fault
         return catalog.get(name)
-
-
-def call_key(context: ToolContext) -> CallKey:
-    """Return by what a call is known: its session and its own id."""
-    call = context.tool_call
-    return str(getattr(context.session, "id", "")), "" if call is None else call.id
 
 
 def misfit(definition: Definition, params: Any) -> str | None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from types import TracebackType
-from typing import Any, Final, Self
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Final
 
 import anyio
 import mcp_types as types
-from mcp.client._transport import ReadStream
+from anyio.abc import ObjectReceiveStream
+from mcp.client._transport import ReadStream, TransportStreams
 from mcp.shared.message import SessionMessage
 
 from toolstile_plugins.mcp.gateway.errors import ServerBroken
@@ -17,38 +19,45 @@ from toolstile_plugins.mcp.gateway.errors import ServerBroken
 Item = SessionMessage | Exception
 
 BURST: Final = 1000
-"""Messages that answer nothing which a server may send at once."""
+"""Unasked messages that a server may send at once."""
 PER_SECOND: Final = 200.0
-"""The number that is added each second."""
+"""Unasked messages that are added to these each second."""
 FLOOD: Final = 10_000
-"""Messages beyond that after which the connection is ended."""
+"""Dropped messages after which the connection is ended."""
 
 
-class GuardedStream:
-    """A stream of a server's messages, of which those are dropped that come in a flood.
+class GuardedStream(ObjectReceiveStream[Item]):
+    """A stream of a server's messages, without those that come in a flood.
 
-    Args:
-        inner: The stream.
+    Attributes:
+        inner: The server's own stream, once it is connected.
+        ended: Set when the messages have ended, or had to.
+        fault: Why they had to end, None where they did not.
     """
 
-    def __init__(self, inner: ReadStream[Item]) -> None:
-        self._inner = inner
+    inner: ReadStream[Item]
+
+    def __init__(self) -> None:
+        self.ended = asyncio.Event()
+        self.fault: str | None = None
         self._room = float(BURST)
         self._looked = time.monotonic()
         self._dropped = 0
-        self.ended = asyncio.Event()
-        self.fault: str | None = None
 
     @property
     def last_context(self) -> Any:
         """The context that the newest message was sent in, where the stream knows it."""
-        return getattr(self._inner, "last_context", None)
+        return getattr(self.inner, "last_context", None)
 
     async def receive(self) -> Item:
-        """Return the next message that can be taken."""
+        """Return the next message that can be taken.
+
+        Raises:
+            anyio.EndOfStream: When the server's messages have ended, or have to.
+        """
         try:
             while True:
-                item = await self._inner.receive()
+                item = await self.inner.receive()
                 if isinstance(item, ServerBroken):
                     raise item
                 if self._takes(item):
@@ -56,35 +65,15 @@ class GuardedStream:
         except ServerBroken as error:
             self.fault = str(error)
             self.ended.set()
-            raise StopAsyncIteration from error
+            raise anyio.EndOfStream from error
+        except anyio.EndOfStream:
+            self.ended.set()
+            raise
 
     async def aclose(self) -> None:
         """Close the stream."""
         self.ended.set()
-        await self._inner.aclose()
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Item:
-        """Return the next message, or end where the server's have ended or have to."""
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            self.ended.set()
-            raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
-        """Close the stream."""
-        await self.aclose()
+        await self.inner.aclose()
 
     def _takes(self, item: Item) -> bool:
         if isinstance(item, SessionMessage) and isinstance(
@@ -101,3 +90,13 @@ class GuardedStream:
         if self._dropped > FLOOD:
             raise ServerBroken("it floods its client with messages that nobody asked for")
         return False
+
+
+@asynccontextmanager
+async def guarded(
+    guard: GuardedStream, connect: Callable[[], AbstractAsyncContextManager[TransportStreams]]
+) -> AsyncGenerator[TransportStreams]:
+    """Connect, and give streams of which the guard stands before the server's messages."""
+    async with connect() as (messages, out):
+        guard.inner = messages
+        yield guard, out
