@@ -104,10 +104,10 @@ class Terminal:
         """The columns there are; None where nobody counts them, as in a pipe."""
         return self.console.width if self.console is not None and self.is_terminal else None
 
-    @property
-    def has_symbols(self) -> bool:
-        """True when more than ASCII can be written."""
-        return (self._out.encoding or "").lower().startswith("utf")
+    def sign(self, symbol: str, plain: str, text: str, style: str) -> Text:
+        """Return a sign and a text; the plain sign where only ASCII can be written."""
+        has_symbols = (self._out.encoding or "").lower().startswith("utf")
+        return Text(f"{symbol if has_symbols else plain} {text}", style)
 
     def print(self, text: Text | str = "", *, whole: bool = False) -> None:
         """Write a line.

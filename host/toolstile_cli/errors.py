@@ -1,33 +1,23 @@
-"""Failures of the command line itself, as people read them."""
+"""Errors of the command line itself, as people read them."""
 
 from __future__ import annotations
 
 import sys
-from typing import ClassVar
 
 from toolstile.host import Host
-from toolstile_cli.exit_codes import Exit
 from toolstile_hookspecs.support.text import printable
 
 
-class CommandFailure(Exception):
-    """A command cannot go on; says what is wrong, why and what to do.
+class UsageError(Exception):
+    """The input or the command is wrong; says why and what to do.
 
     Args:
-        faults: What is wrong, one line each.
+        faults: The faults, one line each.
     """
-
-    status: ClassVar[Exit] = Exit.FAILED
 
     def __init__(self, *faults: str) -> None:
         super().__init__(*faults)
         self.faults = faults
-
-
-class UsageError(CommandFailure):
-    """The input or the command is wrong."""
-
-    status = Exit.USAGE
 
 
 def say(kind: str, *texts: str) -> None:

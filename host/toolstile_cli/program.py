@@ -18,7 +18,7 @@ from toolstile.host import Host
 from toolstile.settings import load
 from toolstile_cli.commands.run import named_plugins
 from toolstile_cli.console import json_lines
-from toolstile_cli.errors import CommandFailure, report_faults, say
+from toolstile_cli.errors import UsageError, report_faults, say
 from toolstile_cli.exit_codes import Exit
 from toolstile_cli.logs import logging_to_stderr
 from toolstile_cli.options import (
@@ -162,9 +162,9 @@ def _explain(error: Exception, verbosity: int) -> int:
     """Tell what has gone wrong; of the output, `main` does."""
     if verbosity >= TRACEBACKS:
         traceback.print_exception(error)
-    if isinstance(error, CommandFailure):
+    if isinstance(error, UsageError):
         say("error", *error.faults)
-        return error.status
+        return Exit.USAGE
     if isinstance(error, ToolstileError):
         say("error", str(error))
         return Exit.USAGE

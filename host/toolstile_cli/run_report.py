@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from rich.text import Text
 
@@ -45,91 +45,68 @@ UNANSWERED: Final = (
 FAILURE: Final = ("✗", "x")
 
 
-class Report(Protocol):
-    """The report of a run; it is entered at the beginning and left at the end."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-        /,
-    ) -> None: ...
-
-    def running(self, text: str) -> None:
-        """Hear what is being done now."""
-        ...
-
-    def progressed(
-        self, call: ToolCall, done: float, total: float | None, message: str | None, /
-    ) -> None:
-        """Hear how far a handler is."""
-        ...
-
-    def advance(self) -> None:
-        """Hear that one more call has ended, where its row comes later."""
-        ...
-
-    def still(self) -> AbstractContextManager[None]:
-        """Return what keeps everything still while a person is asked."""
-        ...
-
-    def ended(self, ending: Ending) -> None:
-        """Hear what became of a call."""
-        ...
-
-    def rehearsed(self, diff: str) -> None:
-        """Hear what all calls of a dry run together would change."""
-        ...
-
-
-class JsonReport:
-    """One envelope a line.
-
-    Args:
-        lines: Where to.
-    """
-
-    def __init__(self, lines: JsonLines) -> None:
-        self._lines = lines
+class Report:
+    """The report of a run, entered at its beginning and left at its end; this one shows nothing."""
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        type_: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        # On stdout a summary would be no envelope.
-        if isinstance(error, KeyboardInterrupt):
-            say_interrupted()
+        """End the report."""
 
     def running(self, text: str) -> None:
-        """Show nothing."""
+        """Show what is being done now."""
 
-    def progressed(self, *_: object) -> None:
-        """Show nothing."""
+    def progressed(
+        self, call: ToolCall, done: float, total: float | None, message: str | None
+    ) -> None:
+        """Show how far a handler is."""
 
     def advance(self) -> None:
-        """Show nothing."""
+        """Count a call that has ended, though its row comes later."""
 
     def still(self) -> AbstractContextManager[None]:
-        """Keep still as ever."""
+        """Keep everything still while a person is asked."""
         return nullcontext()
+
+    def ended(self, ending: Ending) -> None:
+        """Show the end of a call."""
+
+    def rehearsed(self, diff: str) -> None:
+        """Show what all calls of a dry run together would change."""
+
+
+class JsonReport(Report):
+    """One envelope a line; of a dry run, each with a diff of its own.
+
+    Args:
+        lines: Takes the envelopes.
+    """
+
+    def __init__(self, lines: JsonLines) -> None:
+        self._lines = lines
+
+    def __exit__(
+        self,
+        type_: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        # On stdout a summary would not be an envelope.
+        if isinstance(error, KeyboardInterrupt):
+            say_interrupted()
 
     def ended(self, ending: Ending) -> None:
         """Write the envelope."""
         self._lines.write(ending.wire())
 
-    def rehearsed(self, diff: str) -> None:
-        """Show nothing: each envelope came with a diff of its own."""
 
-
-class TableReport:
+class TableReport(Report):
     """A table for people, and below it what is running.
 
     Args:
@@ -150,7 +127,6 @@ class TableReport:
         self._asking = 0
         self._lock = threading.Lock()
         self._progress = self._make_progress(terminal.console) if terminal.is_terminal else None
-        self._task = self._progress.add_task("", total=self._total) if self._progress else None
         self._table = Table(
             terminal,
             [
@@ -171,7 +147,7 @@ class TableReport:
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        type_: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
@@ -184,8 +160,7 @@ class TableReport:
 
     def running(self, text: str) -> None:
         """Show it below the table."""
-        if self._progress is not None and self._task is not None:
-            self._progress.update(self._task, description=printable(text))
+        self._update(description=printable(text))
 
     def progressed(
         self, call: ToolCall, done: float, total: float | None, message: str | None
@@ -196,8 +171,7 @@ class TableReport:
 
     def advance(self) -> None:
         """Move the bar."""
-        if self._progress is not None and self._task is not None:
-            self._progress.advance(self._task)
+        self._update(advance=1)
 
     @contextmanager
     def still(self) -> Generator[None]:
@@ -212,11 +186,11 @@ class TableReport:
         """Write the call's row."""
         self._counts[ending.status] += 1
         style = STYLES.get(ending.status, "red")
-        symbol = SYMBOLS.get(ending.status, FAILURE)[0 if self._terminal.has_symbols else 1]
+        signs = SYMBOLS.get(ending.status, FAILURE)
         cells = [
             Text(printable(ending.call.id), "dim"),
             Text(printable(ending.tool)),
-            Text(f"{symbol} {_outcome(ending.status)}", style),
+            self._terminal.sign(*signs, _outcome(ending.status), style),
             Text(_reached(ending.stage), "dim"),
             Text("" if ending.seconds is None else duration(ending.seconds), "dim"),
         ]
@@ -263,6 +237,10 @@ class TableReport:
         changes = _shown_changes(ending.diff) if _changes(ending.diff) else []
         return [*shown, *changes, *(Text(note, "dim italic") for note in ending.notes)]
 
+    def _update(self, **changes: Any) -> None:
+        if self._progress is not None:
+            self._progress.update(self._progress.task_ids[0], **changes)
+
     def _count(self, more: int) -> None:
         with self._lock:
             before, self._asking = self._asking, self._asking + more
@@ -284,7 +262,9 @@ class TableReport:
 
         columns = [SpinnerColumn(), TextColumn("{task.description}", markup=False)]
         bar = [BarColumn(), MofNCompleteColumn()] if self._total >= MANY else []
-        return Progress(*columns, *bar, console=console, transient=True)
+        progress = Progress(*columns, *bar, console=console, transient=True)
+        progress.add_task("", total=self._total)
+        return progress
 
 
 def _begun(ending: Ending) -> list[Text]:

@@ -7,23 +7,29 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from rich.text import Text
 
 from toolstile.host import Host
 from toolstile.plugins.contributions import commands
 from toolstile.plugins.reports import PluginReport
-from toolstile_cli.console import Column, Table, Terminal, widest
+from toolstile_cli.commands.plugins import print_reports
+from toolstile_cli.console import Terminal
 from toolstile_cli.errors import UsageError
 from toolstile_cli.exit_codes import Exit
-from toolstile_cli.lint.diagnostic import Finding
 from toolstile_cli.lint.package import brought_by, why_unknown
 from toolstile_cli.lint.plugin import findings_in
 from toolstile_cli.options import COMMANDS
 from toolstile_cli.plugin_commands import with_extensions
-from toolstile_hookspecs import Command
+from toolstile_hookspecs import Command, Finding
 from toolstile_hookspecs.support.text import counted, printable
+
+SIGNS: Final = {
+    "clean": ("✓", "+", "clean", "green"),
+    "to fix": ("✗", "x", "to fix", "red"),
+    "blocked": ("⊘", "-", "blocked", "yellow"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +57,10 @@ def check(host: Host, args: argparse.Namespace) -> int:
             for each in _chosen(host, args.names)
         ]
     if args.out is None:
-        _print_table(checked)
+        terminal = Terminal()
+        rows = [(each.report, terminal.sign(*SIGNS[each.status]), _texts(each)) for each in checked]
+        print_reports(terminal, rows, "check", "what to fix")
+        terminal.print(_summary(checked))
     else:
         for each in checked:
             args.out.write(_described(each))
@@ -79,7 +88,7 @@ def _of_commands(host: Host, plugin: str) -> Iterator[Finding]:
     for command, why in left_out:
         if command in own:
             cause = f"The command {command.name!r} is left out: {why}."
-            yield Finding("commands", cause, "Fix it, or give it another name.")
+            yield Finding.error("commands", cause, "Fix it, or give it another name.")
 
 
 def _chosen(host: Host, names: list[str]) -> list[PluginReport]:
@@ -97,45 +106,14 @@ def _chosen(host: Host, names: list[str]) -> list[PluginReport]:
     return [each for each in reports if not names or each.name in asked]
 
 
-def _print_table(checked: list[Checked]) -> None:
-    terminal = Terminal()
-    symbols = {
-        "clean": ("✓ clean", "+ clean", "green"),
-        "to fix": ("✗ to fix", "x to fix", "red"),
-        "blocked": ("⊘ blocked", "- blocked", "yellow"),
-    }
-    table = Table(
-        terminal,
-        [
-            Column("plugin", widest([printable(each.report.name) for each in checked], 24)),
-            Column("check", 9),
-            Column(
-                "from", widest([printable(each.report.origin) for each in checked], 32), keep="end"
-            ),
-        ],
-        "what to fix",
-    )
-    table.head()
-    for each in checked:
-        symbol, plain, style = symbols[each.status]
-        cells = [
-            Text(printable(each.report.name), "bold"),
-            Text(symbol if terminal.has_symbols else plain, style),
-            Text(printable(each.report.origin), "dim"),
-        ]
-        table.row(cells, _texts(each), wrap=True)
-    terminal.print()
-    terminal.print(_summary(checked))
-
-
 def _texts(checked: Checked) -> list[Text]:
     if checked.status == "blocked":
         return [Text(printable(checked.report.fault or "It is switched off."), "dim")]
     texts: list[Text] = []
     for each in checked.findings:
-        line = Text().append(printable(f"{each.where}: "), "bold")
-        texts.append(line.append(printable(each.cause)))
-        texts.append(Text(printable(each.remedy), "dim"))
+        line = Text().append(printable(f"{each.subject}: "), "bold")
+        texts.append(line.append(printable(each.text)))
+        texts.append(Text(printable(each.remedy or ""), "dim"))
     return texts
 
 
@@ -158,7 +136,7 @@ def _described(checked: Checked) -> dict[str, Any]:
         "version": report.version,
         "location": report.location,
         "findings": [
-            {"where": each.where, "cause": each.cause, "remedy": each.remedy}
+            {"where": each.subject, "cause": each.text, "remedy": each.remedy}
             for each in checked.findings
         ],
     }

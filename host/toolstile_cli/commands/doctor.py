@@ -9,7 +9,7 @@ import platform
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, cast
@@ -50,24 +50,26 @@ SIGNS: Final = {
 _NOT_STARTED: Final = (
     "Nothing was started: `toolstile plugins` starts the plugins, and tells which cannot be."
 )
-
 Area = tuple[str, Iterable[Finding]]
-Show = Callable[[str, Iterable[Finding]], None]
 
 
 def doctor(args: argparse.Namespace) -> int:
     """Look at everything that can be looked at without changing it; 1 when something is wrong."""
     severities: Counter[Severity] = Counter()
-    show = _on_terminal() if args.out is None else _as_json(args)
+    terminal = Terminal()
     for area, findings in _areas(args):
-        # What plugins print meanwhile is no finding.
+        # Plugins may print meanwhile, which is not a finding.
         with contextlib.redirect_stdout(sys.stderr):
             found = list(findings)
-        show(area, found)
         severities.update(each.severity for each in found)
+        if args.out is None:
+            _print(terminal, area, found)
+        else:
+            for each in found:
+                args.out.write(_described(area, each))
     if args.out is None:
-        Terminal().print(_summary(severities))
-        Terminal().print(Text(f" {_NOT_STARTED}", "dim"), whole=True)
+        terminal.print(_summary(severities))
+        terminal.print(Text(f" {_NOT_STARTED}", "dim"), whole=True)
     return Exit.FAILED if severities[Severity.ERROR] else Exit.OK
 
 
@@ -93,32 +95,15 @@ def _make_host(args: argparse.Namespace) -> Host:
     return Host(config=args.config, block=args.block, plugin_files=files)
 
 
-def _on_terminal() -> Show:
-    terminal = Terminal()
-
-    def show(area: str, findings: Iterable[Finding]) -> None:
-        terminal.print(Text(f" {area}", "bold"))
-        for each in findings:
-            _print(terminal, each)
-
-    return show
-
-
-def _as_json(args: argparse.Namespace) -> Show:
-    def show(area: str, findings: Iterable[Finding]) -> None:
-        for each in findings:
-            args.out.write(_described(area, each))
-
-    return show
-
-
-def _print(terminal: Terminal, finding: Finding) -> None:
-    symbol, plain, style = SIGNS[finding.severity]
-    line = Text("   ").append(symbol if terminal.has_symbols else plain, style)
-    line.append(f" {printable(finding.subject)}: ", "bold").append(printable(finding.text))
-    terminal.print(line, whole=True)
-    if finding.severity is not Severity.OK and finding.remedy:
-        terminal.print(Text(f"     {printable(finding.remedy)}"), whole=True)
+def _print(terminal: Terminal, area: str, findings: Iterable[Finding]) -> None:
+    terminal.print(Text(f" {area}", "bold"))
+    for finding in findings:
+        symbol, plain, style = SIGNS[finding.severity]
+        line = Text("   ").append_text(terminal.sign(symbol, plain, "", style))
+        line.append(f"{printable(finding.subject)}: ", "bold").append(printable(finding.text))
+        terminal.print(line, whole=True)
+        if finding.severity is not Severity.OK and finding.remedy:
+            terminal.print(f"     {printable(finding.remedy)}", whole=True)
 
 
 def _summary(severities: Counter[Severity]) -> Text:
@@ -267,7 +252,7 @@ def of_plugins(host: Host) -> Iterator[Finding]:
         yield _of_plugin(report)
         if report.status == "loaded":
             for found in resource_findings(host.plugins.loaded(report.name)):
-                yield Finding.error(f"{found.where} of {report.name}", found.cause, found.remedy)
+                yield replace(found, subject=f"{found.subject} of {report.name}")
         for each in report.deprecations:
             yield Finding.warning(
                 _subject(report), each, "Look for a newer version of it, or tell its author."

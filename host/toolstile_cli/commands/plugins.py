@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, Final
@@ -20,11 +21,11 @@ from toolstile_cli.exit_codes import Exit
 from toolstile_hookspecs import ConfigurationError
 from toolstile_hookspecs.support.text import counted, printable
 
-STATUS: Final[dict[Status, tuple[str, str, str]]] = {
-    "loaded": ("✓ loaded", "+ loaded", "green"),
-    "blocked": ("⊘ blocked", "- blocked", "yellow"),
-    "failed": ("✗ failed", "x failed", "red"),
-    "absent": ("? absent", "? absent", "red"),
+STATUS: Final[dict[Status, tuple[str, str, str, str]]] = {
+    "loaded": ("✓", "+", "loaded", "green"),
+    "blocked": ("⊘", "-", "blocked", "yellow"),
+    "failed": ("✗", "x", "failed", "red"),
+    "absent": ("?", "?", "absent", "red"),
 }
 
 
@@ -34,7 +35,10 @@ def plugins(host: Host, args: argparse.Namespace) -> int:
         faults = enter_possible_lifespans(host, running)
         reports = tuple(_with_fault(each, faults.get(each.name)) for each in host.plugins.reports)
     if args.out is None:
-        _print_table(reports)
+        terminal = Terminal()
+        rows = [(each, terminal.sign(*STATUS[each.status]), _texts(each)) for each in reports]
+        print_reports(terminal, rows, "status", "what it brings")
+        terminal.print(_summary(reports))
     else:
         for report in reports:
             args.out.write(_described(report))
@@ -65,30 +69,28 @@ def _has_approver(host: Host) -> bool:
     return True
 
 
-def _print_table(reports: tuple[PluginReport, ...]) -> None:
-    terminal = Terminal()
-    table = Table(
-        terminal,
-        [
-            Column("plugin", widest([printable(report.name) for report in reports], 24)),
-            Column("status", 9),
-            Column(
-                "from", widest([printable(report.origin) for report in reports], 32), keep="end"
-            ),
-        ],
-        "what it brings",
-    )
+def print_reports(
+    terminal: Terminal, rows: Sequence[tuple[PluginReport, Text, Sequence[Text]]], *headings: str
+) -> None:
+    """Print a table of plugins.
+
+    Args:
+        terminal: The terminal.
+        rows: The report of each plugin, its status, and what stands beside it.
+        headings: The headings of these two.
+    """
+    names = [printable(report.name) for report, _, _ in rows]
+    origins = [printable(report.origin) for report, _, _ in rows]
+    columns = [
+        Column("plugin", widest(names, 24)),
+        Column(headings[0], 9),
+        Column("from", widest(origins, 32), keep="end"),
+    ]
+    table = Table(terminal, columns, headings[1])
     table.head()
-    for report in reports:
-        symbol, plain, style = STATUS[report.status]
-        cells = [
-            Text(printable(report.name), "bold"),
-            Text(symbol if terminal.has_symbols else plain, style),
-            Text(printable(report.origin), "dim"),
-        ]
-        table.row(cells, _texts(report), wrap=True)
+    for name, origin, (_, status, texts) in zip(names, origins, rows, strict=True):
+        table.row([Text(name, "bold"), status, Text(origin, "dim")], texts, wrap=True)
     terminal.print()
-    terminal.print(_summary(reports))
 
 
 def _texts(report: PluginReport) -> list[Text]:
@@ -106,7 +108,7 @@ def _summary(reports: tuple[PluginReport, ...]) -> Text:
     counts: Counter[Status] = Counter(report.status for report in reports)
     found: list[Status] = [status for status in STATUS if counts[status]]
     for index, status in enumerate(found):
-        line.append(", " if index else ": ").append(f"{counts[status]} {status}", STATUS[status][2])
+        line.append(", " if index else ": ").append(f"{counts[status]} {status}", STATUS[status][3])
     return line
 
 

@@ -14,8 +14,15 @@ from toolstile.plugins.plugin_errors import one_line
 from toolstile.plugins.reports import LoadedPlugin
 from toolstile.policies.rules import named
 from toolstile.settings.table_validation import fields, kind_of, to_define, undefined_name
-from toolstile_cli.lint.diagnostic import Finding, of_fault
-from toolstile_hookspecs import Binding, DefinitionError, Dialect, FunctionTool, Section, Tool
+from toolstile_hookspecs import (
+    Binding,
+    DefinitionError,
+    Dialect,
+    Finding,
+    FunctionTool,
+    Section,
+    Tool,
+)
 from toolstile_hookspecs._schema.codec import NOT_READ_BACK, Codec
 from toolstile_hookspecs._schema.validation_errors import pointed
 from toolstile_hookspecs._tools.function_params import argument_texts, docstring_of
@@ -34,7 +41,7 @@ def settings_findings(record: LoadedPlugin) -> Iterator[Finding]:
         return
     model = type(settings)
     if not model.__doc__:
-        yield Finding(
+        yield Finding.error(
             "settings",
             f"{model.__qualname__} has no docstring.",
             f"Say in one what the table [plugins.{record.origin.name}] is for, and what each key "
@@ -49,7 +56,7 @@ def settings_findings(record: LoadedPlugin) -> Iterator[Finding]:
     ]
     if bare:
         one = len(bare) == 1
-        yield Finding(
+        yield Finding.error(
             "settings",
             f"The key{'' if one else 's'} {', '.join(bare)} of {model.__qualname__} "
             f"{'is' if one else 'are'} documented nowhere.",
@@ -68,7 +75,7 @@ def undeclared(plugin: object) -> Iterator[Finding]:
         if inspect.isroutine(function) and "settings" in inspect.signature(function).parameters
     ]
     if wanting:
-        yield Finding(
+        yield Finding.error(
             "settings",
             f"{', '.join(wanting)} {'takes' if len(wanting) == 1 else 'take'} settings, which are "
             "always None: the plugin declares none.",
@@ -85,7 +92,7 @@ def undefined(plugin: object) -> Iterator[Finding]:
     if isinstance(model, type) and issubclass(model, BaseModel):
         fault = undefined_in(model)
         if fault is not None:
-            yield of_fault("settings", fault)
+            yield Finding.error("settings", fault.cause, fault.remedy)
 
 
 def _texts(model: type[BaseModel], plugin: object) -> list[str]:
@@ -121,7 +128,7 @@ def tool_findings(
 
 def _handler(tool: Tool[Any, Any], where: str) -> Iterator[Finding]:
     if tool.handler is None:
-        yield Finding(
+        yield Finding.error(
             where,
             "It has no handler, so it cannot be called.",
             "Give it one, or leave the tool out.",
@@ -133,7 +140,7 @@ def _dependencies(tool: Tool[Any, Any], where: str, known: Collection[str]) -> I
         if name not in known:
             near = nearest(name, known)
             hint = f"Write {near}, if that is meant" if near else "Correct the name"
-            yield Finding(
+            yield Finding.error(
                 where,
                 f"It depends on {name}, but no tool here is called that.",
                 f"{hint}, or install the plugin that offers it.",
@@ -145,7 +152,7 @@ def _records(tool: Tool[Any, Any], where: str) -> Iterator[Finding]:
     reason = codec.why_not_read_back() if isinstance(codec, Codec) else None
     if reason is not None:
         what, _, remedy = reason.rpartition("; ")
-        yield Finding(
+        yield Finding.error(
             where,
             f"Its result {NOT_READ_BACK}, so it cannot be recorded or replayed: {what}.",
             f"{remedy[0].upper()}{remedy[1:]}.",
@@ -159,13 +166,13 @@ def _schemas(tool: Tool[Any, Any], where: str) -> Iterator[Finding]:
         try:
             Draft202012Validator.check_schema(codec.schema())
         except PydanticUserError as error:
-            yield Finding(
+            yield Finding.error(
                 where,
                 f"There is no JSON Schema of its {what}: {error.message.rstrip('.')}.",
                 "Use types that JSON has, or say with pydantic's WithJsonSchema what is meant.",
             )
         except SchemaError as error:
-            yield Finding(
+            yield Finding.error(
                 where,
                 f"The JSON Schema of its {what} is not valid at {error.json_path}: "
                 f"{error.message}.",
@@ -181,7 +188,7 @@ def _arguments(tool: Tool[Any, Any], where: str) -> Iterator[Finding]:
         one = len(bare) == 1
         strange = _described_in_vain(tool, properties)
         told = f"; the docstring describes {', '.join(strange)}, which it does not take"
-        yield Finding(
+        yield Finding.error(
             where,
             f"Its argument{'' if one else 's'} {', '.join(bare)} {'has' if one else 'have'} no "
             f"description{told if strange else ''}; a model has to guess what to give.",
@@ -214,7 +221,7 @@ def _dialects(
         try:
             dialect.schemas([tool])
         except Exception as error:  # noqa: BLE001 - dialects are plugins'
-            yield Finding(
+            yield Finding.error(
                 where,
                 f"The dialect {name} does not take it: {one_line(error)}.",
                 "Use types whose JSON Schema this provider knows.",
@@ -250,13 +257,13 @@ def _methods(made: type[Any], where: str) -> Iterator[Finding]:
         method = getattr(made, name, None)
         if not callable(method):
             if name in _NEEDED:
-                yield Finding(
+                yield Finding.error(
                     where,
                     f"{made.__qualname__} has no method {name}, which every policy has.",
                     f"Write def {wanted}, as in ToolPolicy.",
                 )
         elif not _takes(made, name):
-            yield Finding(
+            yield Finding.error(
                 where,
                 f"The method {name} of {made.__qualname__} cannot be called as policies are.",
                 f"Write def {wanted}, as in ToolPolicy.",
@@ -265,7 +272,7 @@ def _methods(made: type[Any], where: str) -> Iterator[Finding]:
 
 def _name(made: type[Any], where: str) -> Iterator[Finding]:
     if "name" not in fields(made) and not hasattr(made, "name"):
-        yield Finding(
+        yield Finding.error(
             where,
             f"{made.__qualname__} has no name, by which its decisions and its memory are known.",
             'Give it a field, name: str = ""; the host fills it in.',
@@ -290,7 +297,7 @@ def _takes(made: type[Any], name: str) -> bool:
 def _from_a_table(made: type[Any], where: str) -> Iterator[Finding]:
     name = undefined_name(made)
     if name is not None:
-        yield Finding(
+        yield Finding.error(
             where,
             f"No table of the configuration can be made into {made.__qualname__}: {name} is not "
             "defined.",
@@ -301,7 +308,7 @@ def _from_a_table(made: type[Any], where: str) -> Iterator[Finding]:
         TypeAdapter(made)
     except Exception as error:  # noqa: BLE001 - a class can take part in this, and raise anything
         cause = one_line(error).partition(" Set `arbitrary_types_allowed")[0].rstrip(".")
-        yield Finding(
+        yield Finding.error(
             where,
             f"No table of the configuration can be made into {made.__qualname__}: {cause}.",
             "Make it a dataclass or a pydantic model, with a field for each key of the table.",
@@ -313,7 +320,7 @@ def _of_sections(sections: Iterable[Section]) -> Iterator[Finding]:
         try:
             named(section.policies, place=f"section {section.key!r}")
         except DefinitionError as error:
-            yield Finding("policies", str(error), "Fix the policies of the section.")
+            yield Finding.error("policies", str(error), "Fix the policies of the section.")
         yield from _of_sections(section.children)
 
 
@@ -335,9 +342,11 @@ def _lacking(binding: Binding[Any]) -> Iterator[Finding]:
     value: object = binding.provider(_NOTHING)
     missing = [each for each in _members(binding.kind) if not _has(value, each)]
     if isinstance(value, type):
-        yield Finding(f"resource {kind}", f"It is {kind_of(value)}.", "Give an instance of it.")
+        yield Finding.error(
+            f"resource {kind}", f"It is {kind_of(value)}.", "Give an instance of it."
+        )
     elif missing:
-        yield Finding(
+        yield Finding.error(
             f"resource {kind}",
             f"What is bound as {kind}, {kind_of(value)}, has no {', no '.join(missing)}.",
             f"Write {'it' if len(missing) == 1 else 'them'}, as {kind} says.",

@@ -13,7 +13,7 @@ from typing import Any, Final
 from toolstile._version import requirement
 from toolstile.plugins.reports import PluginReport
 from toolstile_cli.commands.new import PREFIX
-from toolstile_cli.lint.diagnostic import Finding
+from toolstile_hookspecs import Finding
 from toolstile_hookspecs.markers import ENTRY_POINT_GROUP, PROJECT
 from toolstile_hookspecs.support.text import suggest
 
@@ -38,13 +38,13 @@ def _requirement(report: PluginReport) -> Iterator[Finding]:
     found = [match for each in required if (match := _REQUIREMENT.match(each.strip()))]
     pin = requirement()
     if not found:
-        yield Finding(
+        yield Finding.error(
             "package",
             f"{report.distribution} does not say that it needs {PROJECT}.",
             f'Write dependencies = ["{pin}"] into its pyproject.toml.',
         )
     elif not any(match["versions"].strip(" ()") for match in found):
-        yield Finding(
+        yield Finding.error(
             "package",
             f"{report.distribution} does not say which versions of {PROJECT} it works with.",
             f'Write "{pin}" into the dependencies in its pyproject.toml.',
@@ -55,7 +55,7 @@ def _typing(report: PluginReport) -> Iterator[Finding]:
     packages = list(_packages(report.location or ""))
     # A single module can have no such file.
     if packages and not any((each / "py.typed").is_file() for each in packages):
-        yield Finding(
+        yield Finding.error(
             "package",
             f"{packages[0].name} has no file py.typed, so type checkers ignore its annotations.",
             f"Add an empty file py.typed to {packages[0].name}.",
@@ -157,7 +157,7 @@ def import_findings(report: PluginReport) -> Iterator[Finding]:
         return
     for path, lines in _internal_imports(_files(report)):
         told = ", ".join(f"{name} (line {line})" for line, name in lines)
-        yield Finding(
+        yield Finding.error(
             "imports",
             f"{path} imports {told}, which may change with any release.",
             f"Import from {CONTRACT}, the contract, instead.",

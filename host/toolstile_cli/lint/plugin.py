@@ -21,10 +21,10 @@ from toolstile_cli.lint.contributions import (
     undeclared,
     undefined,
 )
-from toolstile_cli.lint.diagnostic import Finding, of_fault
 from toolstile_cli.lint.package import import_findings, package_findings
-from toolstile_hookspecs import Prompt, ToolstileError
+from toolstile_hookspecs import Finding, Prompt, ToolstileError
 
+_SEE: Final = "See `toolstile plugins`."
 _DEFAULTS: Final = (
     "Where a key can have a default, give it one in the plugin: without, no host opens where the "
     "plugin is installed and not configured."
@@ -39,7 +39,7 @@ def findings_in(host: Host, report: PluginReport) -> list[Finding]:
         report: What became of it.
     """
     if report.status == "absent":
-        return [Finding("configuration", report.fault or "", report.remedy or "")]
+        return [Finding.error("configuration", report.fault or "", report.remedy or _SEE)]
     findings = list(_loading(host, report))
     if report.status == "loaded":
         record = host.plugins.loaded(report.name)
@@ -62,18 +62,18 @@ def _loading(host: Host, report: PluginReport) -> Iterator[Finding]:
         if found:
             return
     if report.fault is not None:
-        yield Finding(_place_of_fault(report), report.fault, _remedy(host, report))
+        yield Finding.error(_place_of_fault(report), report.fault, _remedy(host, report))
     for each in report.deprecations:
-        yield Finding("hooks", each, "Fix it before the release that leaves it out.")
+        yield Finding.error("hooks", each, "Fix it before the release that leaves it out.")
 
 
 def _remedy(host: Host, report: PluginReport) -> str:
-    remedy = report.remedy or ""
+    remedy = report.remedy or _SEE
     if report.place is not None and not report.misconfigured:
         return f"Fix it in {report.place}."
     # Where nothing is configured, what does not fit is what the plugin itself asks of everybody.
     if report.misconfigured and not host.configuration.table_of(report.name):
-        return f"{remedy} {_DEFAULTS}".lstrip()
+        return f"{remedy} {_DEFAULTS}"
     return remedy
 
 
@@ -90,9 +90,13 @@ def _in_what_is_loaded(report: PluginReport) -> Iterator[Finding]:
         yield _import_finding(report, fault)
         return
     if plugin is not None:
-        faults = [of_fault("hooks", each) for each in hook_faults(plugin, HookManager())]
+        faults = [_of_fault("hooks", each) for each in hook_faults(plugin, HookManager())]
         yield from faults or (*undeclared(plugin), *undefined(plugin))
         forget(plugin)
+
+
+def _of_fault(where: str, fault: PluginFault) -> Finding:
+    return Finding.error(where, fault.cause, fault.remedy)
 
 
 def _load(report: PluginReport) -> object:
@@ -111,11 +115,11 @@ def _load(report: PluginReport) -> object:
 def _import_finding(report: PluginReport, fault: PluginFault) -> Finding:
     error = fault.__cause__
     if error is None:
-        return of_fault("import", fault)
+        return _of_fault("import", fault)
     place = place_of(error)
     where = f", in {place}" if place else ""
     cause = f"{report.location} cannot be imported: {one_line(error)}{where}."
-    return Finding("import", cause, _import_remedy(report, fault, error, place))
+    return Finding.error("import", cause, _import_remedy(report, fault, error, place))
 
 
 def _import_remedy(
@@ -141,9 +145,9 @@ def _prompt(record: LoadedPlugin) -> Iterator[Finding]:
             section.setup(session)
         prompt.tools(session)
     except ToolstileError as error:
-        yield Finding("prompt", str(error), "Fix the section, its template or its tools.")
+        yield Finding.error("prompt", str(error), "Fix the section, its template or its tools.")
     except Exception as error:  # noqa: BLE001 - a section's own code can raise anything
         cause = f"Its sections cannot be rendered, or set up: {one_line(error)}."
         place = place_of(error)
         where = "the section that raises" if place is None else f"it in {place}"
-        yield Finding("prompt", cause, f"Fix {where}.")
+        yield Finding.error("prompt", cause, f"Fix {where}.")

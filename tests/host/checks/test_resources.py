@@ -49,7 +49,7 @@ def found(binding):
     host = Host(discover=False)
     host.register(Plugin(), "shelves")
     (report,) = host.plugins.reports
-    return [(each.where, each.cause, each.remedy) for each in findings_in(host, report)]
+    return [(each.subject, each.text, each.remedy) for each in findings_in(host, report)]
 
 
 @pytest.mark.parametrize(

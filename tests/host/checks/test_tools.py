@@ -33,7 +33,7 @@ def found_with(kind):
     def send(to: kind) -> None:
         """Send something."""
 
-    return [finding.cause for finding in tool_findings([send], {}, {"send"})]
+    return [finding.text for finding in tool_findings([send], {}, {"send"})]
 
 
 @pytest.mark.parametrize("kind", [Described, Described | None, Described | Bare])
@@ -58,7 +58,7 @@ def test_what_a_docstring_describes_under_another_name_is_told_beside_it():
         """
 
     (finding,) = tool_findings([send], {}, {"send"})
-    assert finding.cause == (
+    assert finding.text == (
         "Its argument text has no description; the docstring describes txt, which it does not "
         "take; a model has to guess what to give."
     )
@@ -79,7 +79,7 @@ def test_of_a_tool_that_is_no_function_only_its_schema_is_looked_at():
 
     made = Tool[Letter, None](name="send", description="Send.", handler=send)
     (finding,) = tool_findings([made], {}, {"send"})
-    assert finding.cause.startswith("Its argument text has no description; a model")
+    assert finding.text.startswith("Its argument text has no description; a model")
 
 
 def test_a_result_that_is_not_read_from_its_own_json_is_found():
@@ -89,7 +89,7 @@ def test_a_result_that_is_not_read_from_its_own_json_is_found():
         return Renamed()
 
     (finding,) = tool_findings([measure], {}, {"measure"})
-    assert finding.cause == (
+    assert finding.text == (
         "Its result cannot be read from the JSON that it is written as, so it cannot be recorded "
         "or replayed: size of Renamed is written as 'sz', and read as 'size'."
     )

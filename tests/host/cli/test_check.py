@@ -377,7 +377,7 @@ def test_what_is_deprecated_is_named(folder, written):
         (report,) = [each for each in host.plugins.reports if each.name == "room"]
         old = "toolstile_old has another name from now on: toolstile_new."
         (finding,) = findings_in(host, replace(report, deprecations=(old,)))
-    assert (finding.where, finding.cause) == ("hooks", old)
+    assert (finding.subject, finding.text) == ("hooks", old)
     assert finding.remedy
 
 
