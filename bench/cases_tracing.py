@@ -30,10 +30,9 @@ from toolstile_plugins.otel.attributes import (
     TOOL_TYPE,
     of_tool,
 )
-from toolstile_plugins.otel.metrics import BUCKETS, NAME
 from toolstile_plugins.otel.providers import Providers
 from toolstile_plugins.otel.settings import OtelSettings
-from toolstile_plugins.otel.spans import CallTracing
+from toolstile_plugins.otel.spans import BUCKETS, DURATION, CallTracing
 
 LIMIT: Final = 20
 """How many times the floor a span and a histogram may add."""
@@ -105,7 +104,7 @@ def _by_hand() -> Callable[[], None]:
     """Return what does what a call has done for it, with the same SDK and the same attributes."""
     tracer = TracerProvider().get_tracer(SCOPE)
     meter = MeterProvider([InMemoryMetricReader()]).get_meter(SCOPE)
-    durations = meter.create_histogram(NAME, explicit_bucket_boundaries_advisory=BUCKETS)
+    durations = meter.create_histogram(DURATION, explicit_bucket_boundaries_advisory=BUCKETS)
     known = of_tool(tool(name="add", timeout=None)(add))
     labels = {TOOL_NAME: "add", TOOL_TYPE: FUNCTION}
 

@@ -32,7 +32,7 @@ def toolstile_settings() -> type[BaseModel]:
 def toolstile_approve(request: ApprovalRequest, settings: ApprovalSettings) -> ApprovalAnswer:
     """Answer as the mode says."""
     # Late: terminals and editors bring much along, and few commands ask.
-    from toolstile_plugins.approval.modes import answer
+    from toolstile_plugins.approval.dialogue import answer
 
     return answer(request, settings)
 

@@ -8,17 +8,32 @@ then on. Where nobody uses OpenTelemetry, nothing is imported and nothing is add
 
 from __future__ import annotations
 
+import argparse
+import os
 import sys
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Final
 
 from pydantic import BaseModel
 
-from toolstile_hookspecs import Command, Finding, HostHandle, hookimpl
-from toolstile_plugins.otel.options import trace_options
-from toolstile_plugins.otel.settings import OtelSettings
+from toolstile_hookspecs import Command, ConfigurationError, Finding, HostHandle, hookimpl
+from toolstile_hookspecs.support.text import extra_remedy
+from toolstile_plugins.directories import appended_finding
+from toolstile_plugins.otel.settings import ENVIRONMENT, OtelSettings, names_file
 
 __all__ = ["OtelSettings"]
+
+_TRACE: Final = "plugins.otel.trace"
+_ASKING: Final = (
+    "OTEL_TRACES_EXPORTER",
+    "OTEL_METRICS_EXPORTER",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+)
+"""Variables that say where telemetry goes, and so that it is wanted."""
 
 
 @hookimpl
@@ -28,17 +43,39 @@ def toolstile_settings() -> type[BaseModel]:
 
 
 @hookimpl
-def toolstile_diagnose(settings: OtelSettings) -> Iterable[Finding]:
-    """Find out whether spans can be exported to where the settings say."""
-    from toolstile_plugins.otel.doctor import diagnosed  # only `toolstile doctor` asks
+def toolstile_diagnose(settings: OtelSettings) -> Iterator[Finding]:
+    """Find out whether spans can be exported to where the settings say; nothing is opened."""
+    if settings.trace is None:
+        return
+    if names_file(settings.trace):
+        yield appended_finding(Path(settings.trace), "spans", _TRACE)
+        return
+    from toolstile_plugins.otel.exporters import named  # late, as it imports the SDK
 
-    return diagnosed(settings)
+    try:
+        exporters = named(settings.trace)
+    except ConfigurationError as error:
+        yield Finding.error("spans", str(error), extra_remedy("otlp"))
+        return
+    told = ", ".join(exporters) or "none: the environment names none"
+    yield Finding.ok("spans", f"The exporters are there ({told}).")
 
 
 @hookimpl
 def toolstile_commands() -> list[Command]:
     """Let the commands that dispatch calls export their spans."""
-    return trace_options()
+    defaults = {_TRACE: ENVIRONMENT} if asked_for(os.environ) else {}
+    return [
+        Command(
+            name,
+            extends=True,
+            optional=True,
+            configure=_add_trace,
+            settings=_chosen,
+            defaults=defaults,
+        )
+        for name in ("run", "call", "mcp")
+    ]
 
 
 @hookimpl
@@ -54,11 +91,31 @@ def toolstile_lifespan(host: HostHandle, settings: OtelSettings) -> Generator[No
     with ExitStack() as stack:
         providers = stack.enter_context(open_providers(settings.trace))
         if providers is not None:
-            from toolstile_plugins.otel.plugin import traced
+            from toolstile_plugins.otel.spans import traced
 
             stack.enter_context(traced(host, settings, providers))
         elif settings.trace is None:
-            from toolstile_plugins.otel.plugin import traced_when_configured
+            from toolstile_plugins.otel.spans import traced_when_configured
 
             stack.enter_context(traced_when_configured(host, settings))
         yield
+
+
+def asked_for(environment: Mapping[str, str]) -> bool:
+    """Tell whether the environment says where telemetry goes."""
+    if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return False
+    return any(environment.get(name, "").strip() for name in _ASKING)
+
+
+def _add_trace(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--trace",
+        metavar="console|otlp|FILE",
+        help="export OpenTelemetry spans: to standard error, over OTLP, or to a file as JSON "
+        "Lines; without it as the OTEL_* variables say",
+    )
+
+
+def _chosen(args: argparse.Namespace) -> dict[str, Any]:
+    return {} if args.trace is None else {_TRACE: args.trace}

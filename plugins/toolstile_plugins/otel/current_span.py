@@ -1,9 +1,14 @@
-"""The current span: the trace of the innermost call, on any thread or task."""
+"""The current span: the trace of the innermost call, on any thread or task, and in log records."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Generator
+from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
+
+from opentelemetry import trace
 
 
 class CallTrace(Protocol):
@@ -16,3 +21,42 @@ class CallTrace(Protocol):
 
 
 under_way: Final[ContextVar[CallTrace | None]] = ContextVar("toolstile_otel", default=None)
+
+
+@contextmanager
+def ids_in_logs() -> Generator[None]:
+    """Let all log records made within the block carry the ids of what is under way.
+
+    They are the attributes `otelTraceID`, `otelSpanID` and `otelTraceSampled`, named as the
+    instrumentation of OpenTelemetry names them, and `toolstileCallID`; `0` and empty outside.
+    """
+    before = logging.getLogRecordFactory()
+    factory = _Factory(before)
+    logging.setLogRecordFactory(factory)
+    try:
+        yield
+    finally:
+        factory.active = False
+        if logging.getLogRecordFactory() is factory:
+            logging.setLogRecordFactory(before)
+
+
+class _Factory:
+    """Makes log records with ids; one that others have wrapped meanwhile is only switched off."""
+
+    __slots__ = ("_make", "active")
+
+    def __init__(self, make: Any) -> None:
+        self._make = make
+        self.active = True
+
+    def __call__(self, *args: Any, **kwargs: Any) -> logging.LogRecord:
+        record: logging.LogRecord = self._make(*args, **kwargs)
+        if self.active:
+            span = trace.get_current_span().get_span_context()
+            valid, current = span.is_valid, under_way.get()
+            record.otelTraceID = trace.format_trace_id(span.trace_id) if valid else "0"
+            record.otelSpanID = trace.format_span_id(span.span_id) if valid else "0"
+            record.otelTraceSampled = valid and span.trace_flags.sampled
+            record.toolstileCallID = "" if current is None else current.call_id
+        return record

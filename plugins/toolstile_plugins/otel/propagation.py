@@ -12,9 +12,8 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Link, Span
 
 from toolstile_hookspecs import ToolCall
-from toolstile_plugins.otel.current_span import under_way
+from toolstile_plugins.otel.current_span import ids_in_logs, under_way
 from toolstile_plugins.otel.lifespan import open_providers
-from toolstile_plugins.otel.logs import ids_in_logs
 from toolstile_plugins.otel.providers import find_providers
 from toolstile_plugins.otel.shutdown import ended, patience, started
 

@@ -1,21 +1,30 @@
-"""The span of a call: opened before anything else, closed when all is known."""
+"""The span and duration of a call: opened before anything else, closed when all is known."""
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
 from contextvars import Token
 from dataclasses import dataclass
+from threading import Lock
 from time import perf_counter_ns, time_ns
 from typing import Any, Final
 
 from opentelemetry.context import Context, attach, detach
-from opentelemetry.trace import Span, Status, StatusCode, Tracer, set_span_in_context
+from opentelemetry.metrics import MeterProvider
+from opentelemetry.trace import Span, StatusCode, Tracer, set_span_in_context
+from opentelemetry.trace import Status as SpanStatus
 
-from toolstile_hookspecs import Stage, Tool, ToolCall, ToolInvoked, hookimpl
+from toolstile_hookspecs import HostHandle, Stage, Status, Tool, ToolCall, ToolInvoked, hookimpl
 from toolstile_hookspecs._schema.serialize import encodable
 from toolstile_plugins.otel.attributes import (
     CALL_ID,
+    ERROR_TYPE,
+    FUNCTION,
     SCOPE,
     STAGE,
+    TOOL_NAME,
+    TOOL_TYPE,
     VERSION,
     Attributes,
     error_type,
@@ -24,11 +33,47 @@ from toolstile_plugins.otel.attributes import (
     of_tool,
     span_name,
 )
-from toolstile_plugins.otel.current_span import CallTrace, under_way
-from toolstile_plugins.otel.metrics import Durations
+from toolstile_plugins.otel.current_span import CallTrace, ids_in_logs, under_way
 from toolstile_plugins.otel.propagation import NO_LINKS, ProcessTrace, parent_of
-from toolstile_plugins.otel.providers import Providers
+from toolstile_plugins.otel.providers import Providers, find_providers
 from toolstile_plugins.otel.settings import OtelSettings
+
+DURATION: Final = "gen_ai.execute_tool.duration"
+BUCKETS: Final = tuple(0.01 * 2**power for power in range(14))
+"""Upper bounds in seconds, from 10 ms to 81.92 s."""
+OTHER: Final = "_OTHER"
+"""Stands for all names that no tool has: a model may make up any number of them."""
+
+
+class Durations:
+    """The histogram of all calls' durations.
+
+    Args:
+        provider: What makes it.
+    """
+
+    __slots__ = ("_histogram", "_of_tool")
+
+    def __init__(self, provider: MeterProvider) -> None:
+        meter = provider.get_meter(SCOPE, VERSION)
+        self._histogram = meter.create_histogram(
+            DURATION,
+            unit="s",
+            description="The duration of a single tool execution.",
+            explicit_bucket_boundaries_advisory=BUCKETS,
+        )
+        self._of_tool: dict[str, dict[str, str]] = {}
+
+    def record(self, event: ToolInvoked, seconds: float) -> None:
+        """Count a call that took so many seconds."""
+        name = event.tool.name if event.tool is not None else OTHER
+        attributes = self._of_tool.get(name)
+        if attributes is None:
+            attributes = self._of_tool[name] = {TOOL_NAME: name, TOOL_TYPE: FUNCTION}
+        if event.status is not Status.SUCCEEDED and (error := error_type(event)) is not None:
+            attributes = {**attributes, ERROR_TYPE: error}
+        self._histogram.record(seconds, attributes)
+
 
 NANOSECONDS: Final = 1_000_000_000
 
@@ -130,7 +175,7 @@ class CallSpan:
         span.set_attributes(of_event(event, capture=self._tracing.capture))
         if not event.success and error_type(event) is not None:
             # The text is without secrets; that of the exception need not be.
-            span.set_status(Status(StatusCode.ERROR, event.text))
+            span.set_status(SpanStatus(StatusCode.ERROR, event.text))
 
 
 class StagedCallSpan(CallSpan):
@@ -213,3 +258,64 @@ class CallTracing:
         if name in {tool.name, tool.wire_name}:
             self._known[name] = found
         return found
+
+
+NAME: Final = "otel-spans"
+
+
+@contextmanager
+def traced(host: HostHandle, settings: OtelSettings, providers: Providers) -> Generator[None]:
+    """Trace the calls of a host within the block."""
+    with ExitStack() as stack:
+        if settings.logs:
+            stack.enter_context(ids_in_logs())
+        host.register(CallTracing(settings, providers), NAME)
+        stack.callback(host.unregister, NAME)
+        yield
+
+
+@contextmanager
+def traced_when_configured(host: HostHandle, settings: OtelSettings) -> Generator[None]:
+    """Trace the calls of a host within the block, once there is something to trace them with."""
+    with ExitStack() as stack:
+        host.register(AwaitedTracing(settings, stack), NAME)
+        stack.callback(host.unregister, NAME)
+        yield
+
+
+class AwaitedTracing:
+    """Looks for a provider at each call, until there is one.
+
+    Args:
+        settings: The plugin's settings.
+        stack: Ends what it has begun.
+    """
+
+    def __init__(self, settings: OtelSettings, stack: ExitStack) -> None:
+        self._settings = settings
+        self._stack = stack
+        self._lock = Lock()
+        self._tracing: CallTracing | None = None
+
+    @hookimpl
+    def toolstile_trace(self, call: ToolCall) -> CallSpan | None:
+        """Open the span, where there is a provider."""
+        tracing = self._tracing or self._begin()
+        return None if tracing is None else tracing.toolstile_trace(call)
+
+    @hookimpl
+    def toolstile_telemetry(self, event: ToolInvoked) -> None:
+        """Hand the span what it will say."""
+        if self._tracing is not None:
+            self._tracing.toolstile_telemetry(event)
+
+    def _begin(self) -> CallTracing | None:
+        providers = find_providers()
+        if providers is None:
+            return None
+        with self._lock:
+            if self._tracing is None:
+                if self._settings.logs:
+                    self._stack.enter_context(ids_in_logs())
+                self._tracing = CallTracing(self._settings, providers)
+            return self._tracing

@@ -9,10 +9,17 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from toolstile_hookspecs import Section, hookimpl
-from toolstile_plugins.planning.events import AddStep, ReadPlan, SetupPlan, UpdateStep
-from toolstile_plugins.planning.model import Plan, PlanStatus, PlanStep, StepStatus
-from toolstile_plugins.planning.section import PlanningToolsSection
-from toolstile_plugins.planning.strategies import PlanningStrategy
+from toolstile_plugins.planning.model import (
+    AddStep,
+    Plan,
+    PlanStatus,
+    PlanStep,
+    ReadPlan,
+    SetupPlan,
+    StepStatus,
+    UpdateStep,
+)
+from toolstile_plugins.planning.section import PlanningStrategy, PlanningToolsSection
 
 __all__ = [
     "AddStep",

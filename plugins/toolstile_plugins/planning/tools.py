@@ -6,15 +6,16 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from toolstile_hookspecs import Tool, ToolContext, ToolExample, ToolResult, ToolValidationError
-from toolstile_plugins.planning.events import (
+from toolstile_plugins.planning.model import (
     MAX_NOTE,
     MAX_TITLE,
     AddStep,
+    Plan,
+    PlanStep,
     ReadPlan,
     SetupPlan,
     UpdateStep,
 )
-from toolstile_plugins.planning.model import Plan, PlanStep
 
 NO_PLAN: Final = "There is no plan. Call planning_setup_plan first, then retry."
 

@@ -9,13 +9,14 @@ Names are loaded when first used, so that whoever does not record does not wait 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel
 
 from toolstile_hookspecs import Command, Finding, HostHandle, hookimpl
+from toolstile_plugins.directories import appended_finding, folder_finding
 from toolstile_plugins.record.options import offered_commands
 from toolstile_plugins.record.settings import RecordSettings
 
@@ -64,11 +65,19 @@ def toolstile_settings() -> type[BaseModel]:
 
 
 @hookimpl
-def toolstile_diagnose(settings: RecordSettings) -> Iterable[Finding]:
+def toolstile_diagnose(settings: RecordSettings) -> Iterator[Finding]:
     """Find out whether what is recorded and replayed is where it should be."""
-    from toolstile_plugins.record.doctor import diagnosed  # only `toolstile doctor` asks
-
-    return diagnosed(settings)
+    if settings.file is not None:
+        yield appended_finding(settings.file, "record", "plugins.record.file")
+    if settings.folder is not None:
+        yield folder_finding(settings.folder, "records in")
+    if settings.replay is not None:
+        subject = f"record to replay {settings.replay}"
+        if settings.replay.is_file():
+            yield Finding.ok(subject, "It is there.")
+        else:
+            remedy = "Configure the path of a record, or none."
+            yield Finding.error(subject, "There is no such file.", remedy)
 
 
 @hookimpl
@@ -78,7 +87,7 @@ def toolstile_lifespan(
     """Record and replay while the host is open, where the settings say so."""
     if settings.file is None and settings.folder is None and settings.replay is None:
         return None
-    from toolstile_plugins.record.lifespan import at_work  # most hosts do neither
+    from toolstile_plugins.record.recorder import at_work  # most hosts do neither
 
     return at_work(host, settings)
 

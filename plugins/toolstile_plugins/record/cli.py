@@ -8,10 +8,9 @@ from typing import Any
 
 from toolstile_hookspecs import HostHandle
 from toolstile_plugins.record import display as showing
-from toolstile_plugins.record.comparison import Comparison
 from toolstile_plugins.record.display import Screen
 from toolstile_plugins.record.reader import Numbered, Reader, Recording, verify
-from toolstile_plugins.record.replay_run import executed, replayed
+from toolstile_plugins.record.replay_run import Comparison, executed, replayed
 from toolstile_plugins.record.schema import RecordError
 
 

@@ -13,8 +13,8 @@ from rich.text import Text
 from toolstile_hookspecs import Status
 from toolstile_hookspecs.support.text import counted, duration, printable
 from toolstile_plugins.cli_support import ENDLESS, console
-from toolstile_plugins.record.comparison import Comparison
 from toolstile_plugins.record.reader import Checked, Lost, Numbered, Reader
+from toolstile_plugins.record.replay_run import Comparison
 from toolstile_plugins.record.schema import RecordedCall
 
 # --- Tables and lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolstile_plugins.record import Recording
-from toolstile_plugins.record.comparison import Comparison
+from toolstile_plugins.record.replay_run import Comparison
 
 
 @pytest.mark.parametrize(

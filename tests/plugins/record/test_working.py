@@ -6,7 +6,7 @@ import os
 
 from toolstile import Host, ToolCall
 from toolstile_plugins.record import RecordSettings
-from toolstile_plugins.record.lifespan import at_work
+from toolstile_plugins.record.recorder import at_work
 
 
 def test_calls_are_answered_only_in_their_order_where_the_settings_say_so(desk, path):

@@ -11,9 +11,8 @@ from typing import Final
 from toolstile_hookspecs import ToolstileError
 from toolstile_plugins.vfs.backends.base import Changes
 from toolstile_plugins.vfs.backends.disk import journal
-from toolstile_plugins.vfs.backends.disk.descriptors import READ_DIRECTORY
+from toolstile_plugins.vfs.backends.disk.descriptors import READ_DIRECTORY, Hold
 from toolstile_plugins.vfs.backends.disk.journal import Record, RecoveryError
-from toolstile_plugins.vfs.backends.disk.lock import Hold
 from toolstile_plugins.vfs.backends.disk.operations import BlockedError, Operations, Steps
 from toolstile_plugins.vfs.backends.disk.os_errors import explained, named
 from toolstile_plugins.vfs.backends.disk.staging import Staging

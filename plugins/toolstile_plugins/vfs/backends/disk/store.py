@@ -12,8 +12,8 @@ from toolstile_plugins.vfs import paths
 from toolstile_plugins.vfs.backends.base import Changes, Store, Transaction, wait
 from toolstile_plugins.vfs.backends.disk import descriptors
 from toolstile_plugins.vfs.backends.disk.commit import CommitArea, NoChanges
+from toolstile_plugins.vfs.backends.disk.descriptors import Hold, WorkspaceLock
 from toolstile_plugins.vfs.backends.disk.file_version import Pin, digest_at, node_of, stamp_of
-from toolstile_plugins.vfs.backends.disk.lock import Hold, WorkspaceLock
 from toolstile_plugins.vfs.backends.disk.operations import Steps
 from toolstile_plugins.vfs.backends.disk.os_errors import (
     check_changeable,
