@@ -288,7 +288,7 @@ class Executor:
         planning = self._planning
         if (
             planning is None
-            or planning.table.generation != self._host.plugins._view.generation  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - spares each call a call
+            or planning.table.generation != self._host.plugins.view.generation
             or (planning.changing and planning.shown() != planning.shown_then)
         ):
             planning = self._planning = self._plan_anew()
@@ -374,7 +374,7 @@ class Executor:
         for section in self.prompt.everywhere():
             of_sections += section.resources
         layers: tuple[Iterable[Binding[Any]], ...] = (
-            self._host.plugins.bindings(),
+            self._host.plugins.view.bindings,
             of_sections,
             self.prompt.resources,
             self._host.resources,

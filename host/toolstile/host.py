@@ -316,7 +316,7 @@ class Host:
     @property
     def prompt(self) -> Prompt:
         """The prompt made of the sections of all plugins."""
-        generation = self.plugins.generation
+        generation = self.plugins.view.generation
         if self._prompt is None or self._prompt[0] != generation:
             self._prompt = (generation, self.overridden(self.original_prompt))
         return self._prompt[1]
@@ -324,7 +324,7 @@ class Host:
     @property
     def original_prompt(self) -> Prompt:
         """The same prompt with the texts of the code, whatever is overridden."""
-        return Prompt.of("toolstile", "default", tuple(self.plugins.sections()))
+        return Prompt.of("toolstile", "default", tuple(self.plugins.view.sections))
 
     @property
     def approver(self) -> Approver | None:
@@ -431,7 +431,7 @@ class Host:
 
     def _make_policies(self, configuration: Settings) -> tuple[ToolPolicy, ...]:
         policies = [
-            *make_policies(configuration, self.plugins.policy_kinds()),
+            *make_policies(configuration, self.plugins.view.policies),
             *named(self._given_policies, place="host"),
         ]
         try:

@@ -16,7 +16,6 @@ from toolstile.plugins.plugin_errors import (
     raised_in,
     wrong_answer,
 )
-from toolstile.plugins.reports import described
 from toolstile_hookspecs import ConfigurationError, PluginError, ToolstileError
 
 if TYPE_CHECKING:
@@ -112,8 +111,7 @@ def _enter_or_name(host: OpeningHost, stack: ExitStack, each: Implementation) ->
     except Exception as error:
         fault = _fault_of(error, each.plugin, host)
         report = next(one for one in host.plugins.reports if one.name == each.plugin)
-        name = described(report.name, report.distribution, report.version)
-        msg = f"Plugin {name} cannot be started: {fault.cause} {fault.remedy}"
+        msg = f"Plugin {report.title} cannot be started: {fault.cause} {fault.remedy}"
         raise PluginError(msg) from error
 
 

@@ -216,7 +216,7 @@ def table_of(
     missing = UnknownTools(tuple(names), behind, tuple(switched_off))
     observers = hooks("toolstile_telemetry")
     return DispatchTable(
-        generation=plugins.generation,
+        generation=plugins.view.generation,
         plans=plans,
         missing=missing,
         traces=hooks("toolstile_trace"),

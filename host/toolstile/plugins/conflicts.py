@@ -7,31 +7,31 @@ from typing import Any
 
 from toolstile.plugins.contributions import Contribution
 from toolstile.plugins.plugin_errors import PluginFault
+from toolstile.plugins.reports import LoadedPlugin
 from toolstile_hookspecs import Section, Tool
 from toolstile_hookspecs.sections import two_places
 
-Owned = tuple[str, Contribution]
-"""The description of a plugin, and its offers."""
 
-
-def refuse_clashes(plugin: str, new: Contribution, others: Iterable[Owned]) -> None:
+def refuse_clashes(plugin: str, new: Contribution, others: Iterable[LoadedPlugin]) -> None:
     """Check that what a plugin offers is its own.
 
     Args:
         plugin: The plugin's name.
         new: What it offers.
-        others: The plugins there are, without this one.
+        others: The plugins there are; the one of that name is passed over.
 
     Raises:
         PluginFault: Naming what clashes, both plugins and the remedy.
     """
     _refuse_own(plugin, new)
     claims = dict(_claims(new))
-    for other, contribution in others:
-        for name, _ in _claims(contribution):
+    for other in others:
+        if other.origin.name == plugin:
+            continue
+        for name, _ in _claims(other.contribution):
             if name in claims:
-                raise _tool_clash(plugin, other, claims[name], name)
-        _refuse_others(plugin, new, other, contribution)
+                raise _tool_clash(plugin, other.origin.title, claims[name], name)
+        _refuse_others(plugin, new, other.origin.title, other.contribution)
 
 
 def _claims(contribution: Contribution) -> Iterator[tuple[str, Tool[Any, Any]]]:

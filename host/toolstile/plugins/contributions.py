@@ -22,7 +22,6 @@ from toolstile_hookspecs import (
     Command,
     ConfigurationError,
     DefinitionError,
-    Dialect,
     Section,
     Tool,
 )
@@ -322,47 +321,51 @@ class OfferedExtensions:
     """The accepted offers, and the refused ones.
 
     Args:
-        dialects: By name, in the order of registration.
-        commands: In the order of registration, each with the plugin that offers it.
+        accepted: In the order of registration, each with the plugin that offers it.
         faults: Plugins and what is wrong with their offers.
     """
 
-    dialects: dict[str, Dialect] = field(default_factory=dict[str, Dialect])
-    commands: list[tuple[str, Command]] = field(default_factory=list[tuple[str, Command]])
+    accepted: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
     faults: list[tuple[str, PluginFault]] = field(default_factory=list[tuple[str, PluginFault]])
 
 
 def dialects(implementations: Iterable[Implementation]) -> OfferedExtensions:
     """Return the dialects that implementations of `toolstile_dialects` offer."""
-    offers, owners = OfferedExtensions(), dict[str, str]()
-    for plugin, each in _offered(implementations, offers):
-        name = getattr(each, "name", None)
-        if not isinstance(name, str) or isinstance(each, type):
-            fault = wrong_answer("toolstile_dialects", each, "dialects: objects with a name")
-            offers.faults.append((plugin, fault))
-        elif name in owners:
-            offers.faults.append((plugin, _taken("dialect", name, owners[name])))
-        else:
-            owners[name] = plugin
-            offers.dialects[name] = cast("Dialect", each)
-    return offers
+    return _extensions("dialect", implementations, _is_dialect, "dialects: objects with a name")
 
 
 def commands(implementations: Iterable[Implementation]) -> OfferedExtensions:
     """Return the commands that implementations of `toolstile_commands` offer."""
+    expected = "commands: Command(name, help, run=...)"
+    return _extensions("command", implementations, _is_command, expected)
+
+
+def _is_dialect(value: object) -> bool:
+    return isinstance(getattr(value, "name", None), str) and not isinstance(value, type)
+
+
+def _is_command(value: object) -> bool:
+    return isinstance(value, Command)
+
+
+def _extensions(
+    what: str,
+    implementations: Iterable[Implementation],
+    fits: Callable[[object], bool],
+    expected: str,
+) -> OfferedExtensions:
     offers, owners = OfferedExtensions(), dict[str, str]()
     for plugin, each in _offered(implementations, offers):
-        if not isinstance(each, Command):
-            fault = wrong_answer(
-                "toolstile_commands", each, "commands: Command(name, help, run=...)"
-            )
-            offers.faults.append((plugin, fault))
-        elif not each.extends and each.name in owners:
-            offers.faults.append((plugin, _taken("command", each.name, owners[each.name])))
+        name = getattr(each, "name", "")
+        if not fits(each):
+            offers.faults.append((plugin, wrong_answer(f"toolstile_{what}s", each, expected)))
+        elif getattr(each, "extends", False):  # further options of a command
+            offers.accepted.append((plugin, each))
+        elif name in owners:
+            offers.faults.append((plugin, _taken(what, name, owners[name])))
         else:
-            if not each.extends:
-                owners[each.name] = plugin
-            offers.commands.append((plugin, each))
+            owners[name] = plugin
+            offers.accepted.append((plugin, each))
     return offers
 
 

@@ -10,7 +10,6 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, Protocol, cast
@@ -31,55 +30,43 @@ log = logging.getLogger(__name__)
 _SECTION: Final = f"[{ENTRY_POINT_GROUP}]"
 
 
-@dataclass(frozen=True, slots=True)
-class FoundPlugin:
-    """An entry point of the group.
+def load_entry_point(found: PluginSource) -> object:
+    """Import a plugin.
 
     Args:
-        name: The plugin's name.
-        value: `module` or `module:attribute`.
-        distribution: The distribution that has it.
-        version: That distribution's version.
-        fault: Why it cannot even be tried, if so.
+        found: What `installed` has returned.
+
+    Raises:
+        PluginFault: Whatever goes wrong; the traceback is logged at debug level.
     """
-
-    name: str
-    value: str
-    distribution: str | None
-    version: str | None
-    fault: PluginFault | None = None
-
-    def load(self) -> object:
-        """Import it.
-
-        Raises:
-            PluginFault: Whatever goes wrong; the traceback is logged at debug level.
-        """
-        if self.fault is not None:
-            raise self.fault
-        try:
-            return _imported(self.value)
-        # A script that was taken for a module ends with SystemExit; that must not end the host.
-        except (Exception, SystemExit) as error:
-            log.debug("Plugin %r cannot be imported", self.name, exc_info=True)
-            raise self._import_fault(error) from error
-
-    def _import_fault(self, error: BaseException) -> PluginFault:
-        reinstall = f"Reinstall {self.distribution or 'the plugin'}"
-        block = f"or switch it off with TOOLSTILE_BLOCK={self.name}"
-        if isinstance(error, ModuleNotFoundError) and error.name is not None:
-            own = re.split(r"[:\s\[]", self.value, maxsplit=1)[0]
-            if own != error.name and not own.startswith(f"{error.name}."):
-                return PluginFault(
-                    f"{self.value} cannot be imported: it needs the module {error.name!r}, "
-                    "which is not installed.",
-                    f"Install what provides {error.name!r}, {block}.",
-                )
-        return PluginFault(
-            f"{self.value} cannot be imported: {one_line(error)}.",
-            f"{reinstall} in a version that works here, {block}. "
-            f"Its author finds the place with `toolstile check {self.name}`.",
+    if not found.name or not found.location:
+        raise PluginFault(
+            f"The line of its entry points that begins with {found.name!r} is not `name = module`.",
+            "Correct it in the distribution's pyproject.toml, and install it again.",
         )
+    try:
+        return _imported(found.location)
+    # A script that was taken for a module ends with SystemExit; that must not end the host.
+    except (Exception, SystemExit) as error:
+        log.debug("Plugin %r cannot be imported", found.name, exc_info=True)
+        raise _import_fault(found, error) from error
+
+
+def _import_fault(found: PluginSource, error: BaseException) -> PluginFault:
+    block = f"or switch it off with TOOLSTILE_BLOCK={found.name}"
+    if isinstance(error, ModuleNotFoundError) and error.name is not None:
+        own = re.split(r"[:\s\[]", found.location or "", maxsplit=1)[0]
+        if own != error.name and not own.startswith(f"{error.name}."):
+            return PluginFault(
+                f"{found.location} cannot be imported: it needs the module {error.name!r}, "
+                "which is not installed.",
+                f"Install what provides {error.name!r}, {block}.",
+            )
+    return PluginFault(
+        f"{found.location} cannot be imported: {one_line(error)}.",
+        f"Reinstall {found.distribution or 'the plugin'} in a version that works here, {block}. "
+        f"Its author finds the place with `toolstile check {found.name}`.",
+    )
 
 
 def _imported(value: str) -> object:
@@ -105,10 +92,10 @@ class _Distribution(Protocol):
 
 
 _Fingerprint = tuple[tuple[str, int | None], ...]
-_scanned: dict[_Fingerprint, tuple[FoundPlugin, ...]] = {}
+_scanned: dict[_Fingerprint, tuple[PluginSource, ...]] = {}
 
 
-def installed() -> tuple[FoundPlugin, ...]:
+def installed() -> tuple[PluginSource, ...]:
     """Return the plugins of the installed distributions; none of them is imported.
 
     Toolstile's own come first, then all others by name and distribution. The scan is kept
@@ -123,7 +110,7 @@ def installed() -> tuple[FoundPlugin, ...]:
     return found
 
 
-def _rank(found: FoundPlugin) -> tuple[bool, str, str]:
+def _rank(found: PluginSource) -> tuple[bool, str, str]:
     return found.distribution != PROJECT, found.name, found.distribution or ""
 
 
@@ -134,7 +121,7 @@ def _modified(entry: str) -> int | None:
         return None
 
 
-def _scan() -> Iterator[FoundPlugin]:
+def _scan() -> Iterator[PluginSource]:
     import importlib_metadata
 
     seen: set[str] = set()
@@ -170,7 +157,7 @@ def _identity(distribution: _Distribution) -> tuple[str | None, str | None]:
         return None, None
 
 
-def _plugins_in(text: str, distribution: str | None, version: str | None) -> Iterator[FoundPlugin]:
+def _plugins_in(text: str, distribution: str | None, version: str | None) -> Iterator[PluginSource]:
     inside = False
     for raw in text.splitlines():
         line = raw.strip()
@@ -179,14 +166,8 @@ def _plugins_in(text: str, distribution: str | None, version: str | None) -> Ite
             continue
         if not inside or not line or line.startswith("#"):
             continue
-        name, equals, value = (part.strip() for part in line.partition("="))
-        fault = None
-        if not equals or not name:
-            fault = PluginFault(
-                f"The line {line!r} of its entry points is not `name = module`.",
-                "Correct it in the distribution's pyproject.toml, and install it again.",
-            )
-        yield FoundPlugin(name, value, distribution, version, fault)
+        name, _, value = (part.strip() for part in line.partition("="))
+        yield PluginSource(name, "entry point", distribution, version, value)
 
 
 # --- Plugins in single files

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pluggy
 
 from toolstile.plugins.conflicts import refuse_clashes
-from toolstile.plugins.contributions import Contribution, collect, with_sections
+from toolstile.plugins.contributions import Contribution, Implementations, collect, with_sections
 from toolstile.plugins.hook_manager import HookManager, Implementation, implementation
 from toolstile.plugins.inspection import hooks_of
 from toolstile.plugins.plugin_errors import PluginFault, one_line
@@ -45,8 +45,8 @@ class LoadedPlugins:
         self._refuse_taken(origin, plugin)
         hooks = self._enter(origin.name, plugin)
         try:
-            contribution = collect(origin.name, self._of(origin.name), self._settings)
-            self._refuse_clashes(origin.name, contribution)
+            contribution = collect(origin.name, self._own(origin.name), self._settings)
+            refuse_clashes(origin.name, contribution, self.records.values())
         except BaseException:
             self._manager.unregister(origin.name)
             raise
@@ -65,7 +65,7 @@ class LoadedPlugins:
         self._settings, self.records = settings, dict(records)
         try:
             for name in names:
-                self.put(name, collect(name, self._of(name), settings))
+                self.put(name, collect(name, self._own(name), settings))
         except BaseException:
             self._settings, self.records = before, records
             raise
@@ -81,7 +81,7 @@ class LoadedPlugins:
         Raises:
             PluginFault: When the hook raises, or answers what it must not.
         """
-        return with_sections(record.contribution, self._of(record.origin.name))
+        return with_sections(record.contribution, self._own(record.origin.name))
 
     def put(self, name: str, contribution: Contribution) -> None:
         """Let a plugin offer something else.
@@ -89,7 +89,7 @@ class LoadedPlugins:
         Raises:
             PluginFault: When another plugin has some of it; then nothing changes.
         """
-        self._refuse_clashes(name, contribution)
+        refuse_clashes(name, contribution, self.records.values())
         self.records[name] = replace(self.records[name], contribution=contribution)
 
     def complain(self, name: str, hook: str, faults: Iterable[PluginFault]) -> None:
@@ -107,8 +107,8 @@ class LoadedPlugins:
             settings = record.contribution.settings if record is not None else None
             yield implementation(found, hook, arguments, settings)
 
-    def _of(self, name: str) -> _OwnImplementations:
-        return _OwnImplementations(self, name)
+    def _own(self, name: str) -> Implementations:
+        return lambda hook: [each for each in self.implementations(hook) if each.plugin == name]
 
     def _enter(self, name: str, plugin: object) -> tuple[str, ...]:
         try:
@@ -141,26 +141,6 @@ class LoadedPlugins:
                 f"The same plugin is registered already as {other!r}.",
                 "Register it once; a second instance must not equal the first.",
             )
-
-    def _refuse_clashes(self, name: str, contribution: Contribution) -> None:
-        others = [
-            (str(each.origin), each.contribution)
-            for each in self.records.values()
-            if each.origin.name != name
-        ]
-        refuse_clashes(name, contribution, others)
-
-
-class _OwnImplementations:
-    """Gives one plugin's implementations of a hook."""
-
-    def __init__(self, roster: LoadedPlugins, plugin: str) -> None:
-        self._roster = roster
-        self._plugin = plugin
-
-    def __call__(self, hook: str) -> list[Implementation]:
-        found = self._roster.implementations(hook)
-        return [each for each in found if each.plugin == self._plugin]
 
 
 def _whence(origin: PluginSource) -> str:

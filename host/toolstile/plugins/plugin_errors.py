@@ -8,7 +8,7 @@ from typing import Final
 from toolstile.settings import Settings
 from toolstile.settings.sources import OWN_FILE, PROJECT_FILE
 from toolstile.settings.table_validation import kind_of
-from toolstile_hookspecs import ConfigurationError
+from toolstile_hookspecs import ConfigurationError, PluginError
 
 MAX_CAUSE: Final = 300
 
@@ -27,6 +27,10 @@ class PluginFault(Exception):
         self.cause = cause
         self.remedy = remedy
         self.misconfigured = misconfigured
+
+    def as_error(self, beginning: str) -> PluginError:
+        """Return the error that tells it to whoever asked for the plugin."""
+        return PluginError(f"{beginning}: {self}".rstrip())
 
 
 def in_configuration(error: ConfigurationError, plugin: str, settings: Settings) -> PluginFault:

@@ -14,9 +14,9 @@ from typing import Any
 from toolstile.plugins import contributions as offers
 from toolstile.plugins.contributions import Contribution, host_keys
 from toolstile.plugins.discovery import (
-    FoundPlugin,
     forget,
     installed,
+    load_entry_point,
     load_file,
     refuse_newer,
     stated_by,
@@ -30,7 +30,7 @@ from toolstile.plugins.registry_snapshot import PluginCatalog, view_of
 from toolstile.plugins.reports import LoadedPlugin, PluginReport, PluginSource, default_name
 from toolstile.settings import Settings
 from toolstile.settings.model import folded
-from toolstile_hookspecs import Binding, Command, ConfigurationError, Dialect, PluginError, Section
+from toolstile_hookspecs import Command, ConfigurationError, Dialect, PluginError
 from toolstile_hookspecs.support.text import nearest
 
 log = logging.getLogger(__name__)
@@ -66,8 +66,9 @@ class Plugins:
         self._turns = itertools.count(1)
         self._renewed: dict[str, int] = {}
         self._dialects: tuple[int, Mapping[str, Dialect]] | None = None
-        self._view = view_of(self._roster, 0)
-        self.catalog = PluginCatalog(lambda: self._view.tools, self._renew)
+        self.view = view_of(self._roster, 0)
+        """All that plugins offer at this time."""
+        self.catalog = PluginCatalog(lambda: self.view.tools, self._renew)
 
     # --- Changes -------------------------------------------------------------------------
 
@@ -93,7 +94,7 @@ class Plugins:
             met: dict[str, PluginSource] = {}
             for found in every:
                 if only is None or found.name in only:
-                    self._meet(_entry_point(found), found.load, met)
+                    self._meet(found, partial(load_entry_point, found), met)
             for path in _each_once(self.settings.plugin_files):
                 self._meet(_file(path), partial(load_file, path), met)
             self._discovered = True
@@ -143,7 +144,7 @@ class Plugins:
             PluginError: When there is none of that name.
         """
         with self._lock:
-            record = self._record(name)
+            record = self.loaded(name)
             self._roster.drop(name)
             if record.origin.source == "file":
                 forget(record.plugin)
@@ -169,17 +170,12 @@ class Plugins:
             except PluginFault as fault:
                 if isinstance(fault.__cause__, ConfigurationError):
                     raise fault.__cause__ from None
-                msg = f"A plugin does not take its new settings: {fault.cause} {fault.remedy}"
-                raise PluginError(msg.rstrip()) from fault.__cause__
+                error = fault.as_error("A plugin does not take its new settings")
+                raise error from fault.__cause__
             self.settings = settings
             self._publish()
 
     # --- What they come to -----------------------------------------------------------------
-
-    @property
-    def generation(self) -> int:
-        """A number that grows with every change."""
-        return self._view.generation
 
     @property
     def reports(self) -> tuple[PluginReport, ...]:
@@ -190,11 +186,11 @@ class Plugins:
 
     def implementations(self, hook: str) -> tuple[Implementation, ...]:
         """Return a hook's implementations without wrappers, in the order of calling."""
-        return self._view.implementations[hook]
+        return self.view.implementations[hook]
 
     def wrappers(self, hook: str) -> tuple[Implementation, ...]:
         """Return a hook's wrappers, the outermost first."""
-        return self._view.wrappers[hook]
+        return self.view.wrappers[hook]
 
     def settings_of(self, plugin: str) -> Any:
         """Return a plugin's validated settings, or None where it declares none.
@@ -202,40 +198,16 @@ class Plugins:
         Raises:
             PluginError: When there is none of that name.
         """
-        return self._record(plugin).contribution.settings
-
-    def loaded(self, name: str) -> LoadedPlugin:
-        """Return a registered plugin with what it offers.
-
-        Raises:
-            PluginError: When there is none of that name.
-        """
-        return self._record(name)
-
-    def sections(self) -> tuple[Section, ...]:
-        """Return the sections of all plugins, in the order of registration."""
-        return self._view.sections
-
-    def bindings(self) -> tuple[Binding[Any], ...]:
-        """Return the resources of all plugins, in the order of registration."""
-        return self._view.bindings
-
-    def providers(self) -> Mapping[type[Any], str]:
-        """Return the plugin that has bound it, by kind of resource."""
-        return self._view.providers
-
-    def policy_kinds(self) -> Mapping[str, type[Any]]:
-        """Return what makes each kind of policy, by the kind's name."""
-        return self._view.policies
+        return self.loaded(plugin).contribution.settings
 
     def dialects(self) -> Mapping[str, Dialect]:
         """Return the dialects by name; a plugin's fault goes into its report."""
-        view, known = self._view, self._dialects
+        view, known = self.view, self._dialects
         if known is not None and known[0] == view.generation:
             return known[1]
         found = offers.dialects(view.implementations["toolstile_dialects"])
         self._complain("toolstile_dialects", found)
-        dialects = MappingProxyType(found.dialects)
+        dialects = MappingProxyType({each.name: each for _, each in found.accepted})
         self._dialects = (view.generation, dialects)
         return dialects
 
@@ -250,9 +222,9 @@ class Plugins:
 
     def commands(self) -> tuple[Command, ...]:
         """Return the commands for the command line; a plugin's fault goes into its report."""
-        found = offers.commands(self._view.implementations["toolstile_commands"])
+        found = offers.commands(self.view.implementations["toolstile_commands"])
         self._complain("toolstile_commands", found)
-        return tuple(command for _, command in found.commands)
+        return tuple(command for _, command in found.accepted)
 
     # --- How ---------------------------------------------------------------------------------
 
@@ -265,8 +237,8 @@ class Plugins:
                     return blocked
                 record = self._take(origin, load)
             except PluginFault as fault:
-                msg = f"Plugin {origin} is not registered: {fault.cause} {fault.remedy}"
-                raise PluginError(msg.rstrip()) from fault.__cause__
+                error = fault.as_error(f"Plugin {origin} is not registered")
+                raise error from fault.__cause__
             self._publish()
             return record.report()
 
@@ -337,7 +309,12 @@ class Plugins:
                     name, f"{source} has a table for {name!r}, which is not installed.", known
                 )
 
-    def _record(self, name: str) -> LoadedPlugin:
+    def loaded(self, name: str) -> LoadedPlugin:
+        """Return a registered plugin with what it offers.
+
+        Raises:
+            PluginError: When there is none of that name.
+        """
         record = self._roster.records.get(name)
         if record is None:
             near = nearest(name, self._roster.records)
@@ -348,7 +325,7 @@ class Plugins:
 
     def _renew(self, name: str) -> None:
         with self._lock:
-            record = self._record(name)
+            record = self.loaded(name)
             turn = next(self._turns)
         try:
             # Asking may take long, or wait for another thread that comes here: without the lock.
@@ -358,8 +335,8 @@ class Plugins:
         except PluginFault as fault:
             with self._lock:
                 self._roster.complain(name, "toolstile_sections", [fault])
-            msg = f"Plugin {record.origin} keeps the tools it had: {fault.cause} {fault.remedy}"
-            raise PluginError(msg.rstrip()) from fault.__cause__
+            error = fault.as_error(f"Plugin {record.origin} keeps the tools it had")
+            raise error from fault.__cause__
 
     def _put(self, record: LoadedPlugin, contribution: Contribution, turn: int) -> None:
         name = record.origin.name
@@ -381,7 +358,7 @@ class Plugins:
                 self._roster.complain(name, hook, faults)
 
     def _publish(self) -> None:
-        self._view = view_of(self._roster, self._view.generation + 1)
+        self.view = view_of(self._roster, self.view.generation + 1)
 
 
 def _each_once(files: Iterable[Path]) -> Iterable[Path]:
@@ -390,10 +367,6 @@ def _each_once(files: Iterable[Path]) -> Iterable[Path]:
     for path in files:
         found.setdefault(path.resolve(), path)
     return found.values()
-
-
-def _entry_point(found: FoundPlugin) -> PluginSource:
-    return PluginSource(found.name, "entry point", found.distribution, found.version, found.value)
 
 
 def _file(path: Path) -> PluginSource:

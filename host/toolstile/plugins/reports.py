@@ -7,10 +7,10 @@ import inspect
 import os
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import ModuleType
-from typing import Literal
+from typing import Any, Literal
 
 from toolstile.plugins.contributions import Contribution
 from toolstile.plugins.plugin_errors import PluginFault
@@ -21,17 +21,57 @@ Source = Literal["entry point", "file", "python", "configuration"]
 
 
 @dataclass(frozen=True, slots=True)
-class PluginReport:
-    """The state of a plugin.
+class PluginSource:
+    """Where a plugin comes from.
 
     Args:
         name: The plugin's name; the entry point's, or the file's stem.
-        source: Where it was met; `configuration` when it is only spoken of there.
-        status: `loaded`; `blocked`, not loaded because it is switched off; `failed`, nothing
-            of it is there; `absent`, the configuration names it and it is not installed.
+        source: How it was met; `configuration` when it is only named there.
         distribution: The distribution that brings it, if it comes from one.
         version: That distribution's version.
         location: The entry point's value, or the file.
+    """
+
+    name: str
+    source: Source
+    distribution: str | None = None
+    version: str | None = None
+    location: str | None = None
+
+    @property
+    def title(self) -> str:
+        """Its name with its distribution, as messages show it."""
+        if self.distribution is None:
+            return repr(self.name)
+        return f"{self.name!r} ({' '.join(filter(None, (self.distribution, self.version)))})"
+
+    def __str__(self) -> str:
+        """Return its name with its distribution."""
+        return self.title
+
+    def report(self, status: Status, **more: Any) -> PluginReport:
+        """Return the report of a plugin that comes from here."""
+        own = {each.name: getattr(self, each.name) for each in fields(PluginSource)}
+        return PluginReport(**own, status=status, **more)
+
+    def refused(self, status: Status, fault: PluginFault) -> PluginReport:
+        """Return the report of a plugin that is not taken."""
+        return self.report(
+            status,
+            fault=fault.cause,
+            remedy=fault.remedy,
+            misconfigured=fault.misconfigured,
+            place=place_of(fault.__cause__),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginReport(PluginSource):
+    """The state of a plugin.
+
+    Args:
+        status: `loaded`; `blocked`, not loaded because it is switched off; `failed`, nothing
+            of it is there; `absent`, the configuration names it and it is not installed.
         fault: What is wrong, in one line. A loaded plugin can have one, too: an offer that
             could not be taken.
         remedy: What to do about the fault.
@@ -44,12 +84,7 @@ class PluginReport:
         place: The file and line of the plugin that raised, where the fault is that it did.
     """
 
-    name: str
-    source: Source
     status: Status
-    distribution: str | None = None
-    version: str | None = None
-    location: str | None = None
     fault: str | None = None
     remedy: str | None = None
     misconfigured: bool = False
@@ -78,27 +113,75 @@ class PluginReport:
     def __str__(self) -> str:
         """Return the report as one line for people."""
         status = "" if self.status == "loaded" and self.fault else f" {self.status}."
-        return " ".join(
-            part
-            for part in (
-                f"Plugin {described(self.name, self.distribution, self.version)}:{status}",
-                self.fault,
-                self.remedy,
-            )
-            if part
+        head = f"Plugin {self.title}:{status}"
+        return " ".join(filter(None, (head, self.fault, self.remedy)))
+
+
+# --- Loaded plugins
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedPlugin:
+    """A registered plugin.
+
+    Args:
+        origin: Where it comes from.
+        plugin: The module or object.
+        hooks: The hooks it implements.
+        contribution: What it offers.
+        complaints: By hook, what was wrong with its last answer after the registration.
+        deprecations: What it implements that a later version of the contract does not have.
+    """
+
+    origin: PluginSource
+    plugin: object
+    hooks: tuple[str, ...]
+    contribution: Contribution
+    complaints: Mapping[str, tuple[PluginFault, ...]] = field(
+        default_factory=dict[str, tuple[PluginFault, ...]]
+    )
+    deprecations: tuple[str, ...] = ()
+
+    def report(self) -> PluginReport:
+        """Return what is told of it."""
+        faults = [fault for each in self.complaints.values() for fault in each]
+        if not self.hooks:
+            faults.append(PluginFault("It implements no hook.", _where_hooks_stand(self.plugin)))
+        return self.origin.report(
+            "loaded",
+            fault=" ".join(fault.cause for fault in faults) or None,
+            remedy=" ".join(dict.fromkeys(fault.remedy for fault in faults)) or None,
+            place=place_of(faults[0].__cause__) if len(faults) == 1 else None,
+            hooks=self.hooks,
+            tools=tuple(tool.name for tool in self.contribution.tools),
+            summary=_summary(self.plugin),
+            deprecations=self.deprecations,
         )
 
 
-def described(name: str, distribution: str | None, version: str | None) -> str:
-    """Return a plugin's name with where it comes from.
+def default_name(plugin: object) -> str:
+    """Return the name of a plugin that is registered without one."""
+    if isinstance(plugin, (ModuleType, type)):
+        return plugin.__name__
+    return type(plugin).__name__
 
-    Example:
-        >>> described("tickets", "toolstile-tickets", "1.2")
-        "'tickets' (toolstile-tickets 1.2)"
-    """
-    if distribution is None:
-        return repr(name)
-    return f"{name!r} ({' '.join(filter(None, (distribution, version)))})"
+
+def _where_hooks_stand(plugin: object) -> str:
+    if isinstance(plugin, ModuleType):
+        for each in vars(plugin).values():
+            if isinstance(each, type) and any(name.startswith(HOOK_PREFIX) for name in vars(each)):
+                return (
+                    f"Those of its class {each.__name__} are methods; write them as functions of "
+                    "the module, without self."
+                )
+    return (
+        "Mark functions that are named as hooks are with @hookimpl, or name the module that has "
+        "them."
+    )
+
+
+def _summary(plugin: object) -> str:
+    return (inspect.getdoc(plugin) or "").partition("\n")[0].strip()
 
 
 # --- Places in an author's file
@@ -141,113 +224,3 @@ def _machinery() -> tuple[str, ...]:
     folders = [Path(__file__).parents[1], *(Path(each.__file__ or "").parent for each in packages)]
     # The packages of plugins may lie beside ours, and have names that begin like it.
     return (*(f"{folder}{os.sep}" for folder in folders), str(dataclasses.__file__))
-
-
-# --- Records of plugins
-
-
-@dataclass(frozen=True, slots=True)
-class PluginSource:
-    """Where a plugin comes from.
-
-    Args:
-        name: Its name.
-        source: How it was met.
-        distribution: The distribution that brings it, if it comes from one.
-        version: That distribution's version.
-        location: The entry point's value, or the file.
-    """
-
-    name: str
-    source: Source
-    distribution: str | None = None
-    version: str | None = None
-    location: str | None = None
-
-    def __str__(self) -> str:
-        """Return its name with where it comes from."""
-        return described(self.name, self.distribution, self.version)
-
-    def refused(self, status: Status, fault: PluginFault) -> PluginReport:
-        """Return the report of a plugin that is not taken."""
-        return PluginReport(
-            self.name,
-            self.source,
-            status,
-            self.distribution,
-            self.version,
-            self.location,
-            fault=fault.cause,
-            remedy=fault.remedy,
-            misconfigured=fault.misconfigured,
-            place=place_of(fault.__cause__),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedPlugin:
-    """A registered plugin.
-
-    Args:
-        origin: Where it comes from.
-        plugin: The module or object.
-        hooks: The hooks it implements.
-        contribution: What it offers.
-        complaints: By hook, what was wrong with its last answer after the registration.
-        deprecations: What it implements that a later version of the contract does not have.
-    """
-
-    origin: PluginSource
-    plugin: object
-    hooks: tuple[str, ...]
-    contribution: Contribution
-    complaints: Mapping[str, tuple[PluginFault, ...]] = field(
-        default_factory=dict[str, tuple[PluginFault, ...]]
-    )
-    deprecations: tuple[str, ...] = ()
-
-    def report(self) -> PluginReport:
-        """Return what is told of it."""
-        faults = [fault for each in self.complaints.values() for fault in each]
-        if not self.hooks:
-            faults.append(PluginFault("It implements no hook.", _where_hooks_stand(self.plugin)))
-        return PluginReport(
-            self.origin.name,
-            self.origin.source,
-            "loaded",
-            self.origin.distribution,
-            self.origin.version,
-            self.origin.location,
-            fault=" ".join(fault.cause for fault in faults) or None,
-            remedy=" ".join(dict.fromkeys(fault.remedy for fault in faults)) or None,
-            place=place_of(faults[0].__cause__) if len(faults) == 1 else None,
-            hooks=self.hooks,
-            tools=tuple(tool.name for tool in self.contribution.tools),
-            summary=_summary(self.plugin),
-            deprecations=self.deprecations,
-        )
-
-
-def default_name(plugin: object) -> str:
-    """Return the name of a plugin that is registered without one."""
-    if isinstance(plugin, (ModuleType, type)):
-        return plugin.__name__
-    return type(plugin).__name__
-
-
-def _where_hooks_stand(plugin: object) -> str:
-    if isinstance(plugin, ModuleType):
-        for each in vars(plugin).values():
-            if isinstance(each, type) and any(name.startswith(HOOK_PREFIX) for name in vars(each)):
-                return (
-                    f"Those of its class {each.__name__} are methods; write them as functions of "
-                    "the module, without self."
-                )
-    return (
-        "Mark functions that are named as hooks are with @hookimpl, or name the module that has "
-        "them."
-    )
-
-
-def _summary(plugin: object) -> str:
-    return (inspect.getdoc(plugin) or "").partition("\n")[0].strip()

@@ -9,7 +9,8 @@ from types import ModuleType
 from typing import Any
 
 from toolstile.host import Host
-from toolstile.plugins.discovery import FoundPlugin, installed
+from toolstile.plugins.discovery import installed
+from toolstile.plugins.reports import PluginSource
 from toolstile.settings import Settings
 from toolstile.settings.model import folded
 from toolstile_hookspecs import MarkdownSection, PluginError, Section, Tool, hookimpl
@@ -89,10 +90,10 @@ class LooseTools:
 
 
 def _sorted(
-    plugins: Iterable[object], there: Mapping[str, FoundPlugin]
+    plugins: Iterable[object], there: Mapping[str, PluginSource]
 ) -> tuple[set[str], list[object]]:
     """Return the names of installed plugins, and the objects to register."""
-    names_of = {found.value: name for name, found in there.items()}
+    names_of = {found.location: name for name, found in there.items()}
     chosen: set[str] = set()
     objects: list[object] = []
     tools: list[Any] = []
@@ -123,7 +124,7 @@ def _refuse_strange_tables(host: Host, settings: Settings) -> None:
             raise PluginError(msg)
 
 
-def _installed(name: str, there: Mapping[str, FoundPlugin]) -> str:
+def _installed(name: str, there: Mapping[str, PluginSource]) -> str:
     if name in there:
         return name
     near = nearest(name, there)

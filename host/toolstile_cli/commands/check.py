@@ -76,7 +76,7 @@ def _of_commands(host: Host, plugin: str) -> Iterator[Finding]:
 
     Those that another plugin has already are told of with what it offers.
     """
-    offered = commands(host.plugins.implementations("toolstile_commands")).commands
+    offered = commands(host.plugins.implementations("toolstile_commands")).accepted
     own = [command for owner, command in offered if owner == plugin]
     left_out: list[tuple[Command, str]] = []
 

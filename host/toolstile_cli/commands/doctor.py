@@ -20,7 +20,7 @@ from rich.text import Text
 from toolstile._version import __version__
 from toolstile.host import Host
 from toolstile.plugins.plugin_errors import one_line
-from toolstile.plugins.reports import PluginReport, described
+from toolstile.plugins.reports import PluginReport
 from toolstile.policies.persistence import read
 from toolstile.settings import Settings
 from toolstile.settings.sources import PREFIX
@@ -275,7 +275,7 @@ def of_what_they_rely_on(host: Host) -> Iterator[Finding]:
 
 
 def _diagnosed(host: Host) -> Iterator[Finding]:
-    bound = host.plugins.providers()
+    bound = host.plugins.view.providers
     for implementation in reversed(host.plugins.implementations(HOOK)):
         plugin = implementation.plugin
         try:
@@ -309,7 +309,7 @@ def _of_plugin(report: PluginReport) -> Finding:
 
 
 def _subject(report: PluginReport) -> str:
-    return f"plugin {described(report.name, report.distribution, report.version)}"
+    return f"plugin {report.title}"
 
 
 def _is_ours(variable: str) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from toolstile.host import Host
-from toolstile.plugins.discovery import forget, installed, load_file
+from toolstile.plugins.discovery import forget, installed, load_entry_point, load_file
 from toolstile.plugins.hook_manager import HookManager
 from toolstile.plugins.inspection import hook_faults
 from toolstile.plugins.plugin_errors import PluginFault, one_line
@@ -109,7 +109,7 @@ def _load(report: PluginReport) -> object:
         if (found.name, found.distribution) == (report.name, report.distribution)
     )
     found = next(of_that_name, None)
-    return None if found is None else found.load()
+    return None if found is None else load_entry_point(found)
 
 
 def _import_finding(report: PluginReport, fault: PluginFault) -> Finding:

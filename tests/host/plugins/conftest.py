@@ -120,7 +120,7 @@ def traces_of() -> Callable[[Plugins, str], list[object]]:
     """Return everything that a registry still holds of a plugin."""
 
     def traces_of(plugins: Plugins, name: str) -> list[object]:
-        hooks = plugins._view.implementations
+        hooks = plugins.view.implementations
         calls = [
             each
             for hook in hooks
@@ -130,9 +130,11 @@ def traces_of() -> Callable[[Plugins, str], list[object]]:
         tools = [
             each for each in plugins.catalog.names() if plugins.catalog.plugin_of(each) == name
         ]
-        keys = [each.key for each in plugins.sections() if each.key.startswith("broken")]
-        kinds = [each for each in plugins.policy_kinds() if each.startswith("broken")]
-        bound = [each for each in plugins.bindings() if each.kind.__module__.startswith("broken")]
+        keys = [each.key for each in plugins.view.sections if each.key.startswith("broken")]
+        kinds = [each for each in plugins.view.policies if each.startswith("broken")]
+        bound = [
+            each for each in plugins.view.bindings if each.kind.__module__.startswith("broken")
+        ]
         registered = [name] if plugins._roster._manager._pluggy.has_plugin(name) else []
         return [*calls, *tools, *keys, *kinds, *bound, *registered]
 

@@ -513,9 +513,7 @@ def test_a_line_that_is_no_entry_point(install, discovered, report_of, good):
     good("aa-good")
     install("broken", lines="# a comment\nbroken")
     plugins = discovered()
-    assert "'broken' of its entry points is not `name = module`" in (
-        report_of(plugins, "broken").fault
-    )
+    assert "begins with 'broken' is not `name = module`" in (report_of(plugins, "broken").fault)
     assert report_of(plugins, "aa-good").status == "loaded"
 
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from toolstile.plugins import discovery
-from toolstile.plugins.reports import described
+from toolstile.plugins.reports import PluginSource
 
 RECORDS_IMPORT = """
     import sys
@@ -123,5 +123,5 @@ def test_what_is_blocked_or_configured_and_not_installed_is_reported(good, disco
 
 
 def test_a_plugin_is_described_with_its_distribution():
-    assert described("a", None, None) == "'a'"
-    assert described("a", "dist", None) == "'a' (dist)"
+    assert PluginSource("a", "python").title == "'a'"
+    assert PluginSource("a", "python", "dist").title == "'a' (dist)"

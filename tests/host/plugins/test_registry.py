@@ -79,13 +79,13 @@ def test_a_fault_from_python_raises_and_leaves_nothing(plugins):
         def toolstile_resources(self):
             raise OSError("gone")
 
-    generation = plugins.generation
+    generation = plugins.view.generation
     with pytest.raises(PluginError, match=r"Plugin 'b' \(dist 3\) is not registered: .*gone"):
         plugins.register(Broken(make_tool("one")), "b", distribution="dist", version="3")
     assert plugins.reports == ()
-    assert plugins.sections() == ()
+    assert plugins.view.sections == ()
     assert plugins.implementations("toolstile_sections") == ()
-    assert plugins.generation == generation
+    assert plugins.view.generation == generation
     plugins.register(Offering(make_tool("one")), "b")
 
 
@@ -179,7 +179,7 @@ def test_an_unregistered_plugin_is_gone_and_can_come_back(plugins):
     offering = Offering(make_tool("one"))
     plugins.register(offering, "mine")
     plugins.unregister("mine")
-    assert plugins.reports == plugins.sections() == plugins.catalog.names() == ()
+    assert plugins.reports == plugins.view.sections == plugins.catalog.names() == ()
     assert plugins.implementations("toolstile_sections") == ()
     plugins.register(offering, "mine")
     assert plugins.catalog.names() == ("one",)
@@ -194,13 +194,13 @@ def test_what_is_not_registered_is_told_with_the_nearest_name(plugins):
 
 
 def test_the_generation_grows_with_every_change(plugins):
-    seen = [plugins.generation]
+    seen = [plugins.view.generation]
     plugins.register(Offering(make_tool("one")), "mine")
-    seen.append(plugins.generation)
+    seen.append(plugins.view.generation)
     plugins.catalog.invalidate("mine")
-    seen.append(plugins.generation)
+    seen.append(plugins.view.generation)
     plugins.unregister("mine")
-    seen.append(plugins.generation)
+    seen.append(plugins.view.generation)
     assert seen == sorted(set(seen))
 
 
@@ -435,9 +435,9 @@ def test_every_hook_is_given_the_plugins_own_settings():
     plugins = Plugins(settings=Settings(plugins={"mine": {"most": 7}}))
     plugins.register(Configured(), "mine")
     assert plugins.settings_of("mine") == Limits(most=7)
-    assert [each.key for each in plugins.sections()] == ["most-7"]
-    assert plugins.policy_kinds() == {"tracker": Tracker}
-    (binding,) = plugins.bindings()
+    assert [each.key for each in plugins.view.sections] == ["most-7"]
+    assert plugins.view.policies == {"tracker": Tracker}
+    (binding,) = plugins.view.bindings
     assert binding.provider(None) == Tracker(7)
 
 
@@ -492,13 +492,13 @@ def test_sections_keep_the_order_of_registration_and_of_writing(plugins):
 
     plugins.register(Offering(key="m"))
     plugins.register(Two())
-    assert [each.key for each in plugins.sections()] == ["m", "z", "a"]
+    assert [each.key for each in plugins.view.sections] == ["m", "z", "a"]
 
 
 def test_the_sections_of_all_plugins_make_a_prompt(plugins):
     plugins.register(Offering(make_tool("one"), key="a"), "a")
     plugins.register(Offering(make_tool("two"), key="b"), "b")
-    rendered = Prompt.of("test", "all", plugins.sections()).render()
+    rendered = Prompt.of("test", "all", plugins.view.sections).render()
     assert [each.name for each in rendered.tools] == ["one", "two"]
 
 
@@ -705,8 +705,8 @@ def test_a_prefix_resolves_a_clash_of_tool_names_and_sections():
     assert plugins.catalog.names() == ("read", "b_read")
     assert plugins.catalog.plugin_of("b_read") == "b"
     assert plugins.catalog.get("Read").name == "read"
-    assert [each.key for each in plugins.sections()] == ["offering", "b_offering"]
-    Prompt.of("test", "all", plugins.sections()).render()
+    assert [each.key for each in plugins.view.sections] == ["offering", "b_offering"]
+    Prompt.of("test", "all", plugins.view.sections).render()
 
 
 def test_the_wire_name_of_a_prefixed_tool_gives_way_whoever_comes_first():

@@ -102,7 +102,7 @@ class Histories(RuleBasedStateMachine):
     @invariant()
     def sections_reports_and_implementations_tell_the_same(self):
         there = list(self.model)
-        assert [each.key.rpartition("of-")[2] for each in self.plugins.sections()] == there
+        assert [each.key.rpartition("of-")[2] for each in self.plugins.view.sections] == there
         assert [each.name for each in self.plugins.reports] == there
         order = [each.plugin for each in self.plugins.implementations("toolstile_telemetry")]
         assert order == there[::-1]
@@ -117,8 +117,8 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def the_generation_never_falls(self):
-        assert self.plugins.generation >= self.generation
-        self.generation = self.plugins.generation
+        assert self.plugins.view.generation >= self.generation
+        self.generation = self.plugins.view.generation
 
 
 TestHistories = Histories.TestCase
