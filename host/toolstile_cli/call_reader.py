@@ -7,12 +7,11 @@ import shlex
 import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NoReturn, Protocol, cast
+from typing import Any, Final, NamedTuple, NoReturn, cast
 
 from toolstile_cli.errors import UsageError
-from toolstile_hookspecs import ToolCall
+from toolstile_hookspecs import Dialect, ToolCall
 from toolstile_hookspecs._schema.validation_errors import as_sentence
 from toolstile_hookspecs.support.text import counted, suggest
 
@@ -23,17 +22,8 @@ STDIN: Final = "-"
 JsonObject = dict[str, Any]
 
 
-class Conversations(Protocol):
-    """The part of a dialect that is used here."""
-
-    def recorded(self, document: Any) -> list[ToolCall] | None:
-        """Return the calls of a recorded conversation, or None if it is not of its kind."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line that is not empty, and where it stands."""
+class Line(NamedTuple):
+    """A line that is not empty, and its number."""
 
     number: int
     text: str
@@ -44,7 +34,7 @@ class LineError(ValueError):
 
 
 class BrokenLineError(LineError):
-    """Why a line is no JSON at all."""
+    """The fault of a line that is not JSON at all."""
 
 
 def read_source(path: str) -> tuple[str, str]:
@@ -63,15 +53,15 @@ def read_source(path: str) -> tuple[str, str]:
 
 
 def read_calls(
-    text: str, source: str, dialects: Callable[[], Mapping[str, Conversations]]
+    text: str, source: str, dialects: Callable[[], Mapping[str, Dialect]]
 ) -> list[ToolCall]:
     """Return the calls that a text holds.
 
     Args:
         text: JSON Lines of `{"id", "name", "arguments"}`, or a recorded conversation: one
             JSON document, or one message a line.
-        source: What to call it in error messages.
-        dialects: Gives those that are asked whether they know the conversation.
+        source: Its name in error messages.
+        dialects: Returns the dialects, which may know the conversation.
 
     Raises:
         UsageError: With the number of each faulty line; nothing should be run then.
@@ -80,23 +70,30 @@ def read_calls(
     if not lines:
         raise UsageError(f"{source} holds no calls; give one JSON object a line.")
     document = _document(text, lines, source)
-    if document is None:
-        first = _value_or_none(lines[0])
-        if not _looks_like_a_call(first):
-            values = [_value_or_none(line) for line in lines]
-            if None not in values and (calls := _recorded(values, dialects().values())) is not None:
+    is_one = document is not None
+    if is_one:
+        lines = [Line(lines[0].number, text)]
+    first = document if is_one else _value_or_none(lines[0])
+    if not _looks_like_a_call(first):
+        recording = document if is_one else [_value_or_none(line) for line in lines]
+        if is_one or None not in recording:
+            calls = _recorded(recording, dialects().values())
+            if calls is not None:
                 return calls
-        return _calls(lines, source)
-    if _looks_like_a_call(document):
-        return _calls([Line(lines[0].number, text)], source)
-    if (calls := _recorded(document, dialects().values())) is not None:
-        return calls
-    if isinstance(document, dict) and any(
+        if is_one and not _has_misspelt_key(document):
+            raise _unknown_document(source, dialects())
+    return _calls(lines, source)
+
+
+def _has_misspelt_key(document: object) -> bool:
+    return isinstance(document, dict) and any(
         suggest(key, KEYS) for key in cast("JsonObject", document)
-    ):
-        return _calls([Line(lines[0].number, text)], source)
-    names = ", ".join(sorted(dialects())) or "none is loaded"
-    raise UsageError(
+    )
+
+
+def _unknown_document(source: str, dialects: Iterable[str]) -> UsageError:
+    names = ", ".join(sorted(dialects)) or "none is loaded"
+    return UsageError(
         f"{source} is one JSON document, but no conversation that a dialect knows ({names}). "
         'Give one call a line, {"id", "name", "arguments"}.'
     )
@@ -115,17 +112,14 @@ def read_arguments(text: str, *, quoted: bool = True) -> str:
     try:
         value = _decode_json(text)
     except LineError as error:
-        hint = _expected(quoted=quoted) if isinstance(error, BrokenLineError) else ""
+        wanted = (
+            "Quote them for the shell: '{\"a\": 1}'" if quoted else 'Give a JSON object: {"a": 1}'
+        )
+        hint = f" {wanted}." if isinstance(error, BrokenLineError) else ""
         raise UsageError(f"the arguments cannot be read: {error}.{hint}") from None
     if not isinstance(value, dict):
         raise UsageError(f"the arguments are {_kind(value)}; give a JSON object.")
     return text
-
-
-def _expected(*, quoted: bool) -> str:
-    if quoted:
-        return " Quote them for the shell: '{\"a\": 1}'."
-    return ' Give a JSON object: {"a": 1}.'
 
 
 def _decode(content: bytes, source: str) -> str:
@@ -181,14 +175,9 @@ def _refused_line(text: str) -> int:
     return bisect_right(range(len(lines)), 0, key=is_refused)
 
 
-def _recorded(document: object, dialects: Iterable[Conversations]) -> list[ToolCall] | None:
-    found: list[ToolCall] | None = None
-    for dialect in dialects:
-        calls = dialect.recorded(document)
-        if calls:
-            return calls
-        found = found if calls is None else calls
-    return found
+def _recorded(document: object, dialects: Iterable[Dialect]) -> list[ToolCall] | None:
+    known = [calls for each in dialects if (calls := each.recorded(document)) is not None]
+    return max(known, key=bool, default=None)
 
 
 def _calls(lines: list[Line], source: str) -> list[ToolCall]:
@@ -253,11 +242,9 @@ def _stands_alone(line: Line) -> bool:
     """Tell whether a line is a value by itself, though it may be one that is refused."""
     try:
         json.loads(line.text)
-    except RecursionError:
-        return True
     except json.JSONDecodeError:
         return False
-    except ValueError:  # a number that Python does not read
+    except (RecursionError, ValueError):  # such as a number of too many digits
         return True
     return True
 

@@ -1,4 +1,4 @@
-"""JSON Schemas of servers, made fit to be shown, and to be checked in bounded time."""
+"""JSON Schemas of servers, fit to be shown, and to be checked in bounded time."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _BY_PATTERN: Final = ("patternProperties", "additionalProperties", "unevaluatedP
 
 
 def enforceable(schema: Schema) -> dict[str, Any]:
-    """Return what is shown of a schema, and enforced before a call leaves.
+    """Return the part of a schema that is shown, and enforced before a call leaves.
 
-    Its texts are cleaned as descriptions are. What cannot be searched for in bounded time is left
-    to the server: patterns that RE2 does not take, and properties that are told apart by patterns.
+    Its texts are cleaned as descriptions are. Left to the server are patterns that RE2 does not
+    take, and properties that patterns distinguish: they cannot be searched in bounded time.
 
     Raises:
         DefinitionError: When the schema is too long, or too large once all it refers to is in its
@@ -43,7 +43,7 @@ def enforceable(schema: Schema) -> dict[str, Any]:
         raise DefinitionError("its schema holds a number that JSON does not have") from None
     if length > LONGEST:
         raise DefinitionError(f"its schema has more than {LONGEST:,} characters")
-    if _Weighing(schema).weigh(schema) > MOST:
+    if _weight(schema) > MOST:
         raise DefinitionError(f"its schema has more than {MOST:,} parts")
     return _kept(schema)
 
@@ -97,26 +97,25 @@ def _is_bounded(pattern: str) -> bool:
     return True
 
 
-class _Weighing:
-    """Counts the parts of a schema, of what it refers to each time anew."""
+def _weight(root: Schema) -> int:
+    """Return the number of a schema's parts, each as often as it is referred to."""
+    known: dict[str, int] = {}
 
-    def __init__(self, root: Schema) -> None:
-        self._root = root
-        self._known: dict[str, int] = {}
-
-    def weigh(self, value: object) -> int:
+    def weigh(value: object) -> int:
         if isinstance(value, Mapping):
             table = cast("Schema", value)
             target = table.get("$ref")
-            inside = sum(map(self.weigh, table.values()))
-            return 1 + inside + (self._target(target) if isinstance(target, str) else 0)
+            referred = weigh_target(target) if isinstance(target, str) else 0
+            return 1 + sum(map(weigh, table.values())) + referred
         if isinstance(value, Sequence) and not isinstance(value, str):
-            return sum(map(self.weigh, cast("Sequence[object]", value)))
+            return sum(map(weigh, cast("Sequence[object]", value)))
         return 0
 
-    def _target(self, target: str) -> int:
-        if target not in self._known:
-            # What refers to itself ends with the arguments.
-            self._known[target] = 0
-            self._known[target] = self.weigh(pointed(self._root, target))
-        return self._known[target]
+    def weigh_target(target: str) -> int:
+        if target not in known:
+            # A recursive schema ends with the arguments.
+            known[target] = 0
+            known[target] = weigh(pointed(root, target))
+        return known[target]
+
+    return weigh(root)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, Final, TypeVar
 
 from toolstile_hookspecs import (
     CallRefused,
@@ -31,6 +31,8 @@ from toolstile_plugins.mcp.gateway.trust import Doubt, DoubtPolicy, Pins, Standi
 from toolstile_plugins.mcp.settings import ServerSettings, prefix_of, tool_name
 
 log = logging.getLogger("toolstile.mcp")
+
+T = TypeVar("T")
 
 PLUGIN: Final = "mcp-"
 """The prefix of a server's name in the name of its plugin."""
@@ -181,12 +183,14 @@ class Upstream:
     async def _call(
         self, definition: Definition, params: Any, context: ToolContext
     ) -> ToolResult[Contents]:
-        """Take a call to the gateway's loop, whichever it comes from."""
-        here = asyncio.get_running_loop()
-        sending = self._send(definition, params, context, here)
-        if self.loop is None or self.loop is here:
-            return await sending
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(sending, self.loop))
+        home = asyncio.get_running_loop()
+        return await self._on_loop(self._send(definition, params, context, home))
+
+    async def _on_loop(self, work: Coroutine[Any, Any, T]) -> T:
+        """Wait for work on the gateway's loop, from whichever loop it is asked for."""
+        if self.loop is None or self.loop is asyncio.get_running_loop():
+            return await work
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))
 
     async def _send(
         self,
@@ -247,13 +251,8 @@ class Upstream:
         return self._look_up(call.name, catalog)
 
     async def _look_up(self, name: str, catalog: Catalog) -> Tool[Any, Any] | None:
-        looking = self.connection.client()
         try:
-            loop = self.loop
-            if loop is None or loop is asyncio.get_running_loop():
-                await looking
-            else:
-                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(looking, loop))
+            await self._on_loop(self.connection.client())
         except ServerFault as fault:
             raise CallRefused(
                 f"{one_line(name, 80)} cannot be called now: the MCP server {self.name} "

@@ -153,7 +153,7 @@ async def _dispatch(
 ) -> Outcome | BaseException | str:
     """Return what a call comes to; an exception that leaves `dispatch` stands in its place."""
     make_current(request)
-    with session.used():
+    with session:
         try:
             if answered is None:
                 return await session.executor.adispatch(call)

@@ -7,7 +7,8 @@ import contextlib
 import logging
 import math
 from collections import deque
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Final
 
 import anyio
 from mcp.server.lowlevel import NotificationOptions
@@ -28,14 +29,8 @@ WAITING: Final = 1000
 """The maximum number of reports that wait for a slow client; later ones win."""
 
 
-class Reporting(Protocol):
-    """The function that sends a report to the client."""
-
-    async def __call__(
-        self, progress: float, total: float | None = None, message: str | None = None
-    ) -> None:
-        """Send a report; does nothing where the client asked for none."""
-        ...
+Report = tuple[float, float | None, str | None]
+"""How much is done, of how much, and a message."""
 
 
 class ProgressRelay:
@@ -45,13 +40,13 @@ class ProgressRelay:
     left out.
 
     Args:
-        send: Sends a report to the client.
+        send: Sends a report to the client, where it asked for some.
     """
 
-    def __init__(self, send: Reporting) -> None:
+    def __init__(self, send: Callable[[float, float | None, str | None], Awaitable[None]]) -> None:
         self._send = send
         self._loop = asyncio.get_running_loop()
-        self._reports: deque[tuple[float, float | None, str | None]] = deque(maxlen=WAITING)
+        self._reports: deque[Report] = deque(maxlen=WAITING)
         self._sending: asyncio.Task[None] | None = None
         self._last = float("-inf")
         self._stopped = False

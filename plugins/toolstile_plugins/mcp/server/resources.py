@@ -39,7 +39,7 @@ class WorkspaceResources:
 
     async def page(self, executor: ExecutorHandle, cursor: str | None) -> dict[str, Any]:
         """Return a page of the list."""
-        files = await asyncio.to_thread(_files, executor, "**")
+        files = await asyncio.to_thread(_files, executor)
         page, more = page_of(files, cursor, self._page_size, lambda file: file.path)
         return {"resources": [self._shape(file) for file in page], **more}
 
@@ -70,7 +70,7 @@ class WorkspaceResources:
 
     async def paths(self, executor: ExecutorHandle, beginning: str) -> list[str]:
         """Return the paths that go on from what was typed, in order."""
-        files = await asyncio.to_thread(_files, executor, "**")
+        files = await asyncio.to_thread(_files, executor)
         return [file.path for file in files if file.path.startswith(beginning)]
 
     def path_of(self, uri: str) -> str | None:
@@ -116,11 +116,11 @@ def _workspace(executor: ExecutorHandle) -> Filesystem | None:
     return executor.resources.get(Filesystem, None)  # type: ignore[type-abstract]
 
 
-def _files(executor: ExecutorHandle, pattern: str) -> Sequence[FileStat]:
+def _files(executor: ExecutorHandle) -> Sequence[FileStat]:
     files = _workspace(executor)
     if files is None:
         return []
-    found = (each for each in files.glob(pattern) if each.kind == "file")
+    found = (each for each in files.glob("**") if each.kind == "file")
     return sorted(found, key=lambda file: file.path)
 
 

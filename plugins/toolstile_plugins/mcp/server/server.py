@@ -1,10 +1,10 @@
-"""The server: what each request of the protocol comes to."""
+"""The server: the answer to each request of the protocol."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from importlib.metadata import version
-from typing import Any, Final, get_args
+from typing import Any, Final, TypeVar, get_args
 
 from mcp.server.caching import CacheHint
 from mcp.server.lowlevel import Server
@@ -32,6 +32,10 @@ from toolstile_plugins.mcp.settings import ServeSettings
 
 DISTRIBUTION: Final = "toolstile"
 
+Params = TypeVar("Params")
+Result = dict[str, Any]
+Handler = Callable[[RequestContext, Params], Awaitable[Result]]
+
 
 class HostServer:
     """Answers requests with what the host offers.
@@ -54,8 +58,8 @@ class HostServer:
         self._changes = changes
         self._tools = ToolList(host, settings.page_size)
         self._prompts = PromptList(host, settings.page_size)
-        self._workspace = WorkspaceResources(settings) if settings.workspace else None
-        self._completions = Completions(self._prompts, self._workspace)
+        workspace = WorkspaceResources(settings) if settings.workspace else None
+        self._completions = Completions(self._prompts, workspace)
         self.caller = Caller(host.dialect(DIALECT), host.clock, settings.deadline)
         self.protocol: Server[Any] = _Protocol(
             settings.name,
@@ -65,92 +69,66 @@ class HostServer:
             cache_hints={method: CacheHint() for method in get_args(CacheableMethod)},
             get_tool_input_schema=self._tools.input_schema,
         )
-        self._answer_requests()
-
-    def _answer_requests(self) -> None:
         add = self.protocol.add_request_handler
-        add("tools/list", PaginatedRequestParams, self._list_tools)
+        add("tools/list", PaginatedRequestParams, self._lister(self._tools))
         add("tools/call", CallToolRequestParams, self._call_tool)
-        add("prompts/list", PaginatedRequestParams, self._list_prompts)
+        add("prompts/list", PaginatedRequestParams, self._lister(self._prompts))
         add("prompts/get", GetPromptRequestParams, self._get_prompt)
         add("completion/complete", CompleteRequestParams, self._complete)
-        if self._workspace is not None:
-            add("resources/list", PaginatedRequestParams, self._list_resources)
-            add("resources/templates/list", PaginatedRequestParams, self._list_templates)
-            add("resources/read", ReadResourceRequestParams, self._read_resource)
-        if self._changes is not None:
-            add("subscriptions/listen", SubscriptionsListenRequestParams, self._changes.listen)
+        if workspace is not None:
+            self._serve_workspace(workspace)
+        if changes is not None:
+            add("subscriptions/listen", SubscriptionsListenRequestParams, changes.listen)
 
-    async def _list_tools(
-        self, context: RequestContext, params: PaginatedRequestParams
-    ) -> dict[str, Any]:
-        self._shown_to(context)
-        with self._choice.for_look(context) as chosen:
-            return _whole(self._tools.page(chosen.state, params.cursor), chosen.meta)
+    def _lister(self, listed: ToolList | PromptList) -> Handler[PaginatedRequestParams]:
+        async def answer(context: RequestContext, params: PaginatedRequestParams) -> Result:
+            if self._changes is not None:
+                self._changes.seen_by(context.session)
+            with self._choice.for_look(context) as chosen:
+                return _whole(listed.page(chosen.state, params.cursor), chosen.meta)
 
-    async def _call_tool(
-        self, context: RequestContext, params: CallToolRequestParams
-    ) -> dict[str, Any]:
+        return answer
+
+    async def _call_tool(self, context: RequestContext, params: CallToolRequestParams) -> Result:
         with self._choice.for_call(context) as chosen:
             assert chosen.session is not None  # noqa: S101 - a call always has one
             begun = chosen.meta.get(SESSION_META)
             result = await self.caller.answer(chosen.session, context, params, begun)
             return _whole(result, chosen.meta)
 
-    async def _list_prompts(
-        self, context: RequestContext, params: PaginatedRequestParams
-    ) -> dict[str, Any]:
-        self._shown_to(context)
-        with self._choice.for_look(context) as chosen:
-            return _whole(self._prompts.page(chosen.state, params.cursor), chosen.meta)
-
-    async def _get_prompt(
-        self, context: RequestContext, params: GetPromptRequestParams
-    ) -> dict[str, Any]:
+    async def _get_prompt(self, context: RequestContext, params: GetPromptRequestParams) -> Result:
         with self._choice.for_look(context) as chosen:
             found = self._prompts.get(chosen.state, params.name, params.arguments or {})
             return _whole(found, chosen.meta)
 
-    async def _complete(
-        self, context: RequestContext, params: CompleteRequestParams
-    ) -> dict[str, Any]:
+    async def _complete(self, context: RequestContext, params: CompleteRequestParams) -> Result:
         with self._choice.for_call(context) as chosen:
             values = await self._completions.of(_executor(chosen), params)
             return _whole({"completion": values}, chosen.meta)
 
-    async def _list_resources(
-        self, context: RequestContext, params: PaginatedRequestParams
-    ) -> dict[str, Any]:
-        assert self._workspace is not None  # noqa: S101 - else nobody answers this
-        with self._choice.for_call(context) as chosen:
-            page = await self._workspace.page(_executor(chosen), params.cursor)
-            return _whole(page, chosen.meta)
+    def _serve_workspace(self, workspace: WorkspaceResources) -> None:
+        async def page(context: RequestContext, params: PaginatedRequestParams) -> Result:
+            with self._choice.for_call(context) as chosen:
+                found = await workspace.page(_executor(chosen), params.cursor)
+                return _whole(found, chosen.meta)
 
-    async def _list_templates(
-        self,
-        context: RequestContext,  # noqa: ARG002 - the same for all
-        params: PaginatedRequestParams,  # noqa: ARG002 - there is one page
-    ) -> dict[str, Any]:
-        assert self._workspace is not None  # noqa: S101 - else nobody answers this
-        return _whole(self._workspace.templates(), {})
+        async def templates(context: RequestContext, params: PaginatedRequestParams) -> Result:  # noqa: ARG001 - the same for all, on one page
+            return _whole(workspace.templates(), {})
 
-    async def _read_resource(
-        self, context: RequestContext, params: ReadResourceRequestParams
-    ) -> dict[str, Any]:
-        assert self._workspace is not None  # noqa: S101 - else nobody answers this
-        with self._choice.for_call(context) as chosen:
-            found = await self._workspace.read(
-                _executor(chosen), str(params.uri), context.protocol_version
-            )
-            return _whole(found, chosen.meta)
+        async def read(context: RequestContext, params: ReadResourceRequestParams) -> Result:
+            uri, version = str(params.uri), context.protocol_version
+            with self._choice.for_call(context) as chosen:
+                found = await workspace.read(_executor(chosen), uri, version)
+                return _whole(found, chosen.meta)
 
-    def _shown_to(self, context: RequestContext) -> None:
-        if self._changes is not None:
-            self._changes.seen_by(context.session)
+        add = self.protocol.add_request_handler
+        add("resources/list", PaginatedRequestParams, page)
+        add("resources/templates/list", PaginatedRequestParams, templates)
+        add("resources/read", ReadResourceRequestParams, read)
 
 
 class _Protocol(Server[Any]):
-    """Promises no more than is served: of single resources and their list nobody is told."""
+    """The SDK's server, without the notifications of resources, which are not sent."""
 
     def get_capabilities(self, *args: Any, **kwargs: Any) -> ServerCapabilities:
         found = super().get_capabilities(*args, **kwargs)
@@ -165,6 +143,6 @@ def _executor(chosen: Chosen) -> ExecutorHandle:
     return chosen.session.executor
 
 
-def _whole(result: dict[str, Any], meta: Mapping[str, Any]) -> dict[str, Any]:
+def _whole(result: Result, meta: Mapping[str, Any]) -> Result:
     complete = {"resultType": "complete", **result}
     return {**complete, "_meta": {**result.get("_meta", {}), **meta}} if meta else complete

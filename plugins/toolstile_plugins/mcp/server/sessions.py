@@ -8,7 +8,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, Self
+from itertools import takewhile
+from typing import Any, Final, Self
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
@@ -45,19 +46,17 @@ class ServedSession:
         self._opened = executor
         self.executor = executor.__enter__()
         self.users = 0
+        self.used_at = 0.0
+        """The time of its last use, where it is kept."""
         self._has_ended = False
 
-    def used(self) -> AbstractContextManager[ServedSession]:
-        """Keep it open within the block."""
-        return self
-
     def __enter__(self) -> Self:
-        """Give it, to one user more."""
+        """Keep it open within the block."""
         self.users += 1
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Take it back."""
+        """Let it close, if it was to end meanwhile."""
         self.users -= 1
         self._close_if_done()
 
@@ -98,9 +97,8 @@ class Sessions:
         self._clock = clock
         self._timeout = timeout
         self._most = most
-        # In the order in which they were used last.
+        # In the order of their last use.
         self._kept: OrderedDict[Key, ServedSession] = OrderedDict()
-        self._used_at: dict[Key, float] = {}
 
     def __len__(self) -> int:
         """Return how many are kept."""
@@ -118,7 +116,7 @@ class Sessions:
         """
         session = ServedSession(self._open_executor(principal, session_id))
         try:
-            with session.used():
+            with session:
                 yield session
         finally:
             session.end()
@@ -156,7 +154,7 @@ class Sessions:
             self._keep(key)
         session = self._kept[key]
         try:
-            with session.used():
+            with session:
                 yield session
         finally:
             if self._kept.get(key) is session:
@@ -173,16 +171,10 @@ class Sessions:
 
     def sweep(self) -> None:
         """End the sessions that nobody has used for too long."""
-        now = self._clock.monotonic()
-        old = [key for key, session in self._old(now) if not session.users]
-        for key in old:
+        before = self._clock.monotonic() - self._timeout
+        old = takewhile(lambda item: item[1].used_at <= before, self._kept.items())
+        for key in [key for key, session in old if not session.users]:
             self._drop(key)
-
-    def _old(self, now: float) -> Generator[tuple[Key, ServedSession]]:
-        for key, session in self._kept.items():
-            if now - self._used_at[key] < self._timeout:
-                return
-            yield key, session
 
     def _keep(self, key: Key) -> None:
         self.sweep()
@@ -193,11 +185,10 @@ class Sessions:
 
     def _touch(self, key: Key) -> None:
         self._kept.move_to_end(key)
-        self._used_at[key] = self._clock.monotonic()
+        self._kept[key].used_at = self._clock.monotonic()
 
     def _drop(self, key: Key) -> None:
         session = self._kept.pop(key, None)
-        self._used_at.pop(key, None)
         if session is not None:
             session.end()
 
@@ -219,7 +210,6 @@ SESSION_HEADER: Final = "mcp-session-id"
 # --- Choice of a session
 
 
-NO_META: Final[Mapping[str, Any]] = {}
 UNKNOWN: Final = (
     "There is no such session: it has ended, or it is not yours. Begin another with "
     f"_meta[{SESSION_META!r}] = {NEW!r}."
@@ -233,36 +223,16 @@ class Chosen:
 
     Args:
         session: The session; None where one that has just begun would be as good.
-        meta: What the result tells of it in `_meta`.
+        meta: Its part of the result's `_meta`.
     """
 
     session: ServedSession | None
-    meta: Mapping[str, Any] = field(default_factory=lambda: NO_META)
+    meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def state(self) -> SessionProtocol | None:
         """The state that calls of the session see, None where it has just begun."""
         return None if self.session is None else self.session.executor.session
-
-
-class SessionChoice(Protocol):
-    """Chooses the session of a request."""
-
-    def for_call(self, context: RequestContext) -> AbstractContextManager[Chosen]:
-        """Give the session that a call runs in; it is always there.
-
-        Raises:
-            MCPError: When the request names one that there is not.
-        """
-        ...
-
-    def for_look(self, context: RequestContext) -> AbstractContextManager[Chosen]:
-        """Give the session that a request looks at, None for one that has just begun.
-
-        Raises:
-            MCPError: When the request names one that there is not.
-        """
-        ...
 
 
 class OneSession:
@@ -294,7 +264,11 @@ class NamedSessions:
 
     @contextmanager
     def for_call(self, context: RequestContext) -> Generator[Chosen]:
-        """Give the session that is named, or one that ends with the request."""
+        """Give the session that is named, or one that ends with the request.
+
+        Raises:
+            MCPError: When the request names one that does not exist.
+        """
         with self.for_look(context) as chosen:
             if chosen.session is not None:
                 yield chosen
@@ -306,7 +280,11 @@ class NamedSessions:
 
     @contextmanager
     def for_look(self, context: RequestContext) -> Generator[Chosen]:
-        """Give the session that is named, if any."""
+        """Give the session that is named, if any, for a request that only looks at it.
+
+        Raises:
+            MCPError: When the request names one that does not exist.
+        """
         principal = principal_of(context)
         header = _header(context)
         asked = (context.meta or {}).get(SESSION_META)
@@ -320,7 +298,7 @@ class NamedSessions:
             else:
                 handle = self._handle(context, principal) if asked == NEW else str(asked)
                 with self._sessions.kept(principal, handle) as session:
-                    yield Chosen(session, {SESSION_META: handle} if asked == NEW else NO_META)
+                    yield Chosen(session, {SESSION_META: handle} if asked == NEW else {})
         except UnknownSession:
             raise MCPError(INVALID_PARAMS, UNKNOWN) from None
         except TooManySessions:
@@ -332,6 +310,9 @@ class NamedSessions:
         if answered is not None and answered.handle is not None:
             return answered.handle
         return self._sessions.begin(principal)
+
+
+SessionChoice = OneSession | NamedSessions
 
 
 def _header(context: RequestContext) -> str | None:

@@ -7,10 +7,10 @@ import contextlib
 import json
 import sys
 from collections.abc import AsyncGenerator, Mapping
-from types import TracebackType
-from typing import Any, Final, Self, cast
+from typing import Any, Final, cast
 
 import anyio
+from anyio.abc import ObjectSendStream
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
@@ -47,11 +47,11 @@ UNREADABLE: Final = (
 Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
 
 
-class Outgoing:
-    """Takes messages for the client, and knows how many it has not read.
+class Outgoing(ObjectSendStream[SessionMessage]):
+    """A stream of messages for the client, which counts those that it has not read.
 
     Args:
-        stream: Where they go.
+        stream: The stream to the client.
     """
 
     def __init__(self, stream: Any) -> None:
@@ -78,27 +78,14 @@ class Outgoing:
         """Send nothing more."""
         await self._stream.aclose()
 
-    async def __aenter__(self) -> Self:
-        """Give it."""
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
-        """Send nothing more."""
-        await self.aclose()
-
 
 @contextlib.asynccontextmanager
 async def regulated(incoming: Any, outgoing: Any) -> AsyncGenerator[tuple[Incoming, Outgoing]]:
     """Give streams that stand before those of a pipe.
 
     Args:
-        incoming: What the client writes: messages, and faults in place of those that are none.
-        outgoing: What it reads.
+        incoming: The client's messages, with an exception in place of each faulty one.
+        outgoing: The stream to the client.
     """
     answers = Outgoing(outgoing)
     sender, messages = anyio.create_memory_object_stream[SessionMessage | Exception]()
@@ -129,13 +116,12 @@ async def _pass_on(
 
 
 def _answer_to(fault: Exception) -> SessionMessage:
-    """Say what is wrong with a message, to whoever waits for its answer where that can be told."""
+    """Return the error that answers a faulty message, with its id where that can be read."""
     faults = fault.errors(include_url=False) if isinstance(fault, ValidationError) else []
     if faults and faults[0]["type"] != "json_invalid":
         code, message = INVALID_REQUEST, NO_MESSAGE
-        number = next(
-            (found for each in faults if (found := _id_of(each["input"])) is not None), None
-        )
+        ids = (_id_of(each["input"]) for each in faults)
+        number = next((each for each in ids if each is not None), None)
     else:
         code, message = PARSE_ERROR, NO_JSON
         number = _id_of(_read(faults[0]["input"])) if faults else None
@@ -145,7 +131,7 @@ def _answer_to(fault: Exception) -> SessionMessage:
 
 
 def _is_request_without_id(item: SessionMessage) -> bool:
-    """Tell whether a message would be a request, had it an id; the SDK takes any other for none."""
+    """Tell whether a message lacks only an id to be a request; the SDK ignores such messages."""
     message = item.message
     return isinstance(message, JSONRPCNotification) and message.method in SPEC_CLIENT_METHODS
 
@@ -156,7 +142,7 @@ def _error(number: RequestId | None, code: int, message: str) -> SessionMessage:
 
 
 def _read(line: object) -> object:
-    """Read what the SDK has not: it takes no half of a character, and little that is nested."""
+    """Read a line that the SDK could not: half of a character, or too deeply nested."""
     try:
         return json.loads(str(line))
     except (ValueError, RecursionError):
@@ -164,7 +150,7 @@ def _read(line: object) -> object:
 
 
 def _id_of(message: object) -> RequestId | None:
-    """Return the id of a request, None where it is none or has none that can be given back."""
+    """Return the id of a request, None where there is not one that can be returned."""
     if not isinstance(message, Mapping) or "method" not in message:
         return None
     number = cast("Mapping[str, object]", message).get("id")

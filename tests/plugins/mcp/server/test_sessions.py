@@ -79,7 +79,7 @@ def test_a_fresh_session_ends_with_its_request(sessions, opener):
 
 def test_a_fresh_session_stays_open_while_a_call_in_it_is_rolled_back(sessions, opener):
     with sessions.fresh(None) as session:
-        call = session.used()
+        call = session
         call.__enter__()
     assert opener.open == {1}
     call.__exit__(None, None, None)

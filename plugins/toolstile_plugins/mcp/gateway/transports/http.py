@@ -37,19 +37,20 @@ _LOST: Final = re.compile(r"session|not initialized", re.IGNORECASE)
 """The words of servers, with status 400, for a session that is gone."""
 _REDIRECTED: Final = re.compile(rf"{REDIRECT}(\S+) not followed;")
 PLAIN: Final = "identity"
-"""The coding of what is not compressed."""
+"""The coding of answers that are not compressed."""
+PACKED: Final = "it compressed its answer, which it was asked not to do"
 
 
 @dataclass(slots=True)
 class Site:
-    """A server that answers somewhere.
+    """A server that answers at a URL.
 
     Args:
-        url: Where.
-        headers: What is sent along with every request.
+        url: The URL.
+        headers: The headers of every request.
         max_message: The most bytes of one message.
-        secrets: What of that no library may log.
-        status: That of the newest answer which was none.
+        secrets: The parts of these that no library may log.
+        status: The HTTP status of the newest answer that failed.
     """
 
     url: str
@@ -59,7 +60,7 @@ class Site:
     status: int | None = None
 
     def explain(self, fault: str) -> str:
-        """Return what HTTP said, and what to do, where the SDK only says that it failed."""
+        """Return what HTTP said, and a remedy, where the SDK only says that it failed."""
         if redirected := _REDIRECTED.match(fault):
             where = hide(_bare(redirected[1]), self.secrets)
             return f"it redirects to {where}; configure that address as its url, if you trust it"
@@ -70,23 +71,21 @@ class Site:
         return f"it answered with HTTP status {self.status} ({phrase}){remedy}"
 
     def has_broken(self, fault: str) -> bool:
-        """Tell whether a fault is that of a stream or of the session, and no answer to a call."""
+        """Tell whether a stream or the session has failed, and a call was not answered."""
         return fault.startswith(CUT) or (
             self.status is not None and _LOST.search(fault) is not None
         )
 
 
 def _bare(address: str) -> str:
-    """Return an address without what may be secret of it."""
+    """Return an address without its parts that may be secret."""
     url = httpx2.URL(address)
     return str(url.copy_with(userinfo=b"", query=None, fragment=None))
 
 
 @asynccontextmanager
 async def http_streams(site: Site) -> AsyncGenerator[TransportStreams]:
-    """Give the streams of a server's messages.
-
-    How long an answer may take is for whoever waits for it to say.
+    """Give the streams of a server's messages; they set no limit to the time of an answer.
 
     Args:
         site: The server.
@@ -135,56 +134,45 @@ class _LimitedTransport(httpx2.AsyncHTTPTransport):
         if request.method == "POST" and response.status_code >= FAILED:
             self._site.status = response.status_code
             if response.status_code == HTTPStatus.NOT_FOUND and SESSION in request.headers:
-                # So the protocol says that a session is gone, whatever the body says: the SDK
-                # takes one in JSON for the server's answer to the message.
+                # The session is gone, whatever the body says; the SDK would take a body in JSON
+                # for the server's answer to the message.
                 response.headers["content-type"] = "text/plain"
         stream = response.stream
         if not isinstance(stream, httpx2.AsyncByteStream):
             return response
         if response.headers.get("content-encoding", PLAIN).strip().lower() != PLAIN:
-            response.stream = _PackedBytes(stream)
+            # Its content may be a thousand times as large.
+            response.stream = _LimitedBytes(stream, 0, PACKED)
         elif not response.headers.get("content-type", "").lower().startswith(EVENTS):
-            response.stream = _LimitedBytes(stream, self._site.max_message)
+            fault = f"it sent a message of more than {amount(self._site.max_message)}"
+            response.stream = _LimitedBytes(stream, self._site.max_message, fault)
         return response
 
 
 class _LimitedBytes(httpx2.AsyncByteStream):
     """The bytes of an answer, up to a limit.
 
+    Args:
+        inner: All of its bytes.
+        most: The limit.
+        fault: The fault of an answer that is longer.
+
     Raises:
         httpx2.StreamError: When there are more.
     """
 
-    def __init__(self, inner: httpx2.AsyncByteStream, most: int) -> None:
+    def __init__(self, inner: httpx2.AsyncByteStream, most: int, fault: str) -> None:
         self._inner = inner
         self._most = most
+        self._fault = fault
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
         async for chunk in self._inner:
             size += len(chunk)
             if size > self._most:
-                raise httpx2.StreamError(f"it sent a message of more than {amount(self._most)}")
+                raise httpx2.StreamError(self._fault)
             yield chunk
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-
-class _PackedBytes(httpx2.AsyncByteStream):
-    """The encodings that are refused: their content may be a thousand times as large.
-
-    Raises:
-        httpx2.StreamError: When it is read.
-    """
-
-    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
-        self._inner = inner
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for _ in self._inner:
-            raise httpx2.StreamError("it compressed its answer, which it was asked not to do")
-        yield b""
 
     async def aclose(self) -> None:
         await self._inner.aclose()
