@@ -39,7 +39,7 @@ def load_entry_point(found: PluginSource) -> object:
     Raises:
         PluginFault: Whatever goes wrong; the traceback is logged at debug level.
     """
-    if not found.name or not found.location:
+    if not found.name or found.location is None:
         raise PluginFault(
             f"The line of its entry points that begins with {found.name!r} is not `name = module`.",
             "Correct it in the distribution's pyproject.toml, and install it again.",
@@ -166,8 +166,9 @@ def _plugins_in(text: str, distribution: str | None, version: str | None) -> Ite
             continue
         if not inside or not line or line.startswith("#"):
             continue
-        name, _, value = (part.strip() for part in line.partition("="))
-        yield PluginSource(name, "entry point", distribution, version, value)
+        name, equals, value = (part.strip() for part in line.partition("="))
+        location = value if equals else None
+        yield PluginSource(name, "entry point", distribution, version, location)
 
 
 # --- Plugins in single files
