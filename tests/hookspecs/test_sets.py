@@ -1,4 +1,4 @@
-"""Sets are written as JSON in one order, lists in theirs."""
+"""Sets in params are written as JSON in one order, lists in theirs."""
 
 from __future__ import annotations
 
@@ -27,12 +27,11 @@ class Group(BaseModel):
     groups: list[Group] = []
 
 
-@pytest.mark.parametrize("reveals", [True, False])
 @pytest.mark.parametrize(
     ("kind", "value", "text"),
     [
-        (set[int], {8, 0, 10, 9}, "[0,8,9,10]"),
-        (set[int | str], {"b", 8, "a", 0}, '[0,8,"a","b"]'),
+        (set[int], {8, 0, 10, 9}, "[0,10,8,9]"),
+        (set[int | str], {"b", 8, "a", 0}, '["a","b",0,8]'),
         (frozenset[frozenset[int]], {frozenset({8, 0}), frozenset({1})}, "[[0,8],[1]]"),
         (dict[str, set[float]], {"b": {1.5, 8, 0}, "a": set()}, '{"b":[0.0,1.5,8.0],"a":[]}'),
         (tuple[list[int], set[int]], ([8, 0], {8, 0}), "[[8,0],[0,8]]"),
@@ -49,8 +48,8 @@ class Group(BaseModel):
         ),
     ],
 )
-def test_the_items_of_a_set_are_in_one_order(reveals, kind, value, text):
-    codec = Codec(kind, owner="test", reveals=reveals)
+def test_the_items_of_a_set_are_in_one_order(kind, value, text):
+    codec = Codec(kind, owner="test", reveals=True)
     for _ in range(2):
         assert codec.encode(value).decode() == text
 
@@ -62,22 +61,22 @@ def test_secrets_in_params_are_too():
 
 def test_a_set_that_is_written_otherwise_stays_as_it_is():
     kind = Annotated[set[int], PlainSerializer(lambda value: ",".join(map(str, value)))]
-    result: Any = Codec(dict[str, kind | set[str]], owner="test")
-    assert result.encode({"a": {1}}) == b'{"a":"1"}'
+    params: Any = Codec(dict[str, kind | set[str]], owner="test", reveals=True)
+    assert params.encode({"a": {1}}) == b'{"a":"1"}'
 
 
 def test_what_is_nested_too_deeply_to_be_read_is_written_all_the_same():
     group = Group()
     for _ in range(110):
         group = Group(groups=[group])
-    assert Codec(Group, owner="test").encode(group).count(b"groups") == 111
+    assert Codec(Group, owner="test", reveals=True).encode(group).count(b"groups") == 111
 
 
 @pytest.mark.slow
 def test_it_is_the_same_in_each_process():
     code = (
         "from toolstile_hookspecs._schema.codec import Codec\n"
-        "print(Codec(set[str], owner='test').encode({*'abcdefgh'}).decode())"
+        "print(Codec(set[str], owner='test', reveals=True).encode({*'abcdefgh'}).decode())"
     )
     said = {
         subprocess.run(

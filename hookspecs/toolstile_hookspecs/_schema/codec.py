@@ -154,7 +154,7 @@ class Codec:
         return self._read(text, strict=True, extra=self._extra)
 
     def encode(self, value: object) -> bytes:
-        """Return the value as compact JSON, in the order of its fields, sets in one of their own.
+        """Return the value as compact JSON, in the order of its fields; sets of params are sorted.
 
         Raises:
             ValueError: When it has none, such as NaN in a result.
@@ -230,12 +230,12 @@ class Codec:
             revealing = holds_secret(schema)
             whole = partial(self.adapter.serializer.to_json, round_trip=True)
             self._to_json = self._reveal if revealing else whole
+            if may_hold_sets(schema):
+                self._to_json = in_one_order(self._to_json, self.adapter)
         elif schema.get("type") in _ALWAYS_FINITE:
             self._to_json = self.adapter.serializer.to_json
         else:
             self._to_json = self._write_finite
-        if may_hold_sets(schema):
-            self._to_json = in_one_order(self._to_json, self.adapter)
         return self._to_json(value, by_alias=by_alias, warnings=warnings)
 
     def _write_finite(self, value: object, *, by_alias: bool, warnings: bool) -> bytes:

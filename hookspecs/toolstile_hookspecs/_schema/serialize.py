@@ -195,7 +195,7 @@ def _ordered(value: object, schemas: list[Schema], root: Schema) -> Any:
             _ordered(each, of_item(schemas, index), root)
             for index, each in enumerate(cast("list[object]", value))
         ]
-        return sorted(items, key=_rank) if _is_set(schemas) else items
+        return sorted(items, key=_text) if _is_set(schemas) else items
     return value
 
 
@@ -205,11 +205,8 @@ def _is_set(schemas: list[Schema]) -> bool:
     return bool(arrays) and all(_UNORDERED in each for each in arrays)
 
 
-def _rank(value: object) -> tuple[bool, float, str]:
-    """Return what tells the order of an item: numbers come first, as they are."""
-    if isinstance(value, (int, float)):
-        return False, value, ""
-    return True, 0, json.dumps(value, sort_keys=True)
+def _text(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
 def as_plain(value: object) -> dict[object, object] | list[object]:

@@ -69,11 +69,6 @@ def _writer(codec: ValueCodec) -> Encode:
     # Values of a JSON Schema are as they came, and so are their fields, whatever it says.
     if not isinstance(codec, SchemaCodec) and _is_fixed(schema):
         return codec.encode
-    if isinstance(codec, Codec) and _holds(schema, "uniqueItems"):
-        to_python = codec.adapter.serializer.to_python
-        return lambda params: canonical_json(
-            _ordered(to_python(params, by_alias=True, round_trip=True))
-        )
     return lambda params: recorded_form(codec.encode(params))
 
 
@@ -174,12 +169,6 @@ def _is_fixed_node(node: dict[str, Any]) -> bool:
         ),
     ]
     return all(_is_fixed(each) for each in inside)
-
-
-def _holds(schema: Any, word: str) -> bool:
-    if isinstance(schema, _DICT):
-        return word in schema or any(_holds(each, word) for each in schema.values())
-    return isinstance(schema, _LIST) and any(_holds(each, word) for each in schema)
 
 
 # --- Keys and fingerprints
