@@ -90,10 +90,6 @@ CLOSED = "The input was closed before anyone answered."
 class Dialogue:
     """Asks a person about one request.
 
-    Args:
-        terminal: Where.
-        request: What is asked.
-
     Attributes:
         for_good: Whether the person approved the tool for the rest of the session.
     """

@@ -56,9 +56,6 @@ Line = tuple[str, str]
 class Shown:
     """A request, ready to be shown.
 
-    Args:
-        request: What is asked.
-
     Attributes:
         arguments: The arguments as they are.
         masked: The arguments without secrets.

@@ -40,11 +40,6 @@ class Terminal:
 
     Input is read line by line from the descriptor, as the terminal gives it: no mode of it is
     changed that an interrupted question would leave behind, and a wait can be given up.
-
-    Args:
-        source: The descriptor that lines come from.
-        out: Where text goes.
-        withdrawn: Tells that nobody waits for an answer any more.
     """
 
     def __init__(self, source: int, out: TextIO, withdrawn: Cancellation) -> None:

@@ -130,9 +130,6 @@ def inline(schema: Schema) -> Schema:
 
     An object of any kind, whose description says so, stands for a schema within itself, for one
     that cannot be found, and for what is left when the result grows too large.
-
-    Args:
-        schema: The schema; it is its own document.
     """
     return _Inliner(schema).inlined(schema, ())
 

@@ -46,11 +46,6 @@ def read_result(
 ) -> RecordedResult:
     """Return a result as it is recorded, checked as far as its tool is known.
 
-    Args:
-        message: Its message.
-        value: Its value as JSON, None where there is none.
-        tool: The tool, None where nobody offers it.
-
     Raises:
         LedgerError: The value is no JSON, or the tool cannot return it.
     """

@@ -187,12 +187,6 @@ def keys_of(
 ) -> tuple[str, str]:
     """Return the key of a call of a tool that is idempotent, and the hash of all its params.
 
-    Args:
-        tool: The tool.
-        params: The call's params.
-        context: The call's context.
-        effect_id: What the call would have the effect as, like no other.
-
     Raises:
         TypeError: The tool's `key_fn` returned no string.
     """

@@ -24,9 +24,6 @@ class LeaseKeeper:
     """One thread that renews the claims of this process, three times a lease.
 
     It also tries again what could not be written when a call had ended, until it can be.
-
-    Args:
-        store: Where the claims are.
     """
 
     def __init__(self, store: LedgerStore) -> None:

@@ -44,13 +44,6 @@ class Holding:
 
     One for the life of a call, also when it is run again after a conflict.
 
-    Args:
-        ledger: The ledger.
-        tool: The tool.
-        context: The call's context.
-        control: What the host does for the call.
-        holdings: Where it stands until nothing is left to be done for the call.
-
     Attributes:
         decides: Its record is the decision: what is recorded has happened.
     """
@@ -159,11 +152,7 @@ class Holding:
             self.settle(JOINED_AND_LOST)
 
     def settle(self, reason: str) -> None:
-        """Give the key back, or say that the effect is unknown, when the call was rolled back.
-
-        Args:
-            reason: What the model is told.
-        """
+        """Give the key back, or say that the effect is unknown, when the call was rolled back."""
         with self._lock:
             before, self._state = self._state, _OVER
             claim = self.claim

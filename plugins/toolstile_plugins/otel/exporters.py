@@ -43,9 +43,6 @@ def exporting(where: str) -> Generator[Providers]:
 
     The first in a process become the global ones, so that what handlers trace goes along.
 
-    Args:
-        where: See `OtelSettings.trace`.
-
     Raises:
         ConfigurationError: When an exporter is not installed, or the file cannot be written.
     """

@@ -50,14 +50,7 @@ def parent_of(call: ToolCall) -> tuple[Context | None, tuple[Link, ...]]:
 
 
 class ProcessTrace:
-    """Goes along into the process of an isolated handler: what is traced there belongs here.
-
-    Args:
-        span: The call's span.
-        call: The call.
-        where: Where spans go, see `OtelSettings.trace`.
-        logs: Whether log records carry ids.
-    """
+    """Goes along into the process of an isolated handler: what is traced there belongs here."""
 
     def __init__(self, span: Span, call: ToolCall, where: str | None, *, logs: bool) -> None:
         self._carrier: dict[str, str] = {}

@@ -46,11 +46,7 @@ OTHER: Final = "_OTHER"
 
 
 class Durations:
-    """The histogram of all calls' durations.
-
-    Args:
-        provider: What makes it.
-    """
+    """The histogram of all calls' durations."""
 
     __slots__ = ("_histogram", "_of_tool")
 
@@ -94,12 +90,7 @@ class Known:
 
 
 class CallSpan:
-    """A context manager around a call.
-
-    Args:
-        tracing: What makes it.
-        call: The call.
-    """
+    """A context manager around a call."""
 
     __slots__ = (
         "_began",
@@ -218,12 +209,7 @@ class StagedCallSpan(CallSpan):
 
 
 class CallTracing:
-    """Opens a span for every call, and closes it with what its event says.
-
-    Args:
-        settings: The plugin's settings.
-        providers: What makes spans and metrics.
-    """
+    """Opens a span for every call, and closes it with what its event says."""
 
     def __init__(self, settings: OtelSettings, providers: Providers) -> None:
         self.tracer: Tracer = providers.spans.get_tracer(SCOPE, VERSION)
@@ -284,12 +270,7 @@ def traced_when_configured(host: HostHandle, settings: OtelSettings) -> Generato
 
 
 class AwaitedTracing:
-    """Looks for a provider at each call, until there is one.
-
-    Args:
-        settings: The plugin's settings.
-        stack: Ends what it has begun.
-    """
+    """Looks for a provider at each call, until there is one."""
 
     def __init__(self, settings: OtelSettings, stack: ExitStack) -> None:
         self._settings = settings

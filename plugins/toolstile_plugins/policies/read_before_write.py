@@ -74,11 +74,7 @@ class Files(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceFiles:
-    """The files of the workspace, as a call sees them.
-
-    Args:
-        workspace: The call's branch of it.
-    """
+    """The files of the workspace, as a call sees them."""
 
     workspace: Filesystem
 
@@ -116,11 +112,7 @@ class WorkspaceFiles:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryFiles:
-    """The files of a directory on disk.
-
-    Args:
-        root: The directory.
-    """
+    """The files of a directory on disk."""
 
     root: Path
 

@@ -106,11 +106,7 @@ class Chain:
         self._known = True
 
     def follow(self, lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-        """Yield the number and text of each line that is as it was written.
-
-        Args:
-            lines: Those of a file, with their newlines.
-        """
+        """Yield the number and text of each line that is as it was written."""
         for raw in lines:
             self.lines += 1
             self._look_at(raw)

@@ -108,10 +108,6 @@ class Answers(Protocol):
     def take(self, tool: str, params: Any) -> Numbered:
         """Return the recorded call that answers this one; each answers once.
 
-        Args:
-            tool: The tool's name.
-            params: Its arguments as JSON values, secrets masked.
-
         Raises:
             NotRecordedError: There is none.
         """
@@ -127,11 +123,7 @@ class Answers(Protocol):
 
 
 class InOrder:
-    """Answers with the next recorded call, and only if it is the same.
-
-    Args:
-        calls: Those that answer, in order.
-    """
+    """Answers with the next recorded call, and only if it is the same."""
 
     def __init__(self, calls: Iterable[Numbered]) -> None:
         self._calls = deque(calls)
@@ -166,11 +158,7 @@ class InOrder:
 
 
 class ByArguments:
-    """Answers with the first recorded call of that name with those arguments, then the next.
-
-    Args:
-        calls: Those that answer, in order.
-    """
+    """Answers with the first recorded call of that name with those arguments, then the next."""
 
     def __init__(self, calls: Iterable[Numbered]) -> None:
         self._calls: dict[tuple[str, str], deque[Numbered]] = {}
@@ -222,11 +210,7 @@ class ByArguments:
 
 
 class ById:
-    """Recorded calls that are still to come again, found by their ids.
-
-    Args:
-        calls: Those that are to come, in order.
-    """
+    """Recorded calls that are still to come again, found by their ids."""
 
     def __init__(self, calls: Iterable[Numbered]) -> None:
         self._calls: dict[str, list[Numbered]] = {}

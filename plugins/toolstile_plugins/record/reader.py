@@ -20,12 +20,7 @@ CALL: Final = frozenset({"id", "name", "arguments"})
 
 
 def what_it_seems(path: Path, first: bytes) -> str:
-    """Return what a file seems to be, and what to do, for the end of a message.
-
-    Args:
-        path: The file.
-        first: Its first line that is not blank.
-    """
+    """Return what a file seems to be, and what to do, for the end of a message."""
     try:
         text = first.decode("utf-8-sig").strip()
     except UnicodeDecodeError:
@@ -109,9 +104,6 @@ class Reader:
     """Reads a record call by call, once.
 
     A last line that was not written to its end is left out.
-
-    Args:
-        path: The file.
 
     Attributes:
         torn: Whether its last line was not written to its end, as soon as all is read.

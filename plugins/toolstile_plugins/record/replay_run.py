@@ -106,9 +106,6 @@ class RecordedClock:
     """A clock that shows when a recorded call began and, from the second look on, when it ended.
 
     For calls that are replayed one after the other.
-
-    Args:
-        call: The first one.
     """
 
     def __init__(self, call: RecordedCall) -> None:
@@ -154,11 +151,6 @@ def replayed(host: HostHandle, recording: Recording, *, strict: bool) -> Iterato
 
     Time passes as it did then, and people say what they said then. Policies remember what the
     record tells, and nothing else.
-
-    Args:
-        host: The host.
-        recording: The record.
-        strict: Whether calls are answered only in the recorded order.
     """
     replay = Replayer(recording, strict=strict)
     with registered(host, replay), ExitStack() as stack:
@@ -171,10 +163,6 @@ def executed(host: HostHandle, recording: Recording) -> Iterator[Comparison]:
     """Yield each top-level call as it comes out when it is really made again.
 
     What policies keep holds for them, and stays as it is.
-
-    Args:
-        host: The host.
-        recording: The record.
     """
     with ExitStack() as stack:
         stage = _Stage(host, stack, None)

@@ -110,12 +110,7 @@ _NONE: Final[Mapping[str, Any]] = {}
 
 
 def fields_of(event: ToolInvoked, changes: str | SnapshotError) -> Fields:
-    """Return what the line of a call says.
-
-    Args:
-        event: The call's event.
-        changes: What it did to the session, or why that cannot be told.
-    """
+    """Return what the line of a call says."""
     secrets = _secrets(event)
     call = event.call
     arguments, params = _arguments(event, secrets), _NO_PARAMS

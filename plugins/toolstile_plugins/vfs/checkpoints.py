@@ -86,11 +86,6 @@ def put_back(
 ) -> list[str]:
     """Make a layer show again what was there.
 
-    Args:
-        layer: The layer.
-        before: What was there, by path.
-        make_parents: Makes the directories above a path, which somebody else may have removed.
-
     Returns:
         The paths of what was neither file nor directory, which cannot be made again.
     """

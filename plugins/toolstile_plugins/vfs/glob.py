@@ -49,12 +49,7 @@ class Pattern:
     def walk(
         self, root: str, names_of: Callable[[str], Mapping[str, Kind]]
     ) -> Iterator[tuple[str, list[str]]]:
-        """Yield each directory with matching names in it, sorted; visit only where some can be.
-
-        Args:
-            root: The directory that the pattern is relative to.
-            names_of: Gives what a directory holds.
-        """
+        """Yield each directory with matching names in it, sorted; visit only where some can be."""
         start = frozenset((index, 0) for index in range(len(self._alternatives)))
         pending = [(root, self._past_stars(start))]
         while pending:

@@ -18,9 +18,6 @@ from toolstile_plugins.vfs.write_set import Layer
 class Lookup:
     """The content of a layer, or an error.
 
-    Args:
-        layer: Where to look.
-
     Attributes:
         notes: What was passed by, and why.
     """

@@ -138,12 +138,7 @@ class InMemory(Content):
 
 
 class Spooled(Content):
-    """Content too large for memory, in a temporary file that lives as long as this object.
-
-    Args:
-        source: A stream of the content.
-        size: In bytes.
-    """
+    """Content too large for memory, in a temporary file that lives as long as this object."""
 
     __slots__ = ("_path", "size")
 
@@ -172,9 +167,6 @@ class WriteStream(io.RawIOBase):
     """Collects what is written and hands it over when closed without an exception.
 
     Left by an exception, a `with` statement drops what was written.
-
-    Args:
-        done: Takes the content.
     """
 
     def __init__(self, done: Callable[[Content], None]) -> None:

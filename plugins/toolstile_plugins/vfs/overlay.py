@@ -24,11 +24,6 @@ class Overlay:
     """A `Filesystem` on a layer: nothing reaches the base before the layer is committed.
 
     Costs grow with the files a call changes, never with the tree.
-
-    Args:
-        layer: Keeps what is seen and made.
-        now: Gives the time for what is written.
-        exclusive: Gives the real directory.
     """
 
     __slots__ = ("_exclusive", "_layer", "_tree")

@@ -106,11 +106,6 @@ def decode(data: bytes, path: str) -> tuple[str, Encoding]:
 def encode(text: str, path: str, encoding: Encoding = "utf-8") -> bytes:
     """Return a text as it is stored.
 
-    Args:
-        text: The text.
-        path: Of the file, for messages.
-        encoding: Of the file that is there.
-
     Raises:
         ValueError: When the encoding has no place for it, so that it would be another text.
     """

@@ -19,12 +19,7 @@ _OF_OWNER: Final = 0o700
 
 
 class Transfer(Lookup):
-    """The paths of a layer as places for files and directories.
-
-    Args:
-        layer: Takes what is put there.
-        now: Gives the time for what is written.
-    """
+    """The paths of a layer as places for files and directories."""
 
     __slots__ = ("_now",)
 
@@ -61,12 +56,6 @@ class Transfer(Lookup):
 
     def check_free(self, source: str, node: Node, target: str, *, overwrite: bool) -> None:
         """Check that what is at one path can be put at another one, too.
-
-        Args:
-            source: Where it is.
-            node: What it is.
-            target: Where it is to be.
-            overwrite: Whether a file may take the place of a file.
 
         Raises:
             OSError: When it cannot be.
@@ -112,13 +101,7 @@ class Transfer(Lookup):
         self.place(path, self.check_file(path), content)
 
     def place(self, path: str, there: Node | None, content: Content) -> None:
-        """Put a file where `check_file` has found that one can be.
-
-        Args:
-            path: The path.
-            there: What `check_file` has found there.
-            content: The file's.
-        """
+        """Put a file where `check_file` has found that one can be."""
         if there is None:
             self.make_parents(path)
         mode = there.mode if there is not None else None

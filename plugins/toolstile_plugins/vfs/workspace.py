@@ -222,13 +222,6 @@ class VirtualFilesystem:
 class WorkspaceBranch:
     """A call's version of a workspace; a `ResourceBranch`.
 
-    Args:
-        store: The workspace.
-        parent: The branch of the call that made this one.
-        now: Gives the time for what is written.
-        check_exclusive: Raises where the call can have nothing for itself alone.
-        checkpoints: The moments that are told what the call replaces.
-
     Attributes:
         name: What people are told that it is of.
         resource: The `Filesystem` for the handler.

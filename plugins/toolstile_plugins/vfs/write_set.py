@@ -69,9 +69,6 @@ class Layer(Base):
     A layer costs what is put into it, whatever the size of the tree. What is looked at for the
     first time is pinned: if the base shows it otherwise later on, that is a conflict. Names and
     nodes of directories are not pinned.
-
-    Args:
-        base: What lies underneath.
     """
 
     __slots__ = ("_base", "_closed", "_lock", "_made", "_made_in", "_seen")

@@ -196,12 +196,7 @@ _REMEDIES: Final = (
 
 
 class Unusable(NamedTuple):
-    """Why a database cannot be used as a ledger.
-
-    Args:
-        reason: What it is, said of it.
-        remedy: What to do.
-    """
+    """Why a database cannot be used as a ledger."""
 
     reason: str
     remedy: str
@@ -211,9 +206,6 @@ def why_unusable(connection: sqlite3.Connection) -> Unusable | None:
     """Return why a database is no ledger of this Toolstile; None if it is one, or may become one.
 
     It is only read.
-
-    Args:
-        connection: A connection to it.
 
     Raises:
         sqlite3.Error: When it cannot be read.

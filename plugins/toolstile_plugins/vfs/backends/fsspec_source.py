@@ -27,9 +27,6 @@ _QUERY: Final = re.compile(r"\?\S*")
 class Source:
     """The files of one mount. A directory is listed once and then stays as it was.
 
-    Args:
-        mount: What is placed where.
-
     Raises:
         ResourceError: When it cannot be opened; names the mount, the cause and the remedy.
     """
@@ -302,12 +299,7 @@ def special(files: Any) -> dict[str, str]:
 
 
 def unreachable(files: Any, root: str) -> dict[str, dict[str, str]]:
-    """Return, by directory, the names in an archive that no path leads to, with the reasons.
-
-    Args:
-        files: fsspec's file system of the archive.
-        root: The directory of it that is looked at.
-    """
+    """Return, by directory, the names in an archive that no path leads to, with the reasons."""
     files.ls("", detail=False)
     kinds = {str(name): str(info.get("type")) for name, info in files.dir_cache.items()}
     found: dict[str, dict[str, str]] = {}

@@ -12,12 +12,7 @@ from toolstile_plugins.vfs.tools.write import transferring_tools, writing_tools
 
 
 def file_tools(config: VfsConfig, *, accepts_overrides: bool = True) -> tuple[Tool[Any, Any], ...]:
-    """Return the file tools.
-
-    Args:
-        config: The limits they keep to.
-        accepts_overrides: Whether their descriptions may be overridden.
-    """
+    """Return the file tools."""
     tools = (
         *reading_tools(config),
         *writing_tools(config),

@@ -65,12 +65,7 @@ def reason_of(error: OSError | ValueError) -> str:
 
 
 class Checks:
-    """Collects everything that stands against a call.
-
-    Args:
-        files: The workspace.
-        what: What cannot be done if anything does, such as `Cannot read a.txt`.
-    """
+    """Collects everything that stands against a call."""
 
     def __init__(self, files: Filesystem, what: str) -> None:
         self.files = files

@@ -108,11 +108,7 @@ def cut(
 
 @dataclass(frozen=True)
 class Reading:
-    """The handlers, with their limits.
-
-    Args:
-        config: The limits.
-    """
+    """The handlers, with their limits."""
 
     config: VfsConfig
 

@@ -35,11 +35,7 @@ _COMPARED_CHARS: Final = 200
 
 @dataclass(frozen=True)
 class Writing:
-    """The handlers, with their limits.
-
-    Args:
-        config: The limits.
-    """
+    """The handlers, with their limits."""
 
     config: VfsConfig
 

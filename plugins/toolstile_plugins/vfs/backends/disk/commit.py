@@ -26,13 +26,7 @@ _PREFIX: Final = "commit-"
 
 
 class Slots:
-    """Holds a commit's record, its new contents and what these replace.
-
-    Args:
-        area: Descriptor of `.toolstile/`.
-        name: Its name there.
-        descriptor: Of the directory.
-    """
+    """Holds a commit's record, its new contents and what these replace."""
 
     def __init__(self, area: int, name: str, descriptor: int) -> None:
         self.name = name
@@ -83,16 +77,7 @@ log = logging.getLogger("toolstile.vfs")
 
 
 class DiskTransaction:
-    """A commit that is prepared.
-
-    Args:
-        root: The workspace's path, for messages.
-        hold: The lock, released at the end.
-        slots: Its directory.
-        work: Its operations.
-        fsync: Whether it is to survive a loss of power.
-        steps: Is told of each step.
-    """
+    """A commit that is prepared."""
 
     def __init__(  # noqa: PLR0913 - what it takes over from the area
         self, root: str, hold: Hold, slots: Slots, work: Operations, *, fsync: bool, steps: Steps

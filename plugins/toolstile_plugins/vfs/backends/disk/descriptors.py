@@ -101,12 +101,7 @@ def _walk(root: int, directory: str) -> int:
 
 
 class Hold:
-    """The lock on a workspace, held; nobody else commits until it is released.
-
-    Args:
-        area: Descriptor of `.toolstile/`.
-        lock: Descriptor of the lock file.
-    """
+    """The lock on a workspace, held; nobody else commits until it is released."""
 
     def __init__(self, area: int, lock: int) -> None:
         self.area = area
@@ -121,11 +116,7 @@ class Hold:
 
 
 class WorkspaceLock:
-    """The lock in a workspace's `.toolstile/`, which holds between threads and processes.
-
-    Args:
-        root: Gives the workspace's descriptor.
-    """
+    """The lock in a workspace's `.toolstile/`, which holds between threads and processes."""
 
     def __init__(self, root: Callable[[], int]) -> None:
         self._root = root

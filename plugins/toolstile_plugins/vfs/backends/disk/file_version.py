@@ -61,13 +61,7 @@ def is_fresh(stamp: Stamp) -> bool:
 
 
 class OnDisk(Content):
-    """The content of a file as it was when it was pinned.
-
-    Args:
-        root: Gives the workspace's descriptor.
-        path: Of the file.
-        pin: Its state.
-    """
+    """The content of a file as it was when it was pinned."""
 
     __slots__ = ("_root", "path", "pin", "size")
 

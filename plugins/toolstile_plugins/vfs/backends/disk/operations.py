@@ -23,11 +23,7 @@ Steps = Callable[[str], None]
 
 
 class BlockedError(Exception):
-    """Something else is where an operation was to be carried out.
-
-    Args:
-        path: Where.
-    """
+    """Something else is where an operation was to be carried out."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
@@ -39,12 +35,6 @@ class Operations:
 
     Each has left its mark in the commit's directory once it is done, so that one who comes
     after a crash can tell; and what it replaced or removed is in there.
-
-    Args:
-        root: Descriptor of the workspace.
-        slots: Descriptor of the commit's directory.
-        operations: In their order.
-        steps: Is told before each; for tests that end the process there.
     """
 
     def __init__(

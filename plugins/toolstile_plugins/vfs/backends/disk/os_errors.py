@@ -17,10 +17,6 @@ REMEDY: Final = "Choose another path, or let a person change the mode."
 def check_changeable(root: int, directory: str) -> None:
     """Check that what a directory holds can be changed, and by renaming from the root.
 
-    Args:
-        root: Descriptor of the workspace.
-        directory: Its path; of one that is not there, the nearest one above counts.
-
     Raises:
         OSError: When it cannot be.
     """
@@ -75,13 +71,7 @@ _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM})
 
 
 def explained(error: OSError, path: str, root: str) -> OSError:
-    """Return an error of the same type whose text says what it means, or the error itself.
-
-    Args:
-        error: What the system said.
-        path: What was looked at; empty for a commit.
-        root: The workspace's directory.
-    """
+    """Return an error of the same type whose text says what it means, or the error itself."""
     number = error.errno
     if number is None or isinstance(error, FileNotFoundError | NotADirectoryError):
         return error

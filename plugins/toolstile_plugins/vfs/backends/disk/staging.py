@@ -24,14 +24,7 @@ _HASHED_BYTES: Final = 1 << 20
 
 
 class Staging:
-    """Prepares one commit in its directory; nothing outside of that changes.
-
-    Args:
-        root: Descriptor of the workspace.
-        slots: Descriptor of the commit's directory.
-        changes: What is to be changed.
-        fsync: Whether the new contents are to survive a loss of power.
-    """
+    """Prepares one commit in its directory; nothing outside of that changes."""
 
     def __init__(self, root: int, slots: int, changes: Changes, *, fsync: bool) -> None:
         self._root = root
