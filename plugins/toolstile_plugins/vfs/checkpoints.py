@@ -8,7 +8,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from toolstile_plugins.vfs.backends.base import Changes, Transaction
-from toolstile_plugins.vfs.nodes import Content, InMemory, Node, Spooled, WriteStream, copy_stream
+from toolstile_plugins.vfs.nodes import (
+    Content,
+    InMemory,
+    Node,
+    Spooled,
+    WriteStream,
+    copy_stream,
+    version_of,
+)
 from toolstile_plugins.vfs.write_set import Layer
 
 
@@ -89,7 +97,9 @@ def put_back(
     Returns:
         The paths of what was neither file nor directory, which cannot be made again.
     """
-    changed = [path for path in sorted(before) if _differs(layer.look(path), before[path])]
+    changed = [
+        path for path in sorted(before) if version_of(layer.look(path)) != version_of(before[path])
+    ]
     # A directory after what it holds, and to be made before that.
     for path in reversed(changed):
         if layer.look(path) is not None:
@@ -103,12 +113,6 @@ def put_back(
             make_parents(path)
             layer.put(path, node)
     return lost
-
-
-def _differs(now: Node | None, before: Node | None) -> bool:
-    if now is None or before is None:
-        return now is not before
-    return now.version != before.version
 
 
 def _at_hand(node: Node | None) -> Node | None:

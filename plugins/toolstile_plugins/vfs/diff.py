@@ -8,7 +8,7 @@ from typing import Final
 
 from toolstile_plugins.vfs.backends.base import Change
 from toolstile_plugins.vfs.nodes import Content, Node
-from toolstile_plugins.vfs.text_files import encoding_of, looks_binary, text_of
+from toolstile_plugins.vfs.text_files import encoding_of, lines_of, looks_binary, text_of
 from toolstile_plugins.vfs.write_set import Layer
 
 #: Comparing takes longer than the product of the lengths in the worst case.
@@ -83,16 +83,7 @@ def _lines(content: Content | None) -> list[str] | None:
         return []
     if content.size > _MAX_BYTES:
         return None
-    text = _decoded(content.read())
-    if text is None:
-        return None
-    lines = [f"{line}\n" for line in text.split("\n")]
-    lines[-1] = lines[-1][:-1]
-    if not lines[-1]:
-        lines.pop()
-    return lines if len(lines) <= _MAX_LINES else None
-
-
-def _decoded(data: bytes) -> str | None:
+    data = content.read()
     encoding = encoding_of(data)
-    return None if encoding is None else text_of(data, encoding)
+    lines = [] if encoding is None else lines_of(text_of(data, encoding))
+    return None if encoding is None or len(lines) > _MAX_LINES else lines

@@ -50,16 +50,12 @@ class Search:
         number = 1
         with content.open() as stream:
             for block in line_blocks(stream, path):
-                yield from self._block(path, block, number)
+                if not self._cannot_match(block):
+                    for offset, line in enumerate(block.removesuffix(b"\n").split(b"\n")):
+                        text = line.removesuffix(b"\r")
+                        if self._pattern.search(text):
+                            yield FileMatch(path, number + offset, _shown(text))
                 number += block.count(b"\n")
-
-    def _block(self, path: str, block: bytes, number: int) -> Iterator[FileMatch]:
-        if self._cannot_match(block):
-            return
-        for offset, line in enumerate(block.removesuffix(b"\n").split(b"\n")):
-            text = line.removesuffix(b"\r")
-            if self._pattern.search(text):
-                yield FileMatch(path, number + offset, _shown(text))
 
     def _cannot_match(self, block: bytes) -> bool:
         # The end of a line is before its \r, which a look at the block does not know.

@@ -58,6 +58,18 @@ def encoding_of(data: bytes) -> Encoding | None:
     return None if _NOT_CP1252.search(data) else "cp1252"
 
 
+def lines_of(text: str) -> list[str]:
+    r"""Return the lines of a text with their newlines, which are `\n` or `\r\n`.
+
+    Example:
+        >>> lines_of("a\r\nb")
+        ['a\r\n', 'b']
+    """
+    *whole, rest = text.split("\n")
+    lines = [f"{line}\n" for line in whole]
+    return [*lines, rest] if rest else lines
+
+
 def stored_in(content: Content | None) -> Encoding:
     """Return the encoding that text has which takes this content's place."""
     if content is not None:

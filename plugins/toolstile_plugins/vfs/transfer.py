@@ -114,7 +114,11 @@ class Transfer(Lookup):
         node = self.node(path)
         _check_not_root(path, "deleted")
         self.check_writable(path)
-        if node.kind == "directory" and not recursive and self._is_filled(path):
+        if (
+            node.kind == "directory"
+            and not recursive
+            and (self._layer.names(path) or self._layer.hidden(path))
+        ):
             raise OSError(
                 f"{path} is a directory that is not empty. Delete what it holds first, or "
                 "delete it recursively."
@@ -194,9 +198,6 @@ class Transfer(Lookup):
             self._layer.check_changeable(directory)
         for each in reversed(gone):
             self._layer.remove(each)
-
-    def _is_filled(self, path: str) -> bool:
-        return bool(self._layer.names(path) or self._layer.hidden(path))
 
 
 def _check_mode(path: str, node: Node) -> None:

@@ -289,11 +289,8 @@ class WorkspaceBranch:
             ConflictError: When a file this call looked at has changed meanwhile.
             CallRefused: When the changes cannot be kept, as the disk is full, say.
         """
-        try:
+        with _refusing():
             prepared = self._attempt()
-        except OSError as error:
-            _refuse(error)
-            raise
         return self._prepare_async() if prepared is None else None
 
     def prepare_waiting(self) -> None:
@@ -319,11 +316,8 @@ class WorkspaceBranch:
             transaction.rollback()
 
     async def _prepare_async(self) -> None:
-        try:
+        with _refusing():
             await wait_async(self._attempt)
-        except OSError as error:
-            _refuse(error)
-            raise
 
     def _attempt(self) -> Literal[True] | None:
         """Try to prepare; None while another commit holds the workspace."""
@@ -355,14 +349,15 @@ class WorkspaceBranch:
         return self._store.exclusive_path()
 
 
-def _refuse(error: OSError) -> None:
-    """Have a model read why the changes cannot be kept, as it is: it is nobody's internal error.
-
-    Raises:
-        CallRefused: Saying so. The system's own words, which tell a model nothing, are left.
-    """
-    if error.errno is None:
-        raise CallRefused(str(error)) from error
+@contextmanager
+def _refusing() -> Generator[None]:
+    """Tell the model why changes cannot be kept; the system's own words would tell it nothing."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise CallRefused(str(error)) from error
+        raise
 
 
 def _now() -> datetime:

@@ -205,10 +205,10 @@ class Layer(Base):
         with self._lock:
             made: list[Change] = []
             # A directory before what it holds.
-            for path, node in sorted(self._made.items(), key=_path):
+            for path in sorted(self._made):
                 before = self._seen.get(path)
                 kind = before.kind if before is not None else None
-                made.append(Change(path, version_of(before), kind, node))
+                made.append(Change(path, version_of(before), kind, self._made[path]))
             return Changes({path: version_of(n) for path, n in self._seen.items()}, made, key)
 
     def before(self, path: str) -> Node | None:
@@ -266,7 +266,3 @@ class Layer(Base):
 
     def _shows_nothing_below(self, path: str) -> bool:
         return bool(self._made) and (path in self._made or self._is_covered(path))
-
-
-def _path(item: tuple[str, Node | None]) -> str:
-    return item[0]

@@ -25,8 +25,9 @@ from toolstile_hookspecs import (
     tool,
 )
 from toolstile_plugins.vfs import VfsConfig, VfsToolsSection, VirtualFilesystem
+from toolstile_plugins.vfs.text_files import lines_of
 from toolstile_plugins.vfs.tools import file_tools
-from toolstile_plugins.vfs.tools.models import FileText, lines_of
+from toolstile_plugins.vfs.tools.models import FileText
 from toolstile_plugins.vfs.tools.read import cut
 
 FILES: dict[str, str | bytes] = {

@@ -8,13 +8,14 @@ import os
 import re
 import stat
 import threading
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from toolstile_hookspecs import ResourceError, ToolstileError
 from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.vfs import paths
+from toolstile_plugins.vfs.backends.base import Base
 from toolstile_plugins.vfs.glob import Pattern
 from toolstile_plugins.vfs.nodes import Content, Kind, Node, directory_node, file_node, moment
 from toolstile_plugins.vfs.settings import Mount
@@ -24,7 +25,7 @@ _LOGIN: Final = re.compile(r"//[^/@\s]*@")
 _QUERY: Final = re.compile(r"\?\S*")
 
 
-class Source:
+class Source(Base):
     """The files of one mount. A directory is listed once and then stays as it was.
 
     Raises:
@@ -62,13 +63,6 @@ class Source:
         """Return the names in a directory that no path here can hold, each with the reason."""
         self._entries(path)
         return self._hidden.get(path, {})
-
-    def nodes(self, path: str, names: Iterable[str]) -> Iterator[tuple[str, Node]]:
-        """Yield what is at names of a directory."""
-        entries = self._entries(path)
-        for name in names:
-            if name in entries:
-                yield name, entries[name]
 
     def read(self, path: str) -> bytes:
         """Return a file's content.

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Final
 
 from toolstile_plugins.vfs import paths
-from toolstile_plugins.vfs.backends.base import Change, Changes, Store, Transaction
+from toolstile_plugins.vfs.backends.base import Base, Change, Changes, Store, Transaction
 from toolstile_plugins.vfs.backends.fsspec_source import Source
 from toolstile_plugins.vfs.nodes import Kind, Node, directory_node
 
@@ -48,44 +48,28 @@ class MountedStore(Store):
 
     def look(self, path: str) -> Node | None:
         """Return what is at a path."""
-        mounted = self._mounted(path)
-        if mounted is not None:
-            source, inside = mounted
-            return source.look(inside)
-        node = self._store.look(path)
+        tree, inside = self._at(path)
+        node = tree.look(inside)
         if path in self._above and (node is None or node.kind != "directory"):
             return directory_node()
         return node
 
     def names(self, path: str) -> Mapping[str, Kind]:
         """Return what a directory holds."""
-        mounted = self._mounted(path)
-        if mounted is not None:
-            source, inside = mounted
-            return source.names(inside)
-        return {**self._store.names(path), **self._above.get(path, {})}
+        tree, inside = self._at(path)
+        return {**tree.names(inside), **self._above.get(path, {})}
 
     def hidden(self, path: str) -> Mapping[str, str]:
         """Return the names in a directory that no path here can hold, each with the reason."""
-        mounted = self._mounted(path)
-        if mounted is not None:
-            source, inside = mounted
-            return source.hidden(inside)
-        return self._store.hidden(path)
+        tree, inside = self._at(path)
+        return tree.hidden(inside)
 
     def nodes(self, path: str, names: Iterable[str]) -> Iterator[tuple[str, Node]]:
         """Yield what is at names of a directory."""
-        mounted = self._mounted(path)
-        if mounted is not None:
-            source, inside = mounted
-            yield from source.nodes(inside, names)
-            return
-        wanted, ours = list(names), self._above.get(path, {})
-        for name in wanted:
-            node = self.look(paths.join(path, name)) if name in ours else None
-            if node is not None:
-                yield name, node
-        yield from self._store.nodes(path, [name for name in wanted if name not in ours])
+        (tree, inside), ours = self._at(path), self._above.get(path, {})
+        wanted = list(names)
+        yield from super().nodes(path, [name for name in wanted if name in ours])
+        yield from tree.nodes(inside, [name for name in wanted if name not in ours])
 
     def readonly(self, path: str) -> str | None:
         """Return why a path cannot be changed here, or None when it can."""
@@ -99,10 +83,9 @@ class MountedStore(Store):
                 "as it is; a copy of it, at a path outside of the mount, can be changed."
             )
         if path and path in self._above:
-            targets = [each for each in self._sources if paths.is_within(each, path)]
             return (
-                f"{path} holds the mount {targets[0]!r}, so it can be neither deleted nor moved "
-                "as a whole. Change what it holds besides."
+                f"{path} holds the mount {self._target_in(path)!r}, so it can be neither deleted "
+                "nor moved as a whole. Change what it holds besides."
             )
         return self._store.readonly(path)
 
@@ -110,10 +93,10 @@ class MountedStore(Store):
         """Check that what a directory holds can be changed; of one not there, what is above it."""
         for path in (directory, *paths.ancestors(directory)):
             if path in self._above and self._hides(path):
-                targets = [each for each in self._sources if paths.is_within(each, path)]
                 raise PermissionError(
-                    f"{path} is a directory only for the mount {targets[0]!r}: the workspace has "
-                    "something else there, so nothing can be put into it. Choose another path."
+                    f"{path} is a directory only for the mount {self._target_in(path)!r}: the "
+                    "workspace has something else there, so nothing can be put into it. Choose "
+                    "another path."
                 )
         self._store.check_changeable(directory)
 
@@ -171,6 +154,13 @@ class MountedStore(Store):
             if paths.is_within(path, target):
                 return source, path[len(target) + 1 :]
         return None
+
+    def _at(self, path: str) -> tuple[Base, str]:
+        """Return the tree that a path lies in, and the path in there."""
+        return self._mounted(path) or (self._store, path)
+
+    def _target_in(self, path: str) -> str:
+        return next(target for target in self._sources if paths.is_within(target, path))
 
     def _is_ours(self, path: str) -> bool:
         if self._mounted(path) is not None:

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from toolstile_hookspecs import FileMatch
 from toolstile_hookspecs.support.text import counted
+from toolstile_plugins.vfs.text_files import lines_of
 
 # --- Params
 
@@ -351,15 +352,3 @@ class Matches:
 def line_of(match: FileMatch) -> str:
     """Return a match as a line."""
     return f"{match.path}:{match.line}: {match.text}"
-
-
-def lines_of(text: str) -> list[str]:
-    r"""Return the lines of a text with their newlines, which are `\n` or `\r\n`.
-
-    Example:
-        >>> lines_of("a\r\nb")
-        ['a\r\n', 'b']
-    """
-    *whole, rest = text.split("\n")
-    lines = [f"{line}\n" for line in whole]
-    return [*lines, rest] if rest else lines

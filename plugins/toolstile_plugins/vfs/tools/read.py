@@ -18,7 +18,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.vfs.settings import VfsConfig
-from toolstile_plugins.vfs.text_files import BYTE_ORDER_MARK
+from toolstile_plugins.vfs.text_files import BYTE_ORDER_MARK, lines_of
 from toolstile_plugins.vfs.tools.checks import ROOT, Checks, checking, reason_of, shown, too_large
 from toolstile_plugins.vfs.tools.models import (
     Entry,
@@ -31,7 +31,6 @@ from toolstile_plugins.vfs.tools.models import (
     Matches,
     ReadFile,
     line_of,
-    lines_of,
 )
 
 # --- Pages

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 from toolstile_hookspecs import Filesystem, Tool, ToolContext, ToolExample, ToolResult
 from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.vfs.settings import VfsConfig
-from toolstile_plugins.vfs.text_files import SNIFFED_BYTES, marked_like
+from toolstile_plugins.vfs.text_files import SNIFFED_BYTES, lines_of, marked_like
 from toolstile_plugins.vfs.tools.checks import ROOT, Checks, checking, shown
 from toolstile_plugins.vfs.tools.models import (
     CopyFile,
@@ -23,7 +23,6 @@ from toolstile_plugins.vfs.tools.models import (
     Transferred,
     WriteFile,
     Written,
-    lines_of,
     size_of,
 )
 

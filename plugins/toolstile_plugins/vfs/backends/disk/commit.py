@@ -181,6 +181,7 @@ class CommitArea:
 
     Attributes:
         stopped: What recovery could not finish, and why.
+        decided: Tells whether the call of a key was committed.
     """
 
     def __init__(self, root: Callable[[], int], name: str, *, fsync: bool, steps: Steps) -> None:
@@ -189,11 +190,7 @@ class CommitArea:
         self._fsync = fsync
         self._steps = steps
         self.stopped: str | None = None
-        self._decided: Decided = lambda key: None  # noqa: ARG005 - nobody can say yet
-
-    def ask(self, decided: Decided) -> None:
-        """Ask this from now on whether the call of a key was committed."""
-        self._decided = decided
+        self.decided: Decided = lambda key: None  # noqa: ARG005 - nobody can say yet
 
     def prepare(self, hold: Hold, changes: Changes) -> DiskTransaction:
         """Stage a commit and write its record; nothing outside of `.toolstile/` changes."""
@@ -266,7 +263,7 @@ class CommitArea:
         work = Operations(self._root(), slots.descriptor, record.operations, self._steps)
         if state == "revoked":
             _stop_at(work.undo())
-        elif state == "decided" or _is_decided(record, self._decided):
+        elif state == "decided" or _is_decided(record, self.decided):
             _stop_at(work.blocked())
             if state == "prepared":
                 journal.change_state(slots.descriptor, state, "decided", fsync=self._fsync)

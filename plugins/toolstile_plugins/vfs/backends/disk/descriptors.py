@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import stat
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Final
 
 from toolstile_plugins.vfs.paths import RESERVED
@@ -88,6 +89,16 @@ def open_file(root: int, path: str) -> int:
     return descriptor
 
 
+def digest_at(root: int, path: str) -> str | None:
+    """Return the SHA-256 of a file in hex; None when it cannot be read."""
+    try:
+        handle = open_file(root, path)
+    except OSError:
+        return None
+    with os.fdopen(handle, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
 def _walk(root: int, directory: str) -> int:
     current = root
     for name in directory.split("/"):
@@ -101,18 +112,19 @@ def _walk(root: int, directory: str) -> int:
 
 
 class Hold:
-    """The lock on a workspace, held; nobody else commits until it is released."""
+    """The lock on a workspace, held; nobody else commits until it is released.
 
-    def __init__(self, area: int, lock: int) -> None:
+    Attributes:
+        area: Descriptor of `.toolstile/`.
+    """
+
+    def __init__(self, area: int, opened: ExitStack) -> None:
         self.area = area
-        self._lock: int | None = lock
+        self._opened = opened
 
     def release(self) -> None:
         """Give the lock back; a second time does nothing."""
-        lock, self._lock = self._lock, None
-        if lock is not None:
-            os.close(lock)
-            os.close(self.area)
+        self._opened.close()
 
 
 class WorkspaceLock:
@@ -133,24 +145,17 @@ class WorkspaceLock:
         area = self._open(create=create)
         if area is None:
             return None
-        lock = None
-        try:
+        with ExitStack() as opened:
+            opened.callback(os.close, area)
             lock = self._open_lock(area)
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            opened.callback(os.close, lock)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return None
+            # Somebody may have removed the lock that was just taken.
             if os.fstat(lock).st_nlink and os.fstat(area).st_nlink:
-                hold, lock = Hold(area, lock), None
-                return hold
-        except BlockingIOError:
-            pass
-        except BaseException:
-            if lock is not None:
-                os.close(lock)
-            os.close(area)
-            raise
-        # Another one has it, or somebody has removed the lock that was just taken.
-        if lock is not None:
-            os.close(lock)
-            os.close(area)
+                return Hold(area, opened.pop_all())
         return None
 
     def is_held(self) -> bool:

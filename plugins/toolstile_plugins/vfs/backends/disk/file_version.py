@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import BinaryIO, Final, NamedTuple
 
 from toolstile_plugins.vfs.backends.disk import descriptors
-from toolstile_plugins.vfs.backends.disk.operations import digest_of
 from toolstile_plugins.vfs.backends.disk.os_errors import unreadable
 from toolstile_plugins.vfs.nodes import Content, Node, directory_node, moment
 from toolstile_plugins.vfs.write_set import conflict
@@ -123,19 +122,9 @@ def node_of(root: Callable[[], int], path: str, status: os.stat_result) -> Node:
         return Node("other", Pin(stamp), None, moment(status.st_mtime), _special(mode))
     pin = Pin(stamp)
     if is_fresh(stamp):
-        pin = Pin(stamp, digest_at(root(), path))
+        pin = Pin(stamp, descriptors.digest_at(root(), path))
     content = OnDisk(root, path, pin)
     return Node("file", pin, content, moment(status.st_mtime), mode=stat.S_IMODE(mode))
-
-
-def digest_at(root: int, path: str) -> str | None:
-    """Return the SHA-256 of a file in hex; None when it cannot be read."""
-    try:
-        handle = descriptors.open_file(root, path)
-    except OSError:
-        return None
-    with os.fdopen(handle, "rb") as stream:
-        return digest_of(stream.read)
 
 
 def _special(mode: int) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import hashlib
 import os
 import stat
 import sys
@@ -16,8 +15,6 @@ from typing import Final, Literal
 from toolstile_plugins.vfs import paths
 from toolstile_plugins.vfs.backends.disk import descriptors
 from toolstile_plugins.vfs.backends.disk.journal import Image, Operation
-
-_BLOCK_BYTES: Final = 1 << 20
 
 Steps = Callable[[str], None]
 
@@ -134,15 +131,7 @@ class Operations:
     def _is(self, path: str, found: os.stat_result | None, image: Image | None) -> bool:
         if found is None or image is None or not _looks_like(found, image):
             return False
-        return image.digest is None or self._digest(path) == image.digest
-
-    def _digest(self, path: str) -> str | None:
-        try:
-            handle = descriptors.open_file(self._root, path)
-        except OSError:
-            return None
-        with os.fdopen(handle, "rb") as stream:
-            return digest_of(stream.read)
+        return image.digest is None or descriptors.digest_at(self._root, path) == image.digest
 
     # --- doing ---
 
@@ -153,18 +142,15 @@ class Operations:
                     case "mkdir":
                         _make_directory(parent, name, each.mode)
                     case "rmdir":
-                        self._remove_directory(parent, name)
+                        # Somebody has put something into it: then it stays, with that.
+                        with contextlib.suppress(OSError):
+                            os.rmdir(name, dir_fd=parent)
                     case "remove":
                         self._set_aside(each, parent, name)
                     case "install":
                         self._install(each, parent, name)
         except (FileNotFoundError, NotADirectoryError, FileExistsError) as error:
             raise BlockedError(each.path) from error
-
-    def _remove_directory(self, parent: int, name: str) -> None:
-        # Somebody has put something into it: then it stays, with that.
-        with contextlib.suppress(OSError):
-            os.rmdir(name, dir_fd=parent)
 
     def _set_aside(self, each: Operation, parent: int, name: str) -> None:
         """Rename what is to go into the commit's directory, and look what that was."""
@@ -243,14 +229,6 @@ class Operations:
         place(name, parent, new, self._slots)
         self._bring_back(each, parent, name)
         return True
-
-
-def digest_of(read: Callable[[int], bytes]) -> str:
-    """Return the SHA-256 of all that a function reads, in hex."""
-    digest = hashlib.sha256()
-    while block := read(_BLOCK_BYTES):
-        digest.update(block)
-    return digest.hexdigest()
 
 
 def _make_directory(parent: int, name: str, mode: int | None) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 from toolstile_plugins.vfs.backends.base import Change, Changes
 from toolstile_plugins.vfs.backends.disk import descriptors
 from toolstile_plugins.vfs.backends.disk.descriptors import CREATE_FILE
-from toolstile_plugins.vfs.backends.disk.file_version import OnDisk, Pin, digest_at
+from toolstile_plugins.vfs.backends.disk.file_version import OnDisk, Pin
 from toolstile_plugins.vfs.backends.disk.journal import Image, Operation
 from toolstile_plugins.vfs.backends.disk.os_errors import check_changeable
 from toolstile_plugins.vfs.nodes import Content, Node
@@ -88,7 +88,7 @@ class Staging:
         assert isinstance(pin, Pin)  # noqa: S101 - of this store
         stamp, digest = pin.stamp, pin.digest
         if digest is None and change.kind == "file" and stamp.size <= _HASHED_BYTES:
-            digest = digest_at(self._root, change.path)
+            digest = descriptors.digest_at(self._root, change.path)
         return Image(stamp.inode, stamp.size, stamp.mtime_ns, digest)
 
     def _check_place(self, path: str) -> None:

@@ -13,7 +13,7 @@ from toolstile_plugins.vfs.backends.base import Changes, Store, Transaction, wai
 from toolstile_plugins.vfs.backends.disk import descriptors
 from toolstile_plugins.vfs.backends.disk.commit import CommitArea, NoChanges
 from toolstile_plugins.vfs.backends.disk.descriptors import Hold, WorkspaceLock
-from toolstile_plugins.vfs.backends.disk.file_version import Pin, digest_at, node_of, stamp_of
+from toolstile_plugins.vfs.backends.disk.file_version import Pin, node_of, stamp_of
 from toolstile_plugins.vfs.backends.disk.operations import Steps
 from toolstile_plugins.vfs.backends.disk.os_errors import (
     check_changeable,
@@ -131,7 +131,9 @@ class DiskStore(Store):
             return node_of(self._handle, path, status).version == version
         if stamp_of(status) != version.stamp:
             return False
-        return version.digest is None or version.digest == digest_at(self._handle(), path)
+        return version.digest is None or version.digest == descriptors.digest_at(
+            self._handle(), path
+        )
 
     # --- commits ---
 
@@ -183,7 +185,7 @@ class DiskStore(Store):
             decided: Tells of a top-level key whether it was; None while nobody can say. It is
                 asked later, too, when another process is found to have died.
         """
-        self._area.ask(decided)
+        self._area.decided = decided
         self._finish_others()
 
     def _finish_others(self) -> None:
