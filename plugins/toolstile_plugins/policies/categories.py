@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 from toolstile_hookspecs import DefinitionError, PolicyDecision, Tool, ToolContext, ToolResult
 from toolstile_hookspecs.tools import Category, Consequence
-from toolstile_plugins.policies.checks import is_among, present, refuse_other_than_names
+from toolstile_plugins.policies.checks import check_fields, is_among
 
 Rule = Literal["allow", "ask", "deny"]
 
@@ -41,11 +41,7 @@ class CategoryPolicy:
 
     def __post_init__(self) -> None:
         """Check that there is a rule."""
-        refuse_other_than_names("CategoryPolicy", **present(tools=self.tools))
-        for name, kinds in _KINDS.items():
-            for kind, rule in getattr(self, name).items():
-                _refuse_other_than(kinds, kind, name)
-                _refuse_other_than(Rule, rule, f"{name} {kind}")
+        check_fields(self)
         if not self.category and not self.consequence:
             msg = "CategoryPolicy: give a rule, such as category = {delete = 'ask'}."
             raise DefinitionError(msg)
@@ -83,12 +79,3 @@ class CategoryPolicy:
         self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
     ) -> None:
         """Do nothing: it remembers nothing."""
-
-
-_KINDS: Final[dict[str, Any]] = {"category": Category, "consequence": Consequence}
-
-
-def _refuse_other_than(known: Any, given: object, where: str) -> None:
-    if given not in get_args(known):
-        names = ", ".join(get_args(known))
-        raise DefinitionError(f"CategoryPolicy: {where}: {given!r} is not one of {names}.")

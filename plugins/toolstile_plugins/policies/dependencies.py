@@ -16,7 +16,7 @@ from toolstile_hookspecs import (
     ToolContext,
     ToolResult,
 )
-from toolstile_plugins.policies.checks import refuse_other_than_names_by_tool
+from toolstile_plugins.policies.checks import check_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,9 +45,7 @@ class SequentialDependencyPolicy:
 
     def __post_init__(self) -> None:
         """Refuse what could never be satisfied."""
-        refuse_other_than_names_by_tool(
-            "SequentialDependencyPolicy", "dependencies", self.dependencies
-        )
+        check_fields(self)
         settled = {tool: frozenset(needed) for tool, needed in self.dependencies.items()}
         object.__setattr__(self, "dependencies", settled)
         for tool in settled:

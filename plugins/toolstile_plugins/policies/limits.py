@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final
 
 from toolstile_hookspecs import (
     DefinitionError,
@@ -17,14 +17,7 @@ from toolstile_hookspecs import (
     ToolResult,
 )
 from toolstile_hookspecs.support.text import in_seconds
-from toolstile_plugins.policies.checks import (
-    entry_for,
-    is_among,
-    present,
-    refuse_other_than_counts,
-    refuse_other_than_counts_by_tool,
-    refuse_other_than_names,
-)
+from toolstile_plugins.policies.checks import Count, Seconds, check_fields, entry_for, is_among
 
 IN_ALL: Final = "*"
 """Under what a quota counts all calls; no tool can have the name."""
@@ -78,20 +71,15 @@ class RateLimitPolicy(_Counting):
             are positive.
     """
 
-    max_calls_per_minute: int | None = None
-    max_calls: int | None = None
-    window: float = 60.0
+    max_calls_per_minute: Count | None = None
+    max_calls: Count | None = None
+    window: Seconds = 60.0
     tools: AbstractSet[str] | None = None
     name: str = ""
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        refuse_other_than_names("RateLimitPolicy", **present(tools=self.tools))
-        numbers = present(max_calls_per_minute=self.max_calls_per_minute, max_calls=self.max_calls)
-        refuse_other_than_counts("RateLimitPolicy", **numbers)
-        if not isinstance(cast("object", self.window), (int, float)):
-            msg = f"RateLimitPolicy: window: expected seconds, found {self.window!r}."
-            raise DefinitionError(msg)
+        check_fields(self)
         if (self.max_calls is None) == (self.max_calls_per_minute is None):
             msg = "RateLimitPolicy: give either max_calls_per_minute or max_calls with window."
             raise DefinitionError(msg)
@@ -155,16 +143,14 @@ class QuotaPolicy(_Counting):
         DefinitionError: When nothing is limited, or a number is negative.
     """
 
-    max_calls: int | None = None
-    per_tool: Mapping[str, int] = field(default_factory=dict[str, int])
+    max_calls: Count | None = None
+    per_tool: Mapping[str, Count] = field(default_factory=dict[str, int])
     tools: AbstractSet[str] | None = None
     name: str = ""
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        refuse_other_than_names("QuotaPolicy", **present(tools=self.tools))
-        refuse_other_than_counts("QuotaPolicy", **present(max_calls=self.max_calls))
-        refuse_other_than_counts_by_tool("QuotaPolicy", "per_tool", self.per_tool)
+        check_fields(self)
         if self.max_calls is None and not self.per_tool:
             msg = "QuotaPolicy: give max_calls, per_tool or both; it limits nothing."
             raise DefinitionError(msg)

@@ -24,12 +24,7 @@ from toolstile_hookspecs import (
     ToolResult,
 )
 from toolstile_hookspecs._schema.validation_errors import as_sentence
-from toolstile_plugins.policies.checks import (
-    entry_for,
-    is_among,
-    refuse_other_than_names,
-    refuse_other_than_names_by_tool,
-)
+from toolstile_plugins.policies.checks import check_fields, entry_for, is_among
 
 # --- Hashes of files
 
@@ -219,14 +214,7 @@ class ReadBeforeWritePolicy:
 
     def __post_init__(self) -> None:
         """Check that there is something to govern, and hold on to where it is."""
-        refuse_other_than_names(
-            "ReadBeforeWritePolicy",
-            read_tools=self.read_tools,
-            write_tools=self.write_tools,
-            path_fields=self.path_fields,
-            source_fields=self.source_fields,
-        )
-        refuse_other_than_names_by_tool("ReadBeforeWritePolicy", "paths", self.paths)
+        check_fields(self)
         if self.root is None:
             return
         root = Path(self.root).absolute()

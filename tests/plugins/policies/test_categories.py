@@ -79,10 +79,16 @@ def test_a_policy_that_rules_nothing_is_refused():
     [
         (
             {"category": {"deletes": "deny"}},
-            "category: 'deletes' is not one of read, write, delete, side_effect.",
+            "category.deletes.[key]: input should be 'read', 'write', 'delete' or 'side_effect'.",
         ),
-        ({"consequence": {"huge": "deny"}}, "consequence: 'huge' is not one of low, medium, high."),
-        ({"category": {"delete": "no"}}, "category delete: 'no' is not one of allow, ask, deny."),
+        (
+            {"consequence": {"huge": "deny"}},
+            "consequence.huge.[key]: input should be 'low', 'medium' or 'high'.",
+        ),
+        (
+            {"category": {"delete": "no"}},
+            "category.delete: input should be 'allow', 'ask' or 'deny'.",
+        ),
     ],
 )
 def test_a_rule_that_would_govern_nothing_or_be_misread_is_refused(rules, told):

@@ -239,31 +239,31 @@ NEGATIVE = "QuotaPolicy: a quota cannot be negative."
         (lambda: RateLimitPolicy(max_calls=1, window=float("nan")), NO_LIMIT),
         (
             lambda: RateLimitPolicy(max_calls_per_minute="10"),
-            "RateLimitPolicy: max_calls_per_minute: expected a whole number of calls, found '10'.",
+            "RateLimitPolicy: max_calls_per_minute: input should be a valid integer.",
         ),
         (
             lambda: RateLimitPolicy(max_calls=2.5),
-            "RateLimitPolicy: max_calls: expected a whole number of calls, found 2.5.",
+            "RateLimitPolicy: max_calls: input should be a valid integer.",
         ),
         (
             lambda: RateLimitPolicy(max_calls=1, window="60"),
-            "RateLimitPolicy: window: expected seconds, found '60'.",
+            "RateLimitPolicy: window: input should be a valid number.",
         ),
         (
             lambda: QuotaPolicy(max_calls=True),
-            "QuotaPolicy: max_calls: expected a whole number of calls, found True.",
+            "QuotaPolicy: max_calls: input should be a valid integer.",
         ),
         (
             lambda: QuotaPolicy(per_tool={"a": None}),
-            "QuotaPolicy, per_tool: a: expected a whole number of calls, found None.",
+            "QuotaPolicy: per_tool.a: input should be a valid integer.",
         ),
         (
             lambda: QuotaPolicy(per_tool=["a"]),
-            "QuotaPolicy, per_tool: expected calls by tool, found ['a']; write {'tool': 3}.",
+            "QuotaPolicy: per_tool: input should be a valid dictionary.",
         ),
         (
             lambda: QuotaPolicy(per_tool={1: 2}),
-            "QuotaPolicy, per_tool: expected calls by tool, found {1: 2}; write {'tool': 3}.",
+            "QuotaPolicy: per_tool[1].[key]: input should be a valid string.",
         ),
         (QuotaPolicy, NO_QUOTA),
         (lambda: QuotaPolicy(max_calls=-1), NEGATIVE),
