@@ -307,7 +307,7 @@ class _Services:
 
     def _slice(self, method: str, kind: type[Any], *args: Any) -> Any:
         value = getattr(self._context.session[kind], method)(*args)
-        return list(value) if method == "all" else value
+        return tuple(value) if method == "all" else value
 
     def _resources(self, method: str, kind: type[Any]) -> Any:
         resources = self._context.resources
