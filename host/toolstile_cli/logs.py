@@ -6,7 +6,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import Final, TextIO
 
 from toolstile_cli.console import with_lines
 from toolstile_hookspecs.diagnostics import is_notice
@@ -47,13 +47,7 @@ class _Lines(logging.Formatter):
         return line
 
 
-if TYPE_CHECKING:
-    _Stream = logging.StreamHandler[TextIO]
-else:
-    _Stream = logging.StreamHandler
-
-
-class Log(_Stream):
+class Log(logging.StreamHandler[TextIO]):
     """The handler that writes log records to stderr beside a command's output.
 
     Attributes:

@@ -33,7 +33,8 @@ EXAMPLES_OF: Final[Mapping[str, Mapping[str, str]]] = {
         "toolstile run session.jsonl --dry-run": "show what they would change, keep nothing",
     },
     "call": {
-        """toolstile call list_directory '{"path": "."}' --workspace .""": "make one call",
+        "toolstile call list_directory '{}'": "make one call",
+        """toolstile call list_directory '{"path": "."}' --workspace .""": "list a directory",
         "toolstile call list_orders --example": "call a tool of an example",
         "toolstile call list_directory - < arguments.json": "read arguments from standard input",
     },
@@ -73,11 +74,7 @@ EXAMPLES_OF: Final[Mapping[str, Mapping[str, str]]] = {
 """By command, what is typed and what it does."""
 
 
-def examples_of(command: str) -> str:
-    """Return the examples of a command for its help; empty where there are none."""
-    examples = EXAMPLES_OF.get(command, {})
-    if not examples:
-        return ""
+def _listed_examples(examples: Mapping[str, str]) -> str:
     width = max(map(len, examples))
     lines = [f"  {typed:{width}}  {does}" for typed, does in examples.items()]
     return "\n".join(["examples:", *lines])
@@ -86,23 +83,7 @@ def examples_of(command: str) -> str:
 # --- Options and commands
 
 
-EXAMPLES: Final = """\
-examples:
-  toolstile run --example                    run a session that comes with Toolstile
-  toolstile run --example workspace          run another, which works on files
-  toolstile run session.jsonl                run recorded calls, one JSON object a line
-  toolstile run chat.json --json             run a recorded conversation, answer in JSON
-  toolstile call list_directory '{}'         make one call
-  toolstile tools --schema anthropic         show the tools as a provider takes them
-  toolstile prompt                           print the prompt, with its tools listed
-  toolstile plugins                          show what is loaded, and what is not and why
-  toolstile check --plugin room.py           say what to fix in a plugin that is being written
-  toolstile new weather                      write a package for a plugin of your own
-  toolstile doctor                           find out what is wrong here, and how to fix it
-
-exit status: 0 all succeeded, 1 a call failed, 2 input or configuration wrong
-"""
-
+_STATUSES: Final = "exit status: 0 all succeeded, 1 a call failed, 2 input or configuration wrong\n"
 MORE: Final = "The options that `toolstile --help` lists can be given here, too."
 
 COMMANDS: Final = {
@@ -262,11 +243,12 @@ def main_parser(more: Iterable[tuple[str, str]] = ()) -> tuple[Parser, dict[str,
     Args:
         more: Name and help of further commands.
     """
+    firsts = dict(next(iter(each.items())) for each in EXAMPLES_OF.values())
     parser = Parser(
         prog="toolstile",
         usage="toolstile [options] COMMAND ...",
         description="Drive the calls of an agent's tools through one host.",
-        epilog=EXAMPLES,
+        epilog=f"{_listed_examples(firsts)}\n\n{_STATUSES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -275,11 +257,12 @@ def main_parser(more: Iterable[tuple[str, str]] = ()) -> tuple[Parser, dict[str,
     )
     parsers: dict[str, Parser] = {}
     for name, text in (*COMMANDS.items(), *more):
+        examples = EXAMPLES_OF.get(name)
         parsers[name] = adder.add_parser(
             name,
             help=text,
             description=f"{text[:1].upper()}{text[1:].rstrip('.')}.",
-            epilog=f"{examples_of(name)}\n\n{MORE}".lstrip(),
+            epilog=f"{_listed_examples(examples)}\n\n{MORE}" if examples else MORE,
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )

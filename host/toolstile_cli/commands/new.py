@@ -12,7 +12,6 @@ import sys
 import tempfile
 import unicodedata
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
@@ -34,40 +33,28 @@ def new(args: argparse.Namespace) -> int:
     """
     try:
         names = names_for(args.name)
-        folder, files = _written(names, args)
+        folder, written = write_package(names, args.kind, args.path)
     except ValueError as error:
         raise UsageError(str(error)) from error
+    except OSError as error:
+        target = args.path / (PREFIX + args.name.removeprefix(PREFIX))
+        raise UsageError(
+            f"{target} cannot be written: {error.strerror or error}. Give another place with "
+            "--path."
+        ) from error
     if args.out is not None:
-        args.out.write(
-            {
-                "folder": str(folder),
-                "kind": args.kind,
-                "plugin": names.plugin,
-                "distribution": names.distribution,
-                "package": names.package,
-                "files": files,
-            }
-        )
+        shown = {key: names[key] for key in ("plugin", "distribution", "package")}
+        args.out.write({"folder": str(folder), "kind": args.kind, **shown, "files": written})
         return Exit.OK
     sys.stdout.write(
-        f"{folder}{os.sep} has a plugin, {names.plugin}, with tests that pass. Next:\n\n"
+        f"{folder}{os.sep} has a plugin, {names['plugin']}, with tests that pass. Next:\n\n"
         f"  cd {shlex.quote(str(folder))}\n"
         "  python -m pip install -e . pytest\n"
         "  toolstile plugins\n"
         "  python -m pytest\n\n"
-        f"Then make it yours, beginning with src/{names.package}/__init__.py.\n"
+        f"Then make it yours, beginning with src/{names['package']}/__init__.py.\n"
     )
     return Exit.OK
-
-
-def _written(names: Names, args: argparse.Namespace) -> tuple[Path, list[str]]:
-    try:
-        return write_package(names, args.kind, args.path)
-    except OSError as error:
-        raise UsageError(
-            f"{args.path / names.distribution} cannot be written: {error.strerror or error}. Give "
-            "another place with --path."
-        ) from error
 
 
 # --- Types of packages
@@ -94,59 +81,18 @@ MAX_NAME: Final = 30
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
-    """The names of a package and its parts.
-
-    Args:
-        plugin: The plugin's name, that of its entry point.
-    """
-
-    plugin: str
-
-    @property
-    def distribution(self) -> str:
-        """The name of the distribution, and of the folder."""
-        return PREFIX + self.plugin
-
-    @property
-    def package(self) -> str:
-        """The name of the import package."""
-        return self.distribution.replace("-", "_")
-
-    @property
-    def prefix(self) -> str:
-        """The prefix of tools and kinds."""
-        return self.plugin.replace("-", "_")
-
-    @property
-    def title(self) -> str:
-        """The name for people."""
-        return self.plugin.replace("-", " ").capitalize()
-
-    @property
-    def klass(self) -> str:
-        """The prefix of classes."""
-        return "".join(part.capitalize() for part in self.plugin.split("-"))
-
-    def klass_of(self, kind: str) -> str:
-        """Return what the class is called that is of a kind, which ends in that word.
-
-        Example:
-            >>> Names("lunch").klass_of("policy"), Names("lunch-policy").klass_of("policy")
-            ('LunchPolicy', 'LunchPolicy')
-        """
-        return self.klass.removesuffix(kind.capitalize()) + kind.capitalize()
+Names = Mapping[str, str]
+"""The names of a package and its parts, by what templates call them."""
 
 
 def names_for(name: str) -> Names:
-    """Return the names that a wished one leads to, with or without the prefix.
+    """Return the names of a package, from the plugin's name with or without the prefix.
 
     Raises:
         ValueError: When it is no name, or cannot be taken; says why and what to do.
 
     Example:
-        >>> names_for("toolstile-lunch-menu").package
+        >>> names_for("toolstile-lunch-menu")["package"]
         'toolstile_lunch_menu'
     """
     plugin = name.removeprefix(PREFIX)
@@ -156,9 +102,17 @@ def names_for(name: str) -> Names:
             f"single hyphens, begins with a letter, and has at most {MAX_NAME} characters"
             f"{_suggested(plugin)}."
         )
-    names = Names(plugin)
-    _refuse_taken(names)
-    return names
+    distribution = PREFIX + plugin
+    package = distribution.replace("-", "_")
+    _refuse_taken(plugin, package)
+    return {
+        "plugin": plugin,
+        "distribution": distribution,
+        "package": package,
+        "prefix": plugin.replace("-", "_"),
+        "title": plugin.replace("-", " ").capitalize(),
+        "klass": "".join(part.capitalize() for part in plugin.split("-")),
+    }
 
 
 def _suggested(plugin: str) -> str:
@@ -168,17 +122,17 @@ def _suggested(plugin: str) -> str:
     return f"; {fixed!r} is one" if _NAME.fullmatch(fixed) else ""
 
 
-def _refuse_taken(names: Names) -> None:
+def _refuse_taken(plugin: str, package: str) -> None:
     for found in installed():
-        if found.name.replace("_", "-") == names.plugin:
+        if found.name.replace("_", "-") == plugin:
             by = f" (from {found.distribution})" if found.distribution else ""
             raise ValueError(
                 f"A plugin {found.name!r} is installed{by}, and two of one name cannot both be "
                 "loaded. Choose another name, or uninstall that one."
             )
-    if importlib.util.find_spec(names.package) is not None:
+    if importlib.util.find_spec(package) is not None:
         raise ValueError(
-            f"A module {names.package!r} can be imported already, and one would hide the other. "
+            f"A module {package!r} can be imported already, and one would hide the other. "
             "Choose another name."
         )
 
@@ -215,7 +169,7 @@ def write_package(names: Names, kind: str, parent: Path) -> tuple[Path, list[str
         ValueError: When there is such a folder, or none to make it in; says what to do.
         OSError: When it cannot be written; then nothing is there.
     """
-    target = parent / names.distribution
+    target = parent / names["distribution"]
     if not parent.is_dir():
         raise ValueError(f"{parent} is no folder. Make it, or give another with --path.")
     if os.path.lexists(target):
@@ -224,7 +178,7 @@ def write_package(names: Names, kind: str, parent: Path) -> tuple[Path, list[str
             "--path."
         )
     made = rendered(names, kind)
-    draft = Path(tempfile.mkdtemp(prefix=f".{names.distribution}-", dir=parent))
+    draft = Path(tempfile.mkdtemp(prefix=f".{names['distribution']}-", dir=parent))
     try:
         for name, text in made.items():
             file = draft / name
@@ -243,13 +197,9 @@ def rendered(names: Names, kind: str) -> dict[str, str]:
     templates = files("toolstile_cli") / "templates"
     own = dict(_templates(templates / kind))
     values = {
-        "distribution": names.distribution,
-        "package": names.package,
-        "plugin": names.plugin,
-        "prefix": names.prefix,
-        "title": names.title,
-        "klass": names.klass,
-        "made": names.klass_of(kind),
+        **names,
+        # A name that ends in the kind has it once.
+        "made": names["klass"].removesuffix(kind.capitalize()) + kind.capitalize(),
         "summary": KINDS[kind],
         "requirements": _requirements(own),
         "contract": CONTRACT_VERSION,
@@ -281,7 +231,7 @@ def _filled(text: str, values: Mapping[str, str]) -> str:
 
 def _path(template: str, names: Names) -> str:
     path = PurePosixPath(template)
-    parts = [names.package if part == "package" else part for part in path.parent.parts]
+    parts = [names["package"] if part == "package" else part for part in path.parent.parts]
     return str(PurePosixPath(*parts, RENAMED.get(path.name, path.name)))
 
 

@@ -78,9 +78,7 @@ def print_tables(
     Raises:
         ConfigurationError: When the file cannot be read, or has no servers.
     """
-    there = {prefix_of(name): name for name in configured}
-    servers = read_servers(file, with_values=with_values)
-    found = list(_told_apart(_unless_there(each, there) for each in servers))
+    found = list(_distinct(read_servers(file, with_values=with_values), configured))
     if out is None:
         sys.stdout.write("\n\n".join(as_toml(each) for each in found) + "\n")
     else:
@@ -134,29 +132,27 @@ def as_toml(server: Imported) -> str:
     return "\n".join(lines)
 
 
-def _unless_there(server: Imported, there: Mapping[str, str]) -> Imported:
-    """Leave out a server that could not be told from one that is configured."""
-    same = there.get(prefix_of(server.name))
-    if same is None or not server.keys:
-        return server
-    called = "" if same == server.name else f", as {_printable(same)}"
-    note = f"{_printable(server.name)} is configured already{called}; it is left out."
-    return Imported(server.name, {}, notes=[note])
-
-
-def _told_apart(servers: Iterable[Imported]) -> Iterator[Imported]:
-    """Leave out each server that could not be told from one before it."""
+def _distinct(servers: Iterable[Imported], configured: Iterable[str]) -> Iterator[Imported]:
+    """Leave out each server that is hardly distinct from a configured or an earlier one."""
+    there = {prefix_of(name): name for name in configured}
     before: dict[str, str] = {}
-    for each in servers:
-        first = before.setdefault(prefix_of(each.name), each.name) if each.keys else each.name
-        if first == each.name:
-            yield each
-        else:
+    for server in servers:
+        prefix, name = prefix_of(server.name), _printable(server.name)
+        if not server.keys:
+            yield server
+        elif prefix in there:
+            called = "" if there[prefix] == server.name else f", as {_printable(there[prefix])}"
+            note = f"{name} is configured already{called}; it is left out."
+            yield Imported(server.name, {}, notes=[note])
+        elif prefix in before:
             note = (
-                f"{_printable(each.name)} cannot be told from {_printable(first)}; it is left out. "
+                f"{name} cannot be told from {_printable(before[prefix])}; it is left out. "
                 "Rename it in the client, or write its table here under another name."
             )
-            yield Imported(each.name, {}, notes=[note])
+            yield Imported(server.name, {}, notes=[note])
+        else:
+            before[prefix] = server.name
+            yield server
 
 
 def _servers(held: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -164,7 +160,7 @@ def _servers(held: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
     if not isinstance(held, Mapping):
         return
     table = cast("Mapping[str, Any]", held)
-    nested = [table, table.get("mcp"), *_values(table.get("projects"))]
+    nested = [table, table.get("mcp"), *_mapping(table.get("projects")).values()]
     seen: set[str] = set()
     for place in nested:
         for name in TABLES:
@@ -318,10 +314,6 @@ def _plain(text: str) -> str:
 
 def _mapping(value: object) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
-
-
-def _values(value: object) -> list[object]:
-    return list(_mapping(value).values())
 
 
 def _key(name: str) -> str:

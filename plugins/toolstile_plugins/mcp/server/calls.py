@@ -13,6 +13,7 @@ from mcp_types import INVALID_PARAMS, CallToolRequestParams
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolstile_hookspecs import (
+    ApprovalAnswer,
     Cancellation,
     Clock,
     Deadline,
@@ -23,9 +24,14 @@ from toolstile_hookspecs import (
     VisibilityExpansionRequired,
 )
 from toolstile_hookspecs.support.event_loop import begin
-from toolstile_plugins.mcp.server.elicitation import Round, question_result, refuse_invalid
+from toolstile_plugins.mcp.server.elicitation import (
+    RequestState,
+    answer_in,
+    question_result,
+    refuse_invalid,
+)
 from toolstile_plugins.mcp.server.notifications import ProgressRelay
-from toolstile_plugins.mcp.server.request import CallRequest, RequestContext, make_current
+from toolstile_plugins.mcp.server.request import CallRequest, RequestContext, current_request
 from toolstile_plugins.mcp.server.sessions import SESSION_META, ServedSession
 
 T = TypeVar("T")
@@ -81,7 +87,9 @@ class Caller:
         call = self._call(context, params)
         request = CallRequest(context, params, progress)
         # In a task of its own: the SDK cancels again and again, and a rollback takes its time.
-        task = begin(request.loop, _dispatch(session, request, call, Round.of(context, params)))
+        state = RequestState.in_answer(context.params)
+        answered = None if state is None else (state.token, answer_in(params))
+        task = begin(request.loop, _dispatch(session, request, call, answered))
         try:
             ended = task.result() if task.done() else await self._attend(task)
             await progress.finish()
@@ -140,24 +148,27 @@ class Caller:
     def _result(self, ended: Outcome | BaseException | str) -> dict[str, Any]:
         if isinstance(ended, str):
             return {"content": [{"type": "text", "text": ended}], "isError": False}
-        if isinstance(ended, Outcome) and ended.status is Status.UNKNOWN_TOOL:
-            raise MCPError(INVALID_PARAMS, ended.text)
         if isinstance(ended, Outcome):
+            if ended.status is Status.UNKNOWN_TOOL:
+                raise MCPError(INVALID_PARAMS, ended.text)
             refuse_invalid(ended)
         (result,) = self._dialect.results([ended])
         return result
 
 
 async def _dispatch(
-    session: ServedSession, request: CallRequest, call: ToolCall, answered: Round | None
+    session: ServedSession,
+    request: CallRequest,
+    call: ToolCall,
+    answered: tuple[str, ApprovalAnswer] | None,
 ) -> Outcome | BaseException | str:
     """Return what a call comes to; an exception that leaves `dispatch` stands in its place."""
-    make_current(request)
+    current_request.set(request)
     with session:
         try:
             if answered is None:
                 return await session.executor.adispatch(call)
-            return await session.executor.aresume(call, answered.state.token, answered.answer)
+            return await session.executor.aresume(call, *answered)
         except VisibilityExpansionRequired as wanted:
             opened = session.executor.expand(wanted)
             return f"Opened {', '.join(wanted.section_keys)}. The prompt is now:\n{opened.text}"
@@ -167,9 +178,7 @@ async def _dispatch(
             if type(error) is not KeyboardInterrupt:
                 raise
             return _of(call, error)
-        except SystemExit as error:
-            return _of(call, error)
-        except Exception as error:  # noqa: BLE001 - the dialect tells of it
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the dialect tells of it
             return _of(call, error)
 
 

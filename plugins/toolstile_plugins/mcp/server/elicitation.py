@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from toolstile_hookspecs import ApprovalAnswer, ApprovalRequest, Outcome, hide, masked, secrets_of
 from toolstile_hookspecs.calls import APPROVAL
 from toolstile_hookspecs.support.text import printable_lines
-from toolstile_plugins.mcp.server.request import CallRequest, RequestContext, current_request
+from toolstile_plugins.mcp.server.request import CallRequest, current_request
 
 # --- The question
 
@@ -93,7 +93,7 @@ def ask(request: ApprovalRequest, longest: float) -> ApprovalAnswer | Awaitable[
         request: What is asked.
         longest: Seconds for which an answer is waited for, where it can be.
     """
-    asking = current_request()
+    asking = current_request.get()
     if asking is None:
         return ApprovalAnswer.unanswered(NO_CLIENT)
     session = asking.context.session
@@ -185,10 +185,11 @@ class RequestState:
     def in_answer(cls, params: Mapping[str, Any] | None) -> RequestState | None:
         """Return the state in the params of a request that brings an answer, else None.
 
-        Without an answer it is not looked at: nothing would tell then whether it is genuine.
+        Without an answer it is ignored: nothing would show then whether it is genuine. Nothing
+        runs in the session that it names unless the host finds the token genuine.
 
         Raises:
-            MCPError: When it is none that a server has written.
+            MCPError: When no server has written it.
         """
         given = params or {}
         text = given.get("requestState")
@@ -203,34 +204,16 @@ class RequestState:
         return cls(session, token, handle if isinstance(handle, str) else None)
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
-    """The second round of a call: the answer that a repeated request brings.
+def answer_in(params: CallToolRequestParams) -> ApprovalAnswer:
+    """Return a person's answer that a repeated request brings.
 
-    Args:
-        state: What the client gives back.
-        answer: What the person says.
+    Raises:
+        MCPError: When it does not answer the question.
     """
-
-    state: RequestState
-    answer: ApprovalAnswer
-
-    @classmethod
-    def of(cls, context: RequestContext, params: CallToolRequestParams) -> Round | None:
-        """Return the round that a request is, None for the first one.
-
-        Raises:
-            MCPError: When its state is none that a server has written, or its answer is none to
-                the question: the session is the one that the state names, in which nothing may
-                run unless the host finds the token genuine.
-        """
-        state = RequestState.in_answer(context.params)
-        if state is None:
-            return None
-        given = (params.input_responses or {}).get(QUESTION)
-        if not isinstance(given, ElicitResult):
-            raise _invalid(f"inputResponses[{QUESTION!r}] must be the result of an elicitation.")
-        return cls(state, meaning_of(given))
+    given = (params.input_responses or {}).get(QUESTION)
+    if not isinstance(given, ElicitResult):
+        raise _invalid(f"inputResponses[{QUESTION!r}] must be the result of an elicitation.")
+    return meaning_of(given)
 
 
 def question_result(outcome: Outcome, question: str, handle: str | None) -> dict[str, Any]:

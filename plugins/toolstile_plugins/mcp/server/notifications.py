@@ -30,7 +30,7 @@ WAITING: Final = 1000
 
 
 Report = tuple[float, float | None, str | None]
-"""How much is done, of how much, and a message."""
+"""The amount done, the total, and a message."""
 
 
 class ProgressRelay:

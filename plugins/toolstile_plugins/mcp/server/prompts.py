@@ -55,7 +55,7 @@ class PromptList:
         Raises:
             MCPError: When there is none of that name, or an argument is missing.
         """
-        prompt = self._named(session, name)
+        prompt = self.named(session, name)
         missing = [each for each in _placeholders(prompt) if each not in arguments]
         if missing:
             raise MCPError(INVALID_PARAMS, f"Prompt {name!r} needs: {', '.join(missing)}.")
@@ -65,15 +65,12 @@ class PromptList:
             raise MCPError(INVALID_PARAMS, str(error)) from None
         return {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
 
-    def check(self, session: SessionProtocol | None, name: str) -> None:
-        """Make sure that there is a prompt of that name.
+    def named(self, session: SessionProtocol | None, name: str) -> Prompt:
+        """Return the prompt of a name.
 
         Raises:
             MCPError: When there is none.
         """
-        self._named(session, name)
-
-    def _named(self, session: SessionProtocol | None, name: str) -> Prompt:
         prompt = self._host.prompt
         if name == _whole(prompt):
             return prompt

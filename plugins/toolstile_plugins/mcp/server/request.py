@@ -42,17 +42,8 @@ class CallRequest:
     questions: dict[str, str] = field(default_factory=dict[str, str])
 
 
-_current: ContextVar[CallRequest | None] = ContextVar("toolstile_mcp_request", default=None)
-
-
-def current_request() -> CallRequest | None:
-    """Return the request that the running call belongs to, also within its handler."""
-    return _current.get()
-
-
-def make_current(request: CallRequest) -> None:
-    """Make a request the current one, for the rest of the running task and what it begins."""
-    _current.set(request)
+current_request: ContextVar[CallRequest | None] = ContextVar("toolstile_mcp_request", default=None)
+"""The request that the running call belongs to, also within its handler."""
 
 
 # --- Principals

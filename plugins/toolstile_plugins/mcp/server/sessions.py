@@ -338,6 +338,6 @@ def executors_of(host: HostHandle) -> OpenExecutor:
 
 
 def _report(call: ToolCall, done: float, total: float | None, message: str | None) -> None:  # noqa: ARG001 - the request knows
-    request = current_request()
+    request = current_request.get()
     if request is not None:
         request.progress.report(done, total, message)

@@ -106,7 +106,7 @@ class Completions:
             MCPError: When it is of a prompt or a template that there is not.
         """
         if isinstance(params.ref, PromptReference):
-            self._prompts.check(executor.session, params.ref.name)
+            self._prompts.named(executor.session, params.ref.name)
             values: list[str] = []
         else:
             values = await self._paths(executor, params.ref.uri, params.argument)
