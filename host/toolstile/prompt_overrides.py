@@ -9,18 +9,18 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from toolstile.plugins.changed_section import changed
 from toolstile.plugins.plugin_errors import one_line
 from toolstile.plugins.reports import place_of
 from toolstile.settings.sources import read_toml
 from toolstile.settings.table_validation import validate_table
 from toolstile_hookspecs import (
-    Binding,
     Catalog,
     ConfigurationError,
     DefinitionError,
@@ -28,10 +28,7 @@ from toolstile_hookspecs import (
     Prompt,
     PromptTemplate,
     Section,
-    SessionProtocol,
     Tool,
-    ToolPolicy,
-    Visibility,
 )
 from toolstile_hookspecs.sections import fill
 
@@ -114,44 +111,6 @@ def skeleton(prompt: Prompt) -> Iterator[str]:
                 yield ""
 
 
-class OverriddenSection:
-    """A section with another text, other descriptions or other children."""
-
-    def __init__(
-        self,
-        section: Section,
-        text: str | None,
-        tools: Sequence[Tool[Any, Any]],
-        children: Sequence[Section],
-    ) -> None:
-        self._section = section
-        self._text = text
-        self.key = section.key
-        self.title = section.title
-        self.tools = tools
-        self.children = children
-        self.policies: Sequence[ToolPolicy] = section.policies
-        self.resources: Sequence[Binding[Any]] = section.resources
-        self.visibility: Visibility = getattr(section, "visibility", Visibility.FULL)
-        self.summary: str | None = getattr(section, "summary", None)
-        self.enabled: Any = getattr(section, "enabled", True)
-        self.originals: Mapping[str, Tool[Any, Any]] | None = getattr(section, "originals", None)
-
-    def is_enabled(self, session: SessionProtocol | None) -> bool:
-        """Tell whether it is part of the prompt now."""
-        return self._section.is_enabled(session)
-
-    def setup(self, session: SessionProtocol) -> None:
-        """Register the slices and reducers its tools need."""
-        self._section.setup(session)
-
-    def render_body(self, params: Mapping[str, Any]) -> str:
-        """Return its text with the placeholders filled."""
-        if self._text is None:
-            return self._section.render_body(params)
-        return fill(self._text, params, self.key)
-
-
 def _override(section: Section, given: PromptOverride, place: str, used: set[str]) -> Section:
     path = f"{place}{section.key}"
     text = _section_text(section, path, given, used)
@@ -160,7 +119,10 @@ def _override(section: Section, given: PromptOverride, place: str, used: set[str
     same = text is None and all(a is b for a, b in zip(tools, section.tools, strict=True))
     if same and all(a is b for a, b in zip(children, section.children, strict=True)):
         return section
-    return OverriddenSection(section, text, tools, children)
+    parts: dict[str, Any] = {"tools": tools, "children": children}
+    if text is not None:
+        parts["render_body"] = lambda params: fill(text, params, section.key)
+    return changed(section, **parts)
 
 
 def _section_text(section: Section, path: str, given: PromptOverride, used: set[str]) -> str | None:

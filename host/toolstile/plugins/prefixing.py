@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from toolstile_hookspecs import (
-    Binding,
-    DefinitionError,
-    Section,
-    SessionProtocol,
-    Tool,
-    ToolPolicy,
-    Visibility,
-)
+from toolstile.plugins.changed_section import changed
+from toolstile_hookspecs import DefinitionError, Section, Tool
 from toolstile_hookspecs._tools.field_checks import NAME
 from toolstile_hookspecs.tools import NO_NAMES
 
@@ -44,7 +36,10 @@ def renamed(tool: T, name: str, renamed_tools: Mapping[str, str] = NO_NAMES) -> 
 
 
 def with_prefix(sections: Iterable[Section], prefix: str) -> tuple[Section, ...]:
-    """Return the sections with the prefix before their keys and their tools' names."""
+    """Return the sections with the prefix before their keys and their tools' names.
+
+    Each has `originals`, all tools of its plugin as they were, by their new names.
+    """
     sections = tuple(sections)
     renamed_tools = {name: prefix + name for section in sections for name in _names(section)}
     twins: dict[Tool[Any, Any], Tool[Any, Any]] = {}
@@ -57,16 +52,16 @@ def with_prefix(sections: Iterable[Section], prefix: str) -> tuple[Section, ...]
             originals[twins[tool].name] = tool
         return twins[tool]
 
-    def wrapped(section: Section, key: str) -> RenamedSection:
-        return RenamedSection(
+    def renamed_section(section: Section, key: str) -> Section:
+        return changed(
             section,
             key=key,
             tools=tuple(rename(tool) for tool in section.tools),
-            children=tuple(wrapped(child, child.key) for child in section.children),
+            children=tuple(renamed_section(child, child.key) for child in section.children),
             originals=originals,
         )
 
-    return tuple(wrapped(section, prefix + section.key) for section in sections)
+    return tuple(renamed_section(section, prefix + section.key) for section in sections)
 
 
 def _names(section: Section) -> Iterator[str]:
@@ -74,77 +69,6 @@ def _names(section: Section) -> Iterator[str]:
         yield tool.name
     for child in section.children:
         yield from _names(child)
-
-
-@dataclass(frozen=True)
-class RenamedSection:
-    """A section whose tools go by other names.
-
-    Args:
-        original: The section itself, which does everything else.
-        key: What finds it.
-        tools: Its tools by their new names.
-        children: The sections within it, renamed likewise.
-        originals: All tools of its plugin as they were, by their new names.
-    """
-
-    original: Section
-    key: str
-    tools: Sequence[Tool[Any, Any]] = field(repr=False)
-    children: Sequence[Section] = field(repr=False)
-    originals: Mapping[str, Tool[Any, Any]] = field(repr=False)
-
-    @property
-    def title(self) -> str:
-        """Its heading."""
-        return self.original.title
-
-    @property
-    def policies(self) -> Sequence[ToolPolicy]:
-        """The rules over its tools."""
-        return self.original.policies
-
-    @property
-    def visibility(self) -> Visibility:
-        """The part of it that the model sees."""
-        return getattr(self.original, "visibility", Visibility.FULL)
-
-    @property
-    def summary(self) -> str | None:
-        """The summary that the model sees instead, if any."""
-        return getattr(self.original, "summary", None)
-
-    @property
-    def enabled(self) -> Any:
-        """The function that enables it; None where it is always part of the prompt."""
-        return getattr(self.original, "enabled", True)
-
-    @property
-    def template(self) -> str | None:
-        """Its text with its placeholders, where it has one."""
-        return getattr(self.original, "template", None)
-
-    @property
-    def accepts_overrides(self) -> bool:
-        """True when its text may be overridden."""
-        return getattr(self.original, "accepts_overrides", False)
-
-    @property
-    def resources(self) -> Sequence[Binding[Any]]:
-        """The resources for its tools."""
-        return self.original.resources
-
-    def is_enabled(self, session: SessionProtocol | None) -> bool:
-        """Tell whether it is part of the prompt now."""
-        return self.original.is_enabled(session)
-
-    def setup(self, session: SessionProtocol) -> None:
-        """Register the slices and reducers its tools need."""
-        self.original.setup(session)
-
-    def render_body(self, params: Mapping[str, Any]) -> str:
-        """Return its text."""
-        return self.original.render_body(params)
 
 
 # --- Wire names
