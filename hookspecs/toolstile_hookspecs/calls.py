@@ -156,7 +156,7 @@ class ToolInvoked:
     Args:
         call: The call as it came.
         tool: The tool, or None where none was found.
-        arguments: The arguments as strict JSON, None where they could not be read.
+        arguments: The params as strict JSON, defaults included; None without params.
         result: What it came to. Where the value could be changed, every reader gets a copy
             of its own, made from `data`; one that its type does not take again is plain JSON.
         status: What became of the call.

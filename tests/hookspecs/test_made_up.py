@@ -7,10 +7,9 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, TypeAdapter
 
-from toolstile_hookspecs._schema.codec import Codec, NoParams, has_factory_defaults
-from toolstile_hookspecs._schema.schema_codec import SchemaCodec
+from toolstile_hookspecs._schema.core_schema import has_varying_defaults
 
 
 class Numbered(BaseModel):
@@ -46,14 +45,9 @@ class Sized(BaseModel):
 
 @pytest.mark.parametrize("kind", [Numbered, list[Numbered], Nested, Around, Sized])
 def test_a_factory_may_make_anything_however_deep(kind: Any):
-    assert has_factory_defaults(Codec(kind, owner="test"))
+    assert has_varying_defaults(TypeAdapter(kind).core_schema)
 
 
 @pytest.mark.parametrize("kind", [Listed, Holding, int, dict[str, Any]])
 def test_what_is_always_the_same_is_not_made_up(kind: Any):
-    assert not has_factory_defaults(Codec(kind, owner="test"))
-
-
-def test_json_schemas_and_tools_without_params_make_up_nothing():
-    assert not has_factory_defaults(SchemaCodec({"default": {"a": 1}}, owner="test"))
-    assert not has_factory_defaults(NoParams())
+    assert not has_varying_defaults(TypeAdapter(kind).core_schema)

@@ -22,7 +22,6 @@ from pydantic.json_schema import JsonSchemaMode
 from toolstile_hookspecs._schema.core_schema import (
     Extra,
     extra_of_results,
-    has_varying_defaults,
     why_not_read_back,
 )
 from toolstile_hookspecs._schema.immutable import is_immutable_type
@@ -276,16 +275,6 @@ def codec_of(kind: Any, *, owner: str, reveals: bool = False) -> Codec:
     if codec is None:
         codec = _KNOWN[kind, reveals] = Codec(kind, owner=owner, reveals=reveals)
     return codec
-
-
-def has_factory_defaults(codec: ValueCodec) -> bool:
-    """Tell whether a value that is left out may be another one whenever arguments are read.
-
-    Example:
-        >>> has_factory_defaults(NoParams())
-        False
-    """
-    return isinstance(codec, Codec) and has_varying_defaults(codec.adapter.core_schema)
 
 
 def _revealed(value: Any) -> Any:

@@ -325,7 +325,7 @@ def _refuse_denied(run: ActiveCall, answer: ApprovalAnswer, request: ApprovalReq
             raise CallRejected(Status.DENIED, msg)
         params = digest_of(request.tool, canonical(run))
         run.set_attribute(APPROVAL_TOKEN, token_for(run, request.digest, params))
-        _settle_defaults(run)
+        _settle_call(run)
         if answer.ticket is not None:
             run.set_attribute(APPROVAL_TICKET, answer.ticket)
         state = kept or " Nothing has run."
@@ -337,24 +337,16 @@ def _refuse_denied(run: ActiveCall, answer: ApprovalAnswer, request: ApprovalReq
         raise CallRejected(Status.DENIED, msg)
 
 
-def _settle_defaults(run: ActiveCall) -> None:
-    """Let the call say what was left out, where that would come out differently once resumed."""
-    shown = canonical(run)
-    if _read_again(run) != shown:
-        run.call_made = replace(run.call_made, arguments=shown.decode())
-
-
-def _read_again(run: ActiveCall) -> bytes:
-    """Return as canonical JSON what the call's arguments would be read as once more."""
-    codec, plan = run.tool.params_codec, run.plan
-    if plan is None or not plan.has_factory_defaults:
-        return codec.encode(codec.decode(run.arguments))
+def _settle_call(run: ActiveCall) -> None:
+    """Let the call say what was shown, where its own arguments may be read as something else."""
+    codec, shown = run.tool.params_codec, canonical(run)
     try:
-        # What the call goes on with has no gaps any more.
-        return codec.encode(codec.decode(as_json(run.call_made.arguments)))
+        again = codec.encode(codec.decode(as_json(run.call_made.arguments)))
     except ToolValidationError:
         # A plugin made something of them that nobody else would.
-        return canonical(run)
+        return
+    if again != shown:
+        run.call_made = replace(run.call_made, arguments=shown.decode())
 
 
 def _needs(run: ActiveCall, reasons: Iterable[str]) -> str:

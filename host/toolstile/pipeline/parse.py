@@ -12,7 +12,7 @@ from toolstile.pipeline.call import ActiveCall
 from toolstile.pipeline.failures import CallRejected, unreadable
 from toolstile.pipeline.hook_calls import WrapperStack, first_result
 from toolstile.pipeline.plan import DispatchTable
-from toolstile_hookspecs import Status, Tool, ToolCall, ToolValidationError
+from toolstile_hookspecs import Status, ToolCall, ToolValidationError
 from toolstile_hookspecs._schema.arguments_json import as_json
 
 
@@ -50,11 +50,11 @@ def parse(run: ActiveCall, call: ToolCall) -> None:
             "allowed. Send less, then retry."
         )
         raise CallRejected(Status.INVALID, msg)
+    codec = plan.tool.params_codec
     run.arguments = arguments
-    run.params = plan.tool.params_codec.decode(run.arguments)
-    if plan.has_factory_defaults:
-        # Whoever reads them again is to find what the handler was given.
-        _settle(run, plan.tool, run.params)
+    run.params = codec.decode(arguments)
+    # Everyone who reads them again finds what the handler is given.
+    run.arguments = codec.encode(run.params)
 
 
 def ask_parsers(run: ActiveCall, table: DispatchTable, call: ToolCall) -> Staged:
@@ -75,11 +75,6 @@ def ask_parsers(run: ActiveCall, table: DispatchTable, call: ToolCall) -> Staged
     else:
         params = wrapped.leave(params)
     # What was parsed may still be in a plugin's hands: the call gets a copy of its own.
-    _settle(run, tool, params)
-
-
-def _settle(run: ActiveCall, tool: Tool[Any, Any], params: Any) -> None:
-    """Let the call go on with params as they are read from their own JSON."""
     run.arguments = tool.params_codec.encode(params)
     try:
         run.params = tool.params_codec.decode(run.arguments)

@@ -15,7 +15,6 @@ from toolstile.policies.rule_set import Governed, PromptRules
 from toolstile.policies.rules import Rule
 from toolstile.prompt_overrides import section_failed
 from toolstile_hookspecs import OpenedSections, Prompt, Section, Tool, Visibility
-from toolstile_hookspecs._schema.codec import has_factory_defaults
 from toolstile_hookspecs._tools.signatures import Handler
 from toolstile_hookspecs.tools import HostDefault
 
@@ -40,7 +39,6 @@ class ToolPlan:
         on_results: The rules that hear of a success.
         on_rollbacks: The rules that hear of a rollback.
         shares_params: Whether params can be shared, because nothing in them can change.
-        has_factory_defaults: Whether arguments may be read differently each time.
         shares_value: Whether values can be shared, because nothing in them can change.
         confirms: Whether a person must approve every call.
         approves_diff: Whether a person who is asked is shown the diff, after it has run.
@@ -61,7 +59,6 @@ class ToolPlan:
     on_results: tuple[Rule, ...]
     on_rollbacks: tuple[Rule, ...]
     shares_params: bool
-    has_factory_defaults: bool
     shares_value: bool
     confirms: bool
     approves_diff: bool
@@ -133,7 +130,6 @@ def plan_for(
         ),
         on_rollbacks=tuple(rule for rule in own if rule.on_rollback is not None),
         shares_params=tool.params_codec.immutable,
-        has_factory_defaults=has_factory_defaults(tool.params_codec),
         shares_value=tool.result_codec.immutable,
         confirms=tool.requires_confirmation,
         approves_diff=approves_diff,

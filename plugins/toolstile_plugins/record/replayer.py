@@ -27,7 +27,8 @@ from toolstile_hookspecs import (
     secrets_in,
     secrets_of,
 )
-from toolstile_hookspecs._schema.codec import has_factory_defaults
+from toolstile_hookspecs._schema.codec import Codec
+from toolstile_hookspecs._schema.core_schema import has_varying_defaults
 from toolstile_hookspecs.calls import DIFF
 from toolstile_plugins.record.matching import (
     Answers,
@@ -225,7 +226,9 @@ class Replayer:
         return Replay(result, effect_id=None, changes=call.changes)
 
     def _take(self, tool: Tool[Any, Any], shown: Any, call: ToolCall | None) -> Numbered:
-        if call is None or not has_factory_defaults(tool.params_codec):
+        codec = tool.params_codec
+        varies = isinstance(codec, Codec) and has_varying_defaults(codec.adapter.core_schema)
+        if call is None or not varies:
             return self._answers.take(tool.name, shown)
         with self._making_up:
             return self._answers.take(tool.name, self._as_made_up(tool, shown, call))

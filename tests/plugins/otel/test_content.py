@@ -62,6 +62,7 @@ def test_both_are_structured_and_masked_where_asked_for(traced: Any) -> None:
         "name": "Ada",
         "password": "***",
         "pin": "***",
+        "how": "well",
     }
     assert attributes["gen_ai.tool.call.result"] == {
         "as": "Ada:***:***",
