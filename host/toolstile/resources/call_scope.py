@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast, overload
 
 from toolstile.resources.container import Container, Instance, ToolScope
 from toolstile.resources.exclusive import Claim, ExclusiveLock, lock_of
-from toolstile.resources.teardown import interrupting, name_of
+from toolstile.resources.teardown import Failures, close_all, name_of
 from toolstile.resources.transactional import BranchPart, ExclusivePart, Role
 from toolstile.resources.waiting import CallOwner, Turn, block, suspend
 from toolstile_hookspecs.errors import CallClosed, ResourceBusyError
@@ -252,8 +252,6 @@ class CallScope:
         Closes what lives for the call, newest first. Gives back an exclusive resource that is
         still held, rolled back. Failures are logged: they change nothing for the call.
 
-        Raises:
-            BaseException: What interrupted it, when all is given back and closed.
         """
         if self.close_unused():
             return
@@ -261,8 +259,8 @@ class CallScope:
         with _ending:
             self._closed = True
             is_used = self._abandoned
-        if not is_used and (interruption := self._let_go()) is not None:
-            raise interruption
+        if not is_used:
+            self._let_go()
 
     def _open_parts(self) -> list[Part]:
         return [part for part in list(self._parts.values()) if part.open]
@@ -387,25 +385,24 @@ class CallScope:
         for wake in list(self.wakers):
             wake()
 
-    def _let_go(self) -> BaseException | None:
-        """Give back and close everything; returns what interrupted that."""
-        interruption = self._release(reversed(list(self._parts.values())))
-        failures = self._tools.leave() if self._tools is not None else None
-        if failures is None:
-            return interruption
-        if text := failures.text():
+    def _let_go(self) -> None:
+        """Give back and close everything; raise what interrupted that at the end."""
+        released = self._release(reversed(list(self._parts.values())))
+        closed = self._tools.leave() if self._tools is not None else close_all(())
+        if text := closed.text():
             log.error("At the end of %s, %s.", self.owner, text)
-        return interruption or failures.interruption
+        released.raise_interruption()
+        closed.raise_interruption()
 
-    def _release(self, parts: Iterable[Part]) -> BaseException | None:
-        interruption: BaseException | None = None
+    def _release(self, parts: Iterable[Part]) -> Failures:
+        failures = Failures("rolling back")
         for part in parts:
             try:
                 part.release()
             except BaseException as error:
                 log.exception("Rolling back %s of %s failed", part.name, self.owner)
-                interruption = interruption or interrupting(error)
-        return interruption
+                failures.add(part, error)
+        return failures
 
 
 def _nobody(lock: ExclusiveLock) -> None:  # noqa: ARG001 - a top-level call passes nothing on

@@ -434,10 +434,10 @@ class ToolScope:
         """Tell whether something is bound for the type."""
         return kind in self._container
 
-    def leave(self) -> Failures | None:
-        """End the scope, closing its instances; returns what could not be closed."""
+    def leave(self) -> Failures:
+        """End the scope, closing its instances; return what could not be closed."""
         self._closed = True
-        return None if self._shelf is None else self._container.empty(self._shelf)
+        return close_all(()) if self._shelf is None else self._container.empty(self._shelf)
 
     def __enter__(self) -> Self:
         return self
@@ -448,9 +448,7 @@ class ToolScope:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        failures = self.leave()
-        if failures is not None:
-            _leave(failures, error)
+        _leave(self.leave(), error)
 
     def _make_shelf(self) -> None:
         shelf = InstanceCache()

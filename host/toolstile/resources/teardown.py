@@ -65,11 +65,6 @@ class Failures:
         """Return one line about all of them, empty if there are none."""
         return f"{self._doing} failed for {', '.join(self._texts)}" if self._texts else ""
 
-    @property
-    def interruption(self) -> BaseException | None:
-        """The first of them that is no failure but asks to stop, or None."""
-        return next(filter(None, map(interrupting, self._errors)), None)
-
     def raise_any(self) -> None:
         """Raise if there are failures.
 
@@ -77,32 +72,32 @@ class Failures:
             ResourceError: Listing all; its cause is the group of them. An interrupt is
                 raised as it is.
         """
-        if self.interruption is not None:
-            raise self.interruption
+        self.raise_interruption()
         if self._errors:
-            group = BaseExceptionGroup(self.text(), self._errors)
             text = self.text()
+            group = BaseExceptionGroup(text, self._errors)
             raise ResourceError(f"{text[0].upper()}{text[1:]}.") from group
+
+    def raise_interruption(self, cause: BaseException | None = None) -> None:
+        """Raise the first of them that is not a failure but asks to stop, such as Ctrl-C."""
+        for error in self._errors:
+            if not isinstance(error, Exception):
+                raise error from cause
 
     def add_to(self, cause: BaseException) -> str:
         """Tell of them in the error that was there before, which they must not hide.
 
         Returns:
-            What was told, empty if there are none.
+            The text that was added, empty if there are none.
 
         Raises:
             BaseException: What interrupted, where that error is only a failure.
         """
         if note := self.text():
             cause.add_note(note)
-        if self.interruption is not None and interrupting(cause) is None:
-            raise self.interruption from cause
+        if isinstance(cause, Exception):
+            self.raise_interruption(cause)
         return note
-
-
-def interrupting(error: BaseException) -> BaseException | None:
-    """Return an error that asks to stop, such as Ctrl-C; None for a failure."""
-    return None if isinstance(error, Exception) else error
 
 
 class _Closing(Protocol):

@@ -143,17 +143,14 @@ class ExclusivePart:
             back; None for a top-level call.
     """
 
-    __slots__ = ("_begun", "_done", "_inherit", "_leaves", "_savepoints", "claim")
+    __slots__ = ("_begun", "_done", "_inherit", "_savepoints", "claim")
 
     def __init__(self, claim: Claim, inherit: Callable[[ExclusiveLock], Claim | None]) -> None:
         self.claim = claim
         self._inherit = inherit
         self._savepoints: list[Any] = []
         self._begun = False
-        # Whether it has begun to be kept or undone, and whether only giving the lock back is left;
-        # an interruption may come between the two, and in the middle of that.
         self._done = False
-        self._leaves = False
 
     @property
     def name(self) -> str:
@@ -209,21 +206,9 @@ class ExclusivePart:
 
     def commit(self) -> None:
         """Keep what was done and give the lock back, also after errors."""
-        if self._done:
-            return
-        # Before it counts as done: an interruption could come while this is made.
-        failures = Failures("committing")
-        self._done = True
-        try:
-            self._each_savepoint(self.claim.lock.resource.commit, failures)
-        except BaseException:
-            # Interrupted between two of them, or before the first; none is left as it is.
-            self._each_savepoint(self.claim.lock.resource.commit, failures)
-            raise
-        finally:
-            self._leaves = True
-            self.claim.leave()
-        failures.raise_any()
+        if not self._done:
+            self._done = True
+            self._end("committing", self.claim.lock.resource.commit, None)
 
     def rollback(self) -> None:
         """Undo what was done and give the lock back; a second time does nothing.
@@ -234,46 +219,30 @@ class ExclusivePart:
             self.release()
 
     def release(self) -> None:
-        """Undo what was done, now or as soon as nothing stands on it any more.
-
-        Where giving the lock back was interrupted, it is given back now.
-        """
+        """Undo what was done, now or as soon as nothing stands on it any more."""
         if not self._done:
             self._done = True
-            try:
-                self.claim.when_innermost(self._undo)
-            except BaseException:
-                # Interrupted before it began, it is to be done again.
-                self._done = self._leaves
-                raise
-        elif self._leaves and self.claim.held:
-            self.claim.leave(self._inherit(self.claim.lock))
+            self.claim.when_innermost(self._undo)
 
     def join(self, parent: ExclusivePart) -> None:
         """Make what a nested call did a part of what its parent did."""
-        # In one breath with handing over: then only giving the lock back can be interrupted.
-        self._done = self._leaves = True
+        self._done = True
         parent._savepoints += self._savepoints
         self.claim.leave(parent.claim)
 
     def _undo(self) -> None:
-        failures = Failures("rolling back")
-        try:
-            self._each_savepoint(self.claim.lock.resource.rollback, failures)
-        except BaseException:
-            # Interrupted between two of them, or before the first; none is left as it is.
-            self._each_savepoint(self.claim.lock.resource.rollback, failures)
-            raise
-        finally:
-            self._leaves = True
-            self.claim.leave(self._inherit(self.claim.lock))
-        failures.raise_any()
+        lock = self.claim.lock
+        self._end("rolling back", lock.resource.rollback, self._inherit(lock))
 
-    def _each_savepoint(self, action: Callable[[Any], None], failures: Failures) -> None:
-        # The newest first: it stands on those before it.
-        while self._savepoints:
-            savepoint = self._savepoints.pop()
-            try:
-                action(savepoint)
-            except BaseException as error:  # noqa: BLE001 - raised when all have been told
-                failures.add(self.claim.lock.resource, error)
+    def _end(self, doing: str, action: Callable[[Any], None], heir: Claim | None) -> None:
+        failures = Failures(doing)
+        try:
+            # The newest first: it stands on those before it.
+            for savepoint in reversed(self._savepoints):
+                try:
+                    action(savepoint)
+                except BaseException as error:  # noqa: BLE001 - raised when all are ended
+                    failures.add(self.claim.lock.resource, error)
+        finally:
+            self.claim.leave(heir)
+        failures.raise_any()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Generator, Hashable
 from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
 from toolstile.resources.exclusive import Ticket
@@ -120,20 +120,13 @@ def block(turn: Turn, waiter: Waiter, name: str) -> None:
         DeadlineExceededError: When the deadline passes first.
         CallClosed: When the call is cancelled or over.
     """
-    # Not an event: interrupted while it is set, as by Ctrl-C, that can stay locked for ever.
-    bell = threading.Lock()
-    bell.acquire()
-
-    def ring() -> None:
-        # It may have been rung already.
-        with suppress(RuntimeError):
-            bell.release()
-
-    with _listening(turn, waiter, ring):
+    # Not an event: a signal handler can ring this one, too.
+    bell: SimpleQueue[None] = SimpleQueue()
+    with _listening(turn, waiter, lambda: bell.put(None)):
         _refuse_on_loop(name)
         while not _has_come(turn, waiter, name):
-            patience = _patience(waiter.owner)
-            bell.acquire(timeout=-1 if patience is None else patience)
+            with suppress(Empty):
+                bell.get(timeout=_patience(waiter.owner))
 
 
 async def suspend(turn: Turn, waiter: Waiter, name: str) -> None:

@@ -14,7 +14,7 @@ from toolstile.pipeline import commit as committing
 from toolstile.pipeline import event as ending
 from toolstile.resources.call_scope import CallScope
 from toolstile.resources.exclusive import Claim, Ticket, lock_of
-from toolstile.resources.transactional import BranchPart, ExclusivePart
+from toolstile.resources.transactional import BranchPart
 from toolstile.runtime import runtime_of
 from toolstile_hookspecs import (
     Binding,
@@ -101,19 +101,10 @@ def interrupt_once(
 
 
 @pytest.mark.parametrize("fails", [False, True])
-@pytest.mark.parametrize(
-    ("owner", "name"),
-    [(Claim, "leave"), (Claim, "_refuse_own"), (CallScope, "_end")],
-)
-def test_nothing_is_held_where_giving_it_back_is_interrupted(  # noqa: PLR0917 - a case has these
-    yard: Any,
-    till: Till,
-    monkeypatch: pytest.MonkeyPatch,
-    owner: type[Any],
-    name: str,
-    fails: bool,
+def test_nothing_is_held_where_closing_is_interrupted_as_it_begins(
+    yard: Any, till: Till, monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
-    interrupt_once(monkeypatch, owner, name)
+    interrupt_once(monkeypatch, CallScope, "_end")
     with pytest.raises(KeyboardInterrupt):
         yard.call("marked", fails=fails)
 
@@ -126,10 +117,7 @@ def test_nothing_is_held_where_giving_it_back_is_interrupted(  # noqa: PLR0917 -
 @pytest.mark.parametrize(
     ("owner", "name"),
     [
-        (Claim, "when_innermost"),
-        (Claim, "begin_to_end"),
         (CallScope, "undoing"),
-        (ExclusivePart, "_each_savepoint"),
         (ending, "fail"),
         (traceback, "format_exception"),
         (ending, "_add_what_is_unusual"),
@@ -152,7 +140,6 @@ def test_all_is_put_back_where_that_is_interrupted(
     [
         (committing, "commit_all"),
         (BranchPart, "commit"),
-        (ExclusivePart, "_each_savepoint"),
     ],
 )
 def test_all_is_kept_where_that_is_interrupted_as_it_begins(
@@ -226,16 +213,6 @@ def test_a_serial_tool_is_free_where_asking_for_its_place_is_interrupted(
 
     call = ToolCall("marked", deadline=Deadline.after(PATIENCE))
     assert yard.dispatch(call).success
-
-
-def test_a_resource_is_free_where_a_nested_call_is_interrupted_as_it_hands_it_over(
-    yard: Any, till: Till, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    interrupt_once(monkeypatch, Claim, "leave")
-    with pytest.raises(KeyboardInterrupt):
-        yard.call("outer")
-
-    assert lock_of(till).claims == []
 
 
 def test_all_is_kept_where_whoever_hears_of_it_interrupts(yard: Any, touch: Any) -> None:
