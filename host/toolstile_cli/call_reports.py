@@ -67,11 +67,7 @@ class Ending:
 
 
 class Endings:
-    """Makes endings; listens to a session for what an exception does not say.
-
-    Args:
-        session: Where the calls run.
-    """
+    """Makes endings; listens to a session for what an exception does not say."""
 
     def __init__(self, session: SessionProtocol) -> None:
         self._events: dict[str, ToolInvoked] = {}

@@ -31,9 +31,6 @@ class JsonLines:
     """Writes values to a stream, one a line, each at once.
 
     Everything beyond ASCII is escaped, so that no encoding and no terminal is hurt by it.
-
-    Args:
-        stream: Where to.
     """
 
     def __init__(self, stream: TextIO) -> None:

@@ -1,19 +1,24 @@
-"""Errors of the command line itself, as people read them."""
+"""Standard error: what is wrong, and log records."""
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import sys
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Final, TextIO
 
 from toolstile.host import Host
+from toolstile_cli.console import with_lines
+from toolstile_hookspecs.diagnostics import is_notice
 from toolstile_hookspecs.support.text import printable
+
+# --- Errors
 
 
 class UsageError(Exception):
-    """The input or the command is wrong; says why and what to do.
-
-    Args:
-        faults: The faults, one line each.
-    """
+    """The input or the command is wrong; says why and what to do."""
 
     def __init__(self, *faults: str) -> None:
         super().__init__(*faults)
@@ -47,3 +52,97 @@ def report_faults(host: Host) -> None:
     for report in host.plugins.reports:
         if report.status != "blocked" and report.fault is not None:
             say("warning", str(report))
+
+
+# --- Log records
+
+
+NOTIFYING: Final = frozenset(
+    {
+        "toolstile.prompt_overrides",
+        "toolstile.policies",
+        "toolstile.policies.names",
+    }
+)
+"""The host's loggers whose records are all notices."""
+
+SAID: Final = "toolstile.plugins.reports"
+"""The logger of what commands say themselves: which plugins did not load."""
+
+_TRACEBACK: Final = "Traceback (most recent call last):\n"
+
+
+class _Lines(logging.Formatter):
+    """One line per record; the traceback only where it was asked for."""
+
+    def __init__(self, *, tracebacks: bool) -> None:
+        super().__init__()
+        self._tracebacks = tracebacks
+
+    def format(self, record: logging.LogRecord) -> str:
+        # The host writes tracebacks into its messages itself, where it has to mask secrets in them.
+        message, _, traceback = record.getMessage().partition(f"\n{_TRACEBACK}")
+        line = f"toolstile: {record.levelname.lower()}: {printable(message)}"
+        if traceback and self._tracebacks:
+            line = f"{line}\n{with_lines(_TRACEBACK + traceback)}"
+        elif traceback:
+            line = f"{line}{printable(_cause(message, traceback))}"
+        if self._tracebacks and record.exc_info:
+            line = f"{line}\n{with_lines(self.formatException(record.exc_info))}"
+        return line
+
+
+class Log(logging.StreamHandler[TextIO]):
+    """The handler that writes log records to stderr beside a command's output.
+
+    Attributes:
+        still: Gives what keeps a display that moves still, while a line is written below it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.still: Callable[[], AbstractContextManager[None]] = nullcontext
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line."""
+        with self.still():
+            super().emit(record)
+
+
+@contextlib.contextmanager
+def logging_to_stderr(verbosity: int) -> Generator[Log]:
+    """Log to stderr within the block, whatever logger it comes from.
+
+    Args:
+        verbosity: 0 for notices only, as what happened to each call is shown anyway; 1 for
+            what is worth knowing; 2 for all, with tracebacks.
+    """
+    handler = Log()
+    handler.setFormatter(_Lines(tracebacks=verbosity > 1))
+    handler.addFilter(lambda record: record.name != SAID)
+    root = logging.getLogger()
+    before = root.level
+    if not verbosity:
+        handler.addFilter(lambda record: record.name in NOTIFYING or is_notice(record))
+    else:
+        root.setLevel(logging.DEBUG if verbosity > 1 else logging.INFO)
+    logging.captureWarnings(capture=True)
+    root.addHandler(handler)
+    try:
+        yield handler
+    finally:
+        root.removeHandler(handler)
+        logging.captureWarnings(capture=False)
+        root.setLevel(before)
+
+
+def _cause(message: str, traceback: str) -> str:
+    """Return what a message lacks of the last exception of a traceback, without the way there."""
+    last = traceback.rpartition(_TRACEBACK)[2]
+    lines = [each for each in last.splitlines() if not each.startswith("  ")]
+    said = lines[0].partition(": ")[2] if lines else ""
+    if not said or not message.rstrip(".").endswith(said.rstrip(".")):
+        return "".join(f" {each}" for each in lines)
+    # What follows, such as whose it was, begins a sentence of its own.
+    added = "".join(f" {each}" for each in lines[1:])
+    return f".{added}" if added and not message.endswith(".") else added

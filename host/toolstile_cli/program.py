@@ -18,9 +18,8 @@ from toolstile.host import Host
 from toolstile.settings import load
 from toolstile_cli.commands.run import named_plugins
 from toolstile_cli.console import json_lines
-from toolstile_cli.errors import UsageError, report_faults, say
+from toolstile_cli.errors import UsageError, logging_to_stderr, report_faults, say
 from toolstile_cli.exit_codes import Exit
-from toolstile_cli.logs import logging_to_stderr
 from toolstile_cli.options import (
     COMMANDS,
     WITHOUT_HOST,

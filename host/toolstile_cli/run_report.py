@@ -82,11 +82,7 @@ class Report:
 
 
 class JsonReport(Report):
-    """One envelope a line; of a dry run, each with a diff of its own.
-
-    Args:
-        lines: Takes the envelopes.
-    """
+    """One envelope a line; of a dry run, each with a diff of its own."""
 
     def __init__(self, lines: JsonLines) -> None:
         self._lines = lines
@@ -107,12 +103,7 @@ class JsonReport(Report):
 
 
 class TableReport(Report):
-    """A table for people, and below it what is running.
-
-    Args:
-        terminal: Where to.
-        calls: All calls of the run.
-    """
+    """A table for people, and below it what is running."""
 
     def __init__(self, terminal: Terminal, calls: Sequence[ToolCall]) -> None:
         self._terminal = terminal

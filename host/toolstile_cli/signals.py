@@ -28,11 +28,7 @@ SHOW_CURSOR: Final = "\x1b[?25h"
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal asks the process to end.
-
-    Args:
-        signum: The signal.
-    """
+    """A signal asks the process to end."""
 
     def __init__(self, signum: int) -> None:
         super().__init__()

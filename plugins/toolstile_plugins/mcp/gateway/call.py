@@ -26,10 +26,10 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs._schema.schema_codec import SchemaCodec, Unchecked
 from toolstile_hookspecs._schema.validation_errors import in_one_line
 from toolstile_plugins.mcp.gateway.connection import Connection
-from toolstile_plugins.mcp.gateway.definitions import Definition
 from toolstile_plugins.mcp.gateway.errors import ServerFault, cleaned, one_line, told
 from toolstile_plugins.mcp.gateway.results import contents_of, texts_of
 from toolstile_plugins.mcp.gateway.schemas import enforceable
+from toolstile_plugins.mcp.gateway.tools import Definition
 from toolstile_plugins.mcp.gateway.transports.http import CUT, NO_ANSWER, REDIRECT, UNREAD
 from toolstile_plugins.mcp.settings import ServerSettings
 
@@ -45,13 +45,7 @@ Report = Callable[[float, float | None, str | None], None]
 
 
 class Calling:
-    """Sends calls to one server.
-
-    Args:
-        server: The server's name.
-        settings: The server's settings.
-        connection: The connection to it.
-    """
+    """Sends calls to one server."""
 
     def __init__(self, server: str, settings: ServerSettings, connection: Connection) -> None:
         self._server = server

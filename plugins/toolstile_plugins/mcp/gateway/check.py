@@ -15,8 +15,7 @@ from rich.text import Text
 from toolstile_hookspecs import ConfigurationError, HostHandle
 from toolstile_plugins.cli_support import print_table
 from toolstile_plugins.mcp.gateway.errors import ServerFault, one_line
-from toolstile_plugins.mcp.gateway.gateway import Gateway
-from toolstile_plugins.mcp.gateway.upstream import Upstream
+from toolstile_plugins.mcp.gateway.gateway import Gateway, Upstream
 from toolstile_plugins.mcp.settings import McpSettings
 
 FAULTY: Final = 1

@@ -17,8 +17,8 @@ from mcp.client.subscriptions import ToolsListChanged
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolstile_hookspecs import hide
-from toolstile_plugins.mcp.gateway.definitions import Definition, list_tools
 from toolstile_plugins.mcp.gateway.errors import ServerFault, one_deeper, told
+from toolstile_plugins.mcp.gateway.tools import Definition, list_tools
 from toolstile_plugins.mcp.gateway.transports.guard import GuardedStream, guarded
 from toolstile_plugins.mcp.gateway.transports.http import Site, http_streams
 from toolstile_plugins.mcp.gateway.transports.stdio import Program, program_streams

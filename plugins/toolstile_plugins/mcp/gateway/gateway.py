@@ -1,29 +1,291 @@
-"""The gateway of a host: all its servers, and the names of their tools."""
+"""The gateway of a host: its servers, each a plugin that offers tools."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import Any, Final, TypeVar
 
-from toolstile_hookspecs import HostHandle, PluginError
-from toolstile_plugins.mcp.gateway.trust import Pins
-from toolstile_plugins.mcp.gateway.upstream import Upstream
-from toolstile_plugins.mcp.settings import McpSettings
+from toolstile_hookspecs import (
+    CallRefused,
+    Catalog,
+    Contents,
+    DefinitionError,
+    HostHandle,
+    MarkdownSection,
+    PluginError,
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolResult,
+    ToolValidationError,
+    hookimpl,
+)
+from toolstile_hookspecs._schema.schema_codec import SchemaCodec
+from toolstile_plugins.mcp.gateway.call import Calling, reporter
+from toolstile_plugins.mcp.gateway.connection import Connection
+from toolstile_plugins.mcp.gateway.errors import ServerFault, is_plain, one_line
+from toolstile_plugins.mcp.gateway.schemas import enforceable
+from toolstile_plugins.mcp.gateway.tools import Definition, make_tool
+from toolstile_plugins.mcp.gateway.trust import Doubt, DoubtPolicy, Pins, Standing, call_key
+from toolstile_plugins.mcp.settings import McpSettings, ServerSettings, prefix_of, tool_name
+
+# --- One server
+
+
+log = logging.getLogger("toolstile.mcp")
+
+T = TypeVar("T")
+
+PLUGIN: Final = "mcp-"
+"""The prefix of a server's name in the name of its plugin."""
+LONGEST_NAME: Final = 256
+"""Characters of a server's own name for a tool; the protocol has servers keep to half of that."""
+
+
+class Upstream:
+    """A server, and the plugin that offers a tool of this host for each of its own.
+
+    Args:
+        name: The server's name.
+        settings: The server's settings.
+        pins: Remembers its tools.
+        changed: Called when its tools have changed.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: ServerSettings,
+        pins: Pins,
+        changed: Callable[[Upstream], Awaitable[None]],
+    ) -> None:
+        self.name = name
+        self.settings = settings
+        self.plugin = f"{PLUGIN}{prefix_of(name).rstrip('_')}"
+        self.prefix = prefix_of(name) if settings.prefix is None else settings.prefix
+        self.standing = Standing(name, settings.trust, pins)
+        self.connection = Connection(name, settings, self._meet)
+        self.faults: Mapping[str, str] = {}
+        """Why tools of the server are not offered, by the server's names for them."""
+        self.tools: tuple[Tool[Any, Any], ...] = ()
+        self._calling = Calling(name, settings, self.connection)
+        self._changed = changed
+        self._doubted: set[str] = set()
+        self._made: dict[tuple[str, str], Tool[Any, Any] | str] = {}
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self._searching: asyncio.Task[None] | None = None
+
+    # --- on the gateway's loop ---
+
+    def begin(self) -> None:
+        """Begin to look for the server's tools, until they are known."""
+        self.loop = asyncio.get_running_loop()
+        if not self.standing.is_known:
+            self._searching = asyncio.create_task(self._search())
+
+    async def met(self) -> None:
+        """Wait until it is known which tools the server has, or the first attempt has failed."""
+        if not self.standing.is_known:
+            try:
+                await self.connection.client()
+            except ServerFault as fault:
+                log.warning("The MCP server %s cannot be reached: %s.", self.name, fault)
+
+    async def accept(self) -> None:
+        """Approve all tools as they are now."""
+        self.standing.accept()
+        await self._changed(self)
+
+    async def close(self) -> None:
+        """End the connection for good."""
+        if self._searching is not None:
+            self._searching.cancel()
+        await self.connection.close()
+
+    async def _search(self) -> None:
+        while not self.standing.is_known:
+            try:
+                await self.connection.client()
+            except ServerFault:
+                await asyncio.sleep(self.connection.waits)
+
+    async def _meet(self, tools: tuple[Definition, ...]) -> None:
+        before = self.standing.shown()
+        self.standing.meet(tools)
+        for doubt in self._untold():
+            log.warning(
+                "The tool %s of MCP server %s %s; a person is asked when it is called.",
+                one_line(doubt.found.name, 80),
+                self.name,
+                f"has changed ({', '.join(doubt.changes)})" if doubt.changes else "is new",
+            )
+        if self.standing.shown() != before:
+            await self._changed(self)
+
+    def _untold(self) -> list[Doubt]:
+        """Return the doubts that were not there before; a server may tell of changes for ever."""
+        before, doubts = self._doubted, self.standing.doubts()
+        self._doubted = {doubt.found.digest for doubt in doubts}
+        return [doubt for doubt in doubts if doubt.found.digest not in before]
+
+    # --- on any thread ---
+
+    def make_tools(self, taken: Callable[[str], str | None]) -> None:
+        """Make the tools that are offered now, and say of the others why they are not.
+
+        Args:
+            taken: Says who has a name already, if anybody but this server.
+        """
+        made: dict[str, Tool[Any, Any]] = {}
+        faults: dict[str, str] = {}
+        # What is not offered any more is not kept: a server may change its tools for ever.
+        before, self._made = self._made, {}
+        for definition in self.standing.shown():
+            if not self.settings.offers(definition.name):
+                continue
+            name = self.settings.of_tool(definition.name).name
+            name = name or tool_name(self.prefix, definition.name)
+            owner = taken(name)
+            if not is_plain(definition.name):
+                fault = "its name holds characters that cannot be seen"
+            elif len(definition.name) > LONGEST_NAME:
+                fault = f"its name has more than {LONGEST_NAME} characters"
+            elif name in made:
+                fault = f"another of its tools is called {name}, too; give one a name in tools"
+            elif owner is not None:
+                fault = f"{owner} has a tool {name} already; give this one a prefix or a name"
+            else:
+                # The same one while nothing of it changes.
+                key = (name, definition.digest)
+                tool = self._made[key] = before.get(key) or self._make(name, definition)
+                if not isinstance(tool, str):
+                    made[name] = tool
+                    continue
+                fault = tool
+            faults[definition.name] = fault
+        for name, fault in faults.items():
+            if self.faults.get(name) != fault:
+                log.warning(
+                    "The tool %s of MCP server %s is not offered: %s.",
+                    one_line(name, 80),
+                    self.name,
+                    fault,
+                )
+        self.tools, self.faults = tuple(made.values()), faults
+
+    def _make(self, name: str, definition: Definition) -> Tool[Any, Any] | str:
+        """Return a tool, or why there is none."""
+        try:
+            return make_tool(name, self.name, self.settings, definition, self._call)
+        except DefinitionError as error:
+            return one_line(str(error), 300).rstrip(".")
+        except Exception as error:  # noqa: BLE001 - a schema may hold anything
+            return f"its schema cannot be used ({type(error).__name__})"
+
+    async def _call(
+        self, definition: Definition, params: Any, context: ToolContext
+    ) -> ToolResult[Contents]:
+        home = asyncio.get_running_loop()
+        return await self._on_loop(self._send(definition, params, context, home))
+
+    async def _on_loop(self, work: Coroutine[Any, Any, T]) -> T:
+        """Wait for work on the gateway's loop, from whichever loop it is asked for."""
+        if self.loop is None or self.loop is asyncio.get_running_loop():
+            return await work
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))
+
+    async def _send(
+        self,
+        definition: Definition,
+        params: Any,
+        context: ToolContext,
+        home: asyncio.AbstractEventLoop,
+    ) -> ToolResult[Contents]:
+        try:
+            # What its tools are now is known once it is connected.
+            await self.connection.client()
+        except ServerFault as fault:
+            return ToolResult.error(self._calling.unreachable(str(fault)))
+        shown = one_line(definition.name, 80)
+        if not self.standing.settles(call_key(context), definition.name):
+            return ToolResult.error(
+                f"{shown} is not what it was when it was approved, so nothing was sent to the MCP "
+                f"server {self.name}. Retry: a person is then asked about it."
+            )
+        now = self.standing.found(definition.name)
+        if now is None:
+            return ToolResult.error(
+                f"The MCP server {self.name} has no tool {shown} any more. Do without it."
+            )
+        if now.digest != definition.digest:
+            await self._changed(self)
+            if told := misfit(now, params):
+                return ToolResult.error(
+                    f"{shown} takes other arguments since it has changed; nothing was sent. {told}"
+                )
+        return await self._calling.send(now, params, context, reporter(context, home))
+
+    # --- as a plugin ---
+
+    @hookimpl
+    def toolstile_sections(self) -> list[MarkdownSection[Any]]:
+        """Offer the server's tools as they are now."""
+        if not self.tools:
+            return []
+        return [
+            MarkdownSection(
+                key=self.plugin,
+                title=f"Tools of {one_line(self.name, 60)}",
+                tools=self.tools,
+                policies=[DoubtPolicy(f"{self.plugin}/changed", self.standing)],
+            )
+        ]
+
+    @hookimpl
+    def toolstile_lookup(
+        self, call: ToolCall, catalog: Catalog
+    ) -> Awaitable[Tool[Any, Any] | None] | None:
+        """Wait for the server while its tools are unknown, or say why there are none."""
+        if self.standing.is_known or not self.prefix:
+            return None
+        if not str(call.name).startswith(self.prefix) or catalog.get(call.name) is not None:
+            return None
+        return self._look_up(call.name, catalog)
+
+    async def _look_up(self, name: str, catalog: Catalog) -> Tool[Any, Any] | None:
+        try:
+            await self._on_loop(self.connection.client())
+        except ServerFault as fault:
+            raise CallRefused(
+                f"{one_line(name, 80)} cannot be called now: the MCP server {self.name} "
+                f"cannot be reached: {fault}. Do without it, or retry later."
+            ) from fault
+        return catalog.get(name)
+
+
+def misfit(definition: Definition, params: Any) -> str | None:
+    """Return why arguments do not fit a tool's schema, or None where they do."""
+    try:
+        codec = SchemaCodec(enforceable(definition.input_schema), owner=definition.name)
+        codec.decode(codec.encode(params))
+    except (ToolValidationError, DefinitionError) as error:
+        return str(error)
+    return None
+
+
+# --- All servers
+
 
 log = logging.getLogger("toolstile.mcp")
 
 
 class Gateway:
-    """The servers of a host, each a plugin that offers its tools.
-
-    Args:
-        host: The host.
-        settings: Which servers there are.
-    """
+    """The servers of a host, each a plugin that offers its tools."""
 
     def __init__(self, host: HostHandle, settings: McpSettings) -> None:
         self._host = host

@@ -16,8 +16,8 @@ from typing import Any, ClassVar, Final, cast
 from toolstile_hookspecs import ConfigurationError, PolicyDecision, Tool, ToolContext, ToolResult
 from toolstile_hookspecs.support.text import suggest
 from toolstile_plugins.directories import make_directory_of
-from toolstile_plugins.mcp.gateway.definitions import Definition, from_plain
 from toolstile_plugins.mcp.gateway.errors import one_line
+from toolstile_plugins.mcp.gateway.tools import Definition, from_plain
 from toolstile_plugins.mcp.settings import Trust
 
 # --- Pins

@@ -105,11 +105,7 @@ TOLD: Final = NotificationOptions(tools_changed=True, prompts_changed=True)
 
 
 class Changes:
-    """Follows what a host offers, and tells the client when it has changed.
-
-    Args:
-        host: The host.
-    """
+    """Follows what a host offers, and tells the client when it has changed."""
 
     def __init__(self, host: HostHandle) -> None:
         self._host = host

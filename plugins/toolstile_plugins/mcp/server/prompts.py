@@ -30,12 +30,7 @@ def _texts(prompt: Prompt, sections: Iterable[Section]) -> Iterator[str]:
 
 
 class PromptList:
-    """Describes and renders the prompt as a whole and each of its sections.
-
-    Args:
-        host: The host.
-        page_size: How many a page has.
-    """
+    """Describes and renders the prompt as a whole and each of its sections."""
 
     def __init__(self, host: HostHandle, page_size: int) -> None:
         self._host = host

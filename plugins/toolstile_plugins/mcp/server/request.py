@@ -50,11 +50,7 @@ current_request: ContextVar[CallRequest | None] = ContextVar("toolstile_mcp_requ
 
 
 class Tokens:
-    """The tokens that are known, and whose they are.
-
-    Args:
-        tokens: By the principal's name.
-    """
+    """The tokens that are known, and whose they are."""
 
     def __init__(self, tokens: Mapping[str, SecretStr]) -> None:
         self._tokens = {name: token.get_secret_value().encode() for name, token in tokens.items()}

@@ -26,11 +26,7 @@ PARAMETER: Final = "path"
 
 
 class WorkspaceResources:
-    """Lists and reads the files of a session's workspace.
-
-    Args:
-        settings: How they are called, and how many a page has.
-    """
+    """Lists and reads the files of a session's workspace."""
 
     def __init__(self, settings: ServeSettings) -> None:
         self._base = settings.workspace_uri

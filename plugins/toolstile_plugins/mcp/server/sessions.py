@@ -36,11 +36,7 @@ class UnknownSession(Exception):
 
 
 class ServedSession:
-    """A session with what dispatches calls in it; it ends when nobody uses it any more.
-
-    Args:
-        executor: Makes the executor.
-    """
+    """A session with what dispatches calls in it; it ends when nobody uses it any more."""
 
     def __init__(self, executor: AbstractContextManager[ExecutorHandle]) -> None:
         self._opened = executor
@@ -236,11 +232,7 @@ class Chosen:
 
 
 class OneSession:
-    """One session for all requests: those of the process at the other end of a pipe.
-
-    Args:
-        session: The session.
-    """
+    """One session for all requests: those of the process at the other end of a pipe."""
 
     def __init__(self, session: ServedSession) -> None:
         self._given = nullcontext(Chosen(session))
@@ -253,11 +245,7 @@ class OneSession:
 
 
 class NamedSessions:
-    """The session that a request names, in `_meta` or the older era's header, or a fresh one.
-
-    Args:
-        sessions: Those that are kept.
-    """
+    """The session that a request names, in `_meta` or the older era's header, or a fresh one."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions

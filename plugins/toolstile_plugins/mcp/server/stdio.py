@@ -48,11 +48,7 @@ Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
 
 
 class Outgoing(ObjectSendStream[SessionMessage]):
-    """A stream of messages for the client, which counts those that it has not read.
-
-    Args:
-        stream: The stream to the client.
-    """
+    """A stream of messages for the client, which counts those that it has not read."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream

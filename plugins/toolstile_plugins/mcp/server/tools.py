@@ -33,12 +33,7 @@ DIALECT = "mcp"
 
 
 class ToolList:
-    """Describes the tools that can be called, in the order of the prompt.
-
-    Args:
-        host: The host.
-        page_size: How many a page has.
-    """
+    """Describes the tools that can be called, in the order of the prompt."""
 
     def __init__(self, host: HostHandle, page_size: int) -> None:
         self._host = host
@@ -88,12 +83,7 @@ MOST: Final = 100
 
 
 class Completions:
-    """Suggests values: paths for the workspace's template; nothing is known of prompts' arguments.
-
-    Args:
-        prompts: What prompts there are.
-        workspace: The workspace, where it is served.
-    """
+    """Suggests paths for the template of the workspace, and nothing for arguments of prompts."""
 
     def __init__(self, prompts: PromptList, workspace: WorkspaceResources | None) -> None:
         self._prompts = prompts

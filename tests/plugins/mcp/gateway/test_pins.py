@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from toolstile_plugins.mcp.gateway.definitions import Definition
+from toolstile_plugins.mcp.gateway.tools import Definition
 from toolstile_plugins.mcp.gateway.trust import Pins
 
 BUY = Definition("buy", None, "Buy.", {"type": "object"}, None, {})

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from toolstile_plugins.mcp.gateway.definitions import Definition
+from toolstile_plugins.mcp.gateway.tools import Definition
 from toolstile_plugins.mcp.gateway.trust import GONE, Pins, Standing
 
 BUY = Definition("buy", None, "Buy.", {"type": "object"}, None, {})

@@ -8,9 +8,9 @@ import weakref
 
 import pytest
 
-from toolstile_plugins.mcp.gateway.definitions import Definition
+from toolstile_plugins.mcp.gateway.gateway import Upstream
+from toolstile_plugins.mcp.gateway.tools import Definition
 from toolstile_plugins.mcp.gateway.trust import Pins
-from toolstile_plugins.mcp.gateway.upstream import Upstream
 from toolstile_plugins.mcp.settings import ServerSettings
 
 

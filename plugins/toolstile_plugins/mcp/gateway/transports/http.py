@@ -85,11 +85,7 @@ def _bare(address: str) -> str:
 
 @asynccontextmanager
 async def http_streams(site: Site) -> AsyncGenerator[TransportStreams]:
-    """Give the streams of a server's messages; they set no limit to the time of an answer.
-
-    Args:
-        site: The server.
-    """
+    """Give the streams of a server's messages; they set no limit to the time of an answer."""
     async with (
         _logging_no_secrets(site.secrets),
         httpx2.AsyncClient(
