@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import heapq
 import hmac
 import json
 import os
@@ -14,16 +13,24 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from toolstile.settings import Settings
 from toolstile_hookspecs import Clock, ToolstileError
 
-# --- Tokens of one host
+# --- Redeemed tokens
 
 
-class RedeemedTokens(Protocol):
-    """Remembers tokens for as long as they could be redeemed again."""
+DAY: Final = 24 * 60 * 60.0
+"""Seconds for which a token is remembered after its end; clocks are put back, and differ."""
+
+
+class SpentInMemory:
+    """The redeemed tokens of one host."""
+
+    def __init__(self) -> None:
+        self._ends: dict[str, float] = {}
+        self._lock = threading.Lock()
 
     def spend(self, token_id: str, expires: float, now: float) -> bool:
         """Note a token; return whether it is the first time.
@@ -32,37 +39,44 @@ class RedeemedTokens(Protocol):
             token_id: The token's id.
             expires: When it expires, in seconds since 1970.
             now: The time.
+        """
+        with self._lock:
+            self._ends = {id_: end for id_, end in self._ends.items() if end >= now - DAY}
+            is_first = token_id not in self._ends
+            self._ends[token_id] = expires
+            return is_first
+
+
+class SpentInFile:
+    """The redeemed tokens of all hosts that share a key, in a SQLite file.
+
+    Args:
+        file: The file; made where there is none.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def spend(self, token_id: str, expires: float, now: float) -> bool:
+        """Note a token; return whether it is the first time.
 
         Raises:
             OSError: When it cannot be noted.
         """
-        ...
-
-
-class SpentInMemory:
-    """The tokens that one host remembers."""
-
-    def __init__(self) -> None:
-        self._ids: set[str] = set()
-        self._by_end: list[tuple[float, str]] = []
-        self._forgotten = 0.0
-        self._lock = threading.Lock()
-
-    def spend(self, token_id: str, expires: float, now: float) -> bool:
-        """Note a token; return whether it is the first time."""
-        with self._lock:
-            self._forget(now)
-            # A clock that was put back must not bring a token back that was forgotten.
-            if token_id in self._ids or expires <= self._forgotten:
-                return False
-            self._ids.add(token_id)
-            heapq.heappush(self._by_end, (expires, token_id))
-            return True
-
-    def _forget(self, now: float) -> None:
-        while self._by_end and self._by_end[0][0] <= now:
-            self._forgotten, token_id = heapq.heappop(self._by_end)
-            self._ids.discard(token_id)
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            # The transaction is committed by the inner context, the file closed by the outer.
+            with closing(sqlite3.connect(self._file)) as database, database:
+                database.execute(
+                    "CREATE TABLE IF NOT EXISTS spent (id TEXT PRIMARY KEY, expires REAL NOT NULL)"
+                )
+                database.execute("DELETE FROM spent WHERE expires < ?", (now - DAY,))
+                noted = database.execute(
+                    "INSERT OR IGNORE INTO spent VALUES (?, ?)", (token_id, expires)
+                )
+                return noted.rowcount == 1
+        except sqlite3.Error as error:
+            raise OSError(f"{self._file} cannot be written: {error}") from error
 
 
 # --- Sealed tokens
@@ -129,7 +143,9 @@ class TokenSigner:
         spent: Remembers the tokens that were redeemed.
     """
 
-    def __init__(self, key: bytes, clock: Clock, expiry: float, spent: RedeemedTokens) -> None:
+    def __init__(
+        self, key: bytes, clock: Clock, expiry: float, spent: SpentInMemory | SpentInFile
+    ) -> None:
         self._key = key
         self._clock = clock
         self._expiry = expiry
@@ -215,42 +231,3 @@ _FOREIGN: Final = {
 
 def _bytes(text: str) -> bytes:
     return text.encode(errors="surrogatepass")
-
-
-# --- Tokens of several hosts
-
-
-DAY: Final = 24 * 60 * 60.0
-
-
-class SpentInFile:
-    """The redeemed tokens of all hosts that share a key, in a SQLite file.
-
-    Args:
-        file: The file; made where there is none.
-    """
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-
-    def spend(self, token_id: str, expires: float, now: float) -> bool:
-        """Note a token; return whether it is the first time.
-
-        Raises:
-            OSError: When it cannot be noted.
-        """
-        try:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            # The transaction is committed by the inner context, the file closed by the outer.
-            with closing(sqlite3.connect(self._file)) as database, database:
-                database.execute(
-                    "CREATE TABLE IF NOT EXISTS spent (id TEXT PRIMARY KEY, expires REAL NOT NULL)"
-                )
-                # The clocks of several machines differ, so an expired one stays for a while.
-                database.execute("DELETE FROM spent WHERE expires < ?", (now - DAY,))
-                noted = database.execute(
-                    "INSERT OR IGNORE INTO spent VALUES (?, ?)", (token_id, expires)
-                )
-                return noted.rowcount == 1
-        except sqlite3.Error as error:
-            raise OSError(f"{self._file} cannot be written: {error}") from error

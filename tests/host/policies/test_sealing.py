@@ -210,17 +210,7 @@ def test_of_several_processes_one_redeems_a_token(tmp_path: Path) -> None:
     assert told[2] == "redeemed\n"
 
 
-def test_what_has_expired_is_forgotten_and_does_not_come_back() -> None:
-    spent = SpentInMemory()
-    assert spent.spend("a", expires=10, now=0)
-    assert spent.spend("b", expires=20, now=15)
-    assert not spent.spend("a", expires=10, now=5)
-    assert not spent.spend("b", expires=20, now=5)
-    assert spent.spend("c", expires=11, now=5)
-
-
-def test_a_file_forgets_what_expired_long_ago(tmp_path: Path) -> None:
-    spent = SpentInFile(tmp_path / "spent.db")
+def test_what_expired_long_ago_is_forgotten(spent: Any) -> None:
     assert spent.spend("a", expires=10, now=0)
     assert spent.spend("b", expires=DAY, now=DAY - 1)
     assert not spent.spend("a", expires=10, now=5)
