@@ -11,11 +11,10 @@ import sys
 import tempfile
 from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from functools import cache
 from pathlib import Path
-from typing import Any, Final, Protocol, cast
+from typing import Final, Literal, Protocol
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from toolstile_hookspecs import (
     ConfigurationError,
@@ -57,25 +56,30 @@ def locked(file: Path) -> Generator[None]:
     Makes the file's directory where there is none. Whoever holds the lock must be quick.
 
     Raises:
-        OSError: When the lock cannot be had.
+        ConfigurationError: When the lock cannot be had.
     """
-    file.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(file.with_name(f".{file.name}.lock"), os.O_RDWR | os.O_CREAT, 0o666)
-    try:
-        _acquire(handle)
+    with ExitStack() as stack:
         try:
-            yield
-        finally:
-            _release(handle)
-    finally:
-        os.close(handle)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(file.with_name(f".{file.name}.lock"), os.O_RDWR | os.O_CREAT, 0o666)
+            stack.callback(os.close, handle)
+            _acquire(handle)
+        except OSError as error:
+            raise _unwritable(file, error) from error
+        stack.callback(_release, handle)
+        yield
 
 
 # --- Records in JSON files
 
 
-FORMAT: Final = "toolstile.policies"
-VERSION: Final = 1
+class Document(BaseModel):
+    """The content of a file."""
+
+    format: Literal["toolstile.policies"]
+    version: Literal[1]
+    policies: list[PolicyState]
+
 
 Records = dict[str, PolicyState]
 Changes = Mapping[str, tuple[PolicyState | None, PolicyState | None]]
@@ -149,7 +153,7 @@ class PolicyStore:
         with ExitStack() as locks:
             held: dict[Path, Records] = {}
             for file in sorted(set(own.values())):
-                locks.enter_context(_locked(file))
+                locks.enter_context(locked(file))
                 held[file] = read(file)
             before = {name: held[file].get(name) or PolicyState(name) for name, file in own.items()}
             records.seed(*before.values())
@@ -188,7 +192,7 @@ class PolicyStoreParticipant:
     def commit(self) -> None:
         """Put the changes over what the files hold by now."""
         for file, changes in self._changes.items():
-            with _locked(file):
+            with locked(file):
                 records = read(file)
                 for name, (old, new) in changes.items():
                     records[name] = merged(name, old, new, records.get(name))
@@ -230,25 +234,16 @@ def read(file: Path) -> Records:
         if not stat.S_ISREG(file.stat().st_mode):
             # A pipe or a device may be read for ever.
             raise _unusable(file, "it is no file")
-        text = file.read_text(encoding="utf-8")
+        content = file.read_bytes()
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise _unusable(file, f"it cannot be read ({error})") from error
     try:
-        document: Any = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise _unusable(file, f"it is no JSON ({error})") from error
-    if not isinstance(document, dict):
-        raise _unusable(file, "it is no object")
-    fields = cast("dict[str, Any]", document)
-    if fields.get("format") != FORMAT or fields.get("version") != VERSION:
-        raise _unusable(file, f'it does not say "format": "{FORMAT}", "version": {VERSION}')
-    try:
-        records = _adapter().validate_json(json.dumps(fields.get("policies")))
+        document = Document.model_validate_json(content)
     except ValidationError as error:
-        raise _unusable(file, f"its records do not fit ({first_fault(error)})") from error
-    return {each.policy_name: each for each in records}
+        raise _unusable(file, f"its content does not fit ({first_fault(error)})") from error
+    return {each.policy_name: each for each in document.policies}
 
 
 def write(file: Path, records: Records) -> None:
@@ -279,16 +274,6 @@ def _replace(file: Path, text: str) -> None:
         raise
 
 
-@contextmanager
-def _locked(file: Path) -> Generator[None]:
-    with ExitStack() as lock:
-        try:
-            lock.enter_context(locked(file))
-        except OSError as error:
-            raise _unwritable(file, error) from error
-        yield
-
-
 def _apart(file: Path, apart: PolicyStoreLocation) -> Path:
     """Return what stands in for a file."""
     name = hashlib.sha256(os.fsencode(file.absolute())).hexdigest()
@@ -299,17 +284,13 @@ def _apart(file: Path, apart: PolicyStoreLocation) -> Path:
 
 
 def _text(records: Records) -> str:
-    written = _adapter().dump_python(list(records.values()), mode="json")
-    for each in written:
+    document = Document.model_construct(
+        format="toolstile.policies", version=1, policies=list(records.values())
+    ).model_dump(mode="json")
+    for each in document["policies"]:
         each["invoked_tools"].sort()
         each["invoked_keys"].sort()
-    document = {"format": FORMAT, "version": VERSION, "policies": written}
     return json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
-
-
-@cache
-def _adapter() -> TypeAdapter[list[PolicyState]]:
-    return TypeAdapter(list[PolicyState])
 
 
 def _unwritable(file: Path, error: OSError) -> ConfigurationError:

@@ -227,15 +227,18 @@ def test_what_is_no_json_fails_the_call_before_anything_is_kept(desk):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("{", "it is no JSON"),
-        ("[]", "it is no object"),
-        ("{}", 'it does not say "format": "toolstile.policies", "version": 1'),
-        ('{"format": "toolstile.policies", "version": 2, "policies": []}', '"version": 1'),
+        ("{", "its content does not fit (invalid JSON: "),
+        ("[]", "its content does not fit (input should be an object). "),
+        ("{}", "its content does not fit (format: field required). "),
+        (
+            '{"format": "toolstile.policies", "version": 2, "policies": []}',
+            "its content does not fit (version: input should be 1). ",
+        ),
         (
             '{"format": "toolstile.policies", "version": 1, "policies": 3}',
-            "its records do not fit (input should be a valid array). ",
+            "its content does not fit (policies: input should be a valid array). ",
         ),
-        ("\xff", "cannot be read"),
+        ("\xff", "its content does not fit (invalid JSON: "),
     ],
 )
 def test_a_file_that_cannot_be_read_is_told_when_the_session_begins(desk, text, told):
