@@ -3,75 +3,17 @@
 from __future__ import annotations
 
 import logging
-import os
-import secrets
 from collections.abc import Callable
-from typing import Final
 
 from toolstile_hookspecs import ToolstileError
 from toolstile_plugins.vfs.backends.base import Changes
-from toolstile_plugins.vfs.backends.disk import journal
-from toolstile_plugins.vfs.backends.disk.descriptors import READ_DIRECTORY, Hold
-from toolstile_plugins.vfs.backends.disk.journal import Record, RecoveryError
+from toolstile_plugins.vfs.backends.disk.descriptors import Hold
+from toolstile_plugins.vfs.backends.disk.journal import Record, RecoveryError, Slots
 from toolstile_plugins.vfs.backends.disk.operations import BlockedError, Operations, Steps
 from toolstile_plugins.vfs.backends.disk.os_errors import explained, named
 from toolstile_plugins.vfs.backends.disk.staging import Staging
 from toolstile_plugins.vfs.paths import RESERVED
 from toolstile_plugins.vfs.write_set import conflict
-
-# --- The directory of a commit
-
-
-_PREFIX: Final = "commit-"
-
-
-class Slots:
-    """Holds a commit's record, its new contents and what these replace."""
-
-    def __init__(self, area: int, name: str, descriptor: int) -> None:
-        self.name = name
-        self.descriptor = descriptor
-        self._area = area
-
-    @classmethod
-    def make(cls, area: int) -> Slots:
-        """Make a new one."""
-        name = f"{_PREFIX}{secrets.token_hex(8)}"
-        os.mkdir(name, 0o700, dir_fd=area)
-        return cls.open(area, name)
-
-    @classmethod
-    def open(cls, area: int, name: str) -> Slots:
-        """Open one that is there."""
-        return cls(area, name, os.open(name, READ_DIRECTORY, dir_fd=area))
-
-    @staticmethod
-    def found(area: int) -> list[str]:
-        """Return the names of those that are there."""
-        with os.scandir(area) as entries:
-            return sorted(entry.name for entry in entries if entry.name.startswith(_PREFIX))
-
-    def close(self) -> None:
-        """Leave it where it is."""
-        os.close(self.descriptor)
-
-    def remove(self, *, fsync: bool, steps: Steps | None = None) -> None:
-        """Remove it, the record first: from then on the rest is litter."""
-        try:
-            journal.forget(self.descriptor, fsync=fsync)
-            if steps is not None:
-                steps("forgotten")
-            with os.scandir(self.descriptor) as entries:
-                names = [entry.name for entry in entries]
-            for name in names:
-                os.unlink(name, dir_fd=self.descriptor)
-            os.rmdir(self.name, dir_fd=self._area)
-        finally:
-            self.close()
-
-
-# --- A commit
-
 
 log = logging.getLogger("toolstile.vfs")
 
@@ -107,17 +49,16 @@ class DiskTransaction:
     def rollback(self) -> None:
         """Drop it."""
         try:
-            self._slots.remove(fsync=self._fsync)
+            self._slots.remove()
         finally:
             self._hold.release()
 
     def _decide_and_apply(self) -> None:
-        slots = self._slots.descriptor
         try:
             self._steps("deciding")
-            journal.change_state(slots, "prepared", "decided", fsync=self._fsync)
+            self._slots.change_state("prepared", "decided")
         except OSError:
-            self._slots.remove(fsync=self._fsync)
+            self._slots.remove()
             raise
         self._steps("decided")
         try:
@@ -132,13 +73,13 @@ class DiskTransaction:
         try:
             if self._fsync:
                 self._work.sync()
-            self._slots.remove(fsync=self._fsync, steps=self._steps)
+            self._slots.remove(self._steps)
         except OSError:
             # All is done; the next one to come finds that, too.
             log.exception("The record of a commit could not be removed.")
 
     def _revoke(self) -> None:
-        journal.change_state(self._slots.descriptor, "decided", "revoked", fsync=self._fsync)
+        self._slots.change_state("decided", "revoked")
         stuck = self._work.undo()
         if stuck:
             self._slots.close()
@@ -147,7 +88,7 @@ class DiskTransaction:
                 f"not be put back; the former contents are in {RESERVED}. This requires human "
                 "intervention."
             )
-        self._slots.remove(fsync=self._fsync)
+        self._slots.remove()
 
 
 class NoChanges:
@@ -194,19 +135,16 @@ class CommitArea:
 
     def prepare(self, hold: Hold, changes: Changes) -> DiskTransaction:
         """Stage a commit and write its record; nothing outside of `.toolstile/` changes."""
-        slots = Slots.make(hold.area)
+        slots = Slots.make(hold.area, fsync=self._fsync)
         try:
             self._steps("staging")
             staging = Staging(self._root(), slots.descriptor, changes, fsync=self._fsync)
             operations = staging.operations()
             self._steps("staged")
-            record = Record(operations, changes.key)
-            journal.write(slots.descriptor, record, fsync=self._fsync)
-            if self._fsync:
-                os.fsync(hold.area)
+            slots.write(Record(operations, changes.key))
             self._steps("prepared")
         except BaseException:
-            slots.remove(fsync=self._fsync)
+            slots.remove()
             raise
         work = Operations(self._root(), slots.descriptor, operations, self._steps)
         return DiskTransaction(self._name, hold, slots, work, fsync=self._fsync, steps=self._steps)
@@ -240,13 +178,13 @@ class CommitArea:
 
     def _recover_one(self, hold: Hold, name: str) -> None:
         """Bring one commit to its end, and clear it away."""
-        slots = Slots.open(hold.area, name)
+        slots = Slots(hold.area, name, fsync=self._fsync)
         try:
             self._finish(slots)
         except BaseException:
             slots.close()
             raise
-        slots.remove(fsync=self._fsync)
+        slots.remove()
 
     def _finish(self, slots: Slots) -> None:
         """Bring one commit to its end.
@@ -254,10 +192,8 @@ class CommitArea:
         Raises:
             RecoveryError: When somebody has to help.
         """
-        state = journal.state_of(slots.descriptor)
-        if state is None:
-            return
-        record = journal.read(slots.descriptor, state)
+        state = slots.state()
+        record = None if state is None else slots.read(state)
         if record is None:
             return
         work = Operations(self._root(), slots.descriptor, record.operations, self._steps)
@@ -266,7 +202,7 @@ class CommitArea:
         elif state == "decided" or _is_decided(record, self.decided):
             _stop_at(work.blocked())
             if state == "prepared":
-                journal.change_state(slots.descriptor, state, "decided", fsync=self._fsync)
+                slots.change_state(state, "decided")
             try:
                 work.apply()
             except BlockedError as error:

@@ -8,20 +8,24 @@ met a foreign change is put back. Without a record it is litter.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Final, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from toolstile_hookspecs import StateError
 from toolstile_plugins.vfs import paths
-from toolstile_plugins.vfs.backends.disk.descriptors import CREATE_FILE, READ_FILE
+from toolstile_plugins.vfs.backends.disk.descriptors import CREATE_FILE, READ_DIRECTORY, READ_FILE
 
 State = Literal["prepared", "decided", "revoked"]
 
 STATES: Final[tuple[State, ...]] = ("decided", "revoked", "prepared")
+_PREFIX: Final = "commit-"
 _VERSION: Final = 1
 
 
@@ -83,68 +87,98 @@ class Record:
     version: int = _VERSION
 
 
+class Slots:
+    """The directory of a commit: its record, its new contents and what these replace."""
+
+    def __init__(self, area: int, name: str, *, fsync: bool) -> None:
+        self.name = name
+        self.descriptor = os.open(name, READ_DIRECTORY, dir_fd=area)
+        self._area = area
+        self._fsync = fsync
+
+    @classmethod
+    def make(cls, area: int, *, fsync: bool) -> Slots:
+        """Make a new one."""
+        name = f"{_PREFIX}{secrets.token_hex(8)}"
+        os.mkdir(name, 0o700, dir_fd=area)
+        return cls(area, name, fsync=fsync)
+
+    @staticmethod
+    def found(area: int) -> list[str]:
+        """Return the names of those that are there."""
+        with os.scandir(area) as entries:
+            return sorted(entry.name for entry in entries if entry.name.startswith(_PREFIX))
+
+    def write(self, record: Record) -> None:
+        """Write the record of a commit that is prepared."""
+        handle = os.open("prepared", CREATE_FILE, 0o600, dir_fd=self.descriptor)
+        try:
+            data = _adapter().dump_json(record)
+            while data:
+                data = data[os.write(handle, data) :]
+            if self._fsync:
+                os.fsync(handle)
+                os.fsync(self.descriptor)
+                os.fsync(self._area)
+        finally:
+            os.close(handle)
+
+    def change_state(self, before: State, after: State) -> None:
+        """Let the record say something else from now on."""
+        os.rename(before, after, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
+        if self._fsync:
+            os.fsync(self.descriptor)
+
+    def state(self) -> State | None:
+        """Return how far the commit is; None for litter."""
+        names = self._names()
+        return next((state for state in STATES if state in names), None)
+
+    def read(self, state: State) -> Record | None:
+        """Return the record; None when it was cut short, so that nobody can have decided on it.
+
+        Raises:
+            RecoveryError: When it cannot be understood.
+        """
+        handle = os.open(state, READ_FILE, dir_fd=self.descriptor)
+        with os.fdopen(handle, "rb") as stream:
+            data = stream.read()
+        try:
+            record = _adapter().validate_json(data)
+            if record.version == _VERSION and all(
+                each.path and paths.canonical(each.path) == each.path for each in record.operations
+            ):
+                return record
+        except (PermissionError, ValueError):
+            pass
+        if state == "prepared":
+            return None
+        raise RecoveryError("its record cannot be understood by this version of Toolstile")
+
+    def close(self) -> None:
+        """Leave it where it is."""
+        os.close(self.descriptor)
+
+    def remove(self, steps: Callable[[str], None] = lambda step: None) -> None:  # noqa: ARG005 - does nothing
+        """Remove it, the record first: from then on the rest is litter."""
+        try:
+            for state in STATES:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(state, dir_fd=self.descriptor)
+                    if self._fsync:
+                        os.fsync(self.descriptor)
+            steps("forgotten")
+            for name in self._names():
+                os.unlink(name, dir_fd=self.descriptor)
+            os.rmdir(self.name, dir_fd=self._area)
+        finally:
+            self.close()
+
+    def _names(self) -> list[str]:
+        with os.scandir(self.descriptor) as entries:
+            return [entry.name for entry in entries]
+
+
 @cache
 def _adapter() -> TypeAdapter[Record]:
     return TypeAdapter(Record)
-
-
-def write(directory: int, record: Record, *, fsync: bool) -> None:
-    """Write the record of a commit that is prepared."""
-    handle = os.open("prepared", CREATE_FILE, 0o600, dir_fd=directory)
-    try:
-        data = _adapter().dump_json(record)
-        while data:
-            data = data[os.write(handle, data) :]
-        if fsync:
-            os.fsync(handle)
-            os.fsync(directory)
-    finally:
-        os.close(handle)
-
-
-def change_state(directory: int, before: State, after: State, *, fsync: bool) -> None:
-    """Let the record say something else from now on."""
-    os.rename(before, after, src_dir_fd=directory, dst_dir_fd=directory)
-    if fsync:
-        os.fsync(directory)
-
-
-def forget(directory: int, *, fsync: bool) -> None:
-    """Remove the record: from now on the commit's directory is litter."""
-    for state in STATES:
-        try:
-            os.unlink(state, dir_fd=directory)
-        except FileNotFoundError:
-            continue
-        if fsync:
-            os.fsync(directory)
-
-
-def state_of(directory: int) -> State | None:
-    """Return how far a commit is; None for litter."""
-    with os.scandir(directory) as entries:
-        names = {entry.name for entry in entries}
-    return next((state for state in STATES if state in names), None)
-
-
-def read(directory: int, state: State) -> Record | None:
-    """Return a commit's record; None when it was cut short, so that nobody can have decided on it.
-
-    Raises:
-        RecoveryError: When it cannot be understood.
-    """
-    handle = os.open(state, READ_FILE, dir_fd=directory)
-    with os.fdopen(handle, "rb") as stream:
-        data = stream.read()
-    try:
-        record = _adapter().validate_json(data)
-        well_formed = record.version == _VERSION and all(
-            each.path and paths.canonical(each.path) == each.path for each in record.operations
-        )
-    except (ValidationError, PermissionError, ValueError):
-        well_formed, record = False, Record(())
-    if not well_formed and state == "prepared":
-        return None
-    if not well_formed:
-        raise RecoveryError("its record cannot be understood by this version of Toolstile")
-    return record
