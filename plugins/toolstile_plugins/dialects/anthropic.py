@@ -9,7 +9,7 @@ from typing import Any, Final
 from toolstile_hookspecs import Outcome, Prompt, Tool, ToolCall, ToolValidationError
 from toolstile_plugins.dialects import parse as reading
 from toolstile_plugins.dialects.json_schema import object_rooted
-from toolstile_plugins.dialects.results import Answer, answer
+from toolstile_plugins.dialects.parse import Answer, answer
 
 TOOL_USE: Final = "tool_use"
 

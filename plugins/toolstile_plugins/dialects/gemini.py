@@ -17,7 +17,7 @@ from toolstile_plugins.dialects.json_schema import (
     object_rooted,
     without_keys,
 )
-from toolstile_plugins.dialects.results import Answer, answer
+from toolstile_plugins.dialects.parse import Answer, answer
 
 # --- Schemas for Gemini
 

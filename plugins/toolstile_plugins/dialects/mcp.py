@@ -41,7 +41,7 @@ from toolstile_plugins.dialects.json_schema import (
     with_keys,
     without_keys,
 )
-from toolstile_plugins.dialects.results import Answer, answer
+from toolstile_plugins.dialects.parse import Answer, answer
 
 # --- MCP: contents as the blocks of a result
 

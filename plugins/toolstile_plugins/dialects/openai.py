@@ -13,7 +13,7 @@ from toolstile_hookspecs import Outcome, Prompt, Tool, ToolCall
 from toolstile_plugins.dialects import parse as reading
 from toolstile_plugins.dialects.json_schema import Schema, object_rooted
 from toolstile_plugins.dialects.openai_strict import strict_schema
-from toolstile_plugins.dialects.results import answer
+from toolstile_plugins.dialects.parse import answer
 
 FUNCTION_CALL: Final = "function_call"
 

@@ -188,17 +188,14 @@ def _list(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> Non
     if args.out is None:
         if entries:
             show_table(entries, host.clock.now())
-        else:
-            settings: LedgerSettings = host.settings("ledger")
-            show_line(f"{_nothing(args)} is recorded in {settings.place}.")
+            return
+        settings: LedgerSettings = host.settings("ledger")
+        what = " ".join(each for each in (args.state, args.tool and f"call of {args.tool}") if each)
+        nothing = f"No {what}" if what else "Nothing"
+        show_line(f"{nothing} is recorded in {settings.place}.")
         return
     for each in entries:
         args.out.write(wire_of(each))
-
-
-def _nothing(args: argparse.Namespace) -> str:
-    what = " ".join(each for each in (args.state, args.tool and f"call of {args.tool}") if each)
-    return f"No {what}" if what else "Nothing"
 
 
 def _show(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> None:

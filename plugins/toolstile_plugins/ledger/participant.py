@@ -1,4 +1,8 @@
-"""A call's hold on its key, from the claim to the record: the participant that decides."""
+"""A call's hold on its key, from the claim to the record: the participant that decides.
+
+Changes of a nested call are on the branch of its caller until the top-level call commits. A hit
+before that would tell of changes that may still be put back, or let a session have them twice.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,89 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
 from typing import Any
 
 from toolstile_hookspecs import CallClosed, HandlerState, IdempotencyConfig, Tool, ToolContext
 from toolstile_hookspecs.context import CallControl
-from toolstile_hookspecs.services.ledger import Claim, RecordedResult
+from toolstile_hookspecs.services.ledger import Claim, EffectState, LedgerEntry, RecordedResult
+from toolstile_hookspecs.services.replay import without_effects
 from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_plugins.ledger import messages as wording
-from toolstile_plugins.ledger import undecided as uncommitted
 from toolstile_plugins.ledger.api import EffectLedger, decision_key, end_of
-from toolstile_plugins.ledger.undecided import Uncommitted, changes_something
+from toolstile_plugins.ledger.keys import printable_session
+
+
+@dataclass(slots=True)
+class Uncommitted:
+    """An effect of this process whose changes are on a branch.
+
+    Args:
+        result: What its call came to.
+        holder: The call around it whose branch has the changes; None for a top-level call,
+            whose changes are on its own, and for what is being put back.
+        contained: Whether it counts as not having happened if that call is rolled back.
+    """
+
+    result: RecordedResult
+    holder: ToolContext | None
+    contained: bool
+
+
+_by_effect: dict[str, Uncommitted] = {}
+
+
+def note_uncommitted(effect_id: str, noted: Uncommitted) -> Uncommitted:
+    """Keep others from an effect until `forget_uncommitted`."""
+    _by_effect[effect_id] = noted
+    return noted
+
+
+def forget_uncommitted(effect_id: str) -> None:
+    """Let everybody know an effect, or nobody: it is committed or put back."""
+    _by_effect.pop(effect_id, None)
+
+
+def as_seen_by(context: ToolContext, entry: LedgerEntry) -> LedgerEntry:
+    """Return what a call may know of an entry: done where it sees the changes, else under way."""
+    uncommitted = _by_effect.get(entry.claim.effect_id)
+    if uncommitted is None:
+        return entry
+    if _is_within(uncommitted.holder, context):
+        return entry._replace(state=EffectState.DONE, result=uncommitted.result)
+    result, session_id = uncommitted.result, printable_session(context.session.id)
+    if not changes_something(result) or entry.claim.session_id != session_id:
+        return entry
+    return entry._replace(state=EffectState.CLAIMED, result=None)
+
+
+def certain_part(result: RecordedResult) -> RecordedResult:
+    """Return a result without the changes of calls within that may still be put back."""
+    if result.changes is None:
+        return result
+    return result._replace(changes=without_effects(result.changes, _may_be_put_back))
+
+
+def changes_something(result: RecordedResult) -> bool:
+    """Tell whether an effect is one on its session, too."""
+    return result.changes is not None or result.unportable is not None
+
+
+def _may_be_put_back(effect_id: str) -> bool:
+    noted = _by_effect.get(effect_id)
+    return noted is not None and noted.contained
+
+
+def _is_within(holder: ToolContext | None, context: ToolContext) -> bool:
+    caller = context.parent
+    while caller is not None:
+        if caller is holder:
+            return True
+        caller = caller.parent
+    return False
+
 
 log = logging.getLogger("toolstile.ledger")
 
@@ -218,7 +293,7 @@ class Holding:
         )
         if holder is not None or changes_something(recorded):
             noted = Uncommitted(recorded, holder, contained=bool(self.tool.contained))
-            self._uncommitted = uncommitted.note(claim.effect_id, noted)
+            self._uncommitted = note_uncommitted(claim.effect_id, noted)
         return True
 
     def _pass_on(self) -> None:
@@ -269,7 +344,7 @@ class Holding:
         assert result is not None  # noqa: S101 - it is there before it is recorded
         if not self._joined:
             return result
-        certain = uncommitted.certain(result)
+        certain = certain_part(result)
         self._is_partial = certain != result
         return certain
 
@@ -279,4 +354,4 @@ class Holding:
 
     def _forget(self) -> None:
         if self._uncommitted is not None and self.claim is not None:
-            uncommitted.forget(self.claim.effect_id)
+            forget_uncommitted(self.claim.effect_id)

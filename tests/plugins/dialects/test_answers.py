@@ -11,7 +11,7 @@ from toolstile_hookspecs import (
     ToolCall,
     VisibilityExpansionRequired,
 )
-from toolstile_plugins.dialects.results import answer
+from toolstile_plugins.dialects.parse import answer
 
 SECRET = "password=hunter2 at 0x7f"
 

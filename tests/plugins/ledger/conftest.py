@@ -33,7 +33,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.services.ledger import LedgerStore
 from toolstile_plugins.ledger import EffectLedger, MemoryStore
-from toolstile_plugins.ledger import undecided as uncommitted
+from toolstile_plugins.ledger import participant
 from toolstile_plugins.ledger.stores.postgres import PostgresStore
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 
@@ -155,7 +155,7 @@ def bench(driver: str, store: LedgerStore) -> Iterator[Bench]:
 def nothing_is_held_after_the_call() -> Iterator[None]:
     yield
     assert ledger_plugin._holdings == {}
-    assert uncommitted._by_effect == {}
+    assert participant._by_effect == {}
 
 
 def binaries() -> Path:
