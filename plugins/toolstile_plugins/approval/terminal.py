@@ -92,11 +92,7 @@ class Terminal:
             from rich.console import Console  # only a question needs it
 
             self._console = Console(
-                file=self._out,
-                markup=False,
-                highlight=False,
-                emoji=False,
-                _environ=environment(),
+                file=self._out, markup=False, highlight=False, emoji=False, _environ=environment()
             )
         return self._console
 

@@ -38,13 +38,7 @@ MAX_DEFAULT: Final = 200
 FORMATS: Final = frozenset(
     {"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uuid"}
 )
-NUMERIC: Final = (
-    "multipleOf",
-    "minimum",
-    "maximum",
-    "exclusiveMinimum",
-    "exclusiveMaximum",
-)
+NUMERIC: Final = ("multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _PLAIN_TYPES: Final = frozenset({"string", "number", "integer", "boolean", "null"})
 _TYPES: Final = _PLAIN_TYPES | {"object", "array"}
 # These change what a value may look like, so that leaving them out would mislead the model.

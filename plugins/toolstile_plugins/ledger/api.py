@@ -163,11 +163,7 @@ class EffectLedger:
     """
 
     def __init__(
-        self,
-        store: LedgerStore | None = None,
-        *,
-        clock: Clock | None = None,
-        wait: float = 30.0,
+        self, store: LedgerStore | None = None, *, clock: Clock | None = None, wait: float = 30.0
     ) -> None:
         self.store: LedgerStore = MemoryStore() if store is None else _complete(store)
         self.wait = wait

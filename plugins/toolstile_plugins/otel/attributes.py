@@ -50,11 +50,7 @@ FUNCTION: Final = "function"
 MAX_NAME: Final = 128
 """Characters of a name that no tool has: a model may have made it up."""
 
-FACTS: Final = {
-    calls.APPROVAL: APPROVAL,
-    calls.DRY_RUN: DRY_RUN,
-    "ledger.state": LEDGER_STATE,
-}
+FACTS: Final = {calls.APPROVAL: APPROVAL, calls.DRY_RUN: DRY_RUN, "ledger.state": LEDGER_STATE}
 """Facts that plugins note about a call, and the attributes they become."""
 
 _ERROR_TYPES: Final = {Status.FAILED: "tool_error", Status.TIMED_OUT: "timeout"}
@@ -94,10 +90,7 @@ def of_event(event: ToolInvoked, *, capture: bool) -> Attributes:
         event: The call's event.
         capture: Whether arguments and the value belong to it, without their secrets.
     """
-    attributes: Attributes = {
-        OUTCOME: event.status.value,
-        SESSION_ID: encodable(event.session_id),
-    }
+    attributes: Attributes = {OUTCOME: event.status.value, SESSION_ID: encodable(event.session_id)}
     if event.status is not Status.SUCCEEDED:
         _add_failure(attributes, event)
     if event.handler_duration is None:

@@ -161,9 +161,4 @@ read_plan: Final = Tool[ReadPlan, Plan](
     consequence="low",
 )
 
-PLANNING_TOOLS: Final[tuple[Tool[Any, Any], ...]] = (
-    setup_plan,
-    add_step,
-    update_step,
-    read_plan,
-)
+PLANNING_TOOLS: Final[tuple[Tool[Any, Any], ...]] = (setup_plan, add_step, update_step, read_plan)

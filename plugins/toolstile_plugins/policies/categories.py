@@ -51,13 +51,7 @@ class CategoryPolicy:
         """The names of tools it rules by."""
         return self.tools or frozenset()
 
-    def check(
-        self,
-        tool: Tool[Any, Any],
-        params: Any,
-        *,
-        context: ToolContext,
-    ) -> PolicyDecision:
+    def check(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
         """Decide by the stronger of the two rules."""
         category: Rule = self.category.get(tool.category, "allow")
         consequence: Rule = self.consequence.get(tool.consequence, "allow")

@@ -59,13 +59,7 @@ class SequentialDependencyPolicy:
         """The names of tools it rules by: those that wait, and those waited for."""
         return self._awaited.union(self.dependencies)
 
-    def check(
-        self,
-        tool: Tool[Any, Any],
-        params: Any,
-        *,
-        context: ToolContext,
-    ) -> PolicyDecision:
+    def check(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
         """Deny while anything is missing, naming all of it and what to call next."""
         if self.dependencies.keys().isdisjoint(tool.policy_names):
             return PolicyDecision.allow()
@@ -82,12 +76,7 @@ class SequentialDependencyPolicy:
         )
 
     def on_result(
-        self,
-        tool: Tool[Any, Any],
-        params: Any,
-        result: ToolResult[Any],
-        *,
-        context: ToolContext,
+        self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
     ) -> None:
         """Remember a success that others wait for."""
         names = self._awaited.intersection(tool.policy_names)

@@ -36,13 +36,7 @@ class _Counting:
         """Hear of no tool: a call was counted when it was admitted."""
         return False
 
-    def check(
-        self,
-        tool: Tool[Any, Any],
-        params: Any,
-        *,
-        context: ToolContext,
-    ) -> PolicyDecision:
+    def check(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
         """Leave the decision to `reserve`, where no two calls can count the same place."""
         return PolicyDecision.allow()
 
@@ -102,13 +96,7 @@ class RateLimitPolicy(_Counting):
         """The length of the window in seconds."""
         return self.window if self.max_calls is not None else 60.0
 
-    def reserve(
-        self,
-        tool: Tool[Any, Any],
-        params: Any,
-        *,
-        context: ToolContext,
-    ) -> PolicyDecision:
+    def reserve(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
         """Count the call, or deny it and say how long to wait."""
         if self.tools is not None and not is_among(tool, self.tools):
             return PolicyDecision.allow()
@@ -163,13 +151,7 @@ class QuotaPolicy(_Counting):
         """The names of tools it rules by."""
         return frozenset([*(self.tools or ()), *self.per_tool])
 
-    def reserve(
-        self,
-        tool: Tool[Any, Any],
-        params: Any,
-        *,
-        context: ToolContext,
-    ) -> PolicyDecision:
+    def reserve(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
         """Count the call, or deny it and say what is used up."""
         most_in_all = self._most_in_all(tool)
         most = self._most(tool)

@@ -94,11 +94,7 @@ class Replayer:
     """
 
     def __init__(
-        self,
-        recording: Recording,
-        *,
-        strict: bool = False,
-        only: Collection[str] | None = None,
+        self, recording: Recording, *, strict: bool = False, only: Collection[str] | None = None
     ) -> None:
         self.recording = recording
         self.session: str | None = None
@@ -215,10 +211,7 @@ class Replayer:
             )
         if call.changes_lost is not None:
             log.warning(
-                "%s: what it did to the session is lost: %s",
-                where,
-                call.changes_lost,
-                extra=NOTICE,
+                "%s: what it did to the session is lost: %s", where, call.changes_lost, extra=NOTICE
             )
         result = ReplayedResult(
             call.message, value, exclude_value_from_context=call.value == "kept", text=call.read

@@ -72,12 +72,7 @@ class Page(Generic[T]):
 
 
 def cut(
-    items: Iterable[T],
-    show: Callable[[T], str],
-    *,
-    offset: int,
-    limit: int | None,
-    max_chars: int,
+    items: Iterable[T], show: Callable[[T], str], *, offset: int, limit: int | None, max_chars: int
 ) -> Page[T]:
     """Return a page, which holds one item at least if there is one at its place.
 

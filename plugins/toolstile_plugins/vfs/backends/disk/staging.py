@@ -128,11 +128,7 @@ class Staging:
         try:
             with descriptors.parent_of(self._root, content.path) as (parent, name):
                 os.link(
-                    name,
-                    slot,
-                    src_dir_fd=parent,
-                    dst_dir_fd=self._slots,
-                    follow_symlinks=False,
+                    name, slot, src_dir_fd=parent, dst_dir_fd=self._slots, follow_symlinks=False
                 )
         except OSError:
             return False
