@@ -32,8 +32,7 @@ from toolstile_hookspecs import (
     ToolPolicy,
 )
 from toolstile_hookspecs.services.ledger import LedgerStore
-from toolstile_plugins.ledger import EffectLedger, MemoryStore
-from toolstile_plugins.ledger import participant
+from toolstile_plugins.ledger import EffectLedger, MemoryStore, participant
 from toolstile_plugins.ledger.stores.postgres import PostgresStore
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 
