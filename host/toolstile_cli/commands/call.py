@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 
 from toolstile.host import Host
@@ -22,7 +21,7 @@ def call(host: Host, args: argparse.Namespace) -> int:
         UsageError: When the arguments are not a JSON object.
     """
     piped = args.arguments == STDIN
-    text = read_source(STDIN)[1] if piped else _as_typed(args.arguments)
+    text = read_source(STDIN)[1] if piped else args.arguments
     wish = ToolCall(args.name, read_arguments(text, quoted=not piped))
     try:
         with host.executor(dry_run=args.dry_run) as tools:
@@ -41,17 +40,6 @@ def call(host: Host, args: argparse.Namespace) -> int:
     else:
         say(ending.status.value.replace("_", " "), ending.text)
     return Exit.OK if ending.success else Exit.FAILED
-
-
-def _as_typed(text: str) -> str:
-    """Return an argument as whoever typed it sees it, where the locale knows ASCII alone.
-
-    Python then escapes what is not ASCII; it is UTF-8 nearly always.
-    """
-    try:
-        return os.fsencode(text).decode()
-    except UnicodeError:
-        return text
 
 
 def _ended(text: str) -> str:

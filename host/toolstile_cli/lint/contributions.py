@@ -30,6 +30,10 @@ from toolstile_hookspecs.markers import HOOK_PREFIX
 from toolstile_hookspecs.resources import is_borrowed
 from toolstile_hookspecs.support.text import nearest
 
+Fault = tuple[str, str]
+"""The cause of a finding, and its remedy."""
+
+
 # --- Settings
 
 
@@ -115,83 +119,74 @@ def tool_findings(
         known: The names of all tools there are.
     """
     for tool in tools:
-        where = f"tool {tool.name}"
-        yield from _handler(tool, where)
-        yield from _dependencies(tool, where, known)
-        yield from _records(tool, where)
-        invalid = list(_schemas(tool, where))
-        yield from invalid
-        if not invalid:
-            yield from _arguments(tool, where)
-            yield from _dialects(tool, where, dialects)
+        for cause, remedy in _faults(tool, dialects, known):
+            yield Finding.error(f"tool {tool.name}", cause, remedy)
 
 
-def _handler(tool: Tool[Any, Any], where: str) -> Iterator[Finding]:
+def _faults(
+    tool: Tool[Any, Any], dialects: Mapping[str, Dialect], known: Collection[str]
+) -> Iterator[Fault]:
     if tool.handler is None:
-        yield Finding.error(
-            where,
-            "It has no handler, so it cannot be called.",
-            "Give it one, or leave the tool out.",
-        )
+        yield "It has no handler, so it cannot be called.", "Give it one, or leave the tool out."
+    yield from _dependencies(tool, known)
+    yield from _records(tool)
+    invalid = list(_schemas(tool))
+    yield from invalid
+    if not invalid:
+        yield from _arguments(tool)
+        yield from _dialects(tool, dialects)
 
 
-def _dependencies(tool: Tool[Any, Any], where: str, known: Collection[str]) -> Iterator[Finding]:
+def _dependencies(tool: Tool[Any, Any], known: Collection[str]) -> Iterator[Fault]:
     for name in tool.depends_on:
         if name not in known:
             near = nearest(name, known)
             hint = f"Write {near}, if that is meant" if near else "Correct the name"
-            yield Finding.error(
-                where,
+            yield (
                 f"It depends on {name}, but no tool here is called that.",
                 f"{hint}, or install the plugin that offers it.",
             )
 
 
-def _records(tool: Tool[Any, Any], where: str) -> Iterator[Finding]:
+def _records(tool: Tool[Any, Any]) -> Iterator[Fault]:
     codec = tool.result_codec
     reason = codec.why_not_read_back() if isinstance(codec, Codec) else None
     if reason is not None:
         what, _, remedy = reason.rpartition("; ")
-        yield Finding.error(
-            where,
+        yield (
             f"Its result {NOT_READ_BACK}, so it cannot be recorded or replayed: {what}.",
             f"{remedy[0].upper()}{remedy[1:]}.",
         )
 
 
-def _schemas(tool: Tool[Any, Any], where: str) -> Iterator[Finding]:
+def _schemas(tool: Tool[Any, Any]) -> Iterator[Fault]:
     from jsonschema import Draft202012Validator, SchemaError  # heavy, and only here
 
     for what, codec in (("params", tool.params_codec), ("result", tool.result_codec)):
         try:
             Draft202012Validator.check_schema(codec.schema())
         except PydanticUserError as error:
-            yield Finding.error(
-                where,
+            yield (
                 f"There is no JSON Schema of its {what}: {error.message.rstrip('.')}.",
                 "Use types that JSON has, or say with pydantic's WithJsonSchema what is meant.",
             )
         except SchemaError as error:
-            yield Finding.error(
-                where,
-                f"The JSON Schema of its {what} is not valid at {error.json_path}: "
-                f"{error.message}.",
-                "Correct what the type says of its schema.",
-            )
+            where = f"at {error.json_path}: {error.message}"
+            cause = f"The JSON Schema of its {what} is not valid {where}."
+            yield cause, "Correct what the type says of its schema."
 
 
-def _arguments(tool: Tool[Any, Any], where: str) -> Iterator[Finding]:
+def _arguments(tool: Tool[Any, Any]) -> Iterator[Fault]:
     root = tool.params_codec.schema()
     properties: Mapping[str, Any] = root.get("properties", {})
     bare = [name for name, schema in properties.items() if not _says_something(schema, root)]
     if bare:
-        one = len(bare) == 1
-        strange = _described_in_vain(tool, properties)
-        told = f"; the docstring describes {', '.join(strange)}, which it does not take"
-        yield Finding.error(
-            where,
-            f"Its argument{'' if one else 's'} {', '.join(bare)} {'has' if one else 'have'} no "
-            f"description{told if strange else ''}; a model has to guess what to give.",
+        noun, verb = ("argument", "has") if len(bare) == 1 else ("arguments", "have")
+        cause = f"Its {noun} {', '.join(bare)} {verb} no description"
+        if strange := _described_in_vain(tool, properties):
+            cause += f"; the docstring describes {', '.join(strange)}, which it does not take"
+        yield (
+            f"{cause}; a model has to guess what to give.",
             "Describe each in the docstring, under `Args:`, or with Annotated[..., '...'].",
         )
 
@@ -214,15 +209,12 @@ def _says_something(schema: Any, root: Mapping[str, Any]) -> bool:
     return any(_says_something(each, root) for each in schema.get("anyOf", ()))
 
 
-def _dialects(
-    tool: Tool[Any, Any], where: str, dialects: Mapping[str, Dialect]
-) -> Iterator[Finding]:
+def _dialects(tool: Tool[Any, Any], dialects: Mapping[str, Dialect]) -> Iterator[Fault]:
     for name, dialect in dialects.items():
         try:
             dialect.schemas([tool])
         except Exception as error:  # noqa: BLE001 - dialects are plugins'
-            yield Finding.error(
-                where,
+            yield (
                 f"The dialect {name} does not take it: {one_line(error)}.",
                 "Use types whose JSON Schema this provider knows.",
             )
@@ -246,34 +238,24 @@ _GIVEN: Final = {"on_result": 3}
 def policy_findings(record: LoadedPlugin) -> Iterator[Finding]:
     """Yield what an author should fix in the policies of a plugin."""
     for kind, made in record.contribution.policies.items():
-        where = f"policy {kind}"
-        faults = [*_methods(made, where), *_name(made, where)]
-        yield from faults or _from_a_table(made, where)
+        for cause, remedy in [*_members_of(made)] or _from_a_table(made):
+            yield Finding.error(f"policy {kind}", cause, remedy)
     yield from _of_sections(record.contribution.sections)
 
 
-def _methods(made: type[Any], where: str) -> Iterator[Finding]:
+def _members_of(made: type[Any]) -> Iterator[Fault]:
     for name, wanted in {**_NEEDED, **_OPTIONAL}.items():
-        method = getattr(made, name, None)
-        if not callable(method):
-            if name in _NEEDED:
-                yield Finding.error(
-                    where,
-                    f"{made.__qualname__} has no method {name}, which every policy has.",
-                    f"Write def {wanted}, as in ToolPolicy.",
+        remedy = f"Write def {wanted}, as in ToolPolicy."
+        if callable(getattr(made, name, None)):
+            if not _takes(made, name):
+                cause = (
+                    f"The method {name} of {made.__qualname__} cannot be called as policies are."
                 )
-        elif not _takes(made, name):
-            yield Finding.error(
-                where,
-                f"The method {name} of {made.__qualname__} cannot be called as policies are.",
-                f"Write def {wanted}, as in ToolPolicy.",
-            )
-
-
-def _name(made: type[Any], where: str) -> Iterator[Finding]:
+                yield cause, remedy
+        elif name in _NEEDED:
+            yield f"{made.__qualname__} has no method {name}, which every policy has.", remedy
     if "name" not in fields(made) and not hasattr(made, "name"):
-        yield Finding.error(
-            where,
+        yield (
             f"{made.__qualname__} has no name, by which its decisions and its memory are known.",
             'Give it a field, name: str = ""; the host fills it in.',
         )
@@ -294,23 +276,18 @@ def _takes(made: type[Any], name: str) -> bool:
     return True
 
 
-def _from_a_table(made: type[Any], where: str) -> Iterator[Finding]:
+def _from_a_table(made: type[Any]) -> Iterator[Fault]:
+    told = f"No table of the configuration can be made into {made.__qualname__}"
     name = undefined_name(made)
     if name is not None:
-        yield Finding.error(
-            where,
-            f"No table of the configuration can be made into {made.__qualname__}: {name} is not "
-            "defined.",
-            to_define(name, made),
-        )
+        yield f"{told}: {name} is not defined.", to_define(name, made)
         return
     try:
         TypeAdapter(made)
     except Exception as error:  # noqa: BLE001 - a class can take part in this, and raise anything
         cause = one_line(error).partition(" Set `arbitrary_types_allowed")[0].rstrip(".")
-        yield Finding.error(
-            where,
-            f"No table of the configuration can be made into {made.__qualname__}: {cause}.",
+        yield (
+            f"{told}: {cause}.",
             "Make it a dataclass or a pydantic model, with a field for each key of the table.",
         )
 

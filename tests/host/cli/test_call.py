@@ -82,15 +82,6 @@ def test_terminal_escapes_do_not_pass(toolstile):
     assert out == r"[31m\x1b[31m" + "\n"
 
 
-def test_an_argument_in_utf_8_is_read_where_the_locale_knows_ascii_alone(process):
-    ascii_alone = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    arguments = json.dumps({"text": "Zoë"}, ensure_ascii=False)
-    called = process("--json", "call", "say", arguments, env={**os.environ, **ascii_alone})
-    out, err = called.communicate(timeout=30)
-    assert (called.returncode, err) == (0, "")
-    assert json.loads(out)["data"] == "Zoë"
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="arguments are text there")
 def test_an_argument_that_is_not_utf_8_is_refused(process):
     called = process("call", "say", os.fsdecode(b'{"text": "\xff"}'))
