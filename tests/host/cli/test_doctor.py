@@ -140,7 +140,7 @@ def test_where_policies_are_kept(doctor, folder):
     (folder / "kept" / "q.json").write_text("spoilt")
     status, found = doctor(config=config)
     assert (status, errors(found)) == (1, [subject])
-    assert "it is no JSON" in found[subject]["text"]
+    assert "invalid JSON" in found[subject]["text"]
 
 
 def test_a_plugin_that_does_not_load_hides_nothing_else(doctor, folder):
