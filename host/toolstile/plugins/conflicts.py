@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from toolstile.plugins.contributions import Contribution
 from toolstile.plugins.plugin_errors import PluginFault
@@ -24,17 +24,52 @@ def refuse_clashes(plugin: str, new: Contribution, others: Iterable[LoadedPlugin
         PluginFault: Naming what clashes, both plugins and the remedy.
     """
     _refuse_own(plugin, new)
-    claims = dict(_claims(new))
+    claims = dict(_claims(plugin, new))
     for other in others:
         if other.origin.name == plugin:
             continue
-        for name, _ in _claims(other.contribution):
-            if name in claims:
-                raise _tool_clash(plugin, other.origin.title, claims[name], name)
-        _refuse_others(plugin, new, other.origin.title, other.contribution)
+        for claimed, _ in _claims(other.origin.name, other.contribution):
+            if claimed in claims:
+                has, remedy = claims[claimed]
+                cause = f"Plugin {plugin!r} {has} plugin {other.origin} has already."
+                raise PluginFault(cause, remedy)
 
 
-def _claims(contribution: Contribution) -> Iterator[tuple[str, Tool[Any, Any]]]:
+Claim = tuple[tuple[str, object], tuple[str, str]]
+"""Kind and name of what is claimed; the words for it, and what to do where it clashes."""
+
+_RENAME: Final = "Rename it in the plugin, or switch one of the two off with TOOLSTILE_BLOCK."
+_BOUND: Final = (
+    "Switch one of the two off with TOOLSTILE_BLOCK; what an application binds itself wins over "
+    "both."
+)
+
+
+def _claims(plugin: str, contribution: Contribution) -> Iterator[Claim]:
+    for name, tool in _names(contribution):
+        called = f"the tool {name!r}"
+        if tool.name != name:
+            called = f"the tool {tool.name!r} with the wire name {name!r}"
+        yield ("tool", name), (f"has {called}, a name that", _another("the tool", plugin))
+    for section in contribution.sections:
+        told = f"has a section with the key {section.key!r}, which"
+        yield ("section", section.key), (told, _another("the section", plugin))
+    for type_ in contribution.policies:
+        yield ("policy", type_), (f"offers the policy kind {type_!r}, which", _RENAME)
+    for binding in contribution.bindings:
+        yield ("binding", binding.kind), (f"binds {binding.kind.__qualname__}, which", _BOUND)
+
+
+def _another(this: str, plugin: str) -> str:
+    what = "key" if this == "the section" else "name"
+    return (
+        f"If the plugin is yours, give {this} another {what} there. "
+        f'Or write prefix = "x_" into [plugins.{plugin}] of the configuration, or switch one of '
+        "the two off with TOOLSTILE_BLOCK."
+    )
+
+
+def _names(contribution: Contribution) -> Iterator[tuple[str, Tool[Any, Any]]]:
     for tool in contribution.tools:
         yield tool.name, tool
         # Under a prefix, and where somebody else chose it, a wire name only serves where nobody
@@ -47,7 +82,7 @@ def _claims(contribution: Contribution) -> Iterator[tuple[str, Tool[Any, Any]]]:
 
 def _refuse_own(plugin: str, new: Contribution) -> None:
     claims: dict[str, Tool[Any, Any]] = {}
-    for name, tool in _claims(new):
+    for name, tool in _names(new):
         if claims.setdefault(name, tool) is not tool:
             raise PluginFault(
                 f"Two tools of plugin {plugin!r} are called {name!r}.",
@@ -70,48 +105,3 @@ def _always(sections: Iterable[Section]) -> Iterator[Section]:
         if getattr(section, "enabled", True) is None:
             yield section
             yield from _always(section.children)
-
-
-def _refuse_others(plugin: str, new: Contribution, other: str, there: Contribution) -> None:
-    keys = {section.key for section in there.sections}
-    for section in new.sections:
-        if section.key in keys:
-            raise PluginFault(
-                f"Plugin {plugin!r} has a section with the key {section.key!r}, which plugin "
-                f"{other} has already.",
-                _another("the section another key", plugin),
-            )
-    for kind in new.policies:
-        if kind in there.policies:
-            raise PluginFault(
-                f"Plugin {plugin!r} offers the policy kind {kind!r}, which plugin {other} offers "
-                "already.",
-                "Rename it in the plugin, or switch one of the two off with TOOLSTILE_BLOCK.",
-            )
-    bound = {binding.kind for binding in there.bindings}
-    for binding in new.bindings:
-        if binding.kind in bound:
-            raise PluginFault(
-                f"Plugin {plugin!r} binds {binding.kind.__qualname__}, which plugin {other} has "
-                "bound already.",
-                "Switch one of the two off with TOOLSTILE_BLOCK; what an application binds itself "
-                "wins over both.",
-            )
-
-
-def _tool_clash(plugin: str, other: str, tool: Tool[Any, Any], name: str) -> PluginFault:
-    called = f"the tool {name!r}"
-    if tool.name != name:
-        called = f"the tool {tool.name!r} with the wire name {name!r}"
-    return PluginFault(
-        f"Plugin {plugin!r} has {called}, a name that plugin {other} has already.",
-        _another("the tool another name", plugin),
-    )
-
-
-def _another(this: str, plugin: str) -> str:
-    return (
-        f"If the plugin is yours, give {this} there. "
-        f'Or write prefix = "x_" into [plugins.{plugin}] of the configuration, or switch one of '
-        "the two off with TOOLSTILE_BLOCK."
-    )

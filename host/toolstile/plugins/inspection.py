@@ -60,14 +60,13 @@ def hooks_of(plugin: object, manager: HookManager) -> tuple[str, ...]:
 
 def hook_faults(plugin: object, manager: HookManager) -> list[PluginFault]:
     """Return everything for which `hooks_of` would refuse a plugin, one fault for a function."""
-    checks: list[Callable[[], object]] = [
-        functools.partial(_refuse_hidden, plugin),
-        *(functools.partial(_hook_of, plugin, name, manager) for name in _named_as_hooks(plugin)),
-    ]
     faults: list[PluginFault] = []
-    for check in checks:
+    for name in (None, *_named_as_hooks(plugin)):
         try:
-            check()
+            if name is None:
+                _refuse_hidden(plugin)
+            else:
+                _hook_of(plugin, name, manager)
         except PluginFault as fault:
             faults.append(fault)
     return faults
@@ -78,7 +77,7 @@ def _named_as_hooks(plugin: object) -> Iterator[str]:
 
 
 def _hook_of(plugin: object, name: str, manager: HookManager) -> str | None:
-    options = manager.options(plugin, name)
+    options = manager.parse_hookimpl_opts(plugin, name)
     if options is None:
         _refuse_unmarked(plugin, name, manager)
         return None

@@ -48,7 +48,7 @@ class LoadedPlugins:
             contribution = collect(origin.name, self._own(origin.name), self._settings)
             refuse_clashes(origin.name, contribution, self.records.values())
         except BaseException:
-            self._manager.unregister(origin.name)
+            self._manager.unregister(name=origin.name)
             raise
         deprecations = self._manager.deprecations(origin.name)
         record = LoadedPlugin(origin, plugin, hooks, contribution, deprecations=deprecations)
@@ -73,7 +73,7 @@ class LoadedPlugins:
     def drop(self, name: str) -> None:
         """Give up a plugin with all it offers."""
         del self.records[name]
-        self._manager.unregister(name)
+        self._manager.unregister(name=name)
 
     def offered_now(self, record: LoadedPlugin) -> Contribution:
         """Ask a plugin for its sections again; changes nothing.
@@ -135,7 +135,7 @@ class LoadedPlugins:
                 f"registered from {_whence(there.origin)}.",
                 "Give it another name, or unregister the other first.",
             )
-        other = self._manager.name_of(plugin)
+        other = self._manager.get_name(plugin)
         if other is not None:
             raise PluginFault(
                 f"The same plugin is registered already as {other!r}.",
