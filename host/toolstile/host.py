@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
 
 from toolstile.extension_lookup import approver_named, dialect_named
-from toolstile.lifespan import enter_lifespan_of, enter_lifespans
+from toolstile.lifespan import enter_lifespans
 from toolstile.options import ExecutorOptions, HostOptions
 from toolstile.plain_tools import PlainTool, PlainTools, section_of
 from toolstile.plugins.registry import Plugins
@@ -186,7 +186,7 @@ class Host:
         if not self.is_open:
             return
         try:
-            enter_lifespan_of(report.name, self, self._running)
+            enter_lifespans(self, self._running, only=report.name)
         except BaseException:
             self.plugins.unregister(report.name)
             raise

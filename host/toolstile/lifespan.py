@@ -45,23 +45,24 @@ _HOOK: Final = "toolstile_lifespan"
 NOT_STOPPED: Final = "Plugin %s failed to stop what it kept running."
 
 
-def enter_lifespans(host: OpeningHost, stack: ExitStack) -> None:
+def enter_lifespans(host: OpeningHost, stack: ExitStack, only: str | None = None) -> None:
     """Enter every plugin's lifespan; leave those entered when one cannot be.
 
     Args:
         host: What the plugins are given.
         stack: What leaves them again, in reverse order.
+        only: The one plugin whose lifespan is entered, where the host is open already; the
+            others stay as they are.
 
     Raises:
         PluginError: Naming the plugin that raised on entering, the cause and the remedy.
         ToolstileError: What a plugin raised that is one already, such as `ConfigurationError`.
     """
-    try:
+    with ExitStack() as entered:
         for each in host.plugins.implementations(_HOOK):
-            _enter_or_name(host, stack, each)
-    except BaseException:
-        stack.close()
-        raise
+            if only in {None, each.plugin}:
+                _enter_or_name(host, entered, each)
+        stack.push(entered.pop_all())
 
 
 def enter_possible_lifespans(host: OpeningHost, stack: ExitStack) -> dict[str, PluginFault]:
@@ -89,18 +90,6 @@ def _fault_of(error: Exception, plugin: str, host: OpeningHost) -> PluginFault:
         remedy = raised_in(_HOOK, error).remedy
         return PluginFault(f"It cannot be started: {one_line(error)}.", remedy)
     return raised_in(_HOOK, error)
-
-
-def enter_lifespan_of(plugin: str, host: OpeningHost, stack: ExitStack) -> None:
-    """Enter the lifespan of one plugin, registered while the host is open.
-
-    Raises:
-        PluginError: When the plugin raises on entering; names it, the cause and the remedy.
-        ToolstileError: What it raised that is one already, such as `ConfigurationError`.
-    """
-    for each in host.plugins.implementations(_HOOK):
-        if each.plugin == plugin:
-            _enter_or_name(host, stack, each)
 
 
 def _enter_or_name(host: OpeningHost, stack: ExitStack, each: Implementation) -> None:

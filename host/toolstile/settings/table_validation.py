@@ -27,11 +27,6 @@ from toolstile_hookspecs.support.text import nearest, suggest
 # --- Known keys
 
 
-def keys(model: type[Any]) -> list[str]:
-    """Return the keys of a pydantic model or a dataclass, as they are written."""
-    return list(fields(model))
-
-
 def keys_within(model: type[Any], path: Sequence[str | int]) -> list[str]:
     """Return the keys that a table within a model's table may have.
 
@@ -125,12 +120,12 @@ _SECRET_KEY: Final = re.compile(
 _USERINFO: Final = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 
 
-def holds_secret(path: Iterable[str | int], model: type[BaseModel] | None = None) -> bool:
+def holds_secret(path: Iterable[str | int], model: type[Any] | None = None) -> bool:
     """Tell whether the value at a path of keys is better not shown."""
-    keys = [each for each in path if isinstance(each, str)]
-    if any(_SECRET_KEY.search(key) for key in keys):
+    names = [step for step in path if isinstance(step, str)]
+    if any(_SECRET_KEY.search(name) for name in names):
         return True
-    return model is not None and bool(keys) and _declares_secret(model, keys[0])
+    return model is not None and bool(names) and _is_secret(fields(model).get(names[0]))
 
 
 def without_secrets(text: str, secrets: Iterable[str]) -> str:
@@ -138,7 +133,7 @@ def without_secrets(text: str, secrets: Iterable[str]) -> str:
     return _USERINFO.sub(MASK, hide(text, secrets))
 
 
-def secrets_in(table: Mapping[str, Any], model: type[BaseModel] | None = None) -> set[str]:
+def secrets_in(table: Mapping[str, Any], model: type[Any] | None = None) -> set[str]:
     """Return the texts in a table that stand where secrets do."""
     return {
         text
@@ -158,13 +153,6 @@ def _texts(
             yield from _texts(each, (*path, position))
     elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
         yield path, str(value)
-
-
-def _declares_secret(model: type[BaseModel], key: str) -> bool:
-    for name, info in model.model_fields.items():
-        if key in (name, info.alias, info.validation_alias):
-            return _is_secret(info.annotation)
-    return False
 
 
 def _is_secret(annotation: Any) -> bool:
@@ -223,7 +211,7 @@ def validate_table(
         told = f"{type(error).__name__}: {error}".rstrip(": .")
         faults = [(prefix, f"the check of {model.__name__} failed: {told}")]
     text = "\n".join(f"{_place(path, source)}: {as_sentence(fault)}" for path, fault in faults)
-    secrets = secrets_in(table, _as_model(model))
+    secrets = secrets_in(table, model)
     raise ConfigurationError(without_secrets(_listed_once(text), secrets)) from None
 
 
@@ -300,10 +288,6 @@ def _lacking(model: type[Any], error: PydanticUserError) -> str:
     return str(error).partition("\n")[0].partition(" Set `")[0].rstrip(".")
 
 
-def _as_model(model: type[Any]) -> type[BaseModel] | None:
-    return model if issubclass(model, BaseModel) else None
-
-
 def _fault(
     error: ErrorDetails,
     model: type[Any],
@@ -321,7 +305,7 @@ def _fault(
         return place, _unknown(model, path, others, at)
     if error["type"] == "missing":
         return place, "is missing" + _suggest_misspelt(error, at)
-    hidden = holds_secret(path, _as_model(model))
+    hidden = holds_secret(path, model)
     found = "a value that is not shown" if hidden else show(error["input"])
     return place, f"expected {_expected(error)}, found {found}"
 
@@ -390,7 +374,7 @@ def _children(value: object) -> Mapping[str | int, object]:
 
 
 def _unknown(model: type[Any], path: Path, others: Sequence[str], found: object) -> str:
-    known = keys_within(model, path[:-1]) if path[1:] else [*keys(model), *others]
+    known = keys_within(model, path[:-1]) if path[1:] else [*fields(model), *others]
     if not known:
         return "is not a known key; remove it, there are none"
     near = suggest(str(path[-1]), known)
