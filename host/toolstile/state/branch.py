@@ -11,7 +11,7 @@ from toolstile.state.persistent_list import EMPTY, Items, private
 from toolstile.state.policy_records import Records, RecordSlice, is_reserved, own, refuse_reserved
 from toolstile.state.policy_reservation import ReservingView
 from toolstile.state.reducers import Kept, Registration, impure, reduced
-from toolstile.state.replay import AppliedEffect
+from toolstile.state.replay import AppliedEffect, Change, Doing
 from toolstile.state.slice_branch import Cell
 from toolstile.state.slices import BranchedLog
 from toolstile.state.snapshot import Snapshot, fitting
@@ -73,14 +73,12 @@ class Branch(Transaction):
             return
         with self.lock:
             self.check(to_write=True)
+            doing: Doing = "publish"
             if registered is not None:
-                event = private(event)
-                logged_only = not self._reduce(event, registered)
-            else:
-                logged_only = False
-            if not logged_only:
-                self._keep_event(event)
-        if logged_only:
+                event, doing = private(event), "dispatch"
+            if is_kept := registered is None or self._reduce(event, registered):
+                self.log.append(Change(doing, type(event), [event]))
+        if not is_kept:
             self._store.subscribers.publish(event)
 
     def snapshot(self, *, tag: str | None = None) -> Snapshot:
@@ -118,11 +116,11 @@ class Branch(Transaction):
             CallClosed: The call is over.
             SnapshotError: An event or item cannot be written as JSON.
         """
-        if not self._cells and not self._events and self._closed is None:
+        if not self.log and self._closed is None:
             return redoing.NOTHING
         with self.lock:
             self.check()
-            return redoing.written(self._told())
+            return redoing.written(self.log)
 
     def redo(self, changes: str, *, kinds: Iterable[type[Any]] = ()) -> None:
         """Do again what another call did to its session.
@@ -240,26 +238,21 @@ class Branch(Transaction):
         with self.lock:
             if self._closed is not None:
                 self.check()
-            events = self._events
+            log = self.log
             if not (
-                self._cells
-                or self._overlay
-                or events
-                or self._children
-                or self._whole
-                or self._parent
+                self._cells or self._overlay or log or self._children or self._whole or self._parent
             ):
                 # Nothing was changed, nor read through a slice that somebody may still hold.
                 self._closed = OVER
                 return
             if self._parent is not None:
                 self._parent.join(self)
-                events = None
+                log = []
             elif self._cells or self._overlay:
                 self._commit_to_store()
             self._shut(OVER)
-        if events:
-            self._store.subscribers.publish_all(events)
+        if self._store.subscribers.handlers:
+            self._store.subscribers.publish_all(redoing.events_of(log))
 
     def rollback(self) -> None:
         """Drop all changes and close.
@@ -275,7 +268,7 @@ class Branch(Transaction):
     def mark_applied(self, effect_id: str) -> None:
         """Note that the session holds, with this branch, what an effect has changed."""
         self.cell(AppliedEffect).append(AppliedEffect(effect_id))
-        self._story = self._story.marked(effect_id)
+        self._effect_id = effect_id
 
     def has_applied(self, effect_id: str) -> bool:
         """Tell whether the session holds what an effect has changed; no read that conflicts.
@@ -317,7 +310,7 @@ class Branch(Transaction):
         """Keep an event until the commit."""
         with self.lock:
             self.check(to_write=True)
-            self._keep_event(event)
+            self.log.append(Change("publish", type(event), [event]))
 
     def _slice(self, kind: type[S]) -> SliceView[S]:
         self.check()

@@ -1,8 +1,8 @@
 """Replay: a call's changes to its session as JSON, and their repetition in another call.
 
-The writes of a branch are kept slice by slice, its events in one list. Told in their order,
-they come to the same state again, also where that has moved on: an event is reduced anew.
-What nested calls did whose effects are recorded by themselves is kept apart, as a `NestedEffect`.
+A branch notes each change as it is made. Repeated in their order, the changes come to the same
+state again, also where that has moved on: an event is reduced once more. The changes of nested
+calls whose effects are recorded by themselves are kept apart, as a `NestedEffect`.
 """
 
 from __future__ import annotations
@@ -11,18 +11,15 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from types import MappingProxyType
-from typing import Annotated, Any, Final, Literal, Protocol, cast
+from typing import Annotated, Any, Final, Literal, NamedTuple, Protocol, cast
 from weakref import WeakValueDictionary
 
 from pydantic import Discriminator, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from toolstile.state.reducers import cleared, seeded
 from toolstile.state.serialization import dumped, loaded, refuse_lossy, type_name
-from toolstile.state.slice_branch import Cell
 from toolstile_hookspecs._schema.validation_errors import first_fault
 from toolstile_hookspecs.errors import SnapshotError
 from toolstile_hookspecs.sessions import SliceView
@@ -30,7 +27,6 @@ from toolstile_hookspecs.sessions import SliceView
 Doing = Literal["dispatch", "publish", "append", "seed"]
 
 NOTHING: Final = "[]"
-NO_WRITES: Final[Mapping[type[Any], int]] = MappingProxyType({})
 
 _written_here: Final[WeakValueDictionary[str, type[Any]]] = WeakValueDictionary()
 """The types that were named in this process: some are in no module."""
@@ -69,13 +65,11 @@ class Branched(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """One thing that a call did to the state.
 
     Args:
-        doing: What it did: dispatched or published an event, appended to a slice, replaced
-            the items of one.
+        doing: The deed: dispatched or published an event, appended to a slice, replaced its items.
         kind: The type of the event, or of the slice.
         items: The event, or the items.
     """
@@ -124,6 +118,15 @@ class NestedEffect:
 RecordedChange = Change | NestedEffect
 
 
+def events_of(changes: Iterable[RecordedChange]) -> Iterator[object]:
+    """Yield the events that were dispatched or published, in their order."""
+    for each in changes:
+        if isinstance(each, NestedEffect):
+            yield from events_of(each.changes)
+        elif each.doing in {"dispatch", "publish"}:
+            yield from each.items
+
+
 def written(changes: Iterable[RecordedChange]) -> str:
     """Return changes as JSON.
 
@@ -161,72 +164,6 @@ def named_in(text: str) -> list[type[Any]]:
     return [kind for kind in kinds if kind is not None]
 
 
-def told(
-    cells: Iterable[Cell], events: Sequence[object], since: Mapping[type[Any], int] = NO_WRITES
-) -> list[RecordedChange]:
-    """Return what was done on a branch, in an order that comes to the same.
-
-    What was removed with a predicate cannot be told; what such a slice came to is, instead.
-
-    Args:
-        cells: Its slices.
-        events: What was dispatched or published, in order.
-        since: How many of its first writes to leave out, by the type of the slice.
-    """
-    starts = ((cell, since.get(cell.kind, 0)) for cell in cells)
-    tellers = [_Teller(cell, start) for cell, start in starts if len(cell.ops) > start]
-    changes: list[RecordedChange] = []
-    for event in events:
-        reduced = False
-        for each in tellers:
-            if (position := each.position_of(event)) is not None:
-                reduced = True
-                changes += each.direct_upto(position)
-        changes.append(Change("dispatch" if reduced else "publish", type(event), [event]))
-    for each in tellers:
-        changes += each.rest()
-    return changes
-
-
-class _Teller:
-    """Tells of the writes to one slice, from one of them to the last."""
-
-    def __init__(self, cell: Cell, start: int) -> None:
-        self._cell = cell
-        self._at = start
-        self._tells_result = any(_is_removal(op) for op in cell.ops[start:])
-
-    def position_of(self, event: object) -> int | None:
-        """Return where the slice was next changed by an event."""
-        for position in range(self._at, len(self._cell.ops)):
-            if self._cell.ops[position][1] is event:
-                return position
-        return None
-
-    def direct_upto(self, position: int) -> list[Change]:
-        """Return the writes before one that an event made, and pass over that."""
-        changes = self._direct(self._cell.ops[self._at : position])
-        self._at = position + 1
-        return changes
-
-    def rest(self) -> list[Change]:
-        """Return the writes that are left."""
-        if self._tells_result:
-            return [Change("seed", self._cell.kind, list(self._cell.items))]
-        return self._direct(self._cell.ops[self._at :])
-
-    def _direct(self, ops: Sequence[tuple[Any, Any]]) -> list[Change]:
-        if self._tells_result:
-            return []
-        return [self._told(reducer, event) for reducer, event in ops]
-
-    def _told(self, reducer: object, event: Any) -> Change:
-        kind = self._cell.kind
-        if reducer is seeded:
-            return Change("seed", kind, list(event))
-        return Change("seed", kind, []) if reducer is cleared else Change("append", kind, [event])
-
-
 def _imported(name: str) -> type[Any] | None:
     module, _, path = name.partition(":")
     found: Any = sys.modules.get(module) or _loaded_file(module)
@@ -245,10 +182,6 @@ def _loaded_file(name: str) -> object:
 
 def _name(kind: type[Any]) -> str:
     return _OF_FILE.sub("", type_name(kind))
-
-
-def _is_removal(op: tuple[Any, Any]) -> bool:
-    return op[0] is cleared and op[1] is not None
 
 
 class _Entry(TypedDict):
@@ -336,56 +269,6 @@ class AppliedEffect:
     effect_id: str
 
 
-# --- The log of a branch's changes
-
-
-Cells = Mapping[type[Any], Cell]
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeLog:
-    """The changes already recorded of a branch that is an effect, or has joined ones.
-
-    Args:
-        told: What is told.
-        writes: How many writes of each slice that are.
-        events: How many events.
-        effect_id: What the effect of the branch itself is recorded under, if it is.
-    """
-
-    told: Sequence[RecordedChange]
-    writes: Mapping[type[Any], int]
-    events: int
-    effect_id: str | None
-
-    def whole(self, cells: Cells, events: Sequence[object] | None) -> list[RecordedChange]:
-        """Return all that was done, also since the last of it was told."""
-        return [*self.told, *told(cells.values(), (events or ())[self.events :], self.writes)]
-
-    def to_caller(self, cells: Cells, events: Sequence[object] | None) -> list[RecordedChange]:
-        """Return all that was done, as the branch is to tell of it that takes it over."""
-        whole = self.whole(cells, events)
-        if self.effect_id is None:
-            return whole
-        return [NestedEffect(self.effect_id, [each for each in whole if not _is_mark(each)])]
-
-    def upto(
-        self, whole: Sequence[RecordedChange], cells: Cells, events: Sequence[object] | None
-    ) -> ChangeLog:
-        """Return the story once all that was done so far is told."""
-        writes = {kind: len(cell.ops) for kind, cell in cells.items()}
-        return replace(self, told=whole, writes=writes, events=len(events or ()))
-
-    def marked(self, effect_id: str) -> ChangeLog:
-        """Return the story of an effect."""
-        return replace(self, effect_id=effect_id)
-
-
-NO_STORY: Final = ChangeLog((), NO_WRITES, 0, None)
-
-
-def _is_mark(change: RecordedChange) -> bool:
-    """Tell whether a change is the mark that redoing an effect makes anew."""
-    if isinstance(change, NestedEffect):
-        return False
-    return change.kind is AppliedEffect and change.doing == "append"
+def is_mark(change: RecordedChange) -> bool:
+    """Tell whether a change is the mark that redoing an effect makes itself."""
+    return isinstance(change, Change) and (change.doing, change.kind) == ("append", AppliedEffect)

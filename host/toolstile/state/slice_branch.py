@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from toolstile.state.persistent_list import Copies, Items, readable
 from toolstile.state.reducers import cleared, keep, reduced, seeded
+from toolstile.state.replay import Change, RecordedChange
 from toolstile.state.slices import refuse_registration
 from toolstile_hookspecs.errors import CallClosed, StateError
 from toolstile_hookspecs.sessions import Reducer, SlicePolicy, append_all
@@ -18,6 +19,7 @@ class CellOwner(Protocol):
 
     frozen: bool
     lock: RLock
+    log: list[RecordedChange]
 
 
 FROZEN = (
@@ -95,6 +97,7 @@ class Cell:
             self._check_writable()
             new, mutable = keep(self.kind, (item,))
             self.ops.append((append_all, new[0]))
+            self._owner.log.append(Change("append", self.kind, (new[0],)))
             self.items = self.items.extended(self.token, new, mutable=mutable)
 
     def seed(self, *items: Any) -> None:
@@ -128,8 +131,7 @@ class Cell:
 
     def put_back(self, items: Items) -> None:
         """Replace the items by another version of the slice."""
-        self.replaced = True
-        self.put((seeded, items), items, rewritten=True)
+        self._put_over((seeded, items), items)
 
     def replayed(self, origin: Items) -> tuple[Items, bool]:
         """Return what the writes make of another version, and whether they rewrite it."""
@@ -178,8 +180,12 @@ class Cell:
         with self._owner.lock:
             self._check_writable()
             items, _ = reduced(self.kind, self.items, reducer, event, self.token)
-            self.replaced = True
-            self.put((reducer, event), items, rewritten=True)
+            self._put_over((reducer, event), items)
+
+    def _put_over(self, op: tuple[Reducer, Any], items: Items) -> None:
+        self.replaced = True
+        self.put(op, items, rewritten=True)
+        self._owner.log.append(Change("seed", self.kind, items))
 
     def _check_writable(self) -> None:
         if self.closed is not None:

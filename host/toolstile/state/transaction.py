@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from toolstile.state.persistent_list import EMPTY, Items
 from toolstile.state.policy_records import NO_RECORDS, Overlay, Records, overlaid, put_over
-from toolstile.state.replay import NO_STORY, AppliedEffect, RecordedChange
+from toolstile.state.replay import AppliedEffect, NestedEffect, RecordedChange, is_mark
 from toolstile.state.slice_branch import FROZEN, Cell
 from toolstile.state.store import Store
 from toolstile_hookspecs.errors import CallClosed, ConflictError, StateError
@@ -34,16 +34,16 @@ class Transaction:
         "_cells",
         "_children",
         "_closed",
-        "_events",
+        "_effect_id",
         "_head",
         "_overlay",
         "_parent",
         "_pins",
         "_store",
-        "_story",
         "_whole",
         "frozen",
         "lock",
+        "log",
     )
 
     def __init__(self, store: Store, parent: Transaction | None = None) -> None:
@@ -54,11 +54,12 @@ class Transaction:
         self._children: set[Transaction] | None = None
         self._cells: dict[type[Any], Cell] = {}
         self._overlay: Mapping[str, PolicyState | None] = NO_RECORDS
-        self._events: list[object] | None = None
         # Whether what it did depends on every slice, also on those that it has no cell for.
         self._whole = False
         self._closed: str | None = None
-        self._story = NO_STORY
+        self.log: list[RecordedChange] = []
+        # The id under which its changes are recorded, if they are.
+        self._effect_id: str | None = None
         head = self._head = store.head
         self._pins = head.slices if parent is None else parent.adopt(self)
 
@@ -136,12 +137,6 @@ class Transaction:
         put_over(overlay, update)
         self._overlay = overlay
 
-    def _keep_event(self, event: object) -> None:
-        if self._events is None:
-            self._events = [event]
-        else:
-            self._events.append(event)
-
     # Children.
 
     def adopt(self, child: Transaction) -> Mapping[type[Any], Items]:
@@ -174,23 +169,16 @@ class Transaction:
             child.check()
             child._move()
             self.note_reads(child)
-            whole = None if child._story is NO_STORY else [*self._told(), *child._to_caller()]
             for kind, theirs in child._cells.items():
                 if theirs.ops:
                     self.cell(kind).take(theirs)
             if child._overlay:
                 self._update_records(child._overlay)
-            for event in child._events or ():
-                self._keep_event(event)
-            if whole is not None:
-                self._story = self._story.upto(whole, self._cells, self._events)
-
-    def _told(self) -> list[RecordedChange]:
-        """Return what was done to the state here."""
-        return self._story.whole(self._cells, self._events)
-
-    def _to_caller(self) -> list[RecordedChange]:
-        return self._story.to_caller(self._cells, self._events)
+            if child._effect_id is None:
+                self.log += child.log
+            else:
+                changes = [each for each in child.log if not is_mark(each)]
+                self.log.append(NestedEffect(child._effect_id, changes))
 
     def note_reads(self, child: Transaction) -> None:
         """Count what a child has read as read here too."""
@@ -310,11 +298,11 @@ class Transaction:
             self._cells = {}
         if self._overlay:
             self._overlay = NO_RECORDS
-        if self._events is not None:
-            self._events = None
+        if self.log:
+            self.log = []
+            self._effect_id = None
         if self._whole:
             self._whole = False
-        self._story = NO_STORY
 
 
 def _became_log(kind: type[Any]) -> ConflictError:
