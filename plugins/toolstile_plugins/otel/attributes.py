@@ -92,7 +92,9 @@ def of_event(event: ToolInvoked, *, capture: bool) -> Attributes:
     """
     attributes: Attributes = {OUTCOME: event.status.value, SESSION_ID: encodable(event.session_id)}
     if event.status is not Status.SUCCEEDED:
-        _add_failure(attributes, event)
+        attributes[STAGE] = event.stage.value
+        if (error := error_type(event)) is not None:
+            attributes[ERROR_TYPE] = error
     if event.handler_duration is None:
         attributes[EXECUTED] = False
     if event.parent_id is not None:
@@ -128,12 +130,6 @@ def error_type(event: ToolInvoked) -> str | None:
 def _shown(name: str) -> str:
     # One lone surrogate in the name of a span, and its exporter loses all that it has to send.
     return encodable(name[:MAX_NAME])
-
-
-def _add_failure(attributes: Attributes, event: ToolInvoked) -> None:
-    attributes[STAGE] = event.stage.value
-    if (error := error_type(event)) is not None:
-        attributes[ERROR_TYPE] = error
 
 
 def _add_facts(attributes: Attributes, event: ToolInvoked) -> None:

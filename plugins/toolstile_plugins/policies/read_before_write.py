@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Protocol, TypeGuard, cast
+from typing import Any, BinaryIO, Final, TypeGuard, cast
 
 from toolstile_hookspecs import (
     ConflictError,
@@ -37,36 +37,6 @@ NO_SUCH_FILE: Final = (FileNotFoundError, NotADirectoryError)
 """The errors that mean "no file"; all others mean "unknown"."""
 
 
-class Files(Protocol):
-    """Where a rule about files looks."""
-
-    def canonical(self, path: str) -> str:
-        """Return the one spelling of a path.
-
-        Raises:
-            ValueError: When it can be no path at all, or leads outside.
-        """
-        ...
-
-    def holds(self, path: str) -> bool:
-        """Tell whether there is a file at a canonical path; raises as `digest` does."""
-        ...
-
-    def digest(self, path: str) -> str | None:
-        """Return by what a file's content is known, None where there is no file.
-
-        It is the SHA-256 in hex, of more than `LARGE` bytes that of the size, the time of the
-        last change and the beginning. A directory is no file, nor is a link that leads
-        nowhere, a FIFO, a device or a socket.
-
-        Raises:
-            OSError: When it cannot be looked at.
-            ValueError: When it can be no path at all.
-            ConflictError: When it is being changed.
-        """
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class WorkspaceFiles:
     """The files of the workspace, as a call sees them."""
@@ -74,7 +44,7 @@ class WorkspaceFiles:
     workspace: Filesystem
 
     def canonical(self, path: str) -> str:
-        """Return the path without detours and without the alias of the root."""
+        """Return the one spelling of a path: without detours and the alias of the root."""
         if path == WORKSPACE or path.startswith(f"{WORKSPACE}/"):
             path = path.removeprefix(WORKSPACE).lstrip("/")
         elif path.startswith("/"):
@@ -90,7 +60,16 @@ class WorkspaceFiles:
             return False
 
     def digest(self, path: str) -> str | None:
-        """Return what the workspace knows already, else read the file."""
+        """Return the SHA-256 of a file in hex, read unless the workspace knows it; None for none.
+
+        Of more than `LARGE` bytes it is that of the size, the time of the last change and the
+        beginning. A directory is not a file, nor is a link that leads nowhere or a device.
+
+        Raises:
+            OSError: When it cannot be looked at.
+            ValueError: When it can be no path at all.
+            ConflictError: When it is being changed.
+        """
         try:
             known = self.workspace.stat(path)
             if known.kind != "file":
@@ -112,7 +91,11 @@ class DirectoryFiles:
     root: Path
 
     def canonical(self, path: str) -> str:
-        """Return the path from the directory, with links followed."""
+        """Return the one spelling of a path: from the directory, with links followed.
+
+        Raises:
+            ValueError: When it leads outside.
+        """
         root = os.path.realpath(self.root)
         found = os.path.relpath(os.path.realpath(Path(root, path)), root)
         if found.split(os.sep, 1)[0] == os.pardir:
@@ -131,7 +114,7 @@ class DirectoryFiles:
             return False
 
     def digest(self, path: str) -> str | None:
-        """Read the file."""
+        """Return the SHA-256 of a file as `WorkspaceFiles` does."""
         if not self.holds(path):
             return None
         try:
@@ -148,6 +131,9 @@ class DirectoryFiles:
             raise OSError(
                 "The directory that the files are in is gone. This requires human intervention."
             )
+
+
+Files = WorkspaceFiles | DirectoryFiles
 
 
 def digest_of(stream: BinaryIO) -> str:

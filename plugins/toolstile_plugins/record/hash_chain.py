@@ -109,7 +109,9 @@ class Chain:
         """Yield the number and text of each line that is as it was written."""
         for raw in lines:
             self.lines += 1
-            self._look_at(raw)
+            self.first = self.first or (raw.strip() and raw)
+            # A torn line may end before its beginning does.
+            self.is_one = self.is_one or raw.startswith(BEGINNING) or BEGINNING.startswith(raw)
             # The last one may lack nothing but its newline.
             line = raw.removesuffix(b"\n")
             if (link := read_link(line)) is not None:
@@ -121,11 +123,6 @@ class Chain:
                 self._note(Damage.CHANGED, f"is not what was written: {_how_changed(raw)}")
                 self._expected += 1
                 self._known = False
-
-    def _look_at(self, raw: bytes) -> None:
-        self.first = self.first or (raw.strip() and raw)
-        # A torn line may end before that does.
-        self.is_one = self.is_one or raw.startswith(BEGINNING) or BEGINNING.startswith(raw)
 
     def _place(self, link: Link) -> None:
         if link.n < self._expected:

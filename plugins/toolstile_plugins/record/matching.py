@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import takewhile
 from threading import Lock
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from toolstile_hookspecs import Stage
 from toolstile_hookspecs._schema.secrets import MASK
@@ -56,23 +56,13 @@ def may_be(recorded: object, given: object) -> bool:
     if isinstance(recorded, str):
         return isinstance(given, str) and _text_may_be(recorded, given)
     if isinstance(recorded, dict) and isinstance(given, dict):
-        return _object_may_be(cast("dict[str, object]", recorded), cast("dict[str, object]", given))
+        one, other = cast("dict[str, object]", recorded), cast("dict[str, object]", given)
+        return one.keys() == other.keys() and all(may_be(one[name], other[name]) for name in one)
     if isinstance(recorded, list) and isinstance(given, list):
-        return _array_may_be(cast("list[object]", recorded), cast("list[object]", given))
+        items, others = cast("list[object]", recorded), cast("list[object]", given)
+        return len(items) == len(others) and all(map(may_be, items, others))
     # As JSON: Python takes true for 1.
     return key_of(recorded) == key_of(given)
-
-
-def _object_may_be(recorded: dict[str, object], given: dict[str, object]) -> bool:
-    if recorded.keys() != given.keys():
-        return False
-    return all(may_be(each, given[name]) for name, each in recorded.items())
-
-
-def _array_may_be(recorded: list[object], given: list[object]) -> bool:
-    if len(recorded) != len(given):
-        return False
-    return all(may_be(each, other) for each, other in zip(recorded, given, strict=True))
 
 
 def _text_may_be(recorded: str, given: str) -> bool:
@@ -102,26 +92,6 @@ class NotRecordedError(LookupError):
     """A call is not in the record; the text is for the model."""
 
 
-class Answers(Protocol):
-    """Finds what answers a call."""
-
-    def take(self, tool: str, params: Any) -> Numbered:
-        """Return the recorded call that answers this one; each answers once.
-
-        Raises:
-            NotRecordedError: There is none.
-        """
-        ...
-
-    def left(self) -> list[Numbered]:
-        """Return the recorded calls that have not answered any."""
-        ...
-
-    def left_before(self, later: Numbered) -> Iterable[Numbered]:
-        """Return those of them that may be the same as a call that was recorded later."""
-        ...
-
-
 class InOrder:
     """Answers with the next recorded call, and only if it is the same."""
 
@@ -130,7 +100,11 @@ class InOrder:
         self._lock = Lock()
 
     def take(self, tool: str, params: Any) -> Numbered:
-        """Return the next recorded call, if it is this one."""
+        """Return the next recorded call, if it is this one; each answers once.
+
+        Raises:
+            NotRecordedError: It is not.
+        """
         with self._lock:
             if not self._calls:
                 raise NotRecordedError(
@@ -168,7 +142,11 @@ class ByArguments:
             self._calls.setdefault(key, deque()).append(each)
 
     def take(self, tool: str, params: Any) -> Numbered:
-        """Return the next recorded call that is the same."""
+        """Return the next recorded call that is the same; each answers once.
+
+        Raises:
+            NotRecordedError: There is none.
+        """
         with self._lock:
             found = self._calls.get((tool, key_of(params))) or self._alike(tool, params)
             if found:
@@ -207,6 +185,9 @@ class ByArguments:
         with self._lock:
             alike = self._calls.get((later.call.tool, key_of(later.call.params)), ())
             return list(takewhile(lambda each: each.line < later.line, alike))
+
+
+Answers = InOrder | ByArguments
 
 
 class ById:

@@ -195,11 +195,6 @@ def _shown(event: ToolInvoked) -> dict[str, Any]:
     return envelope
 
 
-def _passes_now(call: RecordedCall, event: ToolInvoked) -> bool:
-    """Tell whether a call that was denied then got as far as being answered from the record."""
-    return call.status is Status.DENIED and event.status is Status.FAILED
-
-
 def _top_level(recording: Recording) -> Iterator[Numbered]:
     return (each for each in recording.calls if each.call.parent is None)
 
@@ -233,7 +228,9 @@ class _Stage:
         except BaseException:
             log.debug("%s left the call; its event says what it came to.", call.id, exc_info=True)
         event = self._events.pop(call.id)
-        passes = self._replay is not None and _passes_now(call, event)
+        # What was denied then may get as far now as being answered from the record.
+        was_denied = call.status is Status.DENIED and event.status is Status.FAILED
+        passes = self._replay is not None and was_denied
         return Comparison(each, _shown(event), event.status, passes=passes)
 
     def _executor(self, call: RecordedCall) -> ExecutorHandle:

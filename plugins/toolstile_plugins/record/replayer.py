@@ -202,7 +202,8 @@ class Replayer:
             return ToolResult.error(call.read)
         where = f"{self.recording.path}, line {answer.line}"
         try:
-            value = _value(tool, call)
+            data = json.dumps(call.envelope.get("data"))
+            value = tool.result_codec.decode(data) if call.value == "wire" else None
         except ValueError as error:
             reason = str(error).rstrip(".")
             return ToolResult.error(
@@ -233,7 +234,10 @@ class Replayer:
         if any(is_of(each, shown) for each in left):
             return shown
         same = (
-            each.params for each in left if _is_unedited(each) and key_of(each.arguments) == given
+            each.params
+            for each in left
+            if (each.approval is None or each.approval.answer != Answer.EDITED)
+            and key_of(each.arguments) == given
         )
         return next(same, shown)
 
@@ -287,10 +291,6 @@ class Replayer:
         return [each for each in self._of_session(calls) if each.call.tool == tool.name]
 
 
-def _is_unedited(call: RecordedCall) -> bool:
-    return call.approval is None or call.approval.answer != Answer.EDITED
-
-
 def _was_kept(call: RecordedCall, shown: Any) -> bool:
     """Tell whether a person let the call go on with these very arguments."""
     kept = has_run(call) and call.approval is not None and call.approval.answer in _GOES_ON
@@ -331,12 +331,6 @@ def _is_asked(tool: Tool[Any, Any], call: RecordedCall, given: Any) -> bool:
     except ToolValidationError:
         return is_of(call, given)
     return is_of(call, given, masked(plain, codec.secret_schema()))
-
-
-def _value(tool: Tool[Any, Any], call: RecordedCall) -> Any:
-    if call.value != "wire":
-        return None
-    return tool.result_codec.decode(json.dumps(call.envelope.get("data")))
 
 
 def _said_again(call: RecordedCall, approval: Approval) -> ApprovalAnswer:

@@ -21,9 +21,11 @@ FORMAT: Final = "toolstile.record"
 VERSION: Final = 1
 
 
-class _Line(BaseModel):
+class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+
+class _Line(_Part):
     n: int
     prev: str
     hash: str
@@ -59,7 +61,7 @@ class End(_Line):
     lost: int = 0
 
 
-class Decision(BaseModel):
+class Decision(_Part):
     """The decision of a policy that did not simply allow.
 
     Args:
@@ -68,14 +70,12 @@ class Decision(BaseModel):
         reason: Why.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     policy: str | None = None
     verdict: Verdict
     reason: str | None = None
 
 
-class Approval(BaseModel):
+class Approval(_Part):
     """The answer of a person.
 
     Args:
@@ -83,13 +83,11 @@ class Approval(BaseModel):
         reason: Why it was denied, or why nobody answered.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     answer: str
     reason: str | None = None
 
 
-class Raised(BaseModel):
+class Raised(_Part):
     """The exception behind a call that did not succeed.
 
     Args:
@@ -97,8 +95,6 @@ class Raised(BaseModel):
         text: What it says.
         section_keys: The sections that a `VisibilityExpansionRequired` asks for.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     type: str
     text: str = ""
@@ -115,33 +111,23 @@ class RecordedCall(_Line):
     """A call. Secrets are masked in all of it.
 
     Args:
-        session: The id of the session it ran in.
-        id: Its own.
         parent: The id of the call that made this one.
-        user: For whom it ran.
-        name: What was asked for, where the tool's own name is another one.
-        arguments: The arguments as they came; text, where they were no JSON.
+        name: The name that was asked for, where the tool's own name is another one.
+        arguments: The arguments as they came; text, where they were not JSON.
         params: The arguments as typed, None where they did not fit.
         masked: Whether `***` in either stands for something secret. False where it is what came.
-        status: What became of it.
-        stage: How far it got.
-        at: When it was made.
         seconds: How long it took.
         handler_seconds: How long its handler took, None where it did not run.
-        envelope: What went out.
-        message: The message of the result.
-        text: What the model read, where it is not in the envelope as it was.
+        envelope: The message that went out.
+        text: The text that the model read, where it is not in the envelope as it was.
         value: Where the value is: on the wire, kept from it, or there was none.
-        decisions: What policies said.
-        approval: What a person said.
         attributes: What plugins noted, by `plugin.name`.
         rolled_back: Whether what it changed was put back.
         pending_parent: Whether its changes waited for its parent's commit.
         replayed: Whether it was answered from a record or ledger.
         reruns: How often it was run again after a conflict.
-        error: The exception behind it.
-        changes: What it did to the session, as JSON for a `Replay`.
-        changes_lost: Why that cannot be told.
+        changes: Its changes of the session, as JSON for a `Replay`.
+        changes_lost: Why those cannot be told.
         lost: How many calls before it could not be recorded.
     """
 

@@ -167,7 +167,8 @@ def _arguments(event: ToolInvoked, secrets: Secrets) -> str:
     if tool is None or (schema and event.stage is Stage.PARSE):
         # Nobody knows what each of them was meant for.
         value = value_of(given)
-        return written(_all_masked(value))
+        is_object = isinstance(value, dict)
+        return written(dict.fromkeys(cast("Any", value), MASK) if is_object else MASK)
     if event.status is Status.INVALID:
         # As text, which is refused again for the same faults.
         return written(hide(_text(given), secrets))
@@ -175,12 +176,6 @@ def _arguments(event: ToolInvoked, secrets: Secrets) -> str:
     if isinstance(value, str):
         return written(MASK if schema else hide(value, secrets))
     return _shown(value, schema, secrets)
-
-
-def _all_masked(value: Any) -> Any:
-    if isinstance(value, dict):
-        return dict.fromkeys(cast("dict[str, object]", value), MASK)
-    return MASK
 
 
 def _shown(value: Any, schema: Mapping[str, Any], secrets: Secrets) -> str:
