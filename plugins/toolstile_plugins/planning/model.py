@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints
 
 from toolstile_hookspecs import SessionProtocol
 
@@ -86,39 +88,40 @@ def _within(text: str, margin: int) -> str:
     return f"\n{' ' * margin}".join(text.splitlines())
 
 
-MAX_TITLE: Final = 500
-MAX_NOTE: Final = 2_000
+Title = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
+Note = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2_000)]
 
 
 @dataclass(frozen=True, slots=True)
 class SetupPlan:
     """Begin a plan, in place of any there is."""
 
-    objective: str = field(metadata={"description": "What is to be achieved, 1-500 characters."})
-    initial_steps: tuple[str, ...] = field(
-        default=(), metadata={"description": "Titles of the first steps, 1-500 characters each."}
-    )
+    objective: Title
+    """The thing to achieve."""
+    initial_steps: tuple[Title, ...] = ()
+    """Titles of the first steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class AddStep:
     """Add steps at the end of the plan."""
 
-    steps: tuple[str, ...] = field(
-        metadata={"description": "Titles of the new steps, 1-500 characters each."}
-    )
+    steps: Annotated[tuple[Title, ...], Field(min_length=1)]
+    """Titles of the new steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateStep:
     """Change a step of the plan."""
 
-    step_id: int = field(metadata={"description": "The id of the step."})
-    title: str | None = field(default=None, metadata={"description": "A new title."})
-    status: StepStatus | None = field(default=None, metadata={"description": "How far it is."})
-    note: str | None = field(
-        default=None, metadata={"description": "An observation or reflection to keep with it."}
-    )
+    step_id: int
+    """The id of the step."""
+    title: Title | None = None
+    """A new title."""
+    status: StepStatus | None = None
+    """The progress of the step."""
+    note: Note | None = None
+    """An observation or reflection to keep with it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Final
 
 from toolstile_hookspecs import Tool, ToolContext, ToolExample, ToolResult, ToolValidationError
 from toolstile_plugins.planning.model import (
-    MAX_NOTE,
-    MAX_TITLE,
     AddStep,
     Plan,
     PlanStep,
@@ -21,21 +18,11 @@ NO_PLAN: Final = "There is no plan. Call planning_setup_plan first, then retry."
 
 
 def _set_up(params: SetupPlan, *, context: ToolContext) -> ToolResult[Plan]:
-    _refuse(
-        [
-            *_text_faults("objective", params.objective),
-            *_title_faults("initial_steps", params.initial_steps),
-        ]
-    )
     context.session.dispatch(params)
     return _told(context, "The plan is set up.")
 
 
 def _add(params: AddStep, *, context: ToolContext) -> ToolResult[Plan]:
-    faults = _title_faults("steps", params.steps)
-    if not params.steps:
-        faults = ["steps: give at least one title"]
-    _refuse(faults)
     before = context.session[Plan].latest()
     if before is None:
         return ToolResult.error(NO_PLAN)
@@ -48,7 +35,11 @@ def _add(params: AddStep, *, context: ToolContext) -> ToolResult[Plan]:
 
 
 def _update(params: UpdateStep, *, context: ToolContext) -> ToolResult[Plan]:
-    _refuse(_update_faults(params))
+    if params.title is None and params.status is None and params.note is None:
+        raise ToolValidationError(
+            "Invalid arguments:\n  - give at least one of title, status and note\n"
+            "Mend these, then retry."
+        )
     plan = context.session[Plan].latest()
     if plan is None:
         return ToolResult.error(NO_PLAN)
@@ -72,40 +63,6 @@ def _told(context: ToolContext, message: str) -> ToolResult[Plan]:
     if plan is not None and plan.status == "completed":
         message += " All steps are done: the plan is completed."
     return ToolResult.ok(plan, message=message)
-
-
-def _update_faults(params: UpdateStep) -> list[str]:
-    if params.title is None and params.status is None and params.note is None:
-        return ["give at least one of title, status and note"]
-    faults: list[str] = []
-    if params.title is not None:
-        faults += _text_faults("title", params.title)
-    if params.note is not None:
-        faults += _text_faults("note", params.note, most=MAX_NOTE)
-    return faults
-
-
-def _title_faults(field: str, titles: Iterable[str]) -> list[str]:
-    return [
-        fault
-        for place, title in enumerate(titles)
-        for fault in _text_faults(f"{field}[{place}]", title)
-    ]
-
-
-def _text_faults(field: str, text: str, most: int = MAX_TITLE) -> list[str]:
-    length = len(text.strip())
-    if length == 0:
-        return [f"{field}: must not be empty"]
-    if length > most:
-        return [f"{field}: has {length} characters, {most} are allowed"]
-    return []
-
-
-def _refuse(faults: list[str]) -> None:
-    if faults:
-        lines = "\n".join(f"  - {fault}" for fault in faults)
-        raise ToolValidationError(f"Invalid arguments:\n{lines}\nMend these, then retry.")
 
 
 _FIRST: Final = Plan("Ship the release", "active", (PlanStep(1, "Run the tests"),))

@@ -188,7 +188,9 @@ def test_all_faults_of_the_texts_are_told_at_once(
     before = planner.plan
     outcome = planner(name, **arguments)
 
-    assert outcome.status is Status.FAILED
+    assert outcome.status is (
+        Status.FAILED if name == "update_step" and faults == 1 else Status.INVALID
+    )
     assert outcome.text.count("  - ") == faults
     assert planner.plan == before
 
