@@ -28,15 +28,15 @@ class Ending:
     Args:
         call: The call as it came.
         tool: The tool's own name, or the one that was asked for.
-        status: What became of the call.
-        stage: How far it got; None where that is not known.
-        seconds: How long it took; None where that is not known.
-        text: What the model reads.
+        status: The status of the call.
+        stage: The last stage that it reached; None where that is not known.
+        seconds: The time that it took; None where that is not known.
+        text: The text for the model.
         envelope: The wire form, without the call's id.
-        notes: What else is worth knowing, such as that it was rolled back.
-        diff: What it would have changed; None unless it was a dry run.
-        unanswered: Whether it was denied because nobody answered for it.
-        preface: What the text begins with: the result's message, without its value.
+        notes: Further remarks, such as that it was rolled back.
+        diff: The changes it would have made; None unless it was a dry run.
+        unanswered: True when it was denied because nobody answered for it.
+        preface: The beginning of the text: the result's message, without its value.
     """
 
     call: ToolCall
@@ -110,20 +110,10 @@ class Endings:
     ) -> Ending:
         event = self._events.pop(call.id)
         text = f"Opened {', '.join(request.section_keys)}. The prompt is now:\n{rendered.text}"
-        envelope = {
-            "tool": event.tool_name,
-            "fetchedAt": wire_time(event.timestamp, event.duration),
-            "data": text,
-        }
-        return Ending(
-            call,
-            event.tool_name,
-            Status.SUCCEEDED,
-            Stage.TELEMETRY,
-            event.duration,
-            text,
-            envelope,
-        )
+        fetched_at = wire_time(event.timestamp, event.duration)
+        envelope = {"tool": event.tool_name, "fetchedAt": fetched_at, "data": text}
+        tool, seconds = event.tool_name, event.duration
+        return Ending(call, tool, Status.SUCCEEDED, Stage.TELEMETRY, seconds, text, envelope)
 
     def _keep(self, event: ToolInvoked) -> None:
         if event.parent_id is None:
@@ -134,17 +124,18 @@ def _ended(call: ToolCall, outcome: Outcome, *notes: str) -> Ending:
     event = outcome.event
     return Ending(
         call,
-        event.tool_name,
-        event.status,
-        event.stage,
-        event.duration,
+        *_progress(event),
         outcome.text,
         outcome.envelope(),
-        (*_notes(event), *notes),
-        _diff(event),
-        event.attributes.get(APPROVAL) == "unanswered",
-        outcome.result.message,
+        notes=(*_notes(event), *notes),
+        diff=_diff(event),
+        unanswered=event.attributes.get(APPROVAL) == "unanswered",
+        preface=outcome.result.message,
     )
+
+
+def _progress(event: ToolInvoked) -> tuple[str, Status, Stage, float]:
+    return event.tool_name, event.status, event.stage, event.duration
 
 
 def _said(error: BaseException) -> str:
@@ -161,9 +152,7 @@ def _raised(call: ToolCall, error: BaseException, event: ToolInvoked | None) -> 
     envelope = {"tool": name, "fetchedAt": wire_time(datetime.now(UTC)), "error": text}
     if event is None:
         return Ending(call, name, Status.RAISED, None, None, text, envelope)
-    return Ending(
-        call, name, event.status, event.stage, event.duration, text, envelope, _notes(event)
-    )
+    return Ending(call, *_progress(event), text, envelope, _notes(event))
 
 
 def _diff(event: ToolInvoked) -> str | None:

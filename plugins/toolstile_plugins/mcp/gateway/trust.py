@@ -11,7 +11,9 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final, Literal
+
+from pydantic import BaseModel, ValidationError
 
 from toolstile_hookspecs import ConfigurationError, PolicyDecision, Tool, ToolContext, ToolResult
 from toolstile_hookspecs.support.text import suggest
@@ -25,11 +27,14 @@ from toolstile_plugins.mcp.settings import Trust
 
 log = logging.getLogger("toolstile.mcp")
 
-FORMAT: Final = "toolstile.mcp"
-VERSION: Final = 1
-
 Pinned = Mapping[str, Definition]
 """A server's tools, by its names for them."""
+
+
+class _PinFile(BaseModel):
+    format: Literal["toolstile.mcp"]
+    version: Literal[1]
+    servers: dict[str, dict[str, Any]]
 
 
 class Pins:
@@ -65,33 +70,26 @@ class Pins:
         with self._lock:
             try:
                 servers = {**self._read(), server: {name: t.plain() for name, t in tools.items()}}
-                self._write({"format": FORMAT, "version": VERSION, "servers": servers})
+                self._write(_PinFile(format="toolstile.mcp", version=1, servers=servers))
             except (OSError, ConfigurationError) as error:
                 log.warning("What the tools of MCP server %s are is not kept: %s", server, error)
 
-    def _read(self) -> dict[str, Any]:
+    def _read(self) -> dict[str, dict[str, Any]]:
         try:
-            text = self.path.read_text("utf-8")
+            return _PinFile.model_validate_json(self.path.read_bytes()).servers
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError) as error:
+        except ValidationError as error:
+            raise self._unreadable(error.errors()[0]["msg"]) from error
+        except OSError as error:
             raise self._unreadable(str(error)) from error
-        try:
-            held: Any = json.loads(text)
-            known = (held["format"], held["version"]) == (FORMAT, VERSION)
-            servers = dict(cast("Mapping[str, Any]", held["servers"]))
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise self._unreadable(f"it is not what it should be ({error})") from error
-        if not known:
-            raise self._unreadable("it was written by another version")
-        return servers
 
-    def _write(self, held: Mapping[str, Any]) -> None:
+    def _write(self, held: _PinFile) -> None:
         make_directory_of(self.path)
         handle, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(held, file, indent=1, sort_keys=True)
+                json.dump(held.model_dump(), file, indent=1, sort_keys=True)
                 file.flush()
                 # Else a loss of power may leave an empty file under the name.
                 os.fsync(file.fileno())

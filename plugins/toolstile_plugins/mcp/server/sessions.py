@@ -27,14 +27,6 @@ OpenExecutor = Callable[[str | None, str | None], AbstractContextManager[Executo
 Key = tuple[str | None, str]
 
 
-class TooManySessions(Exception):
-    """As many sessions are kept as there may be."""
-
-
-class UnknownSession(Exception):
-    """No session of that handle is kept for that principal."""
-
-
 class ServedSession:
     """A session with what dispatches calls in it; it ends when nobody uses it any more."""
 
@@ -121,7 +113,7 @@ class Sessions:
         """Keep a new session, and return the handle that nobody can guess.
 
         Raises:
-            TooManySessions: When as many are kept as there may be.
+            MCPError: When as many are kept as there may be.
         """
         handle = secrets.token_urlsafe(HANDLE_BYTES)
         self._keep((principal, handle))
@@ -139,14 +131,13 @@ class Sessions:
             make: Whether to make one where there is none: somebody else vouches for the handle.
 
         Raises:
-            UnknownSession: When there is none, or it is another principal's.
-            TooManySessions: When as many are kept as there may be.
+            MCPError: When there is none, it is another principal's, or as many are kept as may be.
         """
         self.sweep()
         key = (principal, handle)
         if key not in self._kept:
             if not make:
-                raise UnknownSession
+                raise MCPError(INVALID_PARAMS, UNKNOWN)
             self._keep(key)
         session = self._kept[key]
         try:
@@ -175,7 +166,7 @@ class Sessions:
     def _keep(self, key: Key) -> None:
         self.sweep()
         if len(self._kept) >= self._most:
-            raise TooManySessions
+            raise MCPError(INTERNAL_ERROR, FULL)
         self._kept[key] = ServedSession(self._open_executor(key[0], None))
         self._touch(key)
 
@@ -276,21 +267,16 @@ class NamedSessions:
         principal = principal_of(context)
         header = _header(context)
         asked = (context.meta or {}).get(SESSION_META)
-        try:
-            if header is not None:
-                # The transport has checked whose it is.
-                with self._sessions.kept(principal, header, make=True) as session:
-                    yield Chosen(session)
-            elif asked is None:
-                yield Chosen(None)
-            else:
-                handle = self._handle(context, principal) if asked == NEW else str(asked)
-                with self._sessions.kept(principal, handle) as session:
-                    yield Chosen(session, {SESSION_META: handle} if asked == NEW else {})
-        except UnknownSession:
-            raise MCPError(INVALID_PARAMS, UNKNOWN) from None
-        except TooManySessions:
-            raise MCPError(INTERNAL_ERROR, FULL) from None
+        if header is not None:
+            # The transport has checked whose it is.
+            with self._sessions.kept(principal, header, make=True) as session:
+                yield Chosen(session)
+        elif asked is None:
+            yield Chosen(None)
+        else:
+            handle = self._handle(context, principal) if asked == NEW else str(asked)
+            with self._sessions.kept(principal, handle) as session:
+                yield Chosen(session, {SESSION_META: handle} if asked == NEW else {})
 
     def _handle(self, context: RequestContext, principal: str | None) -> str:
         """Return the handle of a new session, or of that which the request has begun before."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,9 +13,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mcp.shared.exceptions import MCPError
 
 from toolstile_hookspecs import ResourceError
-from toolstile_plugins.mcp.server.sessions import Sessions, TooManySessions, UnknownSession
+from toolstile_plugins.mcp.server.sessions import FULL, UNKNOWN, Sessions
 
 HOUR = 3600.0
 
@@ -93,7 +95,7 @@ def test_a_session_is_kept_until_nobody_has_used_it_for_too_long(sessions, clock
     clock.at += HOUR - 1
     assert _number(sessions, None, handle) == 1
     clock.at += HOUR
-    with pytest.raises(UnknownSession):
+    with pytest.raises(MCPError, match=re.escape(UNKNOWN)):
         _number(sessions, None, handle)
     assert opener.open == set()
 
@@ -112,13 +114,13 @@ def test_a_session_in_use_does_not_end(sessions, clock):
 def test_a_session_is_its_principals_alone(sessions):
     handle = sessions.begin("ada")
     for other in ("bert", None):
-        with pytest.raises(UnknownSession):
+        with pytest.raises(MCPError, match=re.escape(UNKNOWN)):
             _number(sessions, other, handle)
 
 
 def test_there_may_be_so_many_and_room_is_made_when_one_ends(sessions):
     handles = [sessions.begin(None) for _ in range(3)]
-    with pytest.raises(TooManySessions):
+    with pytest.raises(MCPError, match=re.escape(FULL)):
         sessions.begin(None)
     sessions.end(None, handles[0])
     assert sessions.begin(None) not in handles
@@ -128,7 +130,7 @@ def test_all_end_with_the_server(sessions, opener):
     handles = [sessions.begin(None) for _ in range(3)]
     sessions.end_all()
     assert opener.open == set()
-    with pytest.raises(UnknownSession):
+    with pytest.raises(MCPError, match=re.escape(UNKNOWN)):
         _number(sessions, None, handles[0])
 
 
@@ -184,12 +186,12 @@ def test_whatever_happens_a_handle_leads_to_its_session_or_to_none(steps):
         elif step == "begin":
             try:
                 begun.append((principal, sessions.begin(principal), opener.made))
-            except TooManySessions:
+            except MCPError:
                 assert len(sessions) == 4
         else:
             try:
                 found = _number(sessions, principal, handle)
-            except UnknownSession:
+            except MCPError:
                 continue
             assert (principal, handle, found) == begun[which]
             assert found == number
