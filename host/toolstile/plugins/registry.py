@@ -26,7 +26,7 @@ from toolstile.plugins.hook_manager import Implementation
 from toolstile.plugins.inspection import refuse_hookless
 from toolstile.plugins.loaded_plugins import LoadedPlugins
 from toolstile.plugins.plugin_errors import PluginFault, in_configuration
-from toolstile.plugins.registry_snapshot import PluginCatalog, view_of
+from toolstile.plugins.registry_snapshot import PluginCatalog, snapshot_of
 from toolstile.plugins.reports import LoadedPlugin, PluginReport, PluginSource, default_name
 from toolstile.settings import Settings
 from toolstile.settings.model import folded
@@ -66,9 +66,9 @@ class Plugins:
         self._turns = itertools.count(1)
         self._renewed: dict[str, int] = {}
         self._dialects: tuple[int, Mapping[str, Dialect]] | None = None
-        self.view = view_of(self._roster, 0)
+        self.view = snapshot_of(self._roster, 0)
         """All that plugins offer at this time."""
-        self.catalog = PluginCatalog(lambda: self.view.tools, self._renew)
+        self.catalog = PluginCatalog(lambda: self.view, self._renew)
 
     # --- Changes -------------------------------------------------------------------------
 
@@ -358,7 +358,7 @@ class Plugins:
                 self._roster.complain(name, hook, faults)
 
     def _publish(self) -> None:
-        self.view = view_of(self._roster, self.view.generation + 1)
+        self.view = snapshot_of(self._roster, self.view.generation + 1)
 
 
 def _each_once(files: Iterable[Path]) -> Iterable[Path]:

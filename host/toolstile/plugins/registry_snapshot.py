@@ -1,56 +1,92 @@
-"""The snapshot of all plugins at one time."""
+"""The snapshot of all plugins at one time, and the catalog that reads it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from toolstile.plugins.contributions import Contribution
 from toolstile.plugins.hook_manager import Implementation
 from toolstile.plugins.loaded_plugins import LoadedPlugins
 from toolstile.plugins.prefixing import serving_wire_names
 from toolstile_hookspecs import Binding, Section, Tool
 
-# --- The catalog
+Calls = Mapping[str, tuple[Implementation, ...]]
+Tools = Mapping[str, Tool[Any, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class ToolIndex:
-    """All tools at one time; never changed, only replaced.
+class RegistrySnapshot:
+    """The snapshot that readers see; it is replaced as a whole and never changed.
 
     Args:
-        tools: By name, in order.
-        wire: By wire name, where no tool has it as its name.
+        generation: A number that grows with every change.
+        implementations: By hook, in the order of calling.
+        wrappers: By hook, the outermost first.
+        sections: Of all plugins, in the order of registration.
+        bindings: Of all plugins, likewise.
+        providers: The plugin that has bound it, by kind of resource.
+        policies: What makes each kind of policy.
+        tools: The tools by name, in order.
+        wire: The tools by wire name, where no tool has it as its name.
         owners: The plugin of each tool, by the tool's name.
     """
 
-    tools: Mapping[str, Tool[Any, Any]] = field(default_factory=dict[str, Tool[Any, Any]])
-    wire: Mapping[str, Tool[Any, Any]] = field(default_factory=dict[str, Tool[Any, Any]])
-    owners: Mapping[str, str] = field(default_factory=dict[str, str])
+    generation: int
+    implementations: Calls
+    wrappers: Calls
+    sections: tuple[Section, ...]
+    bindings: tuple[Binding[Any], ...]
+    providers: Mapping[type[Any], str]
+    policies: Mapping[str, type[Any]]
+    tools: Tools
+    wire: Tools
+    owners: Mapping[str, str]
 
 
-def index(contributions: Iterable[tuple[str, Contribution]]) -> ToolIndex:
-    """Return the index of what plugins, by name, contribute."""
-    there = list(contributions)
-    tools = {tool.name: tool for _, each in there for tool in each.tools}
-    owners = {tool.name: plugin for plugin, each in there for tool in each.tools}
+def snapshot_of(roster: LoadedPlugins, generation: int) -> RegistrySnapshot:
+    """Return what the loaded plugins offer now."""
+    calls = {hook: tuple(roster.implementations(hook)) for hook in roster.hooks}
+    offered = {name: each.contribution for name, each in roster.records.items()}
     # Wire names of plugins with a prefix give way.
-    settled = sorted(there, key=lambda pair: bool(pair[1].prefix))
-    wire = serving_wire_names(tool for _, each in settled for tool in each.tools)
-    return ToolIndex(tools, wire, owners)
+    settled = sorted(offered.values(), key=lambda each: bool(each.prefix))
+    return RegistrySnapshot(
+        generation=generation,
+        implementations=_only(calls, wrappers=False),
+        wrappers=_only(calls, wrappers=True),
+        sections=tuple(section for each in offered.values() for section in each.sections),
+        bindings=tuple(binding for each in offered.values() for binding in each.bindings),
+        providers=MappingProxyType(
+            {binding.kind: name for name, each in offered.items() for binding in each.bindings}
+        ),
+        policies=MappingProxyType(
+            {kind: made for each in offered.values() for kind, made in each.policies.items()}
+        ),
+        tools={tool.name: tool for each in offered.values() for tool in each.tools},
+        wire=serving_wire_names(tool for each in settled for tool in each.tools),
+        owners={tool.name: name for name, each in offered.items() for tool in each.tools},
+    )
+
+
+def _only(calls: Calls, *, wrappers: bool) -> Calls:
+    return {
+        hook: tuple(each for each in found if each.wrapper is wrappers)
+        for hook, found in calls.items()
+    }
 
 
 class PluginCatalog:
     """The catalog as hooks and hosts see it; always up to date.
 
     Args:
-        current: Gives the index that holds now.
+        current: Gives the snapshot that holds now.
         renew: Asks a plugin for its sections again.
     """
 
-    def __init__(self, current: Callable[[], ToolIndex], renew: Callable[[str], None]) -> None:
+    def __init__(
+        self, current: Callable[[], RegistrySnapshot], renew: Callable[[str], None]
+    ) -> None:
         self._current = current
         self._renew = renew
 
@@ -83,61 +119,3 @@ class PluginCatalog:
     def __iter__(self) -> Iterator[Tool[Any, Any]]:
         """Yield the tools in order."""
         return iter(tuple(self._current().tools.values()))
-
-
-# --- The snapshot
-
-
-Calls = Mapping[str, tuple[Implementation, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class RegistrySnapshot:
-    """The snapshot that readers see; it is replaced as a whole and never changed.
-
-    Args:
-        generation: A number that grows with every change.
-        implementations: By hook, in the order of calling.
-        wrappers: By hook, the outermost first.
-        sections: Of all plugins, in the order of registration.
-        bindings: Of all plugins, likewise.
-        providers: The plugin that has bound it, by kind of resource.
-        policies: What makes each kind of policy.
-        tools: The tools by name.
-    """
-
-    generation: int
-    implementations: Calls
-    wrappers: Calls
-    sections: tuple[Section, ...] = ()
-    bindings: tuple[Binding[Any], ...] = ()
-    providers: Mapping[type[Any], str] = field(default_factory=dict[type[Any], str])
-    policies: Mapping[str, type[Any]] = field(default_factory=dict[str, type[Any]])
-    tools: ToolIndex = field(default_factory=ToolIndex)
-
-
-def view_of(roster: LoadedPlugins, generation: int) -> RegistrySnapshot:
-    """Return what the plugins of a roster come to now."""
-    calls = {hook: tuple(roster.implementations(hook)) for hook in roster.hooks}
-    offered = [(name, each.contribution) for name, each in roster.records.items()]
-    return RegistrySnapshot(
-        generation=generation,
-        implementations=_only(calls, wrappers=False),
-        wrappers=_only(calls, wrappers=True),
-        sections=tuple(section for _, each in offered for section in each.sections),
-        bindings=tuple(binding for _, each in offered for binding in each.bindings),
-        providers=MappingProxyType(
-            {binding.kind: name for name, each in offered for binding in each.bindings}
-        ),
-        policies=MappingProxyType(
-            {kind: made for _, each in offered for kind, made in each.policies.items()}
-        ),
-        tools=index(offered),
-    )
-
-
-def _only(calls: Calls, *, wrappers: bool) -> Calls:
-    return {
-        hook: tuple(each for each in found if each.wrapper is wrappers)
-        for hook, found in calls.items()
-    }

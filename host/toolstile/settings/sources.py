@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final, cast
 
 from toolstile.settings.model import HostTable, Settings, folded
-from toolstile.settings.paths import expanded
+from toolstile.settings.paths import beside, expanded
 from toolstile.settings.table_validation import validate_table
 from toolstile_hookspecs import ConfigurationError
 from toolstile_hookspecs.support.text import nearest
@@ -199,7 +199,11 @@ def overrides(environ: Mapping[str, str], plugins: Mapping[str, object]) -> Iter
             continue
         if variable in KEYS:
             key = KEYS[variable]
-            yield Override(variable, (key,), text if key in _TEXTS else as_toml(text))
+            value = text if key in _TEXTS else as_toml(text)
+            if key == "approval_spent":
+                # What a variable says is relative to where the process was started.
+                value = str(Path.cwd() / expanded(Path(text)))
+            yield Override(variable, (key,), value)
         elif variable.startswith(TABLES):
             yield Override(variable, _path(variable, plugins), as_toml(text))
         elif variable.startswith(PREFIX) and variable != BLOCK:
@@ -350,17 +354,21 @@ def load(
     """
     variables = os.environ if environ is None else environ
     path, document = _document(start, config)
+    directory = Path.cwd() if path is None else path.parent
     tables: object = document.get("plugins", {})
     known = cast("Mapping[str, object]", tables if isinstance(tables, Mapping) else {})
     overridden = list(overrides(variables, known))
     origins = {".".join(each.path): each.variable for each in overridden}
     host = validate_table(
         HostTable,
-        apply(iter(overridden), document),
+        apply(iter(overridden), beside(directory, document, HostTable)),
         plugin=None,
         source=Settings(path=path, variables=origins).source_of,
     )
-    return _settings(path, host, blocked(variables), origins)
+    settled = dict(host)
+    # What a plugin is switched off by holds: nothing switches it on again.
+    settled["block"] = tuple(dict.fromkeys((*host.block, *blocked(variables))))
+    return Settings(path=path, variables=MappingProxyType(origins), **settled)
 
 
 def _document(start: Path | None, config: Path | None) -> tuple[Path | None, Mapping[str, Any]]:
@@ -376,27 +384,3 @@ def _existing(start: Path | None) -> Path:
     except FileNotFoundError as error:
         msg = "The working directory is gone: it was removed. Change to one that is there."
         raise ConfigurationError(msg) from error
-
-
-def _settings(
-    path: Path | None, host: HostTable, blocked: tuple[str, ...], origins: Mapping[str, str]
-) -> Settings:
-    beside = Path.cwd() if path is None else path.parent
-    texts = host.prompt_overrides
-    settled: dict[str, Any] = {
-        "path": path,
-        # Whatever switches a plugin off does so: nothing switches it on again.
-        "block": tuple(dict.fromkeys((*host.block, *blocked))),
-        "approval_spent": _spent(host.approval_spent, beside, origins),
-        "plugin_files": tuple(beside / expanded(file) for file in host.plugin_files),
-        "prompt_overrides": None if texts is None else beside / expanded(texts),
-        "variables": MappingProxyType(origins),
-    }
-    return Settings(**{**dict(host), **settled})
-
-
-def _spent(file: Path | None, beside: Path, origins: Mapping[str, str]) -> Path | None:
-    if file is None:
-        return None
-    # What a variable says is relative to where the process was started.
-    return (Path.cwd() if "approval_spent" in origins else beside) / expanded(file)
