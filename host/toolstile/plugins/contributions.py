@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Final, TypeGuard, cast
+from typing import Annotated, Any, Final, cast
 
 from pydantic import BaseModel, Field, StrictBool
 
@@ -21,7 +21,6 @@ from toolstile_hookspecs import (
     Binding,
     Command,
     ConfigurationError,
-    DefinitionError,
     Section,
     Tool,
 )
@@ -44,11 +43,7 @@ class HostKeys(BaseModel):
 
 
 def host_keys(settings: Settings, plugin: str) -> HostKeys:
-    """Return the host's keys in a plugin's table.
-
-    Raises:
-        ConfigurationError: When a value is not what it should be.
-    """
+    """Return the host's keys in a plugin's table; raises `ConfigurationError` for a wrong one."""
     table = {key: value for key, value in settings.table_of(plugin).items() if key in RESERVED}
     return validate_table(
         HostKeys,
@@ -95,12 +90,7 @@ class Contribution:
 
 
 def collect(plugin: str, implementations: Implementations, settings: Settings) -> Contribution:
-    """Ask a plugin for all it offers.
-
-    Args:
-        plugin: Its name.
-        implementations: Gives its own implementations of a hook.
-        settings: The configuration.
+    """Ask a plugin for all it offers, with its own implementations of the hooks.
 
     Raises:
         PluginFault: When a hook raises or answers what it must not, or when the plugin's
@@ -132,19 +122,11 @@ def with_sections(contribution: Contribution, implementations: Implementations) 
     with guarded(f"A section of {hook}"):
         for section in asked:
             _check_section(hook, section)
-        sections = _prefixed(cast("tuple[Section, ...]", asked), contribution.prefix)
+        sections = cast("tuple[Section, ...]", asked)
+        if contribution.prefix:
+            sections = with_prefix(sections, contribution.prefix)
         tools = tuple(dict.fromkeys(_tools(sections, "")))
     return replace(contribution, sections=sections, tools=tools)
-
-
-def _prefixed(sections: tuple[Section, ...], prefix: str) -> tuple[Section, ...]:
-    if not prefix:
-        return sections
-    try:
-        return with_prefix(sections, prefix)
-    except DefinitionError as error:
-        cause = f"The prefix {prefix!r} does not fit. {error}"
-        raise PluginFault(cause, "Change the prefix.", misconfigured=True) from error
 
 
 def _settings(plugin: str, implementations: Implementations, settings: Settings) -> Any:
@@ -227,18 +209,15 @@ def _policies(implementations: Implementations, settings: object) -> dict[str, t
 def _bindings(implementations: Implementations, settings: object) -> tuple[Binding[Any], ...]:
     hook = "toolstile_resources"
     bindings: dict[type[Any], Binding[Any]] = {}
+    each: Any
     for each in _asked(hook, implementations, settings):
-        if not _is_binding(each):
+        if not isinstance(each, Binding):
             raise wrong_answer(hook, each, "bindings, such as Binding(Tracker, make_tracker)")
         if each.kind in bindings:
             cause = f"It binds {each.kind.__qualname__} twice."
             raise PluginFault(cause, "Remove one of the bindings.")
         bindings[each.kind] = each
     return tuple(bindings.values())
-
-
-def _is_binding(value: object) -> TypeGuard[Binding[Any]]:
-    return isinstance(value, Binding)
 
 
 def _asked(hook: str, implementations: Implementations, settings: object) -> tuple[object, ...]:
@@ -257,16 +236,11 @@ def listed(hook: str, call: Callable[..., Any], *arguments: object) -> tuple[obj
     """
     with guarded(hook):
         answer = call(*arguments)
-    if answer is None:
-        return ()
-    if not _is_several(answer):
-        raise wrong_answer(hook, answer, "a list")
-    with guarded(hook):
-        return tuple(answer)
-
-
-def _is_several(answer: object) -> TypeGuard[Iterable[object]]:
-    return isinstance(answer, Iterable) and not isinstance(answer, (str, bytes, Mapping))
+        if answer is None:
+            return ()
+        if isinstance(answer, (str, bytes, Mapping)) or not isinstance(answer, Iterable):
+            raise wrong_answer(hook, answer, "a list")
+        return tuple(cast("Iterable[object]", answer))
 
 
 @contextmanager
@@ -283,13 +257,10 @@ def guarded(what: str) -> Generator[None]:
 
 
 def _check_section(hook: str, section: object) -> None:
-    if issubclass(type(section), Tool):
-        raise wrong_answer(
-            hook, section, "sections: MarkdownSection(key=..., title=..., tools=[...])"
-        )
     whole = all(hasattr(section, part) for part in _SECTION_PARTS)
     if not whole or isinstance(section, type):
-        raise wrong_answer(hook, section, "sections, such as MarkdownSection(key=..., title=...)")
+        expected = "sections: MarkdownSection(key=..., title=..., tools=[...])"
+        raise wrong_answer(hook, section, expected)
     known = cast("Section", section)
     for tool in cast("Iterable[object]", known.tools):
         if not isinstance(tool, Tool):
@@ -331,21 +302,21 @@ class OfferedExtensions:
 
 def dialects(implementations: Iterable[Implementation]) -> OfferedExtensions:
     """Return the dialects that implementations of `toolstile_dialects` offer."""
-    return _extensions("dialect", implementations, _is_dialect, "dialects: objects with a name")
+
+    def fits(value: object) -> bool:
+        return isinstance(getattr(value, "name", None), str) and not isinstance(value, type)
+
+    return _extensions("dialect", implementations, fits, "dialects: objects with a name")
 
 
 def commands(implementations: Iterable[Implementation]) -> OfferedExtensions:
     """Return the commands that implementations of `toolstile_commands` offer."""
+
+    def fits(value: object) -> bool:
+        return isinstance(value, Command)
+
     expected = "commands: Command(name, help, run=...)"
-    return _extensions("command", implementations, _is_command, expected)
-
-
-def _is_dialect(value: object) -> bool:
-    return isinstance(getattr(value, "name", None), str) and not isinstance(value, type)
-
-
-def _is_command(value: object) -> bool:
-    return isinstance(value, Command)
+    return _extensions("command", implementations, fits, expected)
 
 
 def _extensions(

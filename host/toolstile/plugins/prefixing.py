@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from toolstile.plugins.changed_section import changed
-from toolstile_hookspecs import DefinitionError, Section, Tool
+from toolstile.plugins.plugin_errors import PluginFault
+from toolstile_hookspecs import Section, Tool
 from toolstile_hookspecs._tools.field_checks import NAME
 from toolstile_hookspecs.tools import NO_NAMES
 
@@ -21,14 +22,15 @@ def renamed(tool: T, name: str, renamed_tools: Mapping[str, str] = NO_NAMES) -> 
     speak of names that only its own scope knew.
 
     Raises:
-        DefinitionError: When the name is not one for a tool.
+        PluginFault: When the name is not one for a tool.
     """
     if NAME.fullmatch(name) is None:
-        msg = (
-            f"Tool {tool.name!r}: it cannot be called {name!r}, a name has 1 to 64 of a-z, 0-9, "
-            "_ and -; take a shorter prefix, or one of these characters."
+        raise PluginFault(
+            f"The prefix does not fit. Tool {tool.name!r} cannot be called {name!r}: a name has 1 "
+            "to 64 of a-z, 0-9, _ and -.",
+            "Take a shorter prefix, or one of these characters.",
+            misconfigured=True,
         )
-        raise DefinitionError(msg)
     twin = object.__new__(type(tool))
     depends_on = tuple(renamed_tools.get(each, each) for each in tool.depends_on)
     vars(twin).update(vars(tool), name=name, depends_on=depends_on, renamed_tools=renamed_tools)

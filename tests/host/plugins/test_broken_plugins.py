@@ -467,7 +467,7 @@ def test_a_plugin_whose_offers_cannot_be_taken(broken, source, cause, remedy):
         ({"url": 3, "uri": "a"}, r"number 3\. .*plugins\.broken\.uri: "),
         ({"enabled": "no"}, r"plugins\.broken\.enabled: expected true or false, found the text"),
         ({"prefix": "No!"}, r"plugins\.broken\.prefix: expected .* found the text 'No!'"),
-        ({"prefix": "x" * 60}, r"The prefix 'x+' does not fit\. Tool 'broken_tool'"),
+        ({"prefix": "x" * 60}, r"The prefix does not fit\. Tool 'broken_tool'"),
     ],
 )
 def test_a_plugin_whose_table_does_not_fit(broken, table, cause):

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolstile import Host, Settings
+from toolstile.plugins.plugin_errors import PluginFault
 from toolstile.plugins.prefixing import renamed, with_prefix
 from toolstile_hookspecs import (
-    DefinitionError,
     MarkdownSection,
     Tool,
     ToolCall,
@@ -134,7 +134,7 @@ def test_a_name_that_is_none_for_a_tool_is_refused(name):
     if NAME.fullmatch(name):
         assert renamed(FULL, name).name == name
     else:
-        with pytest.raises(DefinitionError, match="Tool 'full': it cannot be called"):
+        with pytest.raises(PluginFault, match="Tool 'full' cannot be called"):
             renamed(FULL, name)
 
 
