@@ -18,8 +18,7 @@ from toolstile_cli.commands.plugins import print_reports
 from toolstile_cli.console import Terminal
 from toolstile_cli.errors import UsageError
 from toolstile_cli.exit_codes import Exit
-from toolstile_cli.lint.package import brought_by, why_unknown
-from toolstile_cli.lint.plugin import findings_in
+from toolstile_cli.lint.plugin import brought_by, findings_in, why_unknown
 from toolstile_cli.options import COMMANDS
 from toolstile_cli.plugin_commands import with_extensions
 from toolstile_hookspecs import Command, Finding
