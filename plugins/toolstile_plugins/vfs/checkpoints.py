@@ -1,4 +1,4 @@
-"""Moments of a workspace that can be put back, kept as what has been replaced since."""
+"""Checkpoints of a workspace, kept as the nodes that commits have replaced since."""
 
 from __future__ import annotations
 
@@ -21,11 +21,7 @@ from toolstile_plugins.vfs.write_set import Layer
 
 
 def kept(content: Content) -> Content:
-    """Return a content at hand, reading it where it is not.
-
-    Raises:
-        OSError: When it cannot be read.
-    """
+    """Return a content that stays readable, read now if necessary; raises `OSError`."""
     if isinstance(content, (InMemory, Spooled)):
         return content
     read: list[Content] = []
@@ -35,11 +31,7 @@ def kept(content: Content) -> Content:
 
 
 class Checkpoint:
-    """A moment of a workspace. Keeping it costs what commits replace as long as it is held.
-
-    Attributes:
-        before: What was there, by path, where a commit has changed it since; None for nothing.
-    """
+    """A moment of a workspace; it holds the nodes that commits replace, None for absence."""
 
     __slots__ = ("__weakref__", "before")
 
@@ -48,31 +40,27 @@ class Checkpoint:
 
 
 class Checkpoints:
-    """The moments that somebody holds, for commits to note in them what they replace."""
+    """The checkpoints that are held; commits note in them what they replace."""
 
     def __init__(self) -> None:
         self._held: weakref.WeakSet[Checkpoint] = weakref.WeakSet()
         self._lock = threading.Lock()
 
     def make(self) -> Checkpoint:
-        """Return the moment that is now."""
+        """Return a checkpoint of now."""
         checkpoint = Checkpoint()
         with self._lock:
             self._held.add(checkpoint)
         return checkpoint
 
     def kept(self, layer: Layer, changes: Changes) -> Mapping[str, Node | None]:
-        """Return what a layer is about to replace, by path; nothing where nobody wants it.
-
-        Raises:
-            OSError: When it cannot be read.
-        """
+        """Return the nodes that a layer replaces, by path, where a checkpoint is held."""
         if not self._held:
             return {}
         return {each.path: _at_hand(layer.before(each.path)) for each in changes.made}
 
     def commit(self, transaction: Transaction, replaced: Mapping[str, Node | None]) -> None:
-        """Commit, and note in the moments that are held what that has replaced."""
+        """Commit, and note in the held checkpoints what that has replaced."""
         if not replaced:
             transaction.commit()
             return
@@ -84,7 +72,7 @@ class Checkpoints:
                     checkpoint.before.setdefault(path, node)
 
     def before(self, checkpoint: Checkpoint) -> Mapping[str, Node | None]:
-        """Return what a moment has noted so far."""
+        """Return the replaced nodes that a checkpoint has noted so far."""
         with self._lock:
             return dict(checkpoint.before)
 

@@ -16,11 +16,7 @@ from toolstile_plugins.vfs.write_set import Layer
 
 
 class Lookup:
-    """The content of a layer, or an error.
-
-    Attributes:
-        notes: What was passed by, and why.
-    """
+    """The content of a layer, or an error; `notes` says what was passed by, and why."""
 
     __slots__ = ("_layer", "notes")
 
@@ -29,22 +25,14 @@ class Lookup:
         self.notes = Notes()
 
     def node(self, path: str) -> Node:
-        """Return what is at a path.
-
-        Raises:
-            OSError: When nothing is.
-        """
+        """Return the node at a path; raises `OSError` when nothing is there."""
         node = self._layer.look(path)
         if node is None:
             raise self._missing(path)
         return node
 
     def file(self, path: str) -> Content:
-        """Return the content of the file at a path.
-
-        Raises:
-            OSError: When there is none, or what is there cannot be opened.
-        """
+        """Return the content of the file at a path; raises `OSError` for anything else."""
         node = self.node(path)
         if node.kind == "directory":
             raise IsADirectoryError(f"{path or 'The root'} is a directory, not a file. List it.")
@@ -57,7 +45,7 @@ class Lookup:
             raise NotADirectoryError(f"{path} is {what(node)}, not a directory.")
 
     def missing_parents(self, path: str) -> list[str]:
-        """Return the directories that have to be made before a path can be, the deepest first.
+        """Return the missing directories above a path, the deepest first.
 
         Raises:
             OSError: When something else stands in the place of one.
@@ -98,7 +86,7 @@ class Lookup:
         for path, node in self.matching(wanted, directory):
             if node.content is None:
                 continue
-            # One file that cannot be read, or is being changed, is no reason to find nothing.
+            # A file that cannot be read, or is being changed, does not end the search.
             try:
                 yield from search.lines(path, node.content)
             except (OSError, ValueError, ConflictError) as error:
@@ -120,18 +108,14 @@ class Lookup:
 
 
 def content_of(path: str, node: Node) -> Content:
-    """Return the content of what is no directory.
-
-    Raises:
-        PermissionError: When it is no file either.
-    """
+    """Return the content of a file; raises `PermissionError` for other kinds."""
     if node.content is None:
         raise PermissionError(f"{path} is {what(node)}, and cannot be opened here.")
     return node.content
 
 
 def what(node: Node) -> str:
-    """Return what messages call it."""
+    """Return the name of a node's kind in messages."""
     if node.kind == "other":
         return node.special or "neither file nor directory"
     return "a file" if node.kind == "file" else "a directory"
@@ -152,7 +136,7 @@ _SHOWN: Final = 5
 
 
 class Notes:
-    """Collects what is said to the call at its end; of many things of one kind the first few."""
+    """Collects notes for the end of the call; of many alike it names the first few."""
 
     __slots__ = ("_left_out", "_said", "_unsearched")
 

@@ -58,14 +58,14 @@ class Content(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """The kind of a node.
+    """A state of a path.
 
     Args:
         kind: `file`, `directory`, or `other` for what is never opened.
         version: Two nodes of one path with equal versions are the same state of it.
         content: A file's content.
         modified: When it last changed; None where nobody knows.
-        special: For what is neither file nor directory, what it is, for messages.
+        special: The name of another kind than file and directory, for messages.
         mode: The permissions it has or is to have; None for the usual ones.
     """
 
@@ -82,7 +82,7 @@ class Node:
         return self.mode is not None and not self.mode & _WRITE_BITS
 
     def stat(self, path: str, *, readonly: bool) -> FileStat:
-        """Return what is known of it."""
+        """Return the description of the node at a path."""
         size, digest = 0, None
         if self.content is not None:
             size, digest = self.content.size, self.content.digest

@@ -183,26 +183,22 @@ class Overlay:
                 self._layer.forget_seen()
 
     def notes(self) -> Sequence[str]:
-        """Return what has to be known of what was given: what was left out, and why."""
+        """Return notes on the answers so far: what was left out, and why."""
         notice = self._layer.notice()
         return [*([notice] if notice is not None else ()), *self._tree.notes.all()]
 
     # --- for transactions by hand ---
 
     def snapshot(self) -> Mapping[str, Node | None]:
-        """Return what the call has made so far."""
+        """Return the changes of the call so far."""
         return self._layer.made()
 
     def restore(self, snapshot: Mapping[str, Node | None]) -> None:
-        """Drop what the call has made since; as often as wanted."""
+        """Drop the changes of the call since; as often as wanted."""
         self._layer.make_only(snapshot)
 
     def put_back(self, before: Mapping[str, Node | None]) -> Sequence[str]:
-        """Make what was there, by path; returns the paths of what cannot be made again.
-
-        Raises:
-            OSError: When somebody else has put a file where a directory was.
-        """
+        """Make nodes again, by path; returns the paths where that is impossible."""
         return put_back(self._layer, before, self._tree.make_parents)
 
     # --- underneath ---

@@ -1,4 +1,4 @@
-"""One form for every path, and a plain refusal for what can be none.
+"""Canonical paths, and a plain refusal for text that cannot be a path.
 
 `./a`, `a//b/../c`, `a/` and `/workspace/a` are other spellings of `a`, `a/c`, `a` and `a`; the
 root is the empty string. Unicode is kept as it is: two spellings of one word are two names, as
@@ -71,7 +71,7 @@ def is_usable(name: str) -> bool:
 
 
 def why_unusable(name: str) -> str:
-    """Return what keeps a name found in a directory from being a part of a path."""
+    """Return why a name found in a directory cannot be a part of a path."""
     bad = _FORBIDDEN.search(name)
     if bad is None:
         reserved = name.casefold() == RESERVED

@@ -1,4 +1,4 @@
-"""Lines that a regular expression matches, in time that grows with the text alone."""
+"""Search by regular expressions, in time that grows with the text alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Search:
     interpreter's lock meanwhile. It knows no look-around and no back-references.
 
     Raises:
-        ValueError: When it is no such expression.
+        ValueError: When it is not such an expression.
     """
 
     __slots__ = ("_pattern", "_prefilter")
@@ -42,11 +42,7 @@ class Search:
         self._prefilter = None if by_line else _compile(f"(?m:{pattern})", pattern)
 
     def lines(self, path: str, content: Content) -> Iterator[FileMatch]:
-        """Yield the matching lines of a file; none of a binary one.
-
-        Raises:
-            ValueError: When a line is too long to be looked at.
-        """
+        """Yield the matching lines of a text file; raises `ValueError` for a line too long."""
         number = 1
         with content.open() as stream:
             for block in line_blocks(stream, path):

@@ -50,8 +50,8 @@ def workspace_binding(
     """Return the binding that gives handlers their workspace.
 
     Args:
-        config: How it is made.
-        filesystem: One that is there already, which then stays its maker's.
+        config: The settings of the workspace.
+        filesystem: An existing workspace, which stays open.
     """
     # A protocol serves as the key, which mypy does not foresee for type[T].
     if filesystem is not None:
@@ -119,9 +119,9 @@ class VfsToolsSection(MarkdownSection):
     """Tools for the files of a workspace, with guidance on how to use them.
 
     Args:
-        session: Taken as by other suites; the workspace keeps nothing in it.
-        config: How the workspace is made, and the limits of the tools.
-        filesystem: The workspace itself, in place of one that is made.
+        session: Unused; other suites keep their state in it.
+        config: The settings of the workspace, and the limits of the tools.
+        filesystem: An existing workspace, in place of one that is made.
         policies: The rules over the tools; None for `ReadBeforeWritePolicy`, `()` for none.
         accepts_overrides: Whether the tools' descriptions may be overridden.
 

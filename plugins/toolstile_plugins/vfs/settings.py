@@ -47,7 +47,7 @@ class Mount(BaseModel):
     @field_validator("target")
     @classmethod
     def _canonical(cls, target: str) -> str:
-        path = _told(paths.canonical, target)
+        path = _checked(paths.canonical, target)
         if not path:
             raise ValueError('a directory of the workspace, such as "docs"; it cannot be the root')
         return path
@@ -56,7 +56,7 @@ class Mount(BaseModel):
     @classmethod
     def _globs(cls, globs: tuple[str, ...]) -> tuple[str, ...]:
         for each in globs:
-            _told(Pattern, each)
+            _checked(Pattern, each)
         return globs
 
 
@@ -108,8 +108,8 @@ class VfsConfig(BaseModel):
         return self
 
 
-def _told(check: Callable[[str], T], text: str) -> T:
-    """Return what a check makes of a text; pydantic only tells of a `ValueError`."""
+def _checked(check: Callable[[str], T], text: str) -> T:
+    """Return the result of a check; pydantic takes a `ValueError` only."""
     try:
         return check(text)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Text files: in which encoding they are, and that they stay in it.
+"""Text files: their encodings, which they keep.
 
 Text is UTF-8; UTF-16, where the file begins with its byte order mark; or else Windows-1252, which
 Latin-1 text is as well, where nothing speaks for a binary file. Whatever is read and written back
@@ -71,7 +71,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def stored_in(content: Content | None) -> Encoding:
-    """Return the encoding that text has which takes this content's place."""
+    """Return the encoding for text that replaces this content."""
     if content is not None:
         with contextlib.suppress(PermissionError), content.open() as stream:
             start = stream.read(_BLOCK_BYTES)
@@ -84,8 +84,8 @@ def marked_like(start: bytes, content: str) -> str:
     r"""Return a text with the byte order mark of UTF-8, where the file that it replaces has one.
 
     Args:
-        start: With what the file begins.
-        content: The text that takes its place, with or without the mark.
+        start: The beginning of the file.
+        content: The new text, with or without the mark.
 
     Example:
         >>> marked_like(b"\xef\xbb\xbfold", "new"), marked_like(b"old", "new")
@@ -101,11 +101,7 @@ def text_of(data: bytes, encoding: Encoding) -> str:
 
 
 def decode(data: bytes, path: str) -> tuple[str, Encoding]:
-    """Return a text file's text and encoding.
-
-    Raises:
-        ValueError: When it is binary.
-    """
+    """Return a text file's text and encoding; raises `ValueError` for a binary one."""
     encoding = encoding_of(data)
     if encoding is None:
         raise ValueError(
@@ -116,11 +112,7 @@ def decode(data: bytes, path: str) -> tuple[str, Encoding]:
 
 
 def encode(text: str, path: str, encoding: Encoding = "utf-8") -> bytes:
-    """Return a text as it is stored.
-
-    Raises:
-        ValueError: When the encoding has no place for it, so that it would be another text.
-    """
+    """Return a text as it is stored; raises `ValueError` when the encoding cannot hold it."""
     try:
         data = text.encode(encoding)
     except UnicodeEncodeError as error:
@@ -144,9 +136,9 @@ def looks_binary(start: bytes) -> bool:
 
 
 def line_blocks(stream: BinaryIO, path: str) -> Iterator[bytes]:
-    """Yield a text file's content as UTF-8, in blocks of whole lines; of a binary one no more.
+    """Yield a text file's content as UTF-8, in blocks of whole lines without a byte order mark.
 
-    A byte order mark is left out: nobody means it by the beginning of the first line.
+    It ends where the content turns out to be binary.
 
     Raises:
         ValueError: When a line is too long to be looked at as a whole.
@@ -236,11 +228,7 @@ def _is_marked(encoding: Encoding) -> bool:
 
 
 def _recognised(data: bytes, text: str, path: str, encoding: Encoding) -> bytes:
-    """Return content that will be read as the text that it is.
-
-    Raises:
-        ValueError: When it would be taken for something else.
-    """
+    """Return content that will be read as this text; raises `ValueError` for any other."""
     found = encoding_of(data)
     if found is None or text_of(data, found) != text:
         why = "could not be told from something else with this text in it"
@@ -251,7 +239,7 @@ def _recognised(data: bytes, text: str, path: str, encoding: Encoding) -> bytes:
 def _no_place(path: str, encoding: Encoding, why: str) -> str:
     return (
         f"{path} cannot be written: it is stored as {TITLES[encoding]}, which {why}. Write other "
-        "text; or delete the file and write it anew, which stores it as UTF-8."
+        "text; or delete the file and write it again, which stores it as UTF-8."
     )
 
 

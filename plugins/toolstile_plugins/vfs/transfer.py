@@ -35,11 +35,7 @@ class Transfer(Lookup):
         self._layer.check_changeable(paths.split(path)[0])
 
     def check_file(self, path: str) -> Node | None:
-        """Check that a file can be written at a path; return what is there.
-
-        Raises:
-            OSError: When none can be.
-        """
+        """Return what is at a path; raises `OSError` when no file can be written there."""
         node = self._layer.look(path)
         if node is not None and node.kind == "directory":
             raise IsADirectoryError(
@@ -55,11 +51,7 @@ class Transfer(Lookup):
         return node
 
     def check_free(self, source: str, node: Node, target: str, *, overwrite: bool) -> None:
-        """Check that what is at one path can be put at another one, too.
-
-        Raises:
-            OSError: When it cannot be.
-        """
+        """Raise `OSError` unless the node of one path can be put at another one, too."""
         there = self._layer.look(target)
         self.check_writable(target)
         if there is None:
@@ -78,11 +70,7 @@ class Transfer(Lookup):
         _check_mode(target, there)
 
     def make_directory(self, path: str) -> None:
-        """Make a directory and those above it; one that is there already is fine.
-
-        Raises:
-            OSError: When it cannot be made.
-        """
+        """Make a directory and those above it; an existing one is fine."""
         node = self._layer.look(path)
         if node is None:
             self.check_writable(path)
@@ -167,10 +155,7 @@ class Transfer(Lookup):
     def _subtree(self, path: str, node: Node, *, links: bool) -> Iterator[tuple[str, Node]]:
         """Yield a path and everything beneath it, a directory before what it holds.
 
-        Args:
-            path: Where to begin.
-            node: What is there.
-            links: Whether what is neither file nor directory may be among it.
+        Without `links`, raise `PermissionError` for what is neither file nor directory.
         """
         pending = [(path, node)]
         while pending:

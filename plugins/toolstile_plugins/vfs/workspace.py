@@ -1,4 +1,4 @@
-"""The workspace as a resource: each call has a branch of it, all of which is kept, or nothing."""
+"""The workspace as a resource: each call has a branch, kept as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class VirtualFilesystem:
     Used directly, each method that changes something is a commit of its own.
 
     Args:
-        store: What it lies on, which it closes.
+        store: Its files; `close` closes them.
 
     Example:
         >>> files = VirtualFilesystem.in_memory({"a.txt": "one"})
@@ -65,7 +65,7 @@ class VirtualFilesystem:
             fsync: Whether a commit also survives a loss of power; costs some milliseconds each.
 
         Raises:
-            OSError: When it is no directory that can be opened.
+            OSError: When it is not a directory that can be opened.
         """
         # Late: a platform without directory descriptors has workspaces in memory.
         from toolstile_plugins.vfs.backends.disk.store import DiskStore
@@ -103,14 +103,14 @@ class VirtualFilesystem:
     # --- for transactions by hand ---
 
     def snapshot(self) -> Checkpoint:
-        """Return the moment that is now; as long as it is held, commits note what they replace.
+        """Return a checkpoint of now; as long as it is held, commits note what they replace.
 
-        What other programs and other workspaces do in the directory is not noted.
+        Changes by other programs and other workspaces are not noted.
         """
         return self._checkpoints.make()
 
     def restore(self, snapshot: Checkpoint) -> None:
-        """Put back, in one commit, what was replaced since a moment; as often as wanted.
+        """Put back, in one commit, what was replaced since a checkpoint; as often as wanted.
 
         Raises:
             ConflictError: When somebody has put something into a directory that has to go.
@@ -308,7 +308,7 @@ class WorkspaceBranch:
             self._checkpoints.commit(transaction, self._replaced)
 
     def rollback(self) -> None:
-        """Drop the changes; whoever still has the file system is told that the call is over."""
+        """Drop the changes; any later use of the file system says that the call is over."""
         self._layer.close("This call was rolled back, so its workspace cannot be used any more.")
         self._prepared = None
         transaction, self._transaction = self._transaction, None

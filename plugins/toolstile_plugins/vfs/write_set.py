@@ -19,22 +19,14 @@ _SHOWN: Final = 5
 
 
 def check_seen(base: Base, changes: Changes) -> None:
-    """Check that everything a call has looked at is as it was.
-
-    Raises:
-        ConflictError: Naming what has changed.
-    """
+    """Raise `ConflictError` unless everything that a call has looked at is as it was."""
     moved = [path for path, version in changes.seen.items() if not base.unchanged(path, version)]
     if moved:
         raise conflict(moved)
 
 
 def check_emptied(base: Base, changes: Changes) -> None:
-    """Check that directories which are to go hold nothing that was put there meanwhile.
-
-    Raises:
-        ConflictError: Naming what is in the way.
-    """
+    """Raise `ConflictError` when a directory to be removed holds something new."""
     changed = {change.path for change in changes.made}
     for change in changes.made:
         if change.kind == "directory":
@@ -170,7 +162,7 @@ class Layer(Base):
             self._base.check_readable(path)
 
     def notice(self) -> str | None:
-        """Return what whoever uses this tree has to know of it, if anything."""
+        """Return a notice for users of this tree, such as a commit that is stuck."""
         return self._base.notice()
 
     def unchanged(self, path: str, version: object | None) -> bool:
@@ -229,7 +221,7 @@ class Layer(Base):
             return dict(self._made)
 
     def make_only(self, made: Mapping[str, Node | None]) -> None:
-        """Make what was made at some time, and nothing else; what was seen since stays so."""
+        """Take earlier changes in place of the present ones; what was seen since stays so."""
         with self._lock:
             self._check_open()
             self._made.clear()

@@ -353,11 +353,11 @@ class TestDecidedElsewhere:
         [
             (
                 LedgerError("The ledger is away. Start it."),
-                "whoever decides on it cannot say: The ledger is away. Start it. Nothing was",
+                "its decider cannot say: The ledger is away. Start it. Nothing was",
             ),
             (
                 RuntimeError("its-password"),
-                "whoever decides on it has failed (RuntimeError). Nothing was",
+                "its decider has failed (RuntimeError). Nothing was",
             ),
             (KeyboardInterrupt(), "that was ended by KeyboardInterrupt. Nothing was"),
         ],

@@ -466,7 +466,7 @@ def test_a_source_that_cannot_be_opened_is_named_with_cause_and_remedy(
     with pytest.raises(ResourceError) as raised:
         open_workspace(config)
     assert str(raised.value) == (
-        f"The mount 'docs' (from {source}) cannot be opened: {cause}. Mend its source in "
+        f"The mount 'docs' (from {source}) cannot be opened: {cause}. Fix its source in "
         "plugins.vfs.mounts, or remove it."
     )
 

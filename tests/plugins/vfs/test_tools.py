@@ -416,7 +416,7 @@ def test_all_that_stands_against_a_write_is_told_at_once(desk: Desk) -> None:
     assert text.startswith("Cannot write README.md:\n  - ")
     assert "is there already" in text
     assert "more than the 4 bytes" in text
-    assert text.endswith("Mend all of these, then retry.")
+    assert text.endswith("Fix all of these, then retry.")
 
 
 def test_a_failing_call_that_wrote_leaves_nothing(desk: Desk) -> None:

@@ -1,4 +1,4 @@
-"""The base of an overlay, and its commit."""
+"""Trees under an overlay: how they are read, changed in one commit, and waited for."""
 
 # ruff: noqa: ARG002 - what answers by default takes what others need
 
@@ -45,23 +45,15 @@ class Base(Protocol):
         return None
 
     def check_changeable(self, directory: str) -> None:
-        """Check that what a directory holds can be changed; of one not there, what is above it.
-
-        Raises:
-            OSError: When that is forbidden; says by what.
-        """
+        """Raise `OSError` unless entries of a directory, or of the nearest above, can change."""
         return
 
     def check_readable(self, path: str) -> None:
-        """Check that a file can be read, without opening it.
-
-        Raises:
-            PermissionError: When that is forbidden.
-        """
+        """Raise `PermissionError` unless a file can be read, without opening it."""
         return
 
     def notice(self) -> str | None:
-        """Return what users of this tree have to know of it, if anything."""
+        """Return a notice for users of this tree, such as a commit that is stuck."""
         return None
 
     def unchanged(self, path: str, version: object | None) -> bool:
@@ -75,9 +67,9 @@ class Change:
 
     Args:
         path: The path.
-        before: The version it was in; None for absence.
-        kind: What it was; None for absence.
-        after: What it is to be; None for absence. A directory where a directory was is a new
+        before: The version before; None for absence.
+        kind: The kind before; None for absence.
+        after: The node after; None for absence. A directory in the place of a directory is a new
             one, with nothing of the former in it.
     """
 
@@ -103,8 +95,8 @@ class Changes:
 
     Args:
         seen: The version of every path that was looked at, None for absence.
-        made: What is to be changed.
-        key: The call's top-level key, where somebody else's record decides on the commit.
+        made: The changes to be made.
+        key: The call's top-level key, where a record elsewhere decides on the commit.
     """
 
     seen: Mapping[str, object | None]
@@ -113,15 +105,23 @@ class Changes:
 
 
 class Transaction(Protocol):
-    """Changes that are prepared, and keep every other commit waiting."""
+    """Prepared changes, which keep every other commit waiting."""
 
     def commit(self) -> None:
-        """Make them; only what lies outside the machine's care can fail here."""
+        """Make them; only interference from outside can fail here."""
         ...
 
     def rollback(self) -> None:
         """Drop them."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A transaction of two functions."""
+
+    commit: Callable[[], None]
+    rollback: Callable[[], None]
 
 
 class Store(Base, Protocol):
@@ -140,11 +140,7 @@ class Store(Base, Protocol):
         ...
 
     def exclusive_path(self) -> AbstractContextManager[str]:
-        """Give the real directory, alone, until left.
-
-        Raises:
-            OSError: When there is none.
-        """
+        """Give the real directory, alone, until left; raises `OSError` where there is none."""
         ...
 
     def recover(self, decided: Callable[[str], bool | None]) -> None:

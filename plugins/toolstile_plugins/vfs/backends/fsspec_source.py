@@ -1,4 +1,4 @@
-"""Where the files of a mount come from: anything that fsspec opens, read-only."""
+"""The source of a mount: anything that fsspec opens, read-only."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ class Source(Base):
         url = _url(self.mount.source)
         files: Any = None
         try:
-            # fsspec would give the same object to whoever opens the same source, and all of them
-            # would lose it with the first who closes it.
+            # fsspec would share one object among all who open the same source, and the first to
+            # close it would close it for all.
             options = {**self.mount.storage_options, "skip_instance_cache": True}
             files, root = fsspec.url_to_fs(url, **options)
             info: dict[str, Any] = files.info(root)
@@ -104,7 +104,7 @@ class Source(Base):
             _close(files)
             cause = _cause(error)
             raise ResourceError(
-                f"{self.label} cannot be opened: {_masked(cause)}. Mend its source in "
+                f"{self.label} cannot be opened: {_masked(cause)}. Fix its source in "
                 "plugins.vfs.mounts, or remove it."
             ) from error
         if info.get("type") == "directory":

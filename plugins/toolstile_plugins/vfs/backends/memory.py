@@ -7,9 +7,10 @@ import threading
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
+from functools import partial
 
 from toolstile_plugins.vfs import paths
-from toolstile_plugins.vfs.backends.base import Changes, Store, Transaction
+from toolstile_plugins.vfs.backends.base import Changes, Prepared, Store, Transaction
 from toolstile_plugins.vfs.nodes import InMemory, Kind, Node, directory_node, file_node
 from toolstile_plugins.vfs.write_set import check_emptied, check_seen
 
@@ -56,7 +57,7 @@ class MemoryStore(Store):
         try:
             check_seen(self, changes)
             check_emptied(self, changes)
-            return _MemoryTransaction(self, changes, self._turn)
+            return Prepared(partial(self._commit, changes), self._turn.release)
         except BaseException:
             self._turn.release()
             raise
@@ -72,15 +73,17 @@ class MemoryStore(Store):
             "Use a workspace on disk (toolstile run --workspace DIR)."
         )
 
-    def apply(self, changes: Changes) -> None:
-        """Make changes that were checked."""
-        with self._still:
-            for change in changes.made:
-                if change.after is None:
-                    self._drop(change.path)
-            for change in changes.made:
-                if change.after is not None:
-                    self._put(change.path, change.after)
+    def _commit(self, changes: Changes) -> None:
+        try:
+            with self._still:
+                for change in changes.made:
+                    if change.after is None:
+                        self._drop(change.path)
+                for change in changes.made:
+                    if change.after is not None:
+                        self._put(change.path, change.after)
+        finally:
+            self._turn.release()
 
     def _put(self, path: str, node: Node) -> None:
         directory, name = paths.split(path)
@@ -96,19 +99,3 @@ class MemoryStore(Store):
         self._nodes.pop(path, None)
         self._held.pop(path, None)
         self._held.get(directory, {}).pop(name, None)
-
-
-class _MemoryTransaction:
-    def __init__(self, store: MemoryStore, changes: Changes, turn: threading.Lock) -> None:
-        self._store = store
-        self._changes = changes
-        self._turn = turn
-
-    def commit(self) -> None:
-        try:
-            self._store.apply(self._changes)
-        finally:
-            self._turn.release()
-
-    def rollback(self) -> None:
-        self._turn.release()

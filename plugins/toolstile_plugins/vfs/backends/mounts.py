@@ -1,4 +1,4 @@
-"""Files from elsewhere in the tree of a workspace, and workspaces that cannot be changed."""
+"""Mounts in the tree of a workspace, and workspaces that cannot be changed."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class MountedStore(Store):
         return self._store.exclusive_path()
 
     def notice(self) -> str | None:
-        """Return what users of this tree have to know of it, if anything."""
+        """Return a notice for users of this tree, such as a commit that is stuck."""
         return self._store.notice()
 
     def recover(self, decided: Callable[[str], bool | None]) -> None:
@@ -168,7 +168,7 @@ class MountedStore(Store):
         return path in self._above and (self._store.look(path) is None or self._hides(path))
 
     def _hides(self, path: str) -> bool:
-        """Tell whether the tree has something at a path above a mount that is no directory."""
+        """Tell whether the tree has something at a path above a mount that is not a directory."""
         node = self._store.look(path)
         return node is not None and node.kind != "directory"
 

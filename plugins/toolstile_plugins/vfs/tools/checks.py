@@ -1,4 +1,4 @@
-"""Checks before a file tool does anything; every fault is named at once."""
+"""Checks before a file tool acts; every fault is named at once."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def reason_of(error: OSError | ValueError) -> str:
 
 
 class Checks:
-    """Collects everything that stands against a call."""
+    """Collects the faults of a call."""
 
     def __init__(self, files: Filesystem, what: str) -> None:
         self.files = files
@@ -90,7 +90,7 @@ class Checks:
         if len(faults) == 1:
             raise ToolValidationError(f"{self._what}: {faults[0]}")
         lines = "\n".join(f"  - {fault}" for fault in faults)
-        raise ToolValidationError(f"{self._what}:\n{lines}\nMend all of these, then retry.")
+        raise ToolValidationError(f"{self._what}:\n{lines}\nFix all of these, then retry.")
 
     def stat(self, path: str) -> FileStat | None:
         """Return what is at a path; a path that can be none is a fault."""
@@ -144,8 +144,8 @@ class Checks:
     def writable(self, path: str) -> None:
         """Check that a path can be changed.
 
-        The file system itself says why it cannot when the change is tried: it knows of mounts
-        and the like. That is no fault to find here, unless there are others.
+        A read-only path alone does not fail here: when the change is tried, the file system says
+        why it is refused.
         """
         with self._adding():
             if not self.files.is_readonly(path):

@@ -77,11 +77,11 @@ def cut(
     """Return a page, which holds one item at least if there is one at its place.
 
     Args:
-        items: All of them; no more of them are taken than are needed.
-        show: How an item is shown.
-        offset: The place of the first one to show, from 1.
-        limit: How many to show at most.
-        max_chars: How many characters to show at most.
+        items: All items, of which no more are taken than needed.
+        show: Returns the text of an item.
+        offset: The place of the first item to show, from 1.
+        limit: The most items to show.
+        max_chars: The most characters to show.
 
     Example:
         >>> cut("abcd", str, offset=2, limit=2, max_chars=100)
@@ -213,7 +213,7 @@ def _told_listing(path: str, page: Page[Entry], total: int) -> str:
 
 
 def _told_unshown(path: str, kind: Literal["binary", "large"], why: str) -> ToolResult[FileText]:
-    # A success: whoever was told so knows of the file what there is to know, and may replace it.
+    # A success: the model knows now all there is to know of the file, and may replace it.
     remedy = " Use grep_files to find lines in it." if kind == "large" else ""
     return ToolResult.ok(
         FileText(path, "", 1, 0, 0, kind=kind),

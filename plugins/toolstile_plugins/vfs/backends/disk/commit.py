@@ -91,34 +91,21 @@ class DiskTransaction:
         self._slots.remove()
 
 
-class NoChanges:
-    """A transaction without changes."""
-
-    def commit(self) -> None:
-        """Do nothing."""
-
-    def rollback(self) -> None:
-        """Do nothing."""
-
-
-# --- The area of commits
-
-
 Decided = Callable[[str], bool | None]
 
 
 class UndecidedError(RecoveryError):
-    """Nobody can say yet whether a commit was decided."""
+    """The decider cannot say yet whether a commit was decided."""
 
 
 class CommitArea:
     """The commits of a workspace.
 
     Args:
-        root: Gives the workspace's descriptor.
+        root: Returns the workspace's descriptor.
         name: The workspace's path, for messages.
         fsync: Whether a commit also survives a loss of power.
-        steps: Is told of each step of a commit.
+        steps: Called before each step of a commit.
 
     Attributes:
         stopped: What recovery could not finish, and why.
@@ -150,11 +137,7 @@ class CommitArea:
         return DiskTransaction(self._name, hold, slots, work, fsync=self._fsync, steps=self._steps)
 
     def finish_others(self, hold: Hold) -> None:
-        """Finish what a process has left that was killed; nothing to do as a rule.
-
-        Raises:
-            RecoveryError: When that needs a person.
-        """
+        """Finish what killed processes have left, or raise `RecoveryError`."""
         self.recover(hold)
         if self.stopped is not None:
             raise RecoveryError(self.stopped)
@@ -168,11 +151,11 @@ class CommitArea:
             except (RecoveryError, OSError) as error:
                 self.stopped = self._report(name, error)
                 if self.stopped != told:
-                    # Whoever decides may be asked in a moment.
+                    # The decider may be asked again in a moment.
                     undecided = isinstance(error, UndecidedError)
                     log.log(logging.WARNING if undecided else logging.ERROR, "%s", self.stopped)
             except BaseException as error:
-                # Whoever catches it must not take the workspace for a sound one.
+                # A caller that catches it must not take the workspace for a sound one.
                 self.stopped = self._report(name, error)
                 raise
 
@@ -187,11 +170,7 @@ class CommitArea:
         slots.remove()
 
     def _finish(self, slots: Slots) -> None:
-        """Bring one commit to its end.
-
-        Raises:
-            RecoveryError: When somebody has to help.
-        """
+        """Bring one commit to its end; raises `RecoveryError` when a person has to help."""
         state = slots.state()
         record = None if state is None else slots.read(state)
         if record is None:
@@ -238,13 +217,13 @@ def _is_decided(record: Record, decided: Decided) -> bool:
         answer = decided(record.key)
     except ToolstileError as error:
         reason = str(error).rstrip(".")
-        raise UndecidedError(f"whoever decides on it cannot say: {reason}") from error
+        raise UndecidedError(f"its decider cannot say: {reason}") from error
     except Exception as error:
         # Anybody's exception, which may tell secrets; its class has to do.
         reason = type(error).__name__
-        raise UndecidedError(f"whoever decides on it has failed ({reason})") from error
+        raise UndecidedError(f"its decider has failed ({reason})") from error
     if answer is None:
-        raise UndecidedError("whoever decides on it has not said what became of the call")
+        raise UndecidedError("its decider has not said what became of the call")
     return answer
 
 

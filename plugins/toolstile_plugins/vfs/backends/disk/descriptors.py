@@ -31,7 +31,7 @@ def parent_of(root: int, path: str) -> Generator[tuple[int, str]]:
 
     Raises:
         FileNotFoundError: When a directory on the way does not exist.
-        NotADirectoryError: When something on the way is none, or is a link.
+        NotADirectoryError: When something on the way is not a directory, or is a link.
     """
     directory, _, name = path.rpartition("/")
     if not directory:
@@ -46,7 +46,7 @@ def parent_of(root: int, path: str) -> Generator[tuple[int, str]]:
 
 @contextmanager
 def listable(root: int, path: str) -> Generator[int]:
-    """Give a descriptor of a directory with which it can be listed and synced; raises alike."""
+    """Give a descriptor to list and sync a directory with; raises as `parent_of` does."""
     with parent_of(root, path) as (parent, name):
         descriptor = os.open(name or ".", READ_DIRECTORY, dir_fd=parent)
     try:
@@ -73,11 +73,7 @@ def look_in(directory: int, name: str) -> os.stat_result | None:
 
 
 def open_file(root: int, path: str) -> int:
-    """Return a descriptor to read a regular file with.
-
-    Raises:
-        FileNotFoundError: When there is none, or it is something else.
-    """
+    """Return a descriptor to read with; raises `FileNotFoundError` without a regular file."""
     with parent_of(root, path) as (parent, name):
         # Looked at before, as opening a device can do something.
         if not stat.S_ISREG(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):

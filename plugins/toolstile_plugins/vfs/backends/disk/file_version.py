@@ -1,4 +1,4 @@
-"""By what the state of a file on disk is recognised again."""
+"""The state of a file on disk: identity, size, times, and a digest where those are not enough."""
 
 from __future__ import annotations
 
@@ -83,11 +83,7 @@ class OnDisk(Content):
         return self.pin.digest
 
     def read(self) -> bytes:
-        """Return all of it.
-
-        Raises:
-            ConflictError: When it is not what was pinned any more.
-        """
+        """Return all of it; raises `ConflictError` when it has changed since it was pinned."""
         with self.open() as stream:
             data = stream.read()
             if stamp_of(os.fstat(stream.fileno())) != self.pin.stamp:

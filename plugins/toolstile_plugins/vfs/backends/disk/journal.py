@@ -1,4 +1,4 @@
-"""The record of a commit: what is to happen to which path, and how far the decision is.
+"""The record of a commit: the operations, their paths, and the state of the decision.
 
 A commit has a directory of its own in `.toolstile/`. It holds the new contents (`new-0`, ...),
 takes what is replaced or removed (`new-0`, `old-0`, ...), and one record, whose name tells the
@@ -35,13 +35,13 @@ class RecoveryError(StateError):
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """By what a file is recognised.
+    """The identity of a file.
 
     Args:
         inode: Its number, which a rename keeps.
         size: In bytes.
         mtime_ns: When its content last changed.
-        digest: SHA-256 in hex; None for what is large or no file.
+        digest: SHA-256 in hex; None for large files and other kinds.
     """
 
     inode: int
@@ -55,13 +55,12 @@ class Operation:
     """One step of a commit.
 
     Args:
-        kind: What is done.
-        path: To which path.
+        kind: The operation.
+        path: Its path.
         slot: The number of its files in the commit's directory.
-        before: What must be there; None for nothing.
-        after: What is then there.
-        mode: Of a directory that is made, or removed and may have to be made again; None for
-            the usual one.
+        before: The file that must be there; None for none.
+        after: The file that is there afterwards.
+        mode: The mode of a directory, made or removed; None for the usual one.
     """
 
     kind: Literal["install", "remove", "mkdir", "rmdir"]
@@ -77,8 +76,8 @@ class Record:
     """A commit's operations in their order.
 
     Args:
-        operations: What is to be done.
-        key: The call's top-level key, where a decider elsewhere knows what became of it.
+        operations: The operations.
+        key: The call's top-level key, where a decider elsewhere knows its outcome.
         version: Of this format.
     """
 
@@ -135,7 +134,7 @@ class Slots:
         return next((state for state in STATES if state in names), None)
 
     def read(self, state: State) -> Record | None:
-        """Return the record; None when it was cut short, so that nobody can have decided on it.
+        """Return the record; None for a cut one, which cannot have been decided on.
 
         Raises:
             RecoveryError: When it cannot be understood.

@@ -1,4 +1,4 @@
-"""Carrying out a commit's operations, each only onto what was there when it was prepared."""
+"""The operations of a commit, each carried out only onto the file it was prepared for."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class BlockedError(Exception):
 class Operations:
     """The operations of one commit.
 
-    Each has left its mark in the commit's directory once it is done, so that one who comes
-    after a crash can tell; and what it replaced or removed is in there.
+    A finished one has left its mark in the commit's directory, for recovery after a crash, and
+    the file that it replaced or removed.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Operations:
         self._begun: list[int] | None = None
 
     def blocked(self) -> list[str]:
-        """Return the paths at which something else is than was recorded."""
+        """Return the paths whose content is not the recorded one."""
         blocked: list[str] = []
         vacated: set[str] = set()
         for each in self._operations:
@@ -153,7 +153,7 @@ class Operations:
             raise BlockedError(each.path) from error
 
     def _set_aside(self, each: Operation, parent: int, name: str) -> None:
-        """Rename what is to go into the commit's directory, and look what that was."""
+        """Rename a file into the commit's directory, and check that it was the expected one."""
         old = f"old-{each.slot}"
         os.rename(name, old, src_dir_fd=parent, dst_dir_fd=self._slots)
         if not self._slot_is(old, each.before):
@@ -257,11 +257,7 @@ _Rename = Callable[[int, bytes, int, bytes, int], int]
 
 
 def place(source: str, source_dir: int, target: str, target_dir: int) -> None:
-    """Rename to a name that must be free.
-
-    Raises:
-        FileExistsError: When it is not.
-    """
+    """Rename to a free name; raises `FileExistsError` when it is taken."""
     if _renameat2(source, source_dir, target, target_dir, _NO_REPLACE):
         return
     try:
@@ -273,7 +269,7 @@ def place(source: str, source_dir: int, target: str, target_dir: int) -> None:
 
 
 def exchange(source: str, source_dir: int, target: str, target_dir: int) -> bool:
-    """Let two names change their files in one step; tell False where that is not possible."""
+    """Exchange the files of two names in one step; returns False where that is not possible."""
     return _renameat2(source, source_dir, target, target_dir, _EXCHANGE)
 
 

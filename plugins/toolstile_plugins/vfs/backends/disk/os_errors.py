@@ -1,4 +1,4 @@
-"""Errors of the operating system, and the modes of directories asked beforehand."""
+"""Errors of the operating system in plain words, and permissions checked beforehand."""
 
 from __future__ import annotations
 
@@ -15,11 +15,7 @@ REMEDY: Final = "Choose another path, or let a person change the mode."
 
 
 def check_changeable(root: int, directory: str) -> None:
-    """Check that what a directory holds can be changed, and by renaming from the root.
-
-    Raises:
-        OSError: When it cannot be.
-    """
+    """Raise `OSError` unless entries of a directory can be changed by renaming from the root."""
     for path in (directory, *paths.ancestors(directory), ""):
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             with descriptors.parent_of(root, path) as (parent, name):
@@ -31,11 +27,7 @@ def check_changeable(root: int, directory: str) -> None:
 
 
 def check_readable(root: int, path: str) -> None:
-    """Check that a file can be read.
-
-    Raises:
-        PermissionError: When its mode forbids it.
-    """
+    """Raise `PermissionError` when the mode of a file forbids reading it."""
     with (
         contextlib.suppress(FileNotFoundError, NotADirectoryError),
         descriptors.parent_of(root, path) as (parent, name),

@@ -1,4 +1,4 @@
-"""Laying out a commit beside the tree: new contents as files, and the operations."""
+"""The staging of a commit beside the tree: new contents as files, and the operations."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class Staging:
         self._linkable = {path for path in self._removed if taken[path] == 1}
 
     def operations(self) -> tuple[Operation, ...]:
-        """Stage everything and return what is then to be done, in order.
+        """Stage everything and return the operations in order.
 
-        What is there in another kind before is removed first. Otherwise the new comes before
-        the old goes, so that a file that moves is never nowhere.
+        A node of another kind is removed first. Otherwise the new comes before the old goes, so
+        that a file that moves always exists.
         """
         made: list[tuple[int, Change]] = []
         removes: list[Operation] = []

@@ -1,4 +1,4 @@
-"""A workspace in a directory, which other programs may change too."""
+"""A workspace in a directory that other programs may change too."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from toolstile_plugins.vfs import paths
-from toolstile_plugins.vfs.backends.base import Changes, Store, Transaction, wait
+from toolstile_plugins.vfs.backends.base import Changes, Prepared, Store, Transaction, wait
 from toolstile_plugins.vfs.backends.disk import descriptors
-from toolstile_plugins.vfs.backends.disk.commit import CommitArea, NoChanges
+from toolstile_plugins.vfs.backends.disk.commit import CommitArea
 from toolstile_plugins.vfs.backends.disk.descriptors import Hold, WorkspaceLock
 from toolstile_plugins.vfs.backends.disk.file_version import Pin, node_of, stamp_of
 from toolstile_plugins.vfs.backends.disk.operations import Steps
@@ -38,15 +38,15 @@ class DiskStore(Store):
     Args:
         root: The directory.
         fsync: Whether a commit also survives a loss of power.
-        steps: Is told of each step of a commit; for tests that end the process there.
+        steps: Called before each step of a commit; for tests that end the process there.
 
     Attributes:
         root: The directory's path.
-        stopped: What recovery after a crash could not finish, and why; None when all is well.
-            Until it is, nothing can be committed.
+        stopped: The commit that recovery could not finish, and why; None when all is well.
+            Until then nothing can be committed.
 
     Raises:
-        OSError: When it is no directory that can be opened.
+        OSError: When it is not a directory that can be opened.
     """
 
     def __init__(
@@ -176,10 +176,7 @@ class DiskStore(Store):
                 hold.release()
 
     def recover(self, decided: Callable[[str], bool | None]) -> None:
-        """Finish after a crash what was decided, drop what was not.
-
-        What cannot be finished, as somebody has changed the files since, is kept as it is and
-        told of in `stopped`.
+        """Finish after a crash what was decided, drop what was not; see `stopped`.
 
         Args:
             decided: Tells of a top-level key whether it was; None while nobody can say. It is
@@ -237,7 +234,7 @@ class DiskStore(Store):
         finally:
             if hold is not None:
                 hold.release()
-        return NoChanges()
+        return Prepared(_nothing, _nothing)
 
     def _check_there(self) -> None:
         if os.fstat(self._handle()).st_nlink == 0:
@@ -279,3 +276,7 @@ def _kind(entry: os.DirEntry[str]) -> Kind:
     if entry.is_dir(follow_symlinks=False):
         return "directory"
     return "file" if entry.is_file(follow_symlinks=False) else "other"
+
+
+def _nothing() -> None:
+    return
