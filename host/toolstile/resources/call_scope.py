@@ -377,7 +377,9 @@ class CallScope:
         if self._tools is None:
             self._tools = self._resources.tool_scope()
         if child._tools is not None:
-            child._tools.shelf.give_to(self._tools.shelf)
+            theirs = child._tools.shelf
+            self._tools.shelf.owned += theirs.owned
+            theirs.owned = []
 
     def _end(self, reason: str) -> None:
         if self._over is None:

@@ -28,59 +28,44 @@ class Construction:
 
     Args:
         kind: The type being made.
-        asker: The construction that asked for it, or None.
+        stack: The constructions of its thread, each asked for by the one before.
+
+    Attributes:
+        waits_for: The construction in another thread that it waits for.
     """
 
-    __slots__ = ("asker", "done", "kind", "needs")
+    __slots__ = ("kind", "stack", "waits_for")
 
-    def __init__(self, kind: type[Any], asker: Construction | None) -> None:
+    def __init__(self, kind: type[Any], stack: list[Construction]) -> None:
         self.kind = kind
-        self.asker = asker
-        self.done = False
-        self.needs: list[Construction] = []
-
-    def path_to(self, other: Construction) -> list[Construction] | None:
-        """Return the constructions from this one to `other`, each needing the next."""
-        if self is other:
-            return [self]
-        for need in self.needs:
-            path = need.path_to(other)
-            if path is not None:
-                return [self, *path]
-        return None
+        self.stack = stack
+        self.waits_for: Construction | None = None
 
 
-def refuse_circle(wanted: Construction, asker: Construction) -> None:
-    """Raise if what is being made needs, in the end, the construction that asks for it.
+class _Thread(threading.local):
+    """The constructions under way in this thread, the innermost last."""
+
+    def __init__(self) -> None:
+        self.stack: list[Construction] = []
+
+
+def _refuse_circle(wanted: Construction, stack: list[Construction]) -> None:
+    """Raise if what is being made waits, in the end, for the thread that wants it.
 
     Raises:
         CircularDependencyError: Naming the circle.
     """
-    path = wanted.path_to(asker)
-    if path is not None:
-        raise _circle([*(build.kind for build in path), wanted.kind])
-
-
-def refuse_descent(kind: type[Any], asker: Construction | None) -> None:
-    """Raise if a type that is made anew each time is asked for while it is being made.
-
-    Raises:
-        CircularDependencyError: Naming the circle.
-    """
-    kinds = [kind]
-    while asker is not None:
-        kinds.insert(0, asker.kind)
-        if asker.kind is kind:
-            raise _circle(kinds)
-        asker = asker.asker
-
-
-def _circle(kinds: list[type[Any]]) -> CircularDependencyError:
-    circle = " -> ".join(name_of(kind) for kind in kinds)
-    return CircularDependencyError(
-        f"Resources depend on one another in a circle: {circle}. "
-        "Let one of them do without the next, or get it only when it is used."
-    )
+    kinds: list[type[Any]] = []
+    each: Construction | None = wanted
+    while each is not None and each in each.stack:
+        kinds += [build.kind for build in each.stack[each.stack.index(each) :]]
+        if each.stack is stack:
+            circle = " -> ".join(name_of(kind) for kind in [*kinds, wanted.kind])
+            raise CircularDependencyError(
+                f"Resources depend on one another in a circle: {circle}. "
+                "Let one of them do without the next, or get it only when it is used."
+            )
+        each = each.stack[-1].waits_for
 
 
 # --- The cache of a scope
@@ -105,29 +90,15 @@ class Instance:
 class InstanceCache:
     """The instances of one scope; guarded by the lock of the container it belongs to."""
 
-    __slots__ = ("_owned", "building", "built", "closed", "known")
+    __slots__ = ("building", "built", "closed", "known", "owned")
 
     def __init__(self) -> None:
         self.built: dict[type[Any], Instance] = {}
         self.building: dict[type[Any], Construction] = {}
         self.known: dict[int, Instance] = {}
         self.closed = False
-        self._owned: list[object] = []
-
-    def own(self, instance: object) -> None:
-        """Remember to close an instance with this scope."""
-        self._owned.append(instance)
-
-    def take(self) -> list[object]:
-        """Return what has to be closed, in the order of closing, and forget it."""
-        owned, self._owned = self._owned, []
-        owned.reverse()
-        return owned
-
-    def give_to(self, other: InstanceCache) -> None:
-        """Let another scope close what this one would have closed."""
-        for instance in reversed(self.take()):
-            other.own(instance)
+        self.owned: list[object] = []
+        """The instances to close with this scope, oldest first."""
 
 
 # --- The container
@@ -149,13 +120,13 @@ class Container:
         bindings: How each type is made.
     """
 
-    __slots__ = ("_bindings", "_running", "_shelf", "lock")
+    __slots__ = ("_bindings", "_shelf", "_thread", "lock")
 
     def __init__(self, bindings: Mapping[type[Any], Binding[Any]]) -> None:
         self._bindings = bindings
         self._shelf = InstanceCache()
         self.lock = threading.Condition()
-        self._running: dict[int, list[Construction]] = {}
+        self._thread = _Thread()
 
     @overload
     def get(self, kind: type[T]) -> T: ...
@@ -218,19 +189,16 @@ class Container:
         """Mark a scope as over and close what it owns."""
         with self.lock:
             shelf.closed = True
-            owned = shelf.take()
+            owned, shelf.owned = shelf.owned, []
             self.lock.notify_all()
-        return close_all(owned)
+        return close_all(reversed(owned))
 
-    def find(
-        self, kind: type[Any], scope: ToolScope | None = None, asker: Construction | None = None
-    ) -> Instance:
+    def find(self, kind: type[Any], scope: ToolScope | None = None) -> Instance:
         """Return what is bound for a type, built if need be.
 
         Args:
             kind: The type.
             scope: The scope of the call that asks, or None outside of one.
-            asker: The construction that asks, or None.
         """
         found = self.settled(kind)
         if found is not None:
@@ -238,74 +206,53 @@ class Container:
         binding = self._bindings.get(kind)
         if binding is None:
             raise unbound(kind, self._bindings)
-        if binding.scope is Scope.PROTOTYPE:
-            return self._make_fresh(binding, scope, asker)
         if binding.scope is Scope.SINGLETON:
-            return self._make_once(binding, self._shelf, None, asker)
-        if scope is None:
-            raise self._outside(kind, asker)
-        return self._make_once(binding, scope.shelf, scope, asker)
+            scope = None
+        elif binding.scope is Scope.TOOL_CALL and scope is None:
+            raise self._outside(kind)
+        return self._make_once(binding, scope)
 
-    def _make_once(
-        self,
-        binding: Binding[Any],
-        shelf: InstanceCache,
-        scope: ToolScope | None,
-        asker: Construction | None,
-    ) -> Instance:
-        with self.lock:
-            asker = self._asking(asker)
-            while True:
-                self._refuse_closed(shelf, binding.kind)
-                found = shelf.built.get(binding.kind)
-                if found is not None:
-                    return found
-                other = shelf.building.get(binding.kind)
-                if other is None:
-                    break
-                self._wait_for(other, asker)
-            build = self._begin(binding.kind, asker)
-            shelf.building[binding.kind] = build
-        try:
-            return self._make(binding, shelf, scope, build)
-        finally:
-            with self.lock:
-                del shelf.building[binding.kind]
-                self._end(build)
-
-    def _make_fresh(
-        self, binding: Binding[Any], scope: ToolScope | None, asker: Construction | None
-    ) -> Instance:
+    def _make_once(self, binding: Binding[Any], scope: ToolScope | None) -> Instance:
+        """Make an instance, unless it is there or another thread makes it; then wait for that."""
+        kind, stack = binding.kind, self._thread.stack
         shelf = self._shelf if scope is None else scope.shelf
         with self.lock:
-            self._refuse_closed(shelf, binding.kind)
-            asker = self._asking(asker)
-            refuse_descent(binding.kind, asker)
-            build = self._begin(binding.kind, asker)
+            while True:
+                if shelf.closed or self._shelf.closed:
+                    raise _closed(kind)
+                if (found := shelf.built.get(kind)) is not None:
+                    return found
+                if (other := shelf.building.get(kind)) is None:
+                    break
+                self._wait_for(other)
+            build = Construction(kind, stack)
+            if self.keeps(kind):
+                shelf.building[kind] = build
+            elif (outer := next((each for each in stack if each.kind is kind), None)) is not None:
+                _refuse_circle(outer, stack)
+            stack.append(build)
         try:
-            return self._make(binding, shelf, scope, build)
+            return self._make(binding, shelf, scope)
         finally:
             with self.lock:
-                self._end(build)
+                shelf.building.pop(kind, None)
+                stack.pop()
+                self.lock.notify_all()
 
     def _make(
-        self,
-        binding: Binding[Any],
-        shelf: InstanceCache,
-        scope: ToolScope | None,
-        build: Construction,
+        self, binding: Binding[Any], shelf: InstanceCache, scope: ToolScope | None
     ) -> Instance:
-        instance = binding.provider(_Resolver(self, scope, build))
+        instance = binding.provider(self if scope is None else scope)
         refuse_coroutine(instance, f"The provider of {name_of(binding.kind)}")
         with self.lock:
             known = self._shelf.known.get(id(instance)) or shelf.known.get(id(instance))
-        borrowed = is_borrowed(binding)
-        if known is None and not borrowed:
+        is_new = known is None and not is_borrowed(binding)
+        if is_new:
             self._finish(instance)
         with self.lock:
             if not shelf.closed:
                 return self._keep(binding, shelf, instance, known)
-        if known is None and not borrowed:
+        if is_new:
             close_all([instance]).raise_any()
         raise _closed(binding.kind)
 
@@ -333,90 +280,54 @@ class Container:
     ) -> Instance:
         found = known or Instance(instance, shared=binding.scope is Scope.SINGLETON)
         if known is None and not is_borrowed(binding) and is_closeable(instance):
-            shelf.own(instance)
+            shelf.owned.append(instance)
         if binding.scope is not Scope.PROTOTYPE:
             shelf.known[id(instance)] = found
             shelf.built[binding.kind] = found
         return found
 
-    def _asking(self, asker: Construction | None) -> Construction | None:
-        # Who asks the container itself, past the resolver it was given, is told by its thread.
-        if asker is not None and not asker.done:
-            return asker
-        running = self._running.get(threading.get_ident())
-        return running[-1] if running else None
-
-    def _wait_for(self, other: Construction, asker: Construction | None) -> None:
-        if asker is None:
-            self.lock.wait()
-            return
-        refuse_circle(other, asker)
-        asker.needs.append(other)
+    def _wait_for(self, other: Construction) -> None:
+        stack = self._thread.stack
+        _refuse_circle(other, stack)
+        if stack:
+            stack[-1].waits_for = other
         try:
             self.lock.wait()
         finally:
-            asker.needs.remove(other)
+            if stack:
+                stack[-1].waits_for = None
 
-    def _begin(self, kind: type[Any], asker: Construction | None) -> Construction:
-        build = Construction(kind, asker)
-        if asker is not None:
-            asker.needs.append(build)
-        self._running.setdefault(threading.get_ident(), []).append(build)
-        return build
-
-    def _end(self, build: Construction) -> None:
-        build.done = True
-        if build.asker is not None:
-            build.asker.needs.remove(build)
-        running = self._running[threading.get_ident()]
-        running.pop()
-        if not running:
-            del self._running[threading.get_ident()]
-        self.lock.notify_all()
-
-    def _refuse_closed(self, shelf: InstanceCache, kind: type[Any]) -> None:
-        if shelf.closed or self._shelf.closed:
-            raise _closed(kind)
-
-    def _outside(self, kind: type[Any], asker: Construction | None) -> ResourceError:
+    def _outside(self, kind: type[Any]) -> ResourceError:
         name = name_of(kind)
-        while asker is not None and self._bindings[asker.kind].scope is not Scope.SINGLETON:
-            asker = asker.asker
-        if asker is None:
-            return ResourceError(
-                f"{name} lives for one tool call, and this is outside of one; "
-                "ask for it within tool_scope()."
-            )
+        for asker in reversed(self._thread.stack):
+            if self._bindings[asker.kind].scope is Scope.SINGLETON:
+                singleton = name_of(asker.kind)
+                return ResourceError(
+                    f"{singleton} is a singleton and cannot depend on {name}, which lives for one "
+                    f"tool call only; give {name} the scope SINGLETON, or {singleton} the scope "
+                    "TOOL_CALL."
+                )
         return ResourceError(
-            f"{name_of(asker.kind)} is a singleton and cannot depend on {name}, which lives for "
-            f"one tool call only; give {name} the scope SINGLETON, or {name_of(asker.kind)} the "
-            "scope TOOL_CALL."
+            f"{name} lives for one tool call, and this is outside of one; ask for it within "
+            "tool_scope()."
         )
 
 
 class ToolScope:
     """The resources within one call: those that live for it, and all others.
 
-    Costs next to nothing until something is asked for.
-
     Args:
         container: The open resources.
+
+    Attributes:
+        shelf: The instances that live for the call.
     """
 
-    __slots__ = ("_closed", "_container", "_shelf")
+    __slots__ = ("_container", "shelf")
 
     def __init__(self, container: Container) -> None:
         self._container = container
-        self._shelf: InstanceCache | None = None
-        self._closed = False
-
-    @property
-    def shelf(self) -> InstanceCache:
-        """Where the instances of this scope stand."""
-        if self._shelf is None:
-            self._make_shelf()
-        assert self._shelf is not None  # noqa: S101 - made just now
-        return self._shelf
+        self.shelf = InstanceCache()
 
     @overload
     def get(self, kind: type[T]) -> T: ...
@@ -424,8 +335,6 @@ class ToolScope:
     def get(self, kind: type[T], default: D) -> T | D: ...
     def get(self, kind: type[Any], default: Any = _MISSING) -> Any:
         """Return the resource of a type; see `Container.get`."""
-        if self._closed:
-            raise _closed(kind)
         if default is not _MISSING and kind not in self._container:
             return default
         return self._container.find(kind, self).value
@@ -436,8 +345,7 @@ class ToolScope:
 
     def leave(self) -> Failures:
         """End the scope, closing its instances; return what could not be closed."""
-        self._closed = True
-        return close_all(()) if self._shelf is None else self._container.empty(self._shelf)
+        return self._container.empty(self.shelf)
 
     def __enter__(self) -> Self:
         return self
@@ -449,36 +357,6 @@ class ToolScope:
         trace: TracebackType | None,
     ) -> None:
         _leave(self.leave(), error)
-
-    def _make_shelf(self) -> None:
-        shelf = InstanceCache()
-        with self._container.lock:
-            if self._shelf is None:
-                shelf.closed = self._closed
-                self._shelf = shelf
-
-
-class _Resolver:
-    """The resolver of a provider's dependencies; it knows the resource that asks."""
-
-    __slots__ = ("_build", "_container", "_scope")
-
-    def __init__(self, container: Container, scope: ToolScope | None, build: Construction) -> None:
-        self._container = container
-        self._scope = scope
-        self._build = build
-
-    @overload
-    def get(self, kind: type[T]) -> T: ...
-    @overload
-    def get(self, kind: type[T], default: D) -> T | D: ...
-    def get(self, kind: type[Any], default: Any = _MISSING) -> Any:
-        if default is not _MISSING and kind not in self._container:
-            return default
-        return self._container.find(kind, self._scope, self._build).value
-
-    def __contains__(self, kind: type[object]) -> bool:
-        return kind in self._container
 
 
 def _closed(kind: type[Any]) -> ResourceError:
