@@ -240,8 +240,7 @@ def take_common(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]
 def main_parser(more: Iterable[tuple[str, str]] = ()) -> tuple[Parser, dict[str, Parser]]:
     """Return the parser of everything, and those of the commands by name.
 
-    Args:
-        more: Name and help of further commands.
+    Further commands are given by name and help.
     """
     firsts = dict(next(iter(each.items())) for each in EXAMPLES_OF.values())
     parser = Parser(

@@ -60,10 +60,6 @@ TRACEBACKS: Final = 2
 def run_program(arguments: Sequence[str], *, owns_process: bool) -> int:
     """Run the command that the arguments ask for.
 
-    Args:
-        arguments: Those after the program's name.
-        owns_process: Whether the process is there for this alone.
-
     Returns:
         The exit status.
     """

@@ -114,13 +114,9 @@ def _summary(severities: Counter[Severity]) -> Text:
 
 
 def _described(area: str, finding: Finding) -> dict[str, str | None]:
-    return {
-        "area": area,
-        "subject": finding.subject,
-        "severity": finding.severity.value,
-        "text": finding.text,
-        "remedy": finding.remedy,
-    }
+    text, remedy = finding.text, finding.remedy
+    told = {"severity": finding.severity.value, "text": text, "remedy": remedy}
+    return {"area": area, "subject": finding.subject, **told}
 
 
 # --- Python, requirements and extras
@@ -208,7 +204,9 @@ def of_configuration(host: Host) -> Iterator[Finding]:
     else:
         yield Finding.ok("configuration", f"{settings.path}")
     # The names only: a value may be a secret.
-    variables = sorted(name for name, value in os.environ.items() if value and _is_ours(name))
+    variables = sorted(
+        name for name, value in os.environ.items() if value and name.startswith(PREFIX)
+    )
     if variables:
         yield Finding.ok("environment variables", ", ".join(variables))
     try:
@@ -260,17 +258,16 @@ def of_plugins(host: Host) -> Iterator[Finding]:
 
 
 def of_what_they_rely_on(host: Host) -> Iterator[Finding]:
-    """Yield what the plugins find out; what one of them raises is a finding, too."""
+    """Yield what the plugins find out; an exception of one of them is a finding, too."""
     tables = host.configuration.plugins
     secrets = {each for name, table in tables.items() for each in secrets_in({name: table})}
-    for each in _diagnosed(host):
-        # What an author has overlooked is masked all the same.
-        text, remedy = (
-            without_secrets(each.text, secrets),
-            each.remedy and without_secrets(each.remedy, secrets),
-        )
+    for found in _diagnosed(host):
+        # A secret that an author has overlooked is masked all the same.
         yield replace(
-            each, subject=without_secrets(each.subject, secrets), text=text, remedy=remedy
+            found,
+            subject=without_secrets(found.subject, secrets),
+            text=without_secrets(found.text, secrets),
+            remedy=found.remedy and without_secrets(found.remedy, secrets),
         )
 
 
@@ -287,15 +284,9 @@ def _diagnosed(host: Host) -> Iterator[Finding]:
             )
             continue
         for each in cast("list[object]", found):
-            yield each if isinstance(each, Finding) else _no_finding(plugin, each)
-
-
-def _no_finding(plugin: str, answer: object) -> Finding:
-    return Finding.error(
-        f"plugin {plugin}",
-        f"Its {HOOK} answered {type(answer).__qualname__}, which is no Finding.",
-        "Fix the plugin.",
-    )
+            told = f"Its {HOOK} answered {type(each).__qualname__}, which is no Finding."
+            wrong = Finding.error(f"plugin {plugin}", told, "Fix the plugin.")
+            yield each if isinstance(each, Finding) else wrong
 
 
 def _of_plugin(report: PluginReport) -> Finding:
@@ -310,7 +301,3 @@ def _of_plugin(report: PluginReport) -> Finding:
 
 def _subject(report: PluginReport) -> str:
     return f"plugin {report.title}"
-
-
-def _is_ours(variable: str) -> bool:
-    return variable.startswith(PREFIX)

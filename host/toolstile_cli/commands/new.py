@@ -155,12 +155,7 @@ RENAMED: Final = {"gitignore": ".gitignore"}
 
 
 def write_package(names: Names, kind: str, parent: Path) -> tuple[Path, list[str]]:
-    """Write a package into a new folder.
-
-    Args:
-        names: What it is called.
-        kind: One of `KINDS`.
-        parent: Where the folder is made.
+    """Write a package into a new folder beneath a parent.
 
     Returns:
         The folder, and the files in it.

@@ -72,13 +72,7 @@ def _has_approver(host: Host) -> bool:
 def print_reports(
     terminal: Terminal, rows: Sequence[tuple[PluginReport, Text, Sequence[Text]]], *headings: str
 ) -> None:
-    """Print a table of plugins.
-
-    Args:
-        terminal: The terminal.
-        rows: The report of each plugin, its status, and what stands beside it.
-        headings: The headings of these two.
-    """
+    """Print a table of plugins: the report of each, its status, and the texts beside it."""
     names = [printable(report.name) for report, _, _ in rows]
     origins = [printable(report.origin) for report, _, _ in rows]
     columns = [

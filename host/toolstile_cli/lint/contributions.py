@@ -111,13 +111,7 @@ def _texts(model: type[BaseModel], plugin: object) -> list[str]:
 def tool_findings(
     tools: Iterable[Tool[Any, Any]], dialects: Mapping[str, Dialect], known: Collection[str]
 ) -> Iterator[Finding]:
-    """Yield what an author should fix in tools.
-
-    Args:
-        tools: The tools.
-        dialects: The dialects that have to take them, by name.
-        known: The names of all tools there are.
-    """
+    """Yield what an author should fix in tools, by the dialects and the names of all tools."""
     for tool in tools:
         for cause, remedy in _faults(tool, dialects, known):
             yield Finding.error(f"tool {tool.name}", cause, remedy)

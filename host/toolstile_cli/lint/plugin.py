@@ -39,12 +39,7 @@ _DEFAULTS: Final = (
 
 
 def findings_in(host: Host, report: PluginReport) -> list[Finding]:
-    """Return what an author should fix in a plugin.
-
-    Args:
-        host: The host that has met it; it need not be open.
-        report: What became of it.
-    """
+    """Return what an author should fix in a plugin that a host has met; it need not be open."""
     if report.status == "absent":
         return [Finding.error("configuration", report.fault or "", report.remedy or _SEE)]
     findings = list(_loading(host, report))
@@ -230,12 +225,7 @@ _TO_INSTALL: Final = (
 
 
 def brought_by(distribution: str, reports: Iterable[PluginReport]) -> list[str]:
-    """Return the names of the plugins that a distribution brings.
-
-    Args:
-        distribution: Its name, however it is spelt.
-        reports: Those of all plugins there are.
-    """
+    """Return the names of the plugins that a distribution brings, however its name is spelt."""
     wanted = _normalised(distribution)
     return [each.name for each in reports if _normalised(each.distribution or "") == wanted]
 

@@ -27,7 +27,7 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.directories import file_finding
 from toolstile_plugins.mcp.gateway.errors import ServerFault
-from toolstile_plugins.mcp.options import offered_commands
+from toolstile_plugins.mcp.options import COMMAND
 from toolstile_plugins.mcp.settings import McpSettings, ServerSettings, filled
 
 __all__ = ["McpSettings"]
@@ -46,11 +46,8 @@ def toolstile_diagnose(settings: McpSettings) -> Iterator[Finding]:
     if not servers:
         return
     if find_spec("mcp") is None:
-        yield Finding.error(
-            "MCP servers",
-            "What speaks the protocol is not installed.",
-            extra_remedy("mcp"),
-        )
+        fault = "What speaks the protocol is not installed."
+        yield Finding.error("MCP servers", fault, extra_remedy("mcp"))
     yield file_finding(settings.pins, "what is known of MCP servers' tools")
     for name, each in servers.items():
         yield _of_server(name, each)
@@ -70,7 +67,7 @@ def toolstile_approve(
 @hookimpl
 def toolstile_commands() -> list[Command]:
     """Add the command `mcp`."""
-    return offered_commands()
+    return [COMMAND]
 
 
 @hookimpl
@@ -95,21 +92,17 @@ def _of_server(name: str, server: ServerSettings) -> Finding:
     subject, table = f"MCP server {name}", f"plugins.mcp.servers.{name}"
     try:
         _fill(server)
-    except ServerFault as fault:
-        return Finding.error(subject, f"Its {fault}.", f"Set the variable, or mend {table}.")
+    except ServerFault as error:
+        return Finding.error(subject, f"Its {error}.", f"Set the variable, or fix {table}.")
     if server.command is None:
         return Finding.ok(subject, "It is asked over HTTP; `toolstile mcp check` connects to it.")
     if server.cwd is not None and not Path(server.cwd).is_dir():
-        return Finding.error(
-            subject, "The directory it is started in is not there.", f"Mend {table}.cwd."
-        )
+        fault = "The directory it is started in is not there."
+        return Finding.error(subject, fault, f"Fix {table}.cwd.")
     path = server.env.get("PATH", os.environ.get("PATH"))
     if shutil.which(server.command, path=path) is None:
-        return Finding.error(
-            subject,
-            f"There is no program {server.command!r} that can be started.",
-            f"Install it, or mend {table}.command.",
-        )
+        fault = f"There is no program {server.command!r} that can be started."
+        return Finding.error(subject, fault, f"Install it, or fix {table}.command.")
     return Finding.ok(subject, "Its program is there; `toolstile mcp check` starts it.")
 
 

@@ -26,19 +26,6 @@ examples:
 """
 
 
-def offered_commands() -> list[Command]:
-    """Return the command."""
-    return [
-        Command(
-            NAME,
-            "serve the tools to any MCP client, and look after the servers behind them",
-            run=_run,
-            configure=_configure,
-            defaults={"approver": NAME},
-        )
-    ]
-
-
 def _configure(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EXAMPLES
@@ -127,3 +114,12 @@ def _needed_by(command: str) -> Generator[None]:
         if (error.name or "").partition(".")[0] not in _MODULES:
             raise
         raise ConfigurationError(f"`{command}` needs the MCP SDK. {extra_remedy('mcp')}.") from None
+
+
+COMMAND: Final = Command(
+    NAME,
+    "serve the tools to any MCP client, and look after the servers behind them",
+    run=_run,
+    configure=_configure,
+    defaults={"approver": NAME},
+)

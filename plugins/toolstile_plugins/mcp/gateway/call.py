@@ -61,14 +61,9 @@ class Calling:
         *,
         again: bool = True,
     ) -> ToolResult[Contents]:
-        """Send a call, and return what came of it.
+        """Send a call, and return its result.
 
-        Args:
-            definition: The tool.
-            arguments: The arguments, which fit its schema.
-            context: The call's context.
-            report: Takes progress reports.
-            again: Whether it is sent once more where the server has not looked at it.
+        It is sent once more, `again`, where the server has not looked at it.
 
         Raises:
             EffectUnknownError: When no answer came that can be read, after the call was sent.

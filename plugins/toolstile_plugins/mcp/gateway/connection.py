@@ -42,10 +42,7 @@ Met = Callable[[tuple[Definition, ...]], Awaitable[None]]
 class Connection:
     """The connection to a server; all its methods are for one event loop.
 
-    Args:
-        server: The server's name.
-        settings: How it is reached.
-        met: Takes the server's tools, each time they have been listed.
+    Each list of the server's tools is passed to `met`.
     """
 
     def __init__(self, server: str, settings: ServerSettings, met: Met) -> None:
@@ -114,10 +111,6 @@ class Connection:
 
     def lose(self, client: Client, fault: str) -> str:
         """End a connection that does not work any more; the next call makes another.
-
-        Args:
-            client: The client of that connection.
-            fault: The reason, where nothing better is known.
 
         Returns:
             Why it has ended.

@@ -50,11 +50,7 @@ LONGEST_NAME: Final = 256
 class Upstream:
     """A server, and the plugin that offers a tool of this host for each of its own.
 
-    Args:
-        name: The server's name.
-        settings: The server's settings.
-        pins: Remembers its tools.
-        changed: Called when its tools have changed.
+    `changed` is called when its tools have changed.
     """
 
     def __init__(
@@ -136,10 +132,9 @@ class Upstream:
     # --- on any thread ---
 
     def make_tools(self, taken: Callable[[str], str | None]) -> None:
-        """Make the tools that are offered now, and say of the others why they are not.
+        """Make the tools that are offered now, and note why the others are not.
 
-        Args:
-            taken: Says who has a name already, if anybody but this server.
+        `taken` returns the other owner of a name, if it has one.
         """
         made: dict[str, Tool[Any, Any]] = {}
         faults: dict[str, str] = {}

@@ -91,10 +91,6 @@ async def list_tools(client: Client, most: int) -> tuple[Definition, ...]:
 
     Of two with one name the first one counts.
 
-    Args:
-        client: What speaks to the server.
-        most: How many there may be.
-
     Raises:
         ServerFault: When there are more of them, or pages without end.
     """
@@ -156,13 +152,6 @@ def make_tool(
 
     Nothing of it is put back, whatever the server says: it counts as contained only if the
     configuration says that it reads.
-
-    Args:
-        name: What it is called here.
-        server: The server's name.
-        settings: The server's settings.
-        definition: What the server says of it.
-        call: Sends a call to the server.
 
     Raises:
         DefinitionError: When its schema, or what is configured for it, does not fit.

@@ -38,12 +38,10 @@ class _PinFile(BaseModel):
 
 
 class Pins:
-    """The file of what servers' tools were when they were met, or when a person approved them.
+    """The file of servers' tools as they were when they were met, or a person approved them.
 
-    It also lets tools be offered before their server is connected.
-
-    Args:
-        path: The file; made when there is something to remember.
+    It is made when there is something to remember, and lets tools be offered before their server
+    is connected.
     """
 
     def __init__(self, path: Path) -> None:
@@ -147,11 +145,6 @@ class Standing:
 
     A model is shown a tool as it was approved, and a person is asked about what it has become
     when it is called. Once one has said yes, what it has become is what is approved.
-
-    Args:
-        server: The server's name.
-        trust: What counts as approved.
-        pins: Where that is remembered.
     """
 
     def __init__(self, server: str, trust: Trust, pins: Pins) -> None:
@@ -268,12 +261,7 @@ SHOWN: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class DoubtPolicy:
-    """Lets a person decide on tools that have changed, or that are new.
-
-    Args:
-        name: The instance's name.
-        standing: The tools as they were approved, and as they are.
-    """
+    """Lets a person decide on tools that have changed, or that are new."""
 
     wants_params: ClassVar = False
 

@@ -87,12 +87,7 @@ NO_ANSWER: Final = "The MCP client gave no answer that can be understood."
 
 
 def ask(request: ApprovalRequest, longest: float) -> ApprovalAnswer | Awaitable[ApprovalAnswer]:
-    """Ask the client whose request is being answered.
-
-    Args:
-        request: What is asked.
-        longest: Seconds for which an answer is waited for, where it can be.
-    """
+    """Ask the client whose request is being answered, for at most `longest` seconds."""
     asking = current_request.get()
     if asking is None:
         return ApprovalAnswer.unanswered(NO_CLIENT)
@@ -217,12 +212,9 @@ def answer_in(params: CallToolRequestParams) -> ApprovalAnswer:
 
 
 def question_result(outcome: Outcome, question: str, handle: str | None) -> dict[str, Any]:
-    """Return the result that asks for an answer.
+    """Return the result that asks for an answer to a pending call.
 
-    Args:
-        outcome: That of the call, which is pending.
-        question: What the person is asked.
-        handle: What names the session, where the request has begun it.
+    The handle names the session, where the request has begun it.
     """
     token = outcome.approval_token
     assert token is not None  # noqa: S101 - it is pending

@@ -38,9 +38,6 @@ class ProgressRelay:
 
     The protocol wants progress to grow, so a report that does not, and one that is no number, is
     left out.
-
-    Args:
-        send: Sends a report to the client, where it asked for some.
     """
 
     def __init__(self, send: Callable[[float, float | None, str | None], Awaitable[None]]) -> None:

@@ -38,14 +38,7 @@ Handler = Callable[[RequestContext, Params], Awaitable[Result]]
 
 
 class HostServer:
-    """Answers requests with what the host offers.
-
-    Args:
-        host: The host.
-        settings: How it is served.
-        choice: Chooses the session of a request.
-        changes: Tells the client of other tools than before; None where nobody is told.
-    """
+    """Answers requests with what the host offers; `changes` may notify the client of others."""
 
     def __init__(
         self,
