@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from toolstile_hookspecs._tools.field_checks import type_faults
 from toolstile_hookspecs.errors import DefinitionError
 from toolstile_hookspecs.limits import Cancellation
 
@@ -66,8 +67,7 @@ class ApprovalAnswer:
             because nobody could be asked, or nobody answered, the reason says so.
 
     Raises:
-        DefinitionError: When it is none that there is, an edit has no arguments, or the reason is
-            no text.
+        DefinitionError: For another type of answer or reason, or an edit without arguments.
     """
 
     answer: Answer
@@ -78,19 +78,11 @@ class ApprovalAnswer:
 
     def __post_init__(self) -> None:
         """Check that it says something; what it does not say would be taken for a denial."""
-        if not isinstance(self.answer, Answer):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise DefinitionError(
-                f"ApprovalAnswer: {self.answer!r} is no answer. Write ApprovalAnswer.approve(), "
-                "deny(reason), edit(arguments), pending() or unanswered(reason)."
-            )
+        faults = type_faults(self, ApprovalAnswer, ("answer", "reason"))
         if self.answer is Answer.EDITED and self.arguments is None:
-            raise DefinitionError(
-                "ApprovalAnswer: the edit has no arguments. Write ApprovalAnswer.edit(arguments), "
-                "with all that the call is to be made with."
-            )
-        if not isinstance(self.reason, str | None):  # pyright: ignore[reportUnnecessaryIsInstance]
-            kind = type(self.reason).__name__
-            raise DefinitionError(f"ApprovalAnswer: the reason is {kind}. Give a text, or None.")
+            faults.append("the edit has no arguments; write ApprovalAnswer.edit(arguments)")
+        if faults:
+            raise DefinitionError(f"ApprovalAnswer: {'; '.join(faults)}.")
 
     @classmethod
     def approve(cls) -> ApprovalAnswer:

@@ -17,6 +17,7 @@ from toolstile_hookspecs.tools import Tool
 
 F = TypeVar("F", bound=Callable[..., Any])
 Condition = Callable[..., bool]
+Check = Callable[[dict[str, Any]], None]
 
 
 def require(condition: Condition, description: str) -> Callable[[F], F]:
@@ -39,8 +40,7 @@ def require(condition: Condition, description: str) -> Callable[[F], F]:
         ...
         toolstile_hookspecs.errors.ConditionError: Precondition failed: params must be positive
     """
-    names = _names(condition, description)
-    return lambda handler: _wrap(handler, names, before=(condition, description))
+    return _declaring("Precondition", condition, description)
 
 
 def ensure(condition: Condition, description: str) -> Callable[[F], F]:
@@ -54,95 +54,74 @@ def ensure(condition: Condition, description: str) -> Callable[[F], F]:
         DefinitionError: Where the predicate names an argument that the handler has not,
             is async, or is not described.
     """
+    return _declaring("Postcondition", condition, description)
+
+
+def _declaring(what: str, condition: Condition, description: str) -> Callable[[F], F]:
     names = _names(condition, description)
-    return lambda handler: _wrap(handler, names, after=(condition, description))
+    extra = {"result"} if what == "Postcondition" else set[str]()
+
+    def check(values: dict[str, Any]) -> None:
+        try:
+            holds = condition(**{name: values[name] for name in names})
+        except Exception as error:
+            raise ConditionError(f"{what} failed: {description}") from error
+        if not holds:
+            raise ConditionError(f"{what} failed: {description}")
+
+    before, after = (_nothing, check) if extra else (check, _nothing)
+    return lambda handler: _wrap(handler, names, extra, before, after)
 
 
-def _wrap(
-    handler: F,
-    names: tuple[str, ...],
-    before: tuple[Condition, str] | None = None,
-    after: tuple[Condition, str] | None = None,
-) -> F:
+def _wrap(handler: F, names: tuple[str, ...], extra: set[str], before: Check, after: Check) -> F:
     _refuse_tool(handler)
     signature = inspect.signature(handler)
-    _refuse_unknown(handler, signature, names, extra={"result"} if after else set())
+    _refuse_unknown(handler, names, {*signature.parameters, *extra})
 
     def bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         return bound.arguments
 
-    def check_before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if before is not None:
-            _check("Precondition", *before, names, bind(args, kwargs))
-
-    def check_after(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-        if after is not None:
-            _check("Postcondition", *after, names, {**bind(args, kwargs), "result": result})
-
     if is_async_callable(handler):
 
         @functools.wraps(handler)
         async def awaited(*args: Any, **kwargs: Any) -> Any:
-            check_before(args, kwargs)
+            values = bind(args, kwargs)
+            before(values)
             result = await handler(*args, **kwargs)
-            check_after(args, kwargs, result)
+            after({**values, "result": result})
             return result
 
         return cast("F", awaited)
 
     @functools.wraps(handler)
     def called(*args: Any, **kwargs: Any) -> Any:
-        check_before(args, kwargs)
+        values = bind(args, kwargs)
+        before(values)
         result = handler(*args, **kwargs)
-        check_after(args, kwargs, result)
+        after({**values, "result": result})
         return result
 
     return cast("F", called)
 
 
-def _check(
-    what: str,
-    condition: Condition,
-    description: str,
-    names: tuple[str, ...],
-    values: dict[str, Any],
-) -> None:
-    try:
-        holds = condition(**{name: values[name] for name in names})
-    except Exception as error:
-        raise ConditionError(f"{what} failed: {description}") from error
-    if not holds:
-        raise ConditionError(f"{what} failed: {description}")
+def _nothing(values: dict[str, Any]) -> None:
+    """Check nothing."""
 
 
-def _names(condition: Condition, description: str) -> tuple[str, ...]:
-    _refuse_strangers(condition, description)
+def _names(condition: Condition, description: object) -> tuple[str, ...]:
     if is_async_callable(condition):
         raise DefinitionError(
             f"The condition {_label(condition)} is async, and would always hold; check in a "
             "plain function, or within the handler."
         )
-    if not description.strip():
+    if not isinstance(description, str) or not description.strip():
         raise DefinitionError(
             f"The condition {_label(condition)} has no description; say what must hold, as "
             "that is what the model reads."
         )
     return tuple(inspect.signature(condition).parameters)
-
-
-def _refuse_strangers(condition: object, description: object) -> None:
-    if not callable(condition):
-        raise DefinitionError(
-            f"The condition {condition!r} is no function; write "
-            '@require(lambda params: ..., "what must hold").'
-        )
-    if not isinstance(description, str):
-        raise DefinitionError(
-            f"The condition {_label(condition)} is described by {description!r}; say in a text "
-            "what must hold, as that is what the model reads."
-        )
 
 
 def _label(function: object) -> str:
@@ -157,13 +136,7 @@ def _refuse_tool(handler: object) -> None:
         )
 
 
-def _refuse_unknown(
-    handler: Callable[..., Any],
-    signature: inspect.Signature,
-    names: tuple[str, ...],
-    extra: set[str],
-) -> None:
-    known = {*signature.parameters, *extra}
+def _refuse_unknown(handler: object, names: tuple[str, ...], known: set[str]) -> None:
     unknown = [name for name in names if name not in known]
     if unknown:
         raise DefinitionError(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from datetime import timedelta
-from typing import Any, Final, Literal, cast, get_args
+from typing import Any, Literal
+
+from toolstile_hookspecs._tools.field_checks import call_fault, type_faults
 
 Strategy = Literal["auto", "params", "custom", "none"]
 OnUnknown = Literal["fail", "retry"]
@@ -49,26 +50,11 @@ class IdempotencyConfig:
 
     def faults(self) -> list[str]:
         """Return what is wrong with it, each with its remedy."""
-        return [
-            *self._choice_faults(),
-            *self._key_faults(),
-            *self._function_faults(),
-            *self._ttl_faults(),
-            *self._scope_faults(),
-        ]
-
-    def _choice_faults(self) -> list[str]:
-        return [
-            f"idempotency {name} {value!r} is not one of {', '.join(get_args(kinds))}"
-            for name, kinds in _CHOICES.items()
-            if (value := getattr(self, name)) not in get_args(kinds)
-        ]
+        if typed := type_faults(self, IdempotencyConfig, [each.name for each in fields(self)]):
+            return [f"idempotency {fault}" for fault in typed]
+        return [*self._key_faults(), *self._function_faults(), *self._limit_faults()]
 
     def _key_faults(self) -> list[str]:
-        if isinstance(self.param_keys, str):
-            return [f"param_keys is one string; write param_keys=({self.param_keys!r},)"]
-        if not _are_names(self.param_keys):
-            return [f"param_keys {self.param_keys!r} are no names; write param_keys=('field', ...)"]
         if self.strategy == "params" and not self.param_keys:
             return ["idempotency strategy 'params' needs param_keys=('field', ...)"]
         if self.strategy != "params" and self.param_keys:
@@ -76,50 +62,18 @@ class IdempotencyConfig:
         return []
 
     def _function_faults(self) -> list[str]:
-        if self.strategy == "custom" and not callable(self.key_fn):
-            return [
-                "idempotency strategy 'custom' needs key_fn=, a function from params to a string"
-            ]
+        if self.strategy == "custom" and self.key_fn is None:
+            return ["idempotency strategy 'custom' needs key_fn=, a function to a string"]
         if self.strategy != "custom" and self.key_fn is not None:
             return ["key_fn only goes with idempotency strategy='custom'; remove one of them"]
-        if self.key_fn is not None and not _takes_one(self.key_fn):
-            return [
-                "key_fn cannot be called with the params alone; write key_fn=lambda params: ..."
-            ]
+        if self.key_fn is not None and call_fault(self.key_fn, None) is not None:
+            return ["key_fn cannot be called with params alone; write key_fn=lambda params: ..."]
         return []
 
-    def _ttl_faults(self) -> list[str]:
-        if self.ttl is None or (isinstance(self.ttl, _DURATION) and self.ttl > timedelta(0)):
-            return []
-        return [f"idempotency ttl {self.ttl!r} is no positive timedelta; use None for never"]
-
-    def _scope_faults(self) -> list[str]:
-        if isinstance(self.scope, _TEXT) and self.scope.strip():
-            return []
-        return ["idempotency scope must not be empty; use 'session', 'global', 'call' or a name"]
-
-
-def _are_names(given: Any) -> bool:
-    if not isinstance(given, Collection):
-        return False
-    return all(isinstance(each, str) for each in cast("Collection[object]", given))
-
-
-def _takes_one(function: Callable[..., object]) -> bool:
-    try:
-        inspect.signature(function).bind(object())
-    except TypeError:
-        return False
-    except ValueError:  # built-in functions may not tell their signature
-        return True
-    return True
-
-
-_CHOICES: Final[dict[str, Any]] = {
-    "strategy": Strategy,
-    "on_unknown": OnUnknown,
-    "on_error": OnError,
-}
-# What authors give is checked here, whatever the annotations promise.
-_DURATION: Final[Any] = timedelta
-_TEXT: Final[Any] = str
+    def _limit_faults(self) -> list[str]:
+        faults: list[str] = []
+        if self.ttl is not None and self.ttl <= timedelta(0):
+            faults += [f"idempotency ttl {self.ttl!r} is not positive; use None for never"]
+        if not self.scope.strip():
+            faults += ["idempotency scope is empty; use 'session', 'global', 'call' or a name"]
+        return faults

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, overload, runtime_checkable
 
-from toolstile_hookspecs._tools.signatures import call_fault
+from toolstile_hookspecs._tools.field_checks import call_fault, type_faults
 from toolstile_hookspecs.errors import DefinitionError
 
 if TYPE_CHECKING:
@@ -93,41 +93,26 @@ class Binding(Generic[T]):
     portable: bool = False
 
     def __post_init__(self) -> None:
-        """Check for what it is, that it can be called, and how long what it makes lives."""
-        given = cast("object", self.kind)
-        if given is None or isinstance(given, str):
-            msg = (
-                f"Binding for {given!r}: resources are asked for by their type, and that is none; "
-                "write Binding(Type, provider)."
+        """Check the type and the provider, and read the scope by its value."""
+        scopes: dict[object, Scope] = {each.value: each for each in Scope}
+        object.__setattr__(self, "scope", scopes.get(self.scope, self.scope))
+        faults = type_faults(self, Binding, ("scope", "portable"))
+        kind = cast("object", self.kind)
+        if kind is None or isinstance(kind, str):
+            faults.append("resources are asked for by their type; write Binding(Type, provider)")
+        provider: Any = self.provider
+        if not callable(provider) or call_fault(provider, None) is not None:
+            faults.append(
+                "its provider is not a function of the resolver; write lambda resources: ..., or "
+                "Binding.instance(Type, value)"
             )
-            raise DefinitionError(msg)
-        if not callable(self.provider):
-            msg = (
-                f"Binding for {self.kind!r}: its provider cannot be called; give a function "
-                "of the resolver, lambda resources: ..., or Binding.instance(Type, value)."
+        elif _waits(provider):
+            faults.append(
+                "its provider is async or yields, and nobody awaits it; return the resource, which "
+                "may have close(). What has to be awaited is opened in an async toolstile_lifespan"
             )
-            raise DefinitionError(msg)
-        if call_fault(self.provider, None) is not None:
-            msg = (
-                f"Binding for {self.kind!r}: its provider does not take the resolver; write "
-                "lambda resources: ..., also where it needs nothing of it."
-            )
-            raise DefinitionError(msg)
-        if _waits(self.provider):
-            msg = (
-                f"Binding for {self.kind!r}: its provider is async or yields, and nobody awaits "
-                "it or goes on with it; return the resource, which may have close(). What has to "
-                "be awaited is opened in an async toolstile_lifespan, and the provider returns it."
-            )
-            raise DefinitionError(msg)
-        try:
-            object.__setattr__(self, "scope", Scope(self.scope))
-        except ValueError:
-            msg = (
-                f"Binding for {self.kind!r}: {self.scope!r} is no scope; use Scope.SINGLETON, "
-                "Scope.TOOL_CALL or Scope.PROTOTYPE."
-            )
-            raise DefinitionError(msg) from None
+        if faults:
+            raise DefinitionError(f"Binding for {self.kind!r}: {'; '.join(faults)}.")
 
     @classmethod
     def instance(cls, kind: type[T], value: T, *, portable: bool = False) -> Binding[T]:

@@ -10,44 +10,12 @@ from typing import Any, Final, Generic, Protocol
 
 from typing_extensions import TypeVar
 
-from toolstile_hookspecs._tools.signatures import call_fault
+from toolstile_hookspecs._tools.field_checks import call_fault, type_faults
 from toolstile_hookspecs.errors import DefinitionError, PromptValidationError
 from toolstile_hookspecs.policies import ToolPolicy
 from toolstile_hookspecs.resources import Binding, refuse_other_than_binding
 from toolstile_hookspecs.sessions import SessionProtocol
 from toolstile_hookspecs.tools import Tool
-
-# --- Checks of a section's fields
-
-
-TEXTS: Final = ("key", "title", "template")
-FUNCTIONS: Final = ("enabled", "on_session")
-SEVERAL: Final = ("tools", "policies", "resources", "children")
-
-
-def kind_faults(fields: Mapping[str, Any], visibilities: type[Enum]) -> Iterator[str]:
-    """Yield which of the fields hold something of another kind.
-
-    Args:
-        fields: The fields; a section of another make may lack some.
-        visibilities: The visibilities there are.
-    """
-    summary = ("summary",) if fields.get("summary") is not None else ()
-    for name in (*TEXTS, *summary):
-        if not isinstance(fields.get(name, ""), str):
-            yield f"{name} is {fields[name]!r}; give a text"
-    for name in FUNCTIONS:
-        if fields.get(name) is not None and not callable(fields[name]):
-            yield f"{name} is {fields[name]!r}; give a function of the session"
-        elif fields.get(name) is not None and call_fault(fields[name], None) is not None:
-            yield f"{name} does not take the session; write def {name}(session)"
-    if not isinstance(fields.get("accepts_overrides", True), bool):
-        yield f"accepts_overrides is {fields['accepts_overrides']!r}; write True or False"
-    known = [each.value for each in visibilities]
-    visibility = fields.get("visibility", known[0])
-    if visibility not in [*known, *visibilities]:
-        yield f"visibility is {visibility!r}; give one of {', '.join(known)}"
-    yield from several_faults({name: fields[name] for name in SEVERAL if name in fields})
 
 
 def several_faults(fields: Mapping[str, object]) -> Iterator[str]:
@@ -74,6 +42,10 @@ P = TypeVar("P", default=Any)
 
 # Authors' mistakes are caught whatever the annotations promise, so the check is a dynamic one.
 _TOOL: Final[Any] = Tool
+_FUNCTIONS: Final = ("enabled", "on_session")
+_SEVERAL: Final = ("tools", "policies", "resources", "children")
+_TEXTS: Final = ("key", "title", "template", "summary")
+_TYPED: Final = (*_TEXTS, *_FUNCTIONS, "visibility", "accepts_overrides")
 
 
 class Section(Protocol):
@@ -199,24 +171,33 @@ class MarkdownSection(Generic[P]):
     def __post_init__(self) -> None:
         """Check what can be checked before anything is rendered."""
         where = f"Section {self.key!r}"
-        if faults := list(kind_faults(vars(self), Visibility)):
+        by_value: dict[object, Visibility] = {each.value: each for each in Visibility}
+        visibility = by_value.get(self.visibility, self.visibility)
+        object.__setattr__(self, "visibility", visibility)
+        faults = [
+            *type_faults(self, MarkdownSection, _TYPED),
+            *(f"{name} does not take the session" for name in _FUNCTIONS if self._ignores(name)),
+            *several_faults({name: getattr(self, name) for name in _SEVERAL}),
+        ]
+        if faults:
             raise DefinitionError(f"{where}: {'; '.join(faults)}.")
-        object.__setattr__(self, "visibility", Visibility(self.visibility))
+        if not self.key or not self.title.strip():
+            msg = f"Section {self.key or self.title!r}: give it both a key and a title."
+            raise DefinitionError(msg)
         if self.visibility is Visibility.SUMMARY and not (self.summary or "").strip():
             raise DefinitionError(
                 f"{where} is shown as a summary but has none; give it summary=..."
             )
-        if not self.key or not self.title.strip():
-            msg = f"Section {self.key or self.title!r}: give it both a key and a title."
-            raise DefinitionError(msg)
-        strangers: list[object] = [each for each in self.tools if not isinstance(each, _TOOL)]
-        if strangers:
-            raise DefinitionError(
-                f"{where}: {strangers[0]!r} is not a Tool; decorate it with @tool."
-            )
-        for each in vars(self).get("resources", ()):
-            refuse_other_than_binding(where, each)
-        refuse_other_than_sections(where, vars(self).get("children", ()))
+        for each in self.tools:
+            if not isinstance(each, _TOOL):
+                raise DefinitionError(f"{where}: {each!r} is not a Tool; decorate it with @tool.")
+        for binding in self.resources:
+            refuse_other_than_binding(where, binding)
+        refuse_other_than_sections(where, self.children)
+
+    def _ignores(self, name: str) -> bool:
+        function = getattr(self, name)
+        return callable(function) and call_fault(function, None) is not None
 
     @property
     def placeholders(self) -> tuple[str, ...]:

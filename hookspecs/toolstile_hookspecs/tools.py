@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import (
     TYPE_CHECKING,
@@ -17,7 +17,6 @@ from typing import (
     NoReturn,
     TypeVar,
     cast,
-    get_args,
     get_origin,
 )
 
@@ -35,11 +34,8 @@ from toolstile_hookspecs._tools.field_checks import (
     MAX_DESCRIPTION,
     description_faults,
     name_faults,
-    schema_faults,
-    sequence_faults,
-    switch_faults,
-    text_faults,
-    timeout_faults,
+    params_schema_faults,
+    type_faults,
 )
 from toolstile_hookspecs._tools.signatures import ANYTHING, Signature, read_full_form
 from toolstile_hookspecs.errors import DefinitionError, ToolValidationError
@@ -289,38 +285,16 @@ class Tool(Generic[P, R]):
         return dataclasses.replace(example, input=params)
 
     def _faults(self) -> list[str]:
-        fields = vars(self)
+        texts = [(name, getattr(self, name)) for name in _TEXTS]
+        seconds = self.timeout if isinstance(self.timeout, (int, float)) else 1
         return [
             *name_faults(self.name),
             *description_faults(self.description),
-            *text_faults(fields),
-            *switch_faults(fields),
-            *sequence_faults(fields),
-            *self._choice_faults(),
-            *(timeout_faults(self.timeout) if self.timeout is not HOST_TIMEOUT else ()),
-            *self._idempotency_faults(),
-            *self._given_example_faults(),
-            *schema_faults(fields),
-        ]
-
-    def _idempotency_faults(self) -> list[str]:
-        config = self.idempotency
-        if config is None or isinstance(config, _CONFIG):
-            return [] if config is None else config.faults()
-        return [f"idempotency {config!r} is no IdempotencyConfig; write IdempotencyConfig(...)"]
-
-    def _given_example_faults(self) -> list[str]:
-        given = cast("Any", self.examples)
-        if isinstance(given, (str, ToolExample)) or not isinstance(given, Collection):
-            return ["examples is not several; write a tuple, examples=(ToolExample(...),)"]
-        strangers = [each for each in self.examples if not isinstance(each, _EXAMPLE)]
-        return [f"example {each!r} is no ToolExample" for each in strangers]
-
-    def _choice_faults(self) -> list[str]:
-        return [
-            f"{name} {value!r} is not one of {', '.join(get_args(kinds))}"
-            for name, kinds in _CHOICES.items()
-            if (value := getattr(self, name)) not in get_args(kinds)
+            *type_faults(self, Tool, _TYPED),
+            *(f"{name} is blank; leave it out" for name, text in texts if str(text).strip() == ""),
+            *(() if seconds > 0 else [f"timeout is {seconds}; use None for never"]),
+            *params_schema_faults(self.params_schema),
+            *(self.idempotency.faults() if isinstance(self.idempotency, IdempotencyConfig) else ()),
         ]
 
     def _example_faults(self) -> list[str]:
@@ -359,15 +333,11 @@ class Tool(Generic[P, R]):
 
 _NO_OBJECTS: Final = (str, bytes, int, float, bool, list, tuple, set, frozenset)
 _SEQUENCES: Final = ("examples", "tags", "depends_on")
-# What a field is declared to be, and yet may not be.
-_CONFIG: Final[type] = IdempotencyConfig
-_EXAMPLE: Final[type] = ToolExample
-_CHOICES: Final[dict[str, Any]] = {
-    "category": Category,
-    "consequence": Consequence,
-    "concurrency": Concurrency,
-    "isolation": Isolation,
-}
+_TEXTS: Final = ("wire_name", "origin", "long_description", "version")
+_UNTYPED: Final = {"name", "description", "handler", "renamed_tools"}
+_TYPED: Final = tuple(
+    each.name for each in dataclasses.fields(Tool) if each.init and each.name not in _UNTYPED
+)
 
 
 def _example_fault(example: ToolExample[Any, Any], what: str, reason: str) -> str:

@@ -140,8 +140,8 @@ def test_conditions_are_written_below_the_decorator():
 
 
 @pytest.mark.parametrize("declare", [require, ensure])
-def test_what_is_no_condition_is_refused_with_what_to_write(declare):
-    with pytest.raises(DefinitionError, match=r"'x' is no function; write @require\(lambda"):
+def test_a_condition_is_a_function_and_its_words_are_a_text(declare):
+    with pytest.raises(TypeError, match="'x' is not a callable object"):
         declare("x", "must hold")
-    with pytest.raises(DefinitionError, match=r"is described by 5; say in a text what must hold"):
+    with pytest.raises(DefinitionError, match="has no description; say what must hold"):
         declare(lambda params: True, 5)

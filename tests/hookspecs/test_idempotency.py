@@ -24,20 +24,26 @@ def test_a_sound_one_has_no_faults(config):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"strategy": "all"}, "strategy 'all' is not one of auto, params, custom, none"),
+        ({"strategy": "all"}, "strategy is 'all': input should be 'auto', 'params', 'custom'"),
         ({"strategy": "params"}, "'params' needs param_keys=('field', ...)"),
         ({"param_keys": ("a",)}, "param_keys only go with"),
-        ({"strategy": "params", "param_keys": "order"}, "write param_keys=('order',)"),
-        ({"strategy": "params", "param_keys": (1,)}, "param_keys (1,) are no names; write"),
-        ({"strategy": "params", "param_keys": 5}, "param_keys 5 are no names; write"),
+        (
+            {"strategy": "params", "param_keys": "order"},
+            "param_keys is 'order': input should be a valid tuple",
+        ),
+        (
+            {"strategy": "params", "param_keys": (1,)},
+            "param_keys[0] is 1: input should be a valid string",
+        ),
+        ({"strategy": "params", "param_keys": 5}, "param_keys is 5: input should be a valid tuple"),
         ({"strategy": "custom"}, "'custom' needs key_fn="),
-        ({"strategy": "custom", "key_fn": "id"}, "'custom' needs key_fn="),
+        ({"strategy": "custom", "key_fn": "id"}, "key_fn is 'id': input should be callable"),
         ({"key_fn": str}, "key_fn only goes with"),
         ({"ttl": timedelta(0)}, "use None for never"),
-        ({"ttl": 60}, "use None for never"),
-        ({"scope": " "}, "scope must not be empty"),
-        ({"on_unknown": "ask"}, "on_unknown 'ask' is not one of fail, retry"),
-        ({"on_error": "ask"}, "on_error 'ask' is not one of release, unknown"),
+        ({"ttl": 60}, "ttl is 60: input should be a valid timedelta"),
+        ({"scope": " "}, "scope is empty; use"),
+        ({"on_unknown": "ask"}, "on_unknown is 'ask': input should be 'fail' or 'retry'"),
+        ({"on_error": "ask"}, "on_error is 'ask': input should be 'release' or 'unknown'"),
     ],
 )
 def test_each_fault_is_told_with_its_remedy(settings, said):

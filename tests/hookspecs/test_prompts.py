@@ -143,29 +143,35 @@ def test_a_section_needs_a_key_and_a_title_and_tools_that_are_tools():
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"key": b"a", "title": "A"}, "key is b'a'; give a text"),
-        ({"title": None}, "title is None; give a text"),
-        ({"template": None}, "template is None; give a text"),
-        ({"summary": 3}, "summary is 3; give a text"),
-        ({"enabled": True}, "enabled is True; give a function of the session"),
+        ({"key": b"a", "title": "A"}, "key is b'a': input should be a valid string"),
+        ({"title": None}, "title is None: input should be a valid string"),
+        ({"template": None}, "template is None: input should be a valid string"),
+        ({"summary": 3}, "summary is 3: input should be a valid string"),
+        ({"enabled": True}, "enabled is True: input should be callable"),
         (
             {"enabled": lambda: True},
-            "enabled does not take the session; write def enabled(session)",
+            "enabled does not take the session",
         ),
-        ({"on_session": "setup"}, "on_session is 'setup'; give a function of the session"),
+        ({"on_session": "setup"}, "on_session is 'setup': input should be callable"),
         (
             {"resources": {str: "x"}},
             f"{str} is no Binding; write Binding(Type, provider) or Binding.instance(Type, value)",
         ),
-        ({"accepts_overrides": "no"}, "accepts_overrides is 'no'; write True or False"),
-        ({"visibility": "all"}, "visibility is 'all'; give one of full, summary"),
+        ({"accepts_overrides": "no"}, "accepts_overrides is 'no': input should be a valid boolean"),
+        ({"visibility": "all"}, "visibility is 'all': input should be an instance of Visibility"),
         (
             {"template": 1, "visibility": None},
-            "template is 1; give a text; visibility is None; give one of full, summary",
+            (
+                "template is 1: input should be a valid string; visibility is None: input should "
+                "be an instance of Visibility"
+            ),
         ),
         (
             {"title": 1, "tools": 2},
-            "title is 1; give a text; tools is not several; write a list, tools=[...]",
+            (
+                "title is 1: input should be a valid string; tools is not several; write a list, "
+                "tools=[...]"
+            ),
         ),
     ],
 )

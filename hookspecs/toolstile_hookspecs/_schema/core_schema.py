@@ -17,6 +17,9 @@ _VALUES: Final = frozenset(
     ("cls", "computed_fields", "config", "default", "expected", "function", "members", "metadata")
 )
 _NOT_FOR_JSON: Final = frozenset(("lax_schema", "python_schema", "serialization"))
+# As `Any`, since what is in a core schema is unknown to type checkers, too.
+_DICT: Final[Any] = dict
+_LISTS: Final[Any] = (list, tuple)
 _ASIDE: Final = _VALUES | _NOT_FOR_JSON
 """The keys of a part that hold no parts, or none that reads JSON strictly."""
 
@@ -36,9 +39,9 @@ def parts(schema: Any, *, ends: Callable[[Schema], bool] | None = None) -> Itera
     waiting = [schema]
     while waiting:
         part = waiting.pop()
-        if isinstance(part, list | tuple):
+        if isinstance(part, _LISTS):
             waiting += reversed(part)
-        elif isinstance(part, dict):
+        elif isinstance(part, _DICT):
             # A part without a type holds fields or choices by their names.
             is_typed = isinstance(part.get("type"), str)
             if is_typed:
@@ -170,9 +173,10 @@ def _why_object(part: Schema, schema: Schema, *, of_params: bool) -> str | None:
     while inner["type"] in _WRAPPERS:
         inner = inner["schema"]
     fields: Any = () if _is_free(inner) else inner.get("fields", ())
-    if not isinstance(fields, Mapping):
+    if not isinstance(fields, _DICT):
         fields = {field["name"]: field for field in fields}
-    config, owner = part.get("config") or {}, getattr(part.get("cls"), "__name__", "it")
+    config: Schema = part.get("config") or {}
+    owner = getattr(part.get("cls"), "__name__", "it")
     for name, field in fields.items():
         if reason := _why_field(name, field, config, of_params=of_params):
             return f"{name} of {owner} {reason}"
@@ -219,4 +223,5 @@ def _names_read(name: str, field: Schema, config: Schema) -> list[str]:
 
 
 def _extra(part: Schema) -> str | None:
-    return part.get("extra_behavior") or (part.get("config") or {}).get("extra_fields_behavior")
+    config: Schema = part.get("config") or {}
+    return part.get("extra_behavior") or config.get("extra_fields_behavior")

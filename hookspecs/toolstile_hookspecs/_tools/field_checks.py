@@ -1,34 +1,73 @@
-"""Checks of the fields of a tool: each fault names its remedy."""
+"""Checks of what authors give to declarations, by the types that their fields have."""
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Collection, Mapping
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Final, cast
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
+
+from toolstile_hookspecs._schema.validation_errors import MAX_REASON, shorten
 
 NAME: Final = re.compile(r"[a-z0-9_-]{1,64}")
 MAX_DESCRIPTION: Final = 200
 
-TEXTS: Final = ("wire_name", "origin", "long_description", "version")
-SWITCHES: Final = (
-    "accepts_overrides",
-    "requires_confirmation",
-    "exclude_value_from_context",
-    "contained",
-)
-NAME_LISTS: Final = ("tags", "depends_on")
-_SCHEMA: Final = (Mapping, type(None))
+
+def type_faults(declared: object, of: Any, names: Iterable[str]) -> list[str]:
+    """Return the fields of a dataclass that hold something else than their types say.
+
+    Args:
+        declared: The instance.
+        of: The class that declares the fields.
+        names: The names of the fields to check; lists and sets pass for tuples.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> @dataclass
+        ... class Size:
+        ...     units: tuple[str, ...]
+        >>> type_faults(Size(["m", 2]), Size, ["units"])
+        ['units[1] is 2: input should be a valid string']
+    """
+    values = {name: getattr(declared, name) for name in names}
+    for name, value in values.items():
+        if isinstance(value, (list, set, frozenset)):
+            values[name] = tuple(cast("Iterable[Any]", value))
+    try:
+        _adapter(of, tuple(values)).validate_python(values)
+    except ValidationError as error:
+        found: dict[str, list[str]] = {}
+        for fault in error.errors(include_url=False):
+            field, *inside = fault["loc"]
+            place = f"{field}{''.join(f'[{part}]' for part in inside if isinstance(part, int))}"
+            reasons = found.setdefault(f"{place} is {shorten(repr(fault['input']))}", [])
+            reasons.append(fault["msg"][0].lower() + fault["msg"][1:])
+        return [f"{given}: {shorten(' or '.join(why), MAX_REASON)}" for given, why in found.items()]
+    return []
+
+
+@lru_cache(maxsize=64)
+def _adapter(of: Any, names: tuple[str, ...]) -> TypeAdapter[Any]:
+    hints = typing.get_type_hints(of, include_extras=True)
+    fields = cast("Any", TypedDict)("Fields", {name: hints[name] for name in names})
+    fields.__pydantic_config__ = ConfigDict(strict=True, arbitrary_types_allowed=True)
+    return TypeAdapter(fields)
 
 
 def name_faults(name: object) -> list[str]:
-    """Return why it is no name for a tool."""
+    """Return why it is not a name for a tool."""
     if isinstance(name, str) and NAME.fullmatch(name) is not None:
         return []
     return ["its name must be 1 to 64 of a-z, 0-9, _ and -; keep another in wire_name"]
 
 
 def description_faults(text: object) -> list[str]:
-    """Return why it is no description for a tool."""
+    """Return why it is not a description for a tool."""
     if not isinstance(text, str) or not text.strip():
         return ["it has no description; say in 1 to 200 characters what it does"]
     if len(text) > MAX_DESCRIPTION:
@@ -37,58 +76,31 @@ def description_faults(text: object) -> list[str]:
     return []
 
 
-def timeout_faults(seconds: object) -> list[str]:
-    """Return why it is no time that a call may take."""
-    number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
-    if seconds is None or (number and cast("float", seconds) > 0):
+def params_schema_faults(schema: object) -> list[str]:
+    """Return why no arguments could fit a JSON Schema, which may be None."""
+    if not isinstance(schema, Mapping):
         return []
-    return [f"timeout {seconds!r} is no positive number of seconds; use None for never"]
-
-
-def text_faults(fields: Mapping[str, object]) -> list[str]:
-    """Return which of the fields that may hold a text hold something else, or nothing."""
-    return [
-        f"{name} {value!r} is no text; give one, or leave it out"
-        for name in TEXTS
-        if (value := fields[name]) is not None and not (isinstance(value, str) and value.strip())
-    ]
-
-
-def switch_faults(fields: Mapping[str, object]) -> list[str]:
-    """Return which of the fields that are true or false are neither."""
-    return [
-        f"{name} is {fields[name]!r}; write True or False"
-        for name in SWITCHES
-        if not isinstance(fields[name], bool)
-    ]
-
-
-def sequence_faults(fields: Mapping[str, object]) -> list[str]:
-    """Return which of the fields that hold several names hold something else."""
-    return [
-        fault for name in NAME_LISTS for fault in _names_faults(name, cast("Any", fields[name]))
-    ]
-
-
-def schema_faults(fields: Mapping[str, object]) -> list[str]:
-    """Return why the JSON Schemas are none, or no arguments could fit them."""
-    schemas = {name: cast("Any", fields[name]) for name in ("params_schema", "result_schema")}
-    strangers = [name for name, given in schemas.items() if not isinstance(given, _SCHEMA)]
-    if strangers:
-        return [f"{name} is no JSON Schema; give a mapping" for name in strangers]
-    kinds: Any = cast("Mapping[str, Any]", schemas["params_schema"] or {}).get("type", "object")
-    if "object" in ([kinds] if isinstance(kinds, str) else kinds):
+    types: Any = cast("Mapping[str, Any]", schema).get("type", "object")
+    if "object" in ([types] if isinstance(types, str) else types):
         return []
-    return [f"params_schema allows type {kinds!r} only, but arguments are an object"]
+    return [f"params_schema allows type {types!r} only, but arguments are an object"]
 
 
-def _names_faults(field: str, given: Any) -> list[str]:
-    if isinstance(given, str):
-        return [f"{field} is one string; write a tuple, {field}=({given!r},)"]
-    if not isinstance(given, Collection):
-        return [f"{field} is {given!r}; write a tuple of strings, or leave it out"]
-    return [
-        f"{field} holds {each!r}, which is no string; write its name"
-        for each in cast("Collection[object]", given)
-        if not isinstance(each, str)
-    ]
+def call_fault(function: Callable[..., Any], *arguments: object) -> str | None:
+    """Return why a function cannot be called with these arguments, where it says what it takes.
+
+    Example:
+        >>> call_fault(lambda resources: {}, None)
+        >>> call_fault(lambda: {}, None)
+        'too many positional arguments'
+    """
+    try:
+        # What a decorator returns may take other arguments than the function that it wraps.
+        signature = inspect.signature(function, follow_wrapped=False)
+    except (TypeError, ValueError):
+        return None  # it does not say: it is not written in Python, or stands in for what is
+    try:
+        signature.bind(*arguments)
+    except TypeError as error:
+        return str(error)
+    return None

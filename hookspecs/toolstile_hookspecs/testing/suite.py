@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, NoReturn
 
 import pytest
 
-from toolstile_hookspecs._tools.signatures import call_fault
+from toolstile_hookspecs._tools.field_checks import call_fault
 from toolstile_hookspecs.errors import DefinitionError
 
 _FIXTURE: Final = type(pytest.fixture(lambda: None))

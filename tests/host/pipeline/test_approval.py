@@ -355,9 +355,9 @@ def test_where_nobody_answered_and_no_reason_is_known_none_is_told(yard: Any) ->
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"answer": Answer.EDITED}, "the edit has no arguments. Write ApprovalAnswer.edit("),
-        ({"answer": "approved"}, "'approved' is no answer. Write ApprovalAnswer.approve()"),
-        ({"answer": Answer.DENIED, "reason": 3}, "the reason is int. Give a text"),
+        ({"answer": Answer.EDITED}, "the edit has no arguments; write ApprovalAnswer.edit("),
+        ({"answer": "approved"}, "answer is 'approved': input should be an instance of Answer"),
+        ({"answer": Answer.DENIED, "reason": 3}, "reason is 3: input should be a valid string"),
     ],
 )
 def test_an_answer_that_says_nothing_denies_and_its_approver_is_told_what_to_write(
